@@ -224,7 +224,8 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
     probes = {name: open_probe(url) for name, url in settings.cluster_urls().items()}
     keep = settings.verdicts_keep
     verdicts = VerdictIntake(broker, PostgresVerdicts(pool, keep=keep), clock, keep=keep)
-    tasks = make_task_delivery(pool, notifier, services.identity, theirs, settings, metrics=services.health.metrics)
+    metrics = services.health.metrics
+    tasks = make_task_delivery(pool, notifier, services.identity, theirs, settings, environ=environ, metrics=metrics)
     keeps = Retention(jobs=settings.jobs_keep, audit=settings.audit_keep)
     feeding = BackfillFeeding(PostgresBackfillFeed(pool), notifier, clock, keep=settings.jobs_keep)
 
@@ -274,7 +275,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
         "recovery": in_time(recovery.run),
         "tasks": in_time(tasks.run),
         "task-streams": lambda: serve_task_streams(settings, pool, services.identity.id, tasks.workers, callers),
-        **{name: alone(name, each) for name, each in task_intakes(settings, pool, broker, clock).items()},
+        **{name: alone(name, each) for name, each in task_intakes(settings, pool, broker, theirs).items()},
     }
 
 

@@ -14,6 +14,7 @@ from streamsched.domain.errors import ConfigurationError, InvalidDefinitionError
 from streamsched.domain.names import DatasetRef
 from streamsched.domain.programs.secret_rules import SecretRule, parse_rules
 from streamsched.domain.time.duration import duration_text, parse_duration
+from streamsched.domain.webhooks.addresses import parse_networks
 
 PREFIX: Final = "STREAMSCHED_"
 
@@ -101,6 +102,8 @@ class Settings:
         bundle_limit: largest bundle of a program's folder, in bytes.
         secrets: which secrets programs may refer to: comma-separated `namespace=reference`, such as
             `shop=env:SHOP_*,*=file:/run/secrets/`; `*` is any namespace. Programs do not inherit these variables.
+        webhook_networks: comma-separated networks beside public addresses to which webhooks may be sent, such as
+            `10.0.0.0/8`; empty: none.
         spark_metrics: whether Spark programs write an event log into `data_dir` while they run, from which the metrics
             of their runs are read: `true` or `false`.
         traces: whether spans of events, jobs and runs are sent to a receiver of OpenTelemetry (`OTEL_EXPORTER_OTLP_*`):
@@ -165,6 +168,7 @@ class Settings:
     warm_starts: bool = True
     secrets: str = ""
     bundle_limit: int = 64 * 1024 * 1024
+    webhook_networks: str = ""
     spark_metrics: bool = True
     traces: bool = False
     task_topics: str = ""
@@ -225,10 +229,11 @@ class Settings:
             bare = host == "*" or (host.count(":") != 1 and not set(host) & set("/@* "))
             _require(bare, "api_allowed_hosts", f"must be comma-separated host names without ports: '{listed}'")
         _require(not self.task_log_url or "://" in self.task_log_url, "task_log_url", "must be a URL such as kafka://…")
-        try:
-            self.secret_rules()
-        except InvalidDefinitionError as exc:
-            raise ConfigurationError(f"{_variable('secrets')} {exc.reason}") from exc
+        for name, parse in (("secrets", parse_rules), ("webhook_networks", parse_networks)):
+            try:
+                parse(getattr(self, name))
+            except InvalidDefinitionError as exc:
+                raise ConfigurationError(f"{_variable(name)} {exc.reason}") from exc
         for topic, queue in self.task_queues().items():
             _require(bool(topic and queue), "task_topics", "must be topic=queue,topic=queue")
         for name in (

@@ -13,6 +13,7 @@ from typing import Any, Final
 import structlog
 
 from streamsched.config import Settings
+from streamsched.domain.webhooks.addresses import parse_networks
 from streamsched.launcher.inline_executor import InlineExecutor
 from streamsched.ports.clock import Clock
 from streamsched.ports.runner import RunnerId
@@ -43,6 +44,7 @@ def program_services(pool: Pool, settings: Settings) -> Mapping[str, Any]:
         "profiles": PostgresProfileStore(pool),
         "bundles": PostgresBundleStore(pool),
         "bundle_limit": settings.bundle_limit,
+        "webhook_networks": parse_networks(settings.webhook_networks),
         "lineage_datasets": settings.datasets_by_location(),
         "file_set_commits": PostgresFileSetCommitStore(pool),
     }

@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
 from streamsched.config import Settings
 from streamsched.dapr.delivery import DaprDelivery
 from streamsched.dapr_endpoint import make_desk
+from streamsched.domain.webhooks.addresses import parse_networks
 from streamsched.ports.clock import Clock
 from streamsched.ports.leases import LeaseHolder
 from streamsched.ports.notifier import Notifier
 from streamsched.ports.tasks.partitions import READS
 from streamsched.process.cancellation import CLOSING_S, cancel
+from streamsched.process.http_client import HttpClient
 from streamsched.process.supervision import supervise
+from streamsched.secrets.resolver import Secrets, installed
 from streamsched.store.connections import Pool
 from streamsched.store.dapr.instances import PostgresAppInstances
 from streamsched.store.server.task_leases import PostgresTaskLeases
 from streamsched.store.tasks.delivery import PostgresDeliveryStore
 from streamsched.store.tasks.partitions import PostgresTaskPartitions
 from streamsched.store.tasks.queues import PostgresQueueStore
+from streamsched.store.webhooks.webhooks import PostgresWebhookStore
 from streamsched.tasks.http_receiver import HttpReceiver
 from streamsched.tasks.lane_mover import LaneMover
 from streamsched.tasks.loop import TaskLoop
 from streamsched.tasks.ownership import Ownership
 from streamsched.tasks.worker_streams import WorkerStreams
 from streamsched.telemetry.metrics import Metrics
+from streamsched.webhooks.delivery import WebhookReceiver
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +57,17 @@ class TaskDelivery:
 
 
 def make_task_delivery(
-    pool: Pool, notifier: Notifier, me: LeaseHolder, clock: Clock, settings: Settings, *, metrics: Metrics | None = None
+    pool: Pool,
+    notifier: Notifier,
+    me: LeaseHolder,
+    clock: Clock,
+    settings: Settings,
+    *,
+    environ: Mapping[str, str] | None = None,
+    metrics: Metrics | None = None,
 ) -> TaskDelivery:
-    """Puts it together; `me` is this process. Call it in the event loop that runs it. With `dapr_scheduler` it is also
-    Dapr's scheduler.
+    """Puts it together; `me` is this process; `environ`: the variables that secrets of webhooks may be. Call it in the
+    event loop that runs it. With `dapr_scheduler` it is also Dapr's scheduler.
 
     Raises:
         ConfigurationError: the port of that is in use.
@@ -64,7 +76,12 @@ def make_task_delivery(
     partitions, me = PostgresTaskPartitions(pool), replace(me, reads=READS)
     ownership = Ownership(PostgresTaskLeases(pool), me, store, partitions, clock, ttl=settings.lease)
     queues, http = PostgresQueueStore(pool), HttpReceiver(clock, leased=ownership.leased)
-    loop = TaskLoop(store, queues, ownership, notifier, clock, http=http, workers=workers, metrics=metrics)
+    sending = HttpClient(parse_networks(settings.webhook_networks))
+    secrets = Secrets(settings.secret_rules(), environ, installed())
+    webhooks = WebhookReceiver(PostgresWebhookStore(pool), sending, secrets, clock, leased=ownership.leased)
+    loop = TaskLoop(
+        store, queues, ownership, notifier, clock, http=http, workers=workers, webhooks=webhooks, metrics=metrics
+    )
     workers.on_room = loop.wake
     instances = PostgresAppInstances(pool)
     scheduler = None

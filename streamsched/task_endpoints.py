@@ -14,6 +14,7 @@ import structlog
 from streamsched.access.authentication import Authentication
 from streamsched.api.allowed_hosts import AllowedHosts
 from streamsched.api.serving import HttpServer, bind
+from streamsched.api.streams.decision_feed import DecisionFeed
 from streamsched.api.task_streams import make_stream_api
 from streamsched.config import Settings, url_here
 from streamsched.domain.errors import ConfigurationError, UnavailableError
@@ -30,8 +31,12 @@ from streamsched.store.tasks.partitions import PostgresTaskPartitions
 from streamsched.store.tasks.queues import PostgresQueueStore
 from streamsched.store.tasks.registry import PostgresTaskRegistry
 from streamsched.store.tasks.streams import PostgresStreamAddresses
+from streamsched.store.webhooks.feed import PostgresWebhookFeed
+from streamsched.store.webhooks.webhooks import PostgresWebhookStore
+from streamsched.store.webhooks.work_history import PostgresWorkHistory
 from streamsched.tasks.intake import TaskIntake
 from streamsched.tasks.worker_streams import WorkerStreams
+from streamsched.webhooks.feeding import WebhookFeeding
 
 log = structlog.get_logger()
 
@@ -40,19 +45,22 @@ _ANNOUNCE_S: Final = 3.0
 
 
 def task_services(pool: Pool) -> Mapping[str, Any]:
-    """The services of the HTTP application that tasks have (`ApiServices`)."""
+    """The services of the HTTP application that tasks, webhooks and streams have (`ApiServices`)."""
     return {
         "queues": PostgresQueueStore(pool),
         "tasks": PostgresTaskRegistry(pool),
         "task_streams": PostgresStreamAddresses(pool),
         "task_partitions": PostgresTaskPartitions(pool),
+        "webhooks": PostgresWebhookStore(pool),
+        "decisions": DecisionFeed(PostgresWorkHistory(pool)),
     }
 
 
 def task_intakes(
     settings: Settings, pool: Pool, log: Broker, clock: Clock
 ) -> Mapping[str, Callable[[], Coroutine[Any, Any, None]]]:
-    """The loops that copy topics with tasks into their queues, by the name of the role; one each at a time.
+    """The loops that put tasks into queues, by the name of the role; one each at a time. They copy topics, and put
+    changes of jobs and runs into the queues of webhooks.
 
     Raises:
         ConfigurationError: a topic is one of the installation.
@@ -82,7 +90,9 @@ def task_intakes(
             )
             await intake.run()
 
-    return {f"tasks-of-{topic}": partial(copy, topic, queue) for topic, queue in settings.task_queues().items()}
+    feeding = WebhookFeeding(PostgresWorkHistory(pool), PostgresWebhookFeed(pool), clock)
+    copying = {f"tasks-of-{topic}": partial(copy, topic, queue) for topic, queue in settings.task_queues().items()}
+    return {"webhooks": feeding.run, **copying}
 
 
 async def serve_task_streams(

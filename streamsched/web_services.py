@@ -49,7 +49,7 @@ def make_http(services: ApiServices, pool: Pool) -> FastAPI:
             names.add_name(route.endpoint, f"GET {PREFIX}{route.path}")
     api.router.routes.append(Route("/", _to_pages))
     api.mount(PREFIX, web)
-    api.state.closing = [feed.close]
+    api.state.closing.append(feed.close)
     return api
 
 

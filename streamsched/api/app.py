@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from fastapi import Depends, FastAPI
 from fastapi.routing import iter_route_contexts
@@ -42,6 +43,7 @@ from streamsched.api.routes.datasets import bookmarks, file_sets
 from streamsched.api.routes.limits import clusters, groups, pools, quotas
 from streamsched.api.routes.needs import bundles, profiles
 from streamsched.api.routes.tasks import lanes, partitions, queues, tasks
+from streamsched.api.routes.webhooks import decisions, webhooks
 
 
 def make_api(services: ApiServices) -> FastAPI:
@@ -61,6 +63,7 @@ def make_api(services: ApiServices) -> FastAPI:
     )
     api.state.services = services
     api.state.health = services.health
+    api.state.closing = [partial(_end_streams, services)]
     for module in (
         events,
         verdicts,
@@ -87,6 +90,8 @@ def make_api(services: ApiServices) -> FastAPI:
         lanes,
         partitions,
         tasks,
+        webhooks,
+        decisions,
         pagerduty,
         openlineage,
         dapr,
@@ -103,6 +108,10 @@ def make_api(services: ApiServices) -> FastAPI:
     api.add_middleware(RequestMeasures, metrics=services.metrics, routes=api.state.routes)
     api.add_middleware(RequestGuard, hosts=services.allowed_hosts, metrics=services.metrics)
     return api
+
+
+def _end_streams(services: ApiServices) -> None:
+    services.decisions.close()
 
 
 def _routes(api: FastAPI) -> Iterator[tuple[str, str, Handler]]:

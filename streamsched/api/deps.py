@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, Any
@@ -16,11 +16,13 @@ from streamsched.admin.installation import Installation
 from streamsched.api.allowed_hosts import AllowedHosts
 from streamsched.api.emit_spans import EmitSpans
 from streamsched.api.health import Health
+from streamsched.api.streams.decision_feed import DecisionFeed
 from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.listeners import Listeners
 from streamsched.catalog.replaying import ScheduleReplay
 from streamsched.dapr.desk import DaprDesk
 from streamsched.domain.names import DatasetRef
+from streamsched.domain.webhooks.addresses import Network
 from streamsched.graph.submission import GraphDesk
 from streamsched.ports.access.audit import AuditStore
 from streamsched.ports.access.login import ProviderLogin
@@ -42,6 +44,7 @@ from streamsched.ports.tasks.partitions import TaskPartitions
 from streamsched.ports.tasks.queues import QueueStore
 from streamsched.ports.tasks.registry import TaskRegistry
 from streamsched.ports.verdicts import EventTraces
+from streamsched.ports.webhooks.webhooks import WebhookStore
 from streamsched.telemetry.metrics import Metrics
 
 
@@ -68,6 +71,7 @@ class ApiServices:
         bundle_limit: largest bundle in bytes.
         lineage_datasets: dataset of each location that OpenLineage names, by `codec.openlineage.run_event.LineageName`.
         emit_spans: makes spans of accepted events; None when no spans are made.
+        webhook_networks: beside public addresses, where webhooks may be sent to.
         installation_name: location of the database without credentials; identifies the installation in plans.
     """
 
@@ -88,6 +92,8 @@ class ApiServices:
     tasks: TaskRegistry
     task_streams: StreamAddresses
     task_partitions: TaskPartitions
+    webhooks: WebhookStore
+    decisions: DecisionFeed
     dapr: DaprDesk
     groups: GroupStore
     pools: PoolStore
@@ -110,6 +116,7 @@ class ApiServices:
     quotas: QuotaStore
     quota_watch: QuotaWatch
     lineage_datasets: Mapping[str, DatasetRef]
+    webhook_networks: Sequence[Network] = ()
     installation_name: str = ""
     login: ProviderLogin | None = None
     emit_spans: EmitSpans | None = None
@@ -151,6 +158,7 @@ QueuesDep = Annotated[QueueStore, _service("queues")]
 TasksDep = Annotated[TaskRegistry, _service("tasks")]
 TaskStreamsDep = Annotated[StreamAddresses, _service("task_streams")]
 TaskPartitionsDep = Annotated[TaskPartitions, _service("task_partitions")]
+WebhooksDep = Annotated[WebhookStore, _service("webhooks")]
 DaprDep = Annotated[DaprDesk, _service("dapr")]
 GroupsDep = Annotated[GroupStore, _service("groups")]
 PoolsDep = Annotated[PoolStore, _service("pools")]

@@ -13,16 +13,28 @@ with an `Idempotency-Key`, which the client makes.
 
 from streamsched.client.asynchronous import AsyncClient
 from streamsched.client.blocking import Client
-from streamsched.client.models import AcceptedEvents, Backfill, DeployedSchedule, Job, JobReason, MadeJob, Run
+from streamsched.client.models import (
+    AcceptedEvents,
+    Backfill,
+    Decision,
+    DeployedSchedule,
+    Job,
+    JobReason,
+    MadeJob,
+    Run,
+    WebhookState,
+)
 
 __all__ = [
     "AcceptedEvents",
     "AsyncClient",
     "Backfill",
     "Client",
+    "Decision",
     "DeployedSchedule",
     "Job",
     "JobReason",
     "MadeJob",
     "Run",
+    "WebhookState",
 ]

@@ -12,15 +12,18 @@ import httpx
 from streamsched.client import calls
 from streamsched.client.answers import PAUSES, Answer
 from streamsched.client.calls import ApiCall, Page
+from streamsched.client.following import PATH, SILENCE_S, Following
 from streamsched.client.models import (
     AcceptedEvents,
     Backfill,
+    Decision,
     DeployedSchedule,
     Job,
     JobReason,
     MadeJob,
     Run,
     UsedQuota,
+    WebhookState,
 )
 from streamsched.client.place import Place
 from streamsched.domain.events.event import Event
@@ -260,6 +263,67 @@ class AsyncClient:
     async def cancel_backfill(self, ref: str, *, reason: str = "") -> Backfill:
         """Makes no further jobs and ends those that wait."""
         return await self._send(calls.change_backfill(ref, "cancel", reason))
+
+    def webhooks(self, namespace: str) -> AsyncIterator[WebhookState]:
+        """Webhooks of a namespace by name, page by page."""
+        return self._items(calls.webhooks(namespace))
+
+    async def webhook(self, namespace: str, name: str) -> WebhookState:
+        """Raises:
+        NotFoundError: there is none.
+        """
+        return await self._send(calls.webhook(namespace, name))
+
+    async def create_webhook(
+        self, namespace: str, name: str, url: str, definition: Mapping[str, Any] | None = None
+    ) -> WebhookState:
+        """Sends the changes of jobs and runs of a namespace to `url` from now on. `definition`: the other members, such
+        as `{"changes": ["run.failed"]}`. Only this result has the `signing_secret`.
+
+        Raises:
+            ConflictError: there is one of this name, or as many as there may be.
+            InvalidError: the definition is wrong, or the address is not permitted.
+        """
+        return await self._send(calls.create_webhook(namespace, name, url, definition or {}))
+
+    async def enable_webhook(self, namespace: str, name: str, *, reason: str = "") -> WebhookState:
+        """Goes on with the first change that its target has not accepted."""
+        return await self._send(calls.enable_webhook(namespace, name, "enable", reason))
+
+    async def disable_webhook(self, namespace: str, name: str, *, reason: str = "") -> WebhookState:
+        """Sends nothing more until it is enabled."""
+        return await self._send(calls.enable_webhook(namespace, name, "disable", reason))
+
+    async def delete_webhook(self, namespace: str, name: str) -> WebhookState:
+        """Deletes a webhook with the changes that wait for it; returns what it was."""
+        return await self._send(calls.delete_webhook(namespace, name))
+
+    async def decisions(
+        self, *, namespace: str | None = None, schedule: str | None = None, after: int | None = None
+    ) -> AsyncIterator[Decision]:
+        """Decisions about jobs and runs as they are made, of all, of a namespace or of a schedule: those after the
+        number `after`, or from now on. It does not end by itself; when a connection ends, the next goes on from there.
+
+        Raises:
+            UnauthenticatedError: the token was revoked or has expired.
+        """
+        following = Following(namespace, schedule, after)
+        waits = httpx.Timeout(self._http.timeout.connect, read=SILENCE_S)
+        while True:
+            try:
+                async with self._http.stream(
+                    "GET", PATH, params=following.params, headers=following.headers, timeout=waits
+                ) as answer:
+                    ended = Answer(0, failure="the connection ended")
+                    if answer.status_code == 200:
+                        async for line in answer.aiter_lines():
+                            if (found := following.line(line)) is not None:
+                                yield found
+                    else:
+                        ended = Answer(answer.status_code, await answer.aread())
+            except httpx.HTTPError as exc:
+                ended = Answer(0, failure=str(exc) or type(exc).__name__)
+            await asyncio.sleep(following.pause(ended, self._pauses, self._url))
 
     async def emit(self, *what: EventDraft | Event) -> AcceptedEvents:
         """Sends events, in order. Returns when the log has acknowledged them. In jobs, `Emitter` also keeps events on

@@ -18,6 +18,7 @@ from streamsched.client.models import (
     MadeJob,
     Run,
     UsedQuota,
+    WebhookState,
 )
 from streamsched.codec.events import cloudevents
 from streamsched.domain.errors import Refusal, RefusedError
@@ -166,6 +167,28 @@ def change_backfill(ref: str, order: str, reason: str) -> ApiCall[Backfill]:
     return _order(_path("backfills", ref, order), _backfill, reason=reason)
 
 
+def webhooks(namespace: str) -> ApiCall[Page[WebhookState]]:
+    return _listed(_path("namespaces", namespace, "webhooks"), "webhooks", WebhookState.read, ())
+
+
+def webhook(namespace: str, name: str) -> ApiCall[WebhookState]:
+    return ApiCall(method="GET", path=_path("namespaces", namespace, "webhooks", name), read=_webhook)
+
+
+def create_webhook(namespace: str, name: str, url: str, definition: Mapping[str, Any]) -> ApiCall[WebhookState]:
+    return _order(_path("namespaces", namespace, "webhooks"), _webhook, **definition, name=name, url=url)
+
+
+def enable_webhook(namespace: str, name: str, order: str, reason: str) -> ApiCall[WebhookState]:
+    call = _order(_path("namespaces", namespace, "webhooks", name, order), _webhook, reason=reason)
+    return replace(call, repeatable=True)
+
+
+def delete_webhook(namespace: str, name: str) -> ApiCall[WebhookState]:
+    path = _path("namespaces", namespace, "webhooks", name)
+    return ApiCall(method="DELETE", path=path, read=_webhook, repeatable=False)
+
+
 def emit(events: Sequence[Event]) -> ApiCall[AcceptedEvents]:
     """Events with ids, by which the server recognises those of a repeated request."""
     return ApiCall(
@@ -205,6 +228,10 @@ def _submitted(reply: Reply) -> MadeJob:
 
 def _backfill(reply: Reply) -> Backfill:
     return Backfill.read(reply.data)
+
+
+def _webhook(reply: Reply) -> WebhookState:
+    return WebhookState.read(reply.data)
 
 
 def _order(path: str, read: Callable[[Reply], T], **members: object) -> ApiCall[T]:

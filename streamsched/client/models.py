@@ -168,6 +168,67 @@ class UsedQuota:
         return cls(data["namespace"], data["quota"], data["limit"], data["used"], data)
 
 
+@dataclass(frozen=True, slots=True)
+class WebhookState:
+    """A webhook.
+
+    Attributes:
+        url: without what follows `?`.
+        queued: changes that wait for its target.
+        error: of the last delivery that failed and waits for its next attempt; None: none does.
+        signing_secret: the generated one, in the answer of its creation only.
+    """
+
+    namespace: str
+    name: str
+    url: str
+    enabled: bool
+    queued: int
+    error: str | None
+    signing_secret: str | None = field(default=None, repr=False)
+    data: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> Self:
+        return cls(
+            data["namespace"],
+            data["name"],
+            data["url"],
+            data["enabled"],
+            data["queued"],
+            data["error"],
+            data.get("signingSecret"),
+            {name: value for name, value in data.items() if name != "signingSecret"},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What happened to a job or a run.
+
+    Attributes:
+        number: grows with each decision; `after` of a later reading.
+        action: such as `job.waits`; `reason`: why.
+        state: that the job or run has entered; None: it stays as it was.
+    """
+
+    number: int
+    at: datetime
+    subject: str
+    action: str
+    state: str | None
+    reason: str
+    schedule: str | None
+    data: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> Self:
+        made = datetime.fromisoformat(data["at"])
+        return cls(
+            data["number"], made, data["subject"], data["action"], data["state"], data["reason"], data["schedule"], data
+        )
+
+
 def moment(text: str | None) -> datetime | None:
     """An instant of an answer."""
     return None if text is None else datetime.fromisoformat(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
@@ -71,6 +71,17 @@ class QueueMeasures:
     late: float
 
 
+@dataclass(frozen=True, slots=True)
+class WebhookMeasures:
+    """A webhook. `queued`: changes in its queue; `failing`: seconds for which its target has accepted nothing while
+    changes waited; `given_up`: whether the installation disabled it.
+    """
+
+    queued: int
+    failing: float
+    given_up: bool
+
+
 #: What ended within that time is counted.
 LATELY: Final = timedelta(minutes=5)
 
@@ -91,6 +102,7 @@ class Measures:
         held: waiting jobs by the type of constraint that did not let them start; at most `COUNTED` jobs are read.
         jobs_ended: by state, jobs that ended without a run within `LATELY`.
         runs_ended: by program and state, runs that ended within `LATELY`; of the programs with most of them.
+        webhooks: by id.
         shard_positions: by shard, where its next turn starts, as last reported.
         quotas: those of namespaces that are used most.
     """
@@ -111,6 +123,7 @@ class Measures:
     runs_ended: Mapping[tuple[str, str], int]
     shard_positions: Mapping[int, Mapping[TopicPartition, int]]
     quotas: Sequence[QuotaUse] = ()
+    webhooks: Mapping[str, WebhookMeasures] = field(default_factory=dict)
 
 
 class Gauges(Protocol):

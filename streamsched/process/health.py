@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 from streamsched.domain.errors import StreamschedError
 from streamsched.ports.broker import Broker
-from streamsched.ports.server import Gauges, QueueMeasures
+from streamsched.ports.server import Gauges, QueueMeasures, WebhookMeasures
 from streamsched.telemetry.metrics import Metrics
 from streamsched.telemetry.shard_stats import ShardStats
 
@@ -139,11 +139,19 @@ async def measure_installation(metrics: Metrics, gauges: Gauges, broker: Broker,
     }
     metrics.replace("shard_lag_records", [({"shard": str(shard)}, lag) for shard, lag in sorted(behind.items())])
     _measure_queues(metrics, measures.queues)
+    _measure_webhooks(metrics, measures.webhooks)
     lags = {at: ends[at] - position for at, position in measures.positions.items() if at in ends}
     metrics.replace(
         "intake_lag_records",
         [({"topic": at.topic, "partition": str(at.partition)}, lag) for at, lag in lags.items()],
     )
+
+
+def _measure_webhooks(metrics: Metrics, webhooks: Mapping[str, WebhookMeasures]) -> None:
+    by_id = [({"webhook": name}, each) for name, each in sorted(webhooks.items())]
+    metrics.replace("webhook_queued", [(label, each.queued) for label, each in by_id])
+    metrics.replace("webhook_failing_seconds", [(label, each.failing) for label, each in by_id])
+    metrics.replace("webhook_given_up", [(label, each.given_up) for label, each in by_id])
 
 
 def _measure_queues(metrics: Metrics, queues: Mapping[str, QueueMeasures]) -> None:

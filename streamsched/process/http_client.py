@@ -19,6 +19,9 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.payload import BytesPayload
 from yarl import URL
 
+from streamsched.domain.webhooks.addresses import Network, refused_host
+from streamsched.process.public_resolver import PublicResolver
+
 #: Bytes read of a response body, and characters of it that become the reason of an end.
 _BODY: Final = 4096
 _REASON: Final = 300
@@ -83,9 +86,12 @@ class _CheckedBody(BytesPayload):
 class HttpClient:
     """Sends requests, any number at a time, without cookies. It belongs to one event loop, opens its session with the
     first request, and uses the proxies that the environment names then.
+
+    `networks`: None: it connects to any address; else to public ones and these. Where a proxy is used, that connects.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, networks: Sequence[Network] | None = None) -> None:
+        self._networks = networks
         self._session: aiohttp.ClientSession | None = None
         self._proxies: dict[str, str] = {}
 
@@ -106,6 +112,8 @@ class HttpClient:
             body = prepared.content or None
             if body is not None and allowed is not None:
                 body = _CheckedBody(body, allowed)
+            if self._networks is not None and (why := refused_host(prepared.url.host or "", self._networks)):
+                return HttpAnswer(None, f"not sent: {why}", connected=False)
             async with (
                 asyncio.timeout(timeout.total_seconds()),
                 session.request(
@@ -139,13 +147,19 @@ class HttpClient:
     def _open(self) -> aiohttp.ClientSession:
         self._proxies = getproxies()
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0),
+            connector=aiohttp.TCPConnector(limit=0, resolver=self._resolver()),
             timeout=aiohttp.ClientTimeout(),
             cookie_jar=aiohttp.DummyCookieJar(),
             skip_auto_headers=_NOT_ADDED,
             auto_decompress=False,
         )
         return self._session
+
+    def _resolver(self) -> PublicResolver | None:
+        if self._networks is None:
+            return None
+        proxies = {host for each in self._proxies.values() if (host := URL(each).host)}
+        return PublicResolver(self._networks, lambda: proxies)
 
     def _proxy(self, url: URL) -> str | None:
         """The proxy for this address. `trust_env` would also send the passwords of the user's .netrc."""

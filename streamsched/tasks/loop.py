@@ -31,6 +31,7 @@ from streamsched.domain.tasks.queue import (
     QueuePolicy,
     Target,
     TopicTarget,
+    WebhookTarget,
     WorkerTarget,
 )
 from streamsched.domain.tasks.recurrence import plan_tick
@@ -64,7 +65,7 @@ class TaskLoop:
     """Belongs to one event loop.
 
     Args:
-        http, workers: receivers of the targets of these kinds.
+        http, workers, webhooks: receivers of the targets of these kinds; without one, tasks of the kind wait.
         capacity: most deliveries held at a time.
     """
 
@@ -78,6 +79,7 @@ class TaskLoop:
         *,
         http: Receiver,
         workers: Receiver,
+        webhooks: Receiver | None = None,
         metrics: Metrics | None = None,
         capacity: int = 2000,
     ) -> None:
@@ -88,6 +90,7 @@ class TaskLoop:
         self._clock = clock
         self._http = http
         self._workers = workers
+        self._webhooks = webhooks
         self._metrics = metrics or Metrics()
         self._held = HeldDeliveries(capacity)
         self._ends = AttemptEnds(store, ownership, self._held, clock, stored=self.wake)
@@ -119,8 +122,9 @@ class TaskLoop:
             await cancel(*running)
             with suppress(UnavailableError):
                 await self.stop()
-            for each in (self._http, self._workers):
-                await each.close()
+            for each in (self._http, self._workers, self._webhooks):
+                if each is not None:
+                    await each.close()
 
     async def stop(self, patience_s: float = STOPPING_S) -> None:
         """Starts nothing more, waits for deliveries, interrupts the rest, stores all ends and leaves.
@@ -221,6 +225,8 @@ class TaskLoop:
                 theirs = self._http.room(queue.queue.name)
             case WorkerTarget():
                 theirs = self._workers.room(queue.queue.name)
+            case WebhookTarget():
+                theirs = 0 if self._webhooks is None else self._webhooks.room(queue.queue.name)
             case TopicTarget():
                 theirs = AT_ONCE
             case other:
@@ -264,6 +270,9 @@ class TaskLoop:
                 self._call(key, task, target, self._http, policy)
             case WorkerTarget() as target:
                 self._call(key, task, target, self._workers, policy)
+            case WebhookTarget() as target:
+                assert self._webhooks is not None
+                self._call(key, task, target, self._webhooks, policy)
             case other:
                 assert_never(other)
 

@@ -272,6 +272,27 @@ _QUEUES: Final = (
         "Are tasks given up?",
     ),
     Metric(
+        "webhook_queued",
+        _G,
+        ("webhook",),
+        "Changes in the queue of a webhook, up to 1,000; accepted and failed deliveries: queue_attempts_total",
+        "How far is a webhook's target behind?",
+    ),
+    Metric(
+        "webhook_failing_seconds",
+        _G,
+        ("webhook",),
+        "Seconds for which the target of a webhook has accepted nothing while changes waited for it",
+        "Is the target of a webhook away?",
+    ),
+    Metric(
+        "webhook_given_up",
+        _G,
+        ("webhook",),
+        "1: the installation disabled the webhook",
+        "Is a webhook disabled that should work?",
+    ),
+    Metric(
         "queue_start_late_seconds",
         _H,
         (),

@@ -12,6 +12,7 @@ from typing import Final
 
 import structlog
 
+from streamsched.api.streams.server_sent import alive, server_event
 from streamsched.domain.errors import StreamschedError
 from streamsched.ports.web.page_reads import DataVersion
 
@@ -23,6 +24,7 @@ EVERY_S: Final = 1.0
 REFRESHES_S: Final = 4.0
 #: Seconds without a notice after which a sign of life is sent.
 _ALIVE_S: Final = 15.0
+_RETRY_MS: Final = 3000
 
 
 class LiveFeed:
@@ -52,7 +54,7 @@ class LiveFeed:
                     async with asyncio.timeout(_ALIVE_S):
                         notice = await notices.get()
                 except TimeoutError:
-                    yield b": alive\n\n"
+                    yield alive()
                     continue
                 if notice != "end":
                     yield self._event(notice)
@@ -93,4 +95,4 @@ class LiveFeed:
 
     def _event(self, notice: str) -> bytes:
         every_ms = round(1000 * max(1.0, len(self._pages) / REFRESHES_S))
-        return f"retry: 3000\nevent: {notice}\ndata: {every_ms}\n\n".encode()
+        return server_event(notice, str(every_ms), retry_ms=_RETRY_MS)

@@ -55,6 +55,8 @@ FIRE: Final = {
     "StreamschedQuotaNearlyUsed": {'streamsched_quota_use_ratio{namespace="sales", quota="schedules"}': "0.81x20"},
     "StreamschedTasksLate": {'streamsched_queue_late_seconds{queue="q"}': "61x20"},
     "StreamschedTasksGivenUp": {'streamsched_queue_exhausted_total{queue="q"}': "0+1x20"},
+    "StreamschedWebhookFails": {'streamsched_webhook_failing_seconds{webhook="default.w"}': "3601x20"},
+    "StreamschedWebhookGivenUp": {'streamsched_webhook_given_up{webhook="default.w"}': "1x20"},
     "StreamschedLoopRestarts": {'streamsched_task_restarts_total{task="relay"}': "0+1x20"},
     "StreamschedApiErrors": {
         'streamsched_http_requests_total{status="200"}': "0+90x20",

@@ -10,6 +10,7 @@ before the body is read.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Final, assert_never
 
 from fastapi import Depends, Request
@@ -104,14 +105,26 @@ def _check_path(caller: Caller, rule: Rule, params: dict[str, str]) -> str:
 
 
 def _check_query(caller: Caller, rule: Rule, request: Request) -> None:
-    """Every filter that is given narrows the list, so one in a permitted namespace is enough only if all agree."""
-    given = {value.partition(".")[0] for name in _FILTERS for value in request.query_params.getlist(name) if value}
+    """Every filter that is given narrows the list, so one in a permitted namespace is enough only if all agree. A
+    filter that the route does not have narrows nothing.
+    """
+    names = _filters_of(request)
+    given = {value.partition(".")[0] for name in names for value in request.query_params.getlist(name) if value}
     if not given:
         verdict = caller.may(rule.permission, None)
         if isinstance(verdict, Denied):
             raise ForbiddenError(f"{verdict.reason}; name a namespace by `namespace` or `app`")
     for namespace in sorted(given):
         require(caller.may(rule.permission, namespace))
+
+
+def _filters_of(request: Request) -> Sequence[str]:
+    """The filters that the route has; of a page, any."""
+    dependant = getattr(request.scope.get("route"), "dependant", None)
+    if dependant is None:
+        return _FILTERS
+    declared = {each.alias for each in dependant.query_params}
+    return [name for name in _FILTERS if name in declared]
 
 
 def _caller(request: Request) -> Caller:

@@ -54,6 +54,7 @@ PUBLIC: Final = frozenset({"/health/live", "/health/ready", "/v1/openapi.json", 
 _ALL, _LIST, _BODY = Scope.INSTALLATION, Scope.QUERY, Scope.BODY
 _SCHEDULE, _APP, _GRAPH = "/v1/schedules/{schedule}", "/v1/apps/{namespace}/{app}", "/v1/graphs/{namespace}/{app}"
 _DAPR, _NAMESPACE = "/v1/dapr/{namespace}/{app}", "/v1/namespaces/{namespace}"
+_WEBHOOKS = f"{_NAMESPACE}/webhooks"
 _CDAP = "/v3/namespaces/{namespace}"
 _CDAP_APP, _CDAP_SCHEDULE = f"{_CDAP}/apps/{{app}}", f"{_CDAP}/apps/{{app}}/schedules/{{schedule}}"
 _CDAP_PROGRAM = f"{_CDAP_APP}/{{category}}/{{program}}"
@@ -125,6 +126,7 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType(
         "POST /v1/backfills/{backfill}/pause": Rule(_OPERATE),
         "POST /v1/backfills/{backfill}/resume": Rule(_OPERATE),
         "POST /v1/backfills/{backfill}/cancel": Rule(_OPERATE),
+        "GET /v1/decisions": Rule(_VIEW, _LIST),
         "GET /v1/jobs": Rule(_VIEW, _LIST),
         "GET /v1/jobs/{job}": Rule(_VIEW),
         "GET /v1/jobs/{job}/why": Rule(_VIEW),
@@ -156,6 +158,14 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType(
         f"GET {_NAMESPACE}/quotas": Rule(_VIEW),
         f"PUT {_NAMESPACE}/quotas/{{quota}}": Rule(_ADMINISTER, _ALL),
         f"DELETE {_NAMESPACE}/quotas/{{quota}}": Rule(_ADMINISTER, _ALL),
+        # webhooks
+        f"GET {_WEBHOOKS}": Rule(_VIEW),
+        f"POST {_WEBHOOKS}": Rule(_DEPLOY),
+        f"GET {_WEBHOOKS}/{{webhook}}": Rule(_VIEW),
+        f"DELETE {_WEBHOOKS}/{{webhook}}": Rule(_DEPLOY),
+        f"POST {_WEBHOOKS}/{{webhook}}/enable": Rule(_DEPLOY),
+        f"POST {_WEBHOOKS}/{{webhook}}/disable": Rule(_DEPLOY),
+        f"POST {_WEBHOOKS}/{{webhook}}/test": Rule(_DEPLOY),
         # queues: they belong to no namespace
         "GET /v1/queues": Rule(_VIEW, _ALL),
         "GET /v1/queues/{queue}": Rule(_VIEW, _ALL),

@@ -15,6 +15,7 @@ from streamsched.api.description.foreign import FOREIGN
 from streamsched.api.description.needs import NEEDS
 from streamsched.api.description.operating import OPERATING
 from streamsched.api.description.operations import JSON, OPERATIONS, PLANNED, RATED, TAGGED, Operation
+from streamsched.api.description.sending import SENDING
 from streamsched.api.description.shared_schemas import REASON, SHARED
 from streamsched.api.plain import CDAP_PREFIX
 from streamsched.api.problems import CONTENT_TYPE
@@ -65,6 +66,7 @@ def schemas() -> dict[str, Schema]:
         **OPERATING,
         **FOREIGN,
         **NEEDS,
+        **SENDING,
         "CloudEvents": listed(ref("CloudEvent")),
         "NewTasks": one_of(ref("NewTask"), listed(ref("NewTask"), maxItems=1000)),
         "PauseRequest": extended(DEFINITIONS["Pause"], record({}, REASON)),

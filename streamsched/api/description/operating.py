@@ -221,6 +221,7 @@ OPERATING: Final[Definitions] = {
         ),
         record({"type": constant("publish"), "event": text("default.mailed")}),
         record({"type": constant("worker")}, {"timeout": duration("1m"), "maxLosses": whole(5)}),
+        record({"type": constant("webhook")}),
     ),
     "TaskRetry": one_of(
         record(

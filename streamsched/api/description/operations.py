@@ -12,6 +12,7 @@ from streamsched.telemetry.metrics import CONTENT_TYPE as METRICS_TYPE
 JSON: Final = "application/json"
 #: A bundle.
 ARCHIVE: Final = "application/x-tar"
+EVENTS: Final = "text/event-stream; charset=utf-8"
 _PLAIN: Final = "text/plain; charset=utf-8"
 
 
@@ -58,6 +59,7 @@ _APP, _GRAPH, _DAPR = "/v1/apps/{namespace}/{app}", "/v1/graphs/{namespace}/{app
 _SCHEDULE, _PREFERENCES = "/v1/schedules/{schedule}", "/v1/namespaces/{namespace}/preferences"
 _PROFILES, _BUNDLES = "/v1/namespaces/{namespace}/spark-profiles", "/v1/namespaces/{namespace}/bundles"
 _QUOTAS = "/v1/namespaces/{namespace}/quotas"
+_WEBHOOKS = "/v1/namespaces/{namespace}/webhooks"
 _COMMITS = "/v1/datasets/{namespace}/{dataset}/commits"
 _CDAP = "/v3/namespaces/{namespace}"
 _CDAP_APP = f"{_CDAP}/apps/{{app}}"
@@ -172,6 +174,14 @@ _LIMITS: Final = {
     "GET /v1/clusters": _read("ClusterPage"),
 }
 _TASKS: Final = {
+    "GET /v1/decisions": Operation(answers={200: "DecisionStream"}, media=(EVENTS,), conflict=True),
+    f"GET {_WEBHOOKS}": _read("WebhookPage"),
+    f"POST {_WEBHOOKS}": _write("NewWebhook", {201: "CreatedWebhook"}, conflict=True),
+    f"GET {_WEBHOOKS}/{{webhook}}": _read("Webhook"),
+    f"DELETE {_WEBHOOKS}/{{webhook}}": _read("Webhook"),
+    f"POST {_WEBHOOKS}/{{webhook}}/enable": _order("Webhook"),
+    f"POST {_WEBHOOKS}/{{webhook}}/disable": _order("Webhook"),
+    f"POST {_WEBHOOKS}/{{webhook}}/test": _order("WebhookTest"),
     "GET /v1/queues": _read("QueuePage"),
     "GET /v1/queues/{queue}": _read("Queue"),
     "PUT /v1/queues/{queue}": _write("QueuePolicy", {200: "Queue"}, conflict=True),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Any, Final
 
 import typer
@@ -23,9 +24,9 @@ from streamsched.cli.output import (
     state_style,
 )
 from streamsched.cli.paging import AfterOption, print_more
-from streamsched.cli.server import ReasonOption, UrlOption, ask
+from streamsched.cli.server import ReasonOption, UrlOption, ask, find_url
 from streamsched.cli.shell.completion import app_names, job_names, schedule_names
-from streamsched.cli.table import Column, ColumnKind
+from streamsched.cli.table import Column, ColumnKind, plain
 from streamsched.ports.clock import SystemClock
 
 _COLUMNS: Final = (
@@ -48,9 +49,40 @@ def commands() -> typer.Typer:
     app.command("list")(list_jobs)
     app.command("show")(show)
     app.command("why")(why)
+    app.command("follow")(follow)
     for each in (force, cancel, hold, release):
         app.command()(each)
     return app
+
+
+def follow(
+    *,
+    schedule: Annotated[
+        str, typer.Option(autocompletion=schedule_names, help="Only jobs of this schedule, [namespace.]app.name.")
+    ] = "",
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Only jobs of this namespace.")] = "",
+    after: Annotated[int | None, typer.Option("--after", help="Begin after the decision with this number.")] = None,
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Prints decisions about jobs and runs as they are made, until Ctrl-C: why one was launched, waits or was refused.
+
+    With `-o json` each is a line of JSON, whose `number` `--after` takes.
+    """
+    import json
+
+    from streamsched.cli.connection.server_url import token_of
+    from streamsched.client import Client
+
+    where = find_url(url)
+    wanted = full_name(schedule) if schedule else None
+    with Client(where, token=token_of(where)) as client, suppress(KeyboardInterrupt):
+        for each in client.decisions(namespace=namespace or None, schedule=wanted, after=after):
+            if output.structured:
+                typer.echo(json.dumps(each.data))
+            else:
+                line = f"{moment(each.data['at'])}  {short(each.subject)}  {each.action}  {each.reason}"
+                typer.echo(plain(line))
 
 
 def list_jobs(

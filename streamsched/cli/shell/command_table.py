@@ -117,6 +117,11 @@ COMMANDS: Final = {
     ),
     "cron": Source("cron", "commands", "Shows what a cron expression means."),
     "dlq": Source("dlq", "commands", "Lists, replays and archives dead letters: records that could not be processed."),
+    "webhook": Source(
+        "webhooks.webhook",
+        "commands",
+        "Manages webhooks: targets that are sent changes of jobs and runs, signed.",
+    ),
     "token": Source("access.token", "token_commands", "Creates, lists and revokes tokens of the API."),
     "audit": Source(
         "access.token",

@@ -1,7 +1,8 @@
 """The policy of a queue as JSON. Only `target` is required.
 
 {"target": {"type": "http", "url": "https://host/path", "timeout": "30s", "headers": {…}}
-         | {"type": "publish", "event": "default.name"} | {"type": "worker", "timeout": "1m", "maxLosses": 5},
+         | {"type": "publish", "event": "default.name"} | {"type": "worker", "timeout": "1m", "maxLosses": 5}
+         | {"type": "webhook"},
  "retry": {"type": "backoff", "retries": 100, "delay": "20s", "longest": "2m", "jitter": 0.5}
         | {"type": "period", "period": "30s"} | {"type": "constant", "interval": "1s", "retries": 3 or null},
  "grace": "10s" or null, "dedupe": "14d", "maxInFlight": n or null, "rate": n or null, "burst": n,
@@ -16,7 +17,15 @@ from typing import Any, Final, assert_never
 
 from streamsched.codec.json.reading import Fields, anchored, shown
 from streamsched.domain.names import EventName
-from streamsched.domain.tasks.queue import HttpTarget, QueuePolicy, Target, TaskIdentity, TopicTarget, WorkerTarget
+from streamsched.domain.tasks.queue import (
+    HttpTarget,
+    QueuePolicy,
+    Target,
+    TaskIdentity,
+    TopicTarget,
+    WebhookTarget,
+    WorkerTarget,
+)
 from streamsched.domain.tasks.task_retry import BackoffRetry, ConstantRetry, PeriodRetry, TaskRetry
 from streamsched.domain.time.duration import duration_text, parse_duration
 
@@ -145,12 +154,14 @@ def _target_to_json(target: Target) -> dict[str, Any]:
             return {"type": "publish", "event": str(event)}
         case WorkerTarget(timeout=timeout, max_losses=max_losses):
             return {"type": "worker", "timeout": duration_text(timeout), "maxLosses": max_losses}
+        case WebhookTarget():
+            return {"type": "webhook"}
         case _:
             assert_never(target)
 
 
 def _target(fields: Fields) -> Target:
-    return _one_of(fields, {"http": _http, "publish": _publish, "worker": _worker})
+    return _one_of(fields, {"http": _http, "publish": _publish, "worker": _worker, "webhook": _webhook})
 
 
 def _http(fields: Fields) -> Target:
@@ -175,6 +186,11 @@ def _worker(fields: Fields) -> Target:
     fields.done()
     with anchored(fields.path):
         return WorkerTarget(**given)
+
+
+def _webhook(fields: Fields) -> Target:
+    fields.done()
+    return WebhookTarget()
 
 
 _Read = Callable[[Fields], Any]

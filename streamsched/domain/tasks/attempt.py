@@ -9,7 +9,7 @@ from typing import Final, assert_never
 from streamsched.domain.backoff import doubled, jittered
 from streamsched.domain.errors import storable_text
 from streamsched.domain.limits import later
-from streamsched.domain.tasks.queue import HttpTarget, Target, TopicTarget, WorkerTarget
+from streamsched.domain.tasks.queue import LONGEST_WEBHOOK, HttpTarget, Target, TopicTarget, WebhookTarget, WorkerTarget
 from streamsched.domain.tasks.recurrence import Recurrence, next_tick
 from streamsched.domain.tasks.task import TaskFact, TaskState, advance
 from streamsched.domain.tasks.task_retry import ConstantRetry, TaskRetry
@@ -143,6 +143,8 @@ def time_limit(target: Target) -> timedelta | None:
     match target:
         case HttpTarget(timeout=timeout):
             return timeout + _GRACE
+        case WebhookTarget():
+            return LONGEST_WEBHOOK + _GRACE
         case WorkerTarget():
             return None
         case TopicTarget():

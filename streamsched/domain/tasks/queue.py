@@ -24,6 +24,8 @@ MOST_QUEUES: Final = 1000
 MOST_TASKS: Final = 1000
 #: The longest dedupe horizon: ended tasks are kept for as long.
 LONGEST_HORIZON: Final = timedelta(days=365)
+#: The longest wait for the answer of a webhook's target.
+LONGEST_WEBHOOK: Final = timedelta(minutes=1)
 _LONGEST_URL: Final = 2000
 _LONGEST_TIMEOUT: Final = timedelta(days=1)
 _MOST_HEADERS: Final = 50
@@ -80,7 +82,12 @@ class WorkerTarget:
         check_count(self.max_losses, "$.maxLosses", least=0, most=MOST_RETRIES)
 
 
-Target = HttpTarget | TopicTarget | WorkerTarget
+@dataclass(frozen=True, slots=True)
+class WebhookTarget:
+    """Each task is a change that is sent to the webhook for which the queue was made (`domain.webhooks`)."""
+
+
+Target = HttpTarget | TopicTarget | WorkerTarget | WebhookTarget
 
 
 class TaskIdentity(StrEnum):

@@ -9,7 +9,7 @@ import asyncpg
 
 from streamsched.domain.quotas.quota import most_used
 from streamsched.ports.broker import TopicPartition
-from streamsched.ports.server import LATELY, Measures, QueueMeasures
+from streamsched.ports.server import LATELY, Measures, QueueMeasures, WebhookMeasures
 from streamsched.ports.tasks.queues import COUNTED
 from streamsched.store.catalog.quota_counts import uses
 from streamsched.store.connections import translated
@@ -54,6 +54,7 @@ class PostgresGauges:
                 runs_ended = await connection.fetch(self._sql["runs_ended"], now - LATELY, _PROGRAMS)
                 reports = await connection.fetch(self._sql["shard_positions"])
                 quotas = await uses(connection, None, now=now)
+                webhooks = await connection.fetch(self._sql["webhooks"], now)
                 stuck = dict(map(tuple, await connection.fetch(self._sql["stuck"], COUNTED)))
         assert single is not None
         return Measures(
@@ -73,6 +74,7 @@ class PostgresGauges:
             {(row["program"], row["state"]): row["amount"] for row in runs_ended},
             {row["shard"]: positions_of(row["positions"]) for row in reports},
             most_used((use for use in quotas if use.ratio is not None), _QUOTAS),
+            {row["id"]: WebhookMeasures(row["queued"], row["failing"], row["given_up"]) for row in webhooks},
         )
 
 

@@ -46,6 +46,20 @@ SELECT q.name, q.policy -> 'target' ->> 'type' = 'worker' AS staged,
     ) AS first) AS ready_at
 FROM task_queues q;
 
+-- name: webhooks
+-- Of each webhook, of which there are at most 100: what is in its queue, and for how many seconds nothing was accepted
+-- while a delivery failed.
+SELECT w.id, NOT w.enabled AND NOT w.by_owner AS given_up,
+    (SELECT count(*) FROM tasks t WHERE t.queue = q.name)::int AS queued,
+    CASE WHEN first.due_at IS NULL OR NOT w.enabled THEN 0.0 ELSE greatest(0, extract(epoch FROM $1::timestamptz - greatest(
+        w.changed_at, first.due_at,
+        (SELECT max(at) FROM tasks_history h WHERE h.queue = q.name AND h.state = 'SUCCEEDED')
+    )))::float8 END AS failing
+FROM webhooks w CROSS JOIN LATERAL (SELECT 'webhook.' || w.id AS name) AS q CROSS JOIN LATERAL (
+    SELECT min(due_at) AS due_at FROM tasks t WHERE t.queue = q.name AND t.state = 'RETRYING' AND t.failures > 0
+) AS first
+ORDER BY w.id;
+
 -- name: stuck
 -- Lanes whose head has failed and waits for its next attempt, by queue; counted up to a limit.
 SELECT queue, count(*)::int AS amount FROM (SELECT queue FROM tasks WHERE state = 'RETRYING' AND failures > 0 LIMIT $1) t

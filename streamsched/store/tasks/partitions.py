@@ -73,7 +73,7 @@ class PostgresTaskPartitions:
                     left = await _left(connection)  # registrations may have made lanes before the lock
                     if left is not None:
                         return left
-                    await connection.execute(_SQL["give_up"])
+                    await connection.execute(_SQL["disable_failing"])
                 await connection.execute(_SQL["settle"])
                 return Settlement.DONE
 

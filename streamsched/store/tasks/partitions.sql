@@ -66,7 +66,7 @@ SELECT true FROM task_layout WHERE partitions = wanted AND wanted = $1 FOR UPDAT
 -- Whether owners share partitions to which no lane goes.
 SELECT EXISTS (SELECT FROM task_layout y JOIN task_partitions p ON p.partition >= y.partitions);
 
--- name: give_up
+-- name: disable_failing
 -- Owners no longer share the partitions to which no lane goes.
 DELETE FROM task_partitions p USING task_layout y WHERE p.partition >= y.partitions;
 

@@ -14,7 +14,7 @@ from streamsched.codec.tasks.task import options_to_json
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.limits import later
 from streamsched.domain.tasks.identity import TaskLane
-from streamsched.domain.tasks.queue import MOST_TASKS, QueuePolicy
+from streamsched.domain.tasks.queue import MOST_TASKS, QueuePolicy, WebhookTarget
 from streamsched.domain.tasks.registration import KnownTask, RegistrationVerdict, first_due, registered
 from streamsched.domain.tasks.task import TaskRequest, TaskState
 from streamsched.ports.tasks.registry import RegisteredTask
@@ -37,13 +37,22 @@ class _Incoming:
 
 
 def checked(
-    policy: QueuePolicy, queue: str, requests: Sequence[TaskRequest], now: datetime, *, most: int = MOST_TASKS
+    policy: QueuePolicy,
+    queue: str,
+    requests: Sequence[TaskRequest],
+    now: datetime,
+    *,
+    most: int = MOST_TASKS,
+    changes: bool = False,
 ) -> list[_Incoming]:
-    """The registrations with their ids and due times.
+    """The registrations with their ids and due times. `changes`: they are those of a webhook, whose queue takes no
+    others.
 
     Raises:
         InvalidError, InvalidDefinitionError: with the path `$[index]…` of the first that is refused.
     """
+    if isinstance(policy.target, WebhookTarget) and not changes:
+        raise InvalidError("$.queue", f"'{queue}' is the queue of a webhook, which takes only changes of jobs and runs")
     if len(requests) > most:
         raise InvalidError("$", f"must have at most {most} tasks but has {len(requests)}")
     incoming: list[_Incoming] = []
@@ -80,8 +89,11 @@ async def register(
     ]
 
 
-async def enqueue(connection: Any, tasks: Sequence[tuple[str, TaskRequest]], now: datetime) -> None:
+async def enqueue(
+    connection: Any, tasks: Sequence[tuple[str, TaskRequest]], now: datetime, *, changes: bool = False
+) -> None:
     """Stores tasks of any queues within the caller's transaction. All lanes are locked first, in the order of ids.
+    `changes`: they are those of webhooks.
 
     Raises:
         NotFoundError: there is no such queue.
@@ -93,7 +105,7 @@ async def enqueue(connection: Any, tasks: Sequence[tuple[str, TaskRequest]], now
     found: list[tuple[QueuePolicy, list[_Incoming]]] = []
     for queue, requests in by_queue.items():
         policy = (await stored_queue(connection, queue)).queue.policy
-        found.append((policy, checked(policy, queue, requests, now, most=len(requests))))
+        found.append((policy, checked(policy, queue, requests, now, most=len(requests), changes=changes)))
     await _lock_lanes(connection, [each for _, incoming in found for each in incoming])
     for policy, incoming in found:
         await register(connection, policy, incoming, now)

@@ -8,6 +8,7 @@ from typing import Final
 
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
+from streamsched.api.streams.server_sent import HEADERS, MEDIA
 from streamsched.web.pages.login import own_path
 from streamsched.web.rendering import Renderer
 from streamsched.web.visit import PageRoute, Visit
@@ -25,8 +26,7 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 async def live(visit: Visit) -> Response:
     """Server-sent events: `changed` when the page should be read again, `away` while that is impossible."""
-    headers = {"X-Accel-Buffering": "no"}
-    return StreamingResponse(visit.services.feed.follow(), media_type="text/event-stream", headers=headers)
+    return StreamingResponse(visit.services.feed.follow(), media_type=MEDIA, headers=HEADERS)
 
 
 async def display(visit: Visit) -> Response:

@@ -149,6 +149,21 @@ async def test_a_quota_is_set_seen_and_removed(ours: AsyncClient) -> None:
         await ours.unset_quota("default", "schedules")
 
 
+async def test_webhooks_are_created_listed_disabled_and_deleted(ours: AsyncClient) -> None:
+    made = await ours.create_webhook("default", "alerts", "https://hooks.example.com/in", {"changes": ["run.failed"]})
+    assert (made.signing_secret or "").startswith("whsec_")
+    assert (made.signing_secret or "") not in repr(made)
+    found = await ours.webhook("default", "alerts")
+    assert (found.name, found.enabled, found.queued, found.signing_secret) == ("alerts", True, 0, None)
+    assert [each.name async for each in ours.webhooks("default")] == ["alerts"]
+    with pytest.raises(ConflictError):
+        await ours.create_webhook("default", "alerts", "https://hooks.example.com/in")
+    assert not (await ours.disable_webhook("default", "alerts")).enabled
+    assert (await ours.enable_webhook("default", "alerts")).enabled
+    await ours.delete_webhook("default", "alerts")
+    assert [each async for each in ours.webhooks("default")] == []
+
+
 async def test_pages_follow_each_other(
     ours: AsyncClient, deployed: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,8 +17,9 @@ from streamsched.codec.json.reading import Fields
 from streamsched.codec.json.scalar import loads
 from streamsched.codec.tasks.queue import policy_from_json
 from streamsched.codec.tasks.task import request_from_json
-from streamsched.domain.errors import InvalidError
-from streamsched.domain.tasks.queue import MOST_TASKS
+from streamsched.domain.errors import InvalidDefinitionError, InvalidError
+from streamsched.domain.tasks.queue import MOST_TASKS, WebhookTarget
+from streamsched.domain.webhooks.webhook import is_webhook_queue
 
 router = APIRouter(prefix="/v1/queues", tags=["tasks"])
 
@@ -52,6 +53,10 @@ async def set_queue(queue: str, body: BodyObject, queues: QueuesDep, clock: Cloc
     """
     reason, content = reasoned(body)
     policy = policy_from_json(Fields(content))
+    if isinstance(policy.target, WebhookTarget) is not is_webhook_queue(queue):
+        raise InvalidDefinitionError(
+            "$.target.type", "is webhook for the queues of webhooks, webhook.…, and only for them"
+        )
     return rendered(queue_view(await queues.set(queue, policy, reason, now=clock.now())))
 
 

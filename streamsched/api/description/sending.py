@@ -1,0 +1,80 @@
+"""Schemas of webhooks and of the stream of decisions."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from streamsched.api.description.shared_schemas import MAYBE_TEXT, WHEN, paged
+from streamsched.codec.schema.shapes import (
+    Definitions,
+    answer,
+    any_text,
+    boolean,
+    choice,
+    duration,
+    extended,
+    instant,
+    listed,
+    nullable,
+    record,
+    ref,
+    text,
+    whole,
+)
+from streamsched.domain.webhooks.change import GROUPS, STATES
+from streamsched.domain.webhooks.webhook import EventMode
+
+_CHANGE: Final = {"type": "string", "enum": [*GROUPS, *STATES], "examples": ["run.failed"]}
+_SECRET: Final = record({"secret": text("env:HOOK_KEY")}, about="A secret by reference.")
+_WEBHOOK: Final = answer(
+    {
+        "namespace": any_text("default"),
+        "name": any_text("alerts"),
+        "url": any_text("https://alerts.example.com/hook"),
+        "changes": listed(any_text("run.failed")),
+        "schedules": listed(any_text("default.flights.weekly")),
+        "programs": listed(any_text("default.flights.join")),
+        "secret": nullable(_SECRET),
+        "mode": choice(EventMode),
+        "timeout": any_text("15s"),
+        "enabled": boolean(),
+        "disabledByOwner": boolean(example=False),
+        "reason": any_text(""),
+        "changedAt": instant(),
+        "createdAt": instant(),
+        "createdBy": any_text("token:ci"),
+        "queued": whole(2),
+        "unread": whole(0),
+        "deliveredAt": WHEN,
+        "failingSince": WHEN,
+        "error": MAYBE_TEXT,
+        "attempts": whole(3),
+        "nextAt": WHEN,
+    }
+)
+
+SENDING: Final[Definitions] = {
+    "Webhook": _WEBHOOK,
+    "WebhookPage": paged("webhooks", ref("Webhook")),
+    "NewWebhook": record(
+        {
+            "name": text("alerts", minLength=1, maxLength=200, pattern="^[a-zA-Z0-9_][a-zA-Z0-9_-]*$"),
+            "url": text("https://alerts.example.com/hook", maxLength=2000),
+        },
+        {
+            "changes": listed(_CHANGE),
+            "schedules": listed(text("default.flights.weekly"), maxItems=100),
+            "programs": listed(text("default.flights.join"), maxItems=100),
+            "secret": _SECRET,
+            "mode": choice(EventMode),
+            "timeout": duration("15s"),
+        },
+    ),
+    "CreatedWebhook": extended(
+        _WEBHOOK, answer({}, {"signingSecret": any_text("whsec_…", "The generated secret. It is shown only here.")})
+    ),
+    "DecisionStream": any_text(
+        'id: 17\nevent: job.waits\ndata: {"number": 17, "kind": "job", "subject": "default.flights.weekly.1.7", …}\n\n'
+    ),
+    "WebhookTest": answer({"accepted": nullable(boolean()), "answer": any_text("HTTP 204")}),
+}

@@ -1,0 +1,69 @@
+"""The decisions about jobs and runs as a stream: why one was launched, why one waits, and why one was refused."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Header, Query, Request
+from fastapi.responses import Response, StreamingResponse
+
+from streamsched.api.access.authorise import check_rule
+from streamsched.api.access.rules import RULES
+from streamsched.api.deps import NamespaceQuery, ServicesDep
+from streamsched.api.streams.server_sent import HEADERS, MEDIA
+from streamsched.domain.errors import InvalidError
+from streamsched.domain.names import ScheduleRef, check_namespace
+from streamsched.domain.webhooks.change import WorkLine
+
+router = APIRouter(prefix="/v1/decisions", tags=["jobs"])
+
+_RULE: Final = RULES["GET /v1/decisions"]
+#: Digits of a number of a line.
+_LONGEST: Final = 18
+
+
+@router.get("", summary="Follow decisions")
+async def follow_decisions(
+    request: Request,
+    services: ServicesDep,
+    *,
+    namespace: NamespaceQuery = None,
+    schedule: Annotated[str | None, Query(description="Only decisions about this schedule's jobs and runs.")] = None,
+    after: Annotated[str, Query(max_length=_LONGEST, description="Begin after this number, as Last-Event-ID.")] = "",
+    seconds: Annotated[
+        float | None, Query(ge=0, le=86_400, description="End the stream after so long. Default: it does not end.")
+    ] = None,
+    last_event_id: Annotated[
+        str, Header(alias="Last-Event-ID", max_length=_LONGEST, description="Go on after the event with this id.")
+    ] = "",
+) -> Response:
+    """Server-sent events (`text/event-stream`), one for each line that the history of jobs and runs gets from now on,
+    or after `Last-Event-ID` as far as the history is kept. `event` is the action, such as `job.waits`; `id` its number,
+    in whose order they come; `data` an object with `number`, `at`, `kind`, `subject`, `action`, `state` (null: it stays
+    as it was), `reason`, `schedule`, `program`, `job` and `attempt`. First comes an event `open`, whose `id` is where
+    the stream begins. A comment is sent after 15 seconds without an event. An event `end` with a `reason` ends the
+    stream when the token does not permit it any more, within a second. 409 when 200 clients follow at this process.
+    """
+    if namespace is not None:
+        check_namespace(namespace)
+    wanted = None if schedule is None else str(ScheduleRef.parse(schedule))
+    begin = _number(last_event_id, "Last-Event-ID") if last_event_id else _number(after, "after") if after else None
+
+    def wants(line: WorkLine) -> bool:
+        return (namespace is None or line.namespace == namespace) and (wanted is None or line.schedule == wanted)
+
+    async def allowed() -> None:
+        caller = await services.authentication.caller(request.headers.get("authorization"))
+        check_rule(caller, _RULE, request)
+
+    services.decisions.admit()
+    most_s = inf if seconds is None else seconds
+    stream = services.decisions.follow(begin, wants, allowed, most_s=most_s)
+    return StreamingResponse(stream, media_type=MEDIA, headers=HEADERS)
+
+
+def _number(text: str, name: str) -> int:
+    if not text.isascii() or not text.isdecimal():
+        raise InvalidError(name, "must be the id of an event of this stream")
+    return int(text)

@@ -1,0 +1,170 @@
+"""Webhooks of a namespace: targets that are sent changes of its jobs and runs."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from http import HTTPStatus
+from typing import Annotated, Any, Final
+from urllib.parse import urlsplit
+
+from fastapi import APIRouter, Depends
+from fastapi.responses import Response
+
+from streamsched.api.access.authorise import CallerDep
+from streamsched.api.body import BodyObject, reason_of
+from streamsched.api.deps import ClockDep, ServicesDep, WebhooksDep
+from streamsched.api.paging import After, Limit, page
+from streamsched.api.rendering import rendered
+from streamsched.codec.json.reading import Fields
+from streamsched.codec.webhooks.cloud_event import STRUCTURED, trial_event
+from streamsched.codec.webhooks.webhook import webhook_from_json, webhook_to_json
+from streamsched.domain.errors import ConflictError, InvalidDefinitionError
+from streamsched.domain.names import check_namespace
+from streamsched.domain.tasks.task import TaskRequest, TaskState
+from streamsched.domain.tasks.task_retry import BackoffRetry
+from streamsched.domain.webhooks.addresses import refused_host
+from streamsched.domain.webhooks.signature import SECRET_BYTES, secret_text
+from streamsched.ports.webhooks.webhooks import WebhookRecord
+
+router = APIRouter(prefix="/v1/namespaces/{namespace}/webhooks", tags=["webhooks"])
+
+#: Seconds for which a test waits for its end, and between two looks.
+_PATIENCE_S: Final = 20.0
+_LOOK_S: Final = 0.1
+_ONCE: Final = BackoffRetry(retries=0)
+
+
+def _webhook_namespace(namespace: str) -> str:
+    """Raises:
+    InvalidError: it is no name of a namespace.
+    """
+    check_namespace(namespace)
+    return namespace
+
+
+NamespaceDep = Annotated[str, Depends(_webhook_namespace)]
+
+
+@router.get("", summary="List webhooks")
+async def list_webhooks(
+    namespace: NamespaceDep, webhooks: WebhooksDep, after: After = "", limit: Limit = 100
+) -> Response:
+    """A page, ordered by name, with how the deliveries of each go."""
+    found = await webhooks.page(namespace, after=after, limit=limit + 1)
+    return rendered(page("webhooks", found, limit, webhook_view, lambda each: each.webhook.name))
+
+
+@router.get("/{webhook}", summary="Get a webhook")
+async def get_webhook(namespace: NamespaceDep, webhook: str, webhooks: WebhooksDep) -> Response:
+    """`queued`: changes that wait in its queue, at most 1000. `unread`: lines of the history after them, also of those
+    that it does not want. `failingSince`, `error`, `attempts` and `nextAt`: of deliveries that failed. What follows
+    `?` in its URL is not shown.
+    """
+    return rendered(webhook_view(await webhooks.get(f"{namespace}.{webhook}")))
+
+
+@router.post("", summary="Create a webhook")
+async def post_webhook(
+    namespace: NamespaceDep,
+    body: BodyObject,
+    caller: CallerDep,
+    services: ServicesDep,
+) -> Response:
+    """Body: `{"name", "url", "changes"?, "schedules"?, "programs"?, "secret"?, "mode"?, "timeout"?}`. From now on the
+    target is sent each change in a POST with a CloudEvent, signed as the Standard Webhooks specification says, at least
+    once; the changes of a schedule in their order. `changes`: such as `run.failed`, `run.*` or `job.*`; default: all.
+    `secret`: `{"secret": reference}`, read by launchers; without one a secret is generated, which the answer has and
+    no later one. 400 when the URL is not at a public address, unless STREAMSCHED_WEBHOOK_NETWORKS permits it. 409 when
+    there is a webhook of this name, or there are 100.
+    """
+    fields = Fields(body)
+    name = fields.text("name")
+    given = {each: value for each, value in body.items() if each != "name"}
+    made = webhook_from_json(namespace, name, Fields(given))
+    why = refused_host(urlsplit(made.url).hostname or "", services.webhook_networks)
+    if why is not None:
+        raise InvalidDefinitionError("$.url", f"{why}; STREAMSCHED_WEBHOOK_NETWORKS can permit it")
+    secret = secret_text(secrets.token_bytes(SECRET_BYTES)) if made.secret is None else None
+    record = await services.webhooks.create(made, secret=secret, by=caller.name, now=services.clock.now())
+    shown = {} if secret is None else {"signingSecret": secret}
+    return rendered({**webhook_view(record), **shown}, status=HTTPStatus.CREATED)
+
+
+@router.post("/{webhook}/enable", summary="Enable a webhook")
+async def enable_webhook(
+    namespace: NamespaceDep, webhook: str, body: BodyObject, webhooks: WebhooksDep, clock: ClockDep
+) -> Response:
+    """It goes on with the first change that was not accepted, as far as the history is kept. Idempotent."""
+    reason = reason_of(body)
+    return rendered(webhook_view(await webhooks.enable(f"{namespace}.{webhook}", True, reason, now=clock.now())))
+
+
+@router.post("/{webhook}/disable", summary="Disable a webhook")
+async def disable_webhook(
+    namespace: NamespaceDep, webhook: str, body: BodyObject, webhooks: WebhooksDep, clock: ClockDep
+) -> Response:
+    """Nothing more is sent; a delivery on its way ends. Changes wait for it to be enabled. Idempotent."""
+    reason = reason_of(body)
+    return rendered(webhook_view(await webhooks.enable(f"{namespace}.{webhook}", False, reason, now=clock.now())))
+
+
+@router.post("/{webhook}/test", summary="Test a webhook")
+async def try_webhook(
+    namespace: NamespaceDep,
+    webhook: str,
+    body: BodyObject,
+    services: ServicesDep,
+) -> Response:
+    """Sends an event of type `streamsched.webhook.test` once, beside the changes that wait, and waits up to 20 seconds:
+    `{"accepted", "answer"}`; `accepted` null: no launcher has sent it by then. 409 when the webhook is disabled.
+    """
+    reason_of(body)
+    found = await services.webhooks.get(f"{namespace}.{webhook}")
+    if not found.enabled:
+        raise ConflictError(f"webhook '{found.webhook.id}' is disabled")
+    now, message = services.clock.now(), f"test-{secrets.token_hex(8)}"
+    event = trial_event(message, namespace, found.webhook.id, now)
+    request = TaskRequest(key=message, data=event, content_type=STRUCTURED, retry=_ONCE)
+    made = await services.webhooks.put(found.webhook.id, request, now=now)
+    waited_s = 0.0
+    while waited_s < _PATIENCE_S:
+        task = await services.tasks.get(made)
+        if task.state in (TaskState.SUCCEEDED, TaskState.FAILED):
+            return rendered({"accepted": task.state is TaskState.SUCCEEDED, "answer": task.reason})
+        await asyncio.sleep(_LOOK_S)
+        waited_s += _LOOK_S
+    return rendered({"accepted": None, "answer": "no launcher has sent it yet"})
+
+
+@router.delete("/{webhook}", summary="Delete a webhook")
+async def delete_webhook(namespace: NamespaceDep, webhook: str, webhooks: WebhooksDep) -> Response:
+    """Deletes it with the changes that wait for it, and returns what it was."""
+    found = await webhooks.get(f"{namespace}.{webhook}")
+    await webhooks.delete(found.webhook.id)
+    return rendered(webhook_view(found))
+
+
+def webhook_view(found: WebhookRecord) -> dict[str, Any]:
+    """A webhook without its secret. A query of its URL may have one too."""
+    definition = webhook_to_json(found.webhook)
+    url, mark, _ = definition["url"].partition("?")
+    return {
+        "namespace": found.webhook.namespace,
+        "name": found.webhook.name,
+        **definition,
+        "url": f"{url}?…" if mark else url,
+        "enabled": found.enabled,
+        "disabledByOwner": not found.enabled and found.by_owner,
+        "reason": found.reason,
+        "changedAt": found.changed_at,
+        "createdAt": found.created_at,
+        "createdBy": found.created_by,
+        "queued": found.queued,
+        "unread": found.unread,
+        "deliveredAt": found.delivered_at,
+        "failingSince": found.failing_since,
+        "error": found.error or None,
+        "attempts": found.attempts,
+        "nextAt": found.next_at,
+    }

@@ -1,0 +1,1 @@
+"""Streams of the API: server-sent events."""

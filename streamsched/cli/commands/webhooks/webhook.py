@@ -1,0 +1,210 @@
+"""`streamsched webhook`: targets that are sent changes of jobs and runs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from streamsched.cli.confirmation import YesOption, confirm
+from streamsched.cli.group import new_group
+from streamsched.cli.output import Format, FormatOption, console, print_record, print_structured, print_table
+from streamsched.cli.paging import AfterOption, LimitOption, listed, print_more
+from streamsched.cli.server import ReasonOption, UrlOption, ask
+from streamsched.cli.table import Column, ColumnKind, plain
+
+#: Exit code of a test that was not accepted.
+REFUSED = 1
+NameArgument = Annotated[str, typer.Argument(metavar="WEBHOOK", help="Name of the webhook.")]
+NamespaceOption = Annotated[str, typer.Option("--namespace", "-n", help="Namespace of the webhook.")]
+
+
+def commands() -> typer.Typer:
+    """The commands of `streamsched webhook`."""
+    app = new_group("Manages webhooks: targets that are sent changes of jobs and runs, signed.")
+    app.command("create")(create)
+    app.command("list")(list_webhooks)
+    app.command("show")(show)
+    app.command("test")(send_test)
+    app.command("disable")(disable)
+    app.command("enable")(enable)
+    app.command("delete")(delete)
+    return app
+
+
+def create(
+    name: NameArgument,
+    target: Annotated[str, typer.Argument(metavar="URL", help="Where changes are sent, by POST.")],
+    *,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--change", help="A change that is sent, such as run.failed, run.* or job.*; repeatable. "
+                     "Default: all."),
+    ] = None,
+    schedules: Annotated[
+        list[str] | None, typer.Option("--schedule", help="Only changes of this schedule; repeatable.")
+    ] = None,
+    programs: Annotated[
+        list[str] | None, typer.Option("--program", help="Only changes of runs of this program; repeatable.")
+    ] = None,
+    secret: Annotated[
+        str, typer.Option("--secret", help="Reference to the signing secret, such as env:HOOK_KEY, which launchers "
+                          "read. Default: one is generated and shown once.")
+    ] = "",
+    mode: Annotated[
+        str, typer.Option("--mode", help="structured: the body is the CloudEvent; binary: its attributes are headers.")
+    ] = "structured",
+    timeout: Annotated[str, typer.Option("--timeout", help="Wait for an answer, at most 1m.")] = "15s",
+    namespace: NamespaceOption = "default",
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:  # fmt: skip
+    """Creates a webhook and prints its signing secret, which cannot be shown again.
+
+    The target is sent the changes from now on, each at least once, those of a schedule in their order.
+    """
+    body: dict[str, Any] = {
+        "name": name,
+        "url": target,
+        "mode": mode,
+        "timeout": timeout,
+        **({"changes": changes} if changes else {}),
+        **({"schedules": schedules} if schedules else {}),
+        **({"programs": programs} if programs else {}),
+        **({"secret": {"secret": secret}} if secret else {}),
+    }
+    found = ask("POST", _path(namespace), url=url, body=body)
+    if output.structured:
+        print_structured(found, output)
+        return
+    if "signingSecret" in found:
+        typer.echo(found["signingSecret"])
+        typer.secho(f"webhook '{plain(name)}' is created; its secret is shown only now", err=True, dim=True)
+    else:
+        typer.secho(f"webhook '{plain(name)}' is created", err=True, dim=True)
+
+
+def list_webhooks(
+    *,
+    namespace: NamespaceOption = "default",
+    after: AfterOption = "",
+    limit: LimitOption = None,
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Lists the webhooks of a namespace with how their deliveries go."""
+    rows, cursor = listed(_path(namespace), "webhooks", url=url, output=output, after=after, limit=limit)
+    if output.structured:
+        print_structured(rows, output)
+        return
+    columns = (
+        Column("name", kind=ColumnKind.ID),
+        Column("url", kind=ColumnKind.TEXT, breakable=True),
+        Column("enabled"),
+        Column("queued"),
+        Column("deliveredAt", "delivered", optional=2),
+        Column("nextAt", "next try", optional=3),
+        Column("error", kind=ColumnKind.TEXT, breakable=True, optional=1),
+    )
+    shown = [{**row, "error": row["error"] or (None if row["enabled"] else row["reason"])} for row in rows]
+    print_table(shown, columns, wide=output.wide, empty="no webhooks; `streamsched webhook create NAME URL` makes one")
+    print_more(cursor)
+
+
+def show(
+    name: NameArgument,
+    *,
+    namespace: NamespaceOption = "default",
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Shows a webhook: what it is sent, what waits for it, the last error and the next attempt."""
+    _print(ask("GET", _path(namespace, name), url=url), output)
+
+
+def send_test(
+    name: NameArgument,
+    *,
+    namespace: NamespaceOption = "default",
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Sends an event of type streamsched.webhook.test once, and shows the answer.
+
+    Exit code 1: the target has not accepted it.
+    """
+    found = ask("POST", f"{_path(namespace, name)}/test", url=url, body={})
+    if output.structured:
+        print_structured(found, output)
+    else:
+        console().print(
+            f"{'accepted' if found['accepted'] else 'not accepted'}: {plain(found['answer'])}", markup=False
+        )
+    if not found["accepted"]:
+        raise typer.Exit(REFUSED)
+
+
+def disable(
+    name: NameArgument,
+    *,
+    namespace: NamespaceOption = "default",
+    reason: ReasonOption = "",
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Sends nothing more to a webhook until it is enabled. Changes wait for that."""
+    _print(ask("POST", f"{_path(namespace, name)}/disable", url=url, body={"reason": reason}), output)
+
+
+def enable(
+    name: NameArgument,
+    *,
+    namespace: NamespaceOption = "default",
+    reason: ReasonOption = "",
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Goes on with the first change that the target has not accepted."""
+    _print(ask("POST", f"{_path(namespace, name)}/enable", url=url, body={"reason": reason}), output)
+
+
+def delete(
+    name: NameArgument,
+    *,
+    namespace: NamespaceOption = "default",
+    yes: YesOption = False,
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Deletes a webhook with the changes that wait for it.
+
+    If changes wait, it asks for confirmation at a terminal; without a terminal it needs --yes (otherwise exit code 7).
+    """
+    waiting = ask("GET", _path(namespace, name), url=url)["queued"]
+    if waiting and not yes:
+        confirm(
+            f"{waiting} changes wait for webhook {plain(name)}. Delete them too?",
+            declined="nothing was changed",
+            refused=f"not deleted, because {waiting} changes wait for it; `--yes` deletes them too",
+            quiet=output.structured,
+        )
+    deleted = ask("DELETE", _path(namespace, name), url=url)
+    if output.structured:
+        print_structured(deleted, output)
+    else:
+        console().print(f"webhook {plain(name)} was deleted", markup=False)
+
+
+def _path(namespace: str, name: str | None = None) -> str:
+    path = f"/v1/namespaces/{quote(namespace, safe='')}/webhooks"
+    return path if name is None else f"{path}/{quote(name, safe='')}"
+
+
+def _print(found: dict[str, Any], output: Format) -> None:
+    if output.structured:
+        print_structured(found, output)
+        return
+    reference = found["secret"]
+    record = {**found, "secret": "generated" if reference is None else reference["secret"]}
+    print_record({name: value for name, value in record.items() if value not in (None, [], "")})

@@ -1,0 +1,1 @@
+"""Webhooks and the CloudEvents they send as JSON."""

@@ -1,0 +1,76 @@
+"""A change of a job or run as a CloudEvent 1.0, which a webhook sends.
+
+{"specversion": "1.0", "id": "17-1772366400000000", "source": "streamsched/default", "type": "streamsched.run.failed",
+ "subject": "default.flights.weekly.1.7.r1", "time": "2026-03-01T12:00:00Z", "datacontenttype": "application/json",
+ "data": {"state": "FAILED", "reason": "exit code 1", "schedule": …, "program": …, "job": …, "attempt": 1}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+from urllib.parse import quote
+
+import orjson
+
+from streamsched.codec.events.cloudevents import PREFIX
+from streamsched.domain.webhooks.change import WorkLine
+
+#: The content type of structured mode.
+STRUCTURED: Final = "application/cloudevents+json"
+_JSON: Final = "application/json"
+#: The type of the event that `webhook test` sends.
+TEST: Final = PREFIX + "webhook.test"
+#: Attributes that are headers in binary mode.
+_ATTRIBUTES: Final = ("specversion", "id", "source", "type", "subject", "time")
+
+
+def event_of(line: WorkLine) -> bytes:
+    """The structured event of a change."""
+    data = {
+        "state": line.state,
+        "reason": line.reason,
+        "schedule": line.schedule,
+        "program": line.program,
+        "job": line.subject if line.kind == "job" else line.job,
+    }
+    if line.kind == "run":
+        data |= {"run": line.subject, "attempt": line.attempt}
+    return _event(line.id, PREFIX + line.action, (line.namespace, line.subject), line.at, data)
+
+
+def trial_event(message: str, namespace: str, webhook: str, at: datetime) -> bytes:
+    """An event without a change, for trying a receiver."""
+    return _event(message, TEST, (namespace, webhook), at, {"webhook": webhook})
+
+
+def message_id(event: bytes) -> str:
+    """The id of a structured event."""
+    return orjson.loads(event)["id"]
+
+
+def binary(event: bytes) -> tuple[Mapping[str, str], bytes]:
+    """A structured event in binary mode: headers and body. Values are percent-encoded as the HTTP binding asks."""
+    read = orjson.loads(event)
+    headers = {f"ce-{name}": quote(read[name], safe=_UNQUOTED) for name in _ATTRIBUTES}
+    return {**headers, "Content-Type": _JSON}, orjson.dumps(read["data"])
+
+
+def _event(message: str, kind: str, of: tuple[str, str], at: datetime, data: Mapping[str, object]) -> bytes:
+    namespace, subject = of
+    event: dict[str, Any] = {
+        "specversion": "1.0",
+        "id": message,
+        "source": f"streamsched/{namespace}",
+        "type": kind,
+        "subject": subject,
+        "time": at,
+        "datacontenttype": _JSON,
+        "data": data,
+    }
+    return orjson.dumps(event, option=orjson.OPT_UTC_Z)
+
+
+#: Printable ASCII without the characters that the binding encodes: space, double quote and percent.
+_UNQUOTED: Final = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')

@@ -1,0 +1,56 @@
+"""The definition of a webhook as JSON, without its name. Only `url` is required.
+
+{"url": "https://host/path", "changes": ["run.failed", "job.*"], "schedules": ["default.flights.weekly"],
+ "programs": […], "secret": {"secret": "env:HOOK_KEY"}, "mode": "structured" | "binary", "timeout": "15s"}
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamsched.codec.json.reading import Fields, anchored
+from streamsched.domain.names import ProgramRef, ScheduleRef
+from streamsched.domain.programs.secret import Secret
+from streamsched.domain.time.duration import duration_text, parse_duration
+from streamsched.domain.webhooks.webhook import EventMode, Webhook
+
+
+def webhook_to_json(webhook: Webhook) -> dict[str, Any]:
+    """The canonical JSON."""
+    return {
+        "url": webhook.url,
+        "changes": sorted(webhook.changes),
+        "schedules": sorted(map(str, webhook.schedules)),
+        "programs": sorted(map(str, webhook.programs)),
+        "secret": None if webhook.secret is None else {"secret": webhook.secret.reference},
+        "mode": webhook.mode.value,
+        "timeout": duration_text(webhook.timeout),
+    }
+
+
+def webhook_from_json(namespace: str, name: str, fields: Fields) -> Webhook:
+    """Decodes a definition; missing fields have their defaults.
+
+    Raises:
+        DecodeError, InvalidDefinitionError: with the path of the field.
+    """
+    given: dict[str, Any] = {"url": fields.text("url")}
+    changes = frozenset(fields.text_list("changes"))
+    if changes:
+        given["changes"] = changes
+    for field, ref in (("schedules", ScheduleRef), ("programs", ProgramRef)):
+        with anchored(fields.at(field)):
+            given[field] = frozenset(ref.parse(each) for each in fields.text_list(field))
+    secret = fields.optional_object("secret")
+    if secret is not None:
+        given["secret"] = Secret.parse(secret.text("secret"), secret.at("secret"))
+        secret.done()
+    mode = fields.optional_choice("mode", EventMode)
+    if mode is not None:
+        given["mode"] = mode
+    timeout = fields.optional_text("timeout")
+    if timeout is not None:
+        given["timeout"] = parse_duration(timeout, fields.at("timeout"))
+    fields.done()
+    with anchored(fields.path):
+        return Webhook(namespace=namespace, name=name, **given)

@@ -1,0 +1,1 @@
+"""Webhooks: which changes of jobs and runs are sent where, signed and in order."""

@@ -1,0 +1,127 @@
+"""A webhook: a target that is sent changes of jobs and runs of one namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+from typing import Final
+from urllib.parse import urlsplit
+
+from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.limits import LONGEST_NAME, abridged, check_duration, check_most
+from streamsched.domain.names import ProgramRef, ScheduleRef, check_namespace, check_queue_name
+from streamsched.domain.programs.secret import Secret
+from streamsched.domain.tasks.queue import LONGEST_WEBHOOK, HttpTarget, QueuePolicy, WebhookTarget
+from streamsched.domain.tasks.task_retry import BackoffRetry
+from streamsched.domain.webhooks.change import GROUPS, STATES, WorkLine, states
+
+#: The most webhooks of an installation: each has a queue of tasks, and a target that hangs holds `AT_ONCE` deliveries.
+MOST_WEBHOOKS: Final = 100
+#: Deliveries to one target at a time, each of another schedule.
+AT_ONCE: Final = 10
+#: Changes in the queue of a webhook at most; those after them stay in the history until there is room.
+MOST_QUEUED: Final = 1000
+#: A webhook is disabled when its target has accepted nothing for so long, while changes waited for it.
+GIVE_UP_AFTER: Final = timedelta(days=3)
+#: Wait after a failure: doubles from `delay` to `longest`. With jitter the last attempt is after 80 hours at the
+#: earliest, so a target that accepts nothing is disabled before a change is given up.
+RETRY: Final = BackoffRetry(retries=170, delay=timedelta(seconds=5), longest=timedelta(hours=1), jitter=0.5)
+_PREFIX: Final = "webhook."
+_MOST_NAMES: Final = 100
+
+
+class EventMode(StrEnum):
+    """How a CloudEvent is sent: as one JSON object, or its attributes as headers and its data as body."""
+
+    STRUCTURED = "structured"
+    BINARY = "binary"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Webhook:
+    """The definition of a webhook.
+
+    Attributes:
+        changes: those that are sent, such as `run.failed`; `run.*` and `job.*` are all of runs and of jobs.
+        schedules, programs: only changes of jobs and runs of these; empty: of all.
+        secret: reference to the signing secret; None: a generated one.
+        timeout: for an answer.
+    """
+
+    namespace: str
+    name: str
+    url: str
+    changes: frozenset[str] = frozenset(GROUPS)
+    schedules: frozenset[ScheduleRef] = frozenset()
+    programs: frozenset[ProgramRef] = frozenset()
+    secret: Secret | None = None
+    mode: EventMode = EventMode.STRUCTURED
+    timeout: timedelta = timedelta(seconds=15)
+    _wanted: frozenset[str] = field(init=False, repr=False, compare=False, default=frozenset())
+
+    def __post_init__(self) -> None:
+        check_namespace(self.namespace)
+        check_queue_name(self.name, "$.name")
+        check_most(len(self.queue), LONGEST_NAME, "$.name", "characters with its namespace")
+        if "." in self.name:
+            raise InvalidDefinitionError("$.name", f"must have no '.' but is {abridged(self.name)}")
+        HttpTarget(self.url)
+        parts = urlsplit(self.url)
+        if parts.username is not None or parts.fragment:
+            raise InvalidDefinitionError("$.url", "must have no user name, password or fragment")
+        check_duration(self.timeout, "$.timeout", longest=LONGEST_WEBHOOK)
+        if not self.changes:
+            raise InvalidDefinitionError("$.changes", "must name a change, such as run.failed or run.*")
+        for each in sorted(self.changes):
+            if not states(each):
+                known = ", ".join((*GROUPS, *STATES))
+                raise InvalidDefinitionError("$.changes", f"{abridged(each)} is no change; there are {known}")
+        for path, refs in (("$.schedules", self.schedules), ("$.programs", self.programs)):
+            check_most(len(refs), _MOST_NAMES, path, "names")
+            for ref in sorted(refs, key=str):
+                if ref.namespace != self.namespace:
+                    raise InvalidDefinitionError(path, f"{ref} is not in namespace {self.namespace}")
+        wanted = {action for each in self.changes for action in states(each)}
+        object.__setattr__(self, "_wanted", frozenset(wanted))
+
+    @property
+    def id(self) -> str:
+        return f"{self.namespace}.{self.name}"
+
+    @property
+    def queue(self) -> str:
+        """The name of its queue of tasks."""
+        return queue_of(self.id)
+
+    def wants(self, line: WorkLine) -> bool:
+        """Whether the line is sent."""
+        if line.namespace != self.namespace or line.action not in self._wanted:
+            return False
+        if self.schedules and line.schedule not in _texts(self.schedules):
+            return False
+        return not self.programs or line.program in _texts(self.programs)
+
+
+#: The policy of the queue of a webhook. The URL, the secret and the timeout are read with each delivery.
+POLICY: Final = QueuePolicy(target=WebhookTarget(), retry=RETRY, dedupe=timedelta(hours=1), max_in_flight=AT_ONCE)
+
+
+def queue_of(webhook: str) -> str:
+    """The queue of a webhook by its id."""
+    return f"{_PREFIX}{webhook}"
+
+
+def is_webhook_queue(queue: str) -> bool:
+    """Whether a queue has the name of one of a webhook."""
+    return queue.startswith(_PREFIX)
+
+
+def webhook_of(queue: str) -> str:
+    """The id of the webhook of a queue."""
+    return queue.removeprefix(_PREFIX)
+
+
+def _texts(refs: Collection[ScheduleRef] | Collection[ProgramRef]) -> frozenset[str]:
+    return frozenset(map(str, refs))

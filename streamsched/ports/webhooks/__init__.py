@@ -1,0 +1,1 @@
+"""Webhooks and the history that they follow."""

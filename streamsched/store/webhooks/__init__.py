@@ -1,0 +1,1 @@
+"""Webhooks and the history they follow, in PostgreSQL."""

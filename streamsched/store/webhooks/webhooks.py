@@ -1,0 +1,156 @@
+"""`ports.webhooks.webhooks.WebhookStore` and `WebhookTargets` on PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import asyncpg
+import orjson
+import structlog
+
+from streamsched.codec.json.reading import Fields
+from streamsched.codec.tasks.queue import policy_to_json
+from streamsched.codec.webhooks.webhook import webhook_from_json, webhook_to_json
+from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError, storable_text
+from streamsched.domain.limits import as_stored
+from streamsched.domain.tasks.queue import MOST_QUEUES
+from streamsched.domain.tasks.task import TaskRequest
+from streamsched.domain.webhooks.webhook import MOST_WEBHOOKS, POLICY, Webhook, queue_of
+from streamsched.ports.webhooks.webhooks import DeliveredWebhook, WebhookRecord
+from streamsched.store.connections import translated
+from streamsched.store.sql import queries
+from streamsched.store.tasks.registration import enqueue
+
+log = structlog.get_logger()
+
+SQL: Final = queries("webhooks/webhooks")
+_QUEUES: Final = queries("tasks/queues")
+
+
+class PostgresWebhookStore:
+    """See `ports.webhooks.webhooks.WebhookStore` and `WebhookTargets`."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+
+    async def create(self, webhook: Webhook, *, secret: str | None, by: str, now: datetime) -> WebhookRecord:
+        definition, policy = (
+            orjson.dumps(webhook_to_json(webhook)).decode(),
+            orjson.dumps(policy_to_json(POLICY)).decode(),
+        )
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                await connection.execute(SQL["lock_all"])
+                if await connection.fetchval(SQL["number"]) >= MOST_WEBHOOKS:
+                    raise ConflictError(f"there are {MOST_WEBHOOKS} webhooks, the most an installation can have")
+                made = await connection.fetchval(SQL["create"], webhook.id, definition, secret, now, by)
+                if made is None:
+                    raise ConflictError(f"there is a webhook '{webhook.id}' already")
+                await connection.execute(_QUEUES["lock_all"])
+                if await connection.fetchval(_QUEUES["others"], webhook.queue) >= MOST_QUEUES:
+                    raise ConflictError(f"there are {MOST_QUEUES} queues, the most an installation can have")
+                await connection.execute(_QUEUES["set"], webhook.queue, policy, POLICY.dedupe, now)
+                await connection.execute(_QUEUES["record"], now, webhook.queue, "webhook.created", f"by {by}")
+                await connection.execute(_QUEUES["notify"])
+                return (await records(connection, [webhook.id]))[0]
+
+    async def page(self, namespace: str, *, after: str, limit: int) -> Sequence[WebhookRecord]:
+        prefix = f"{namespace}."
+        with translated():
+            async with self._pool.acquire() as connection:
+                rows = await connection.fetch(SQL["page"], prefix, prefix + after, limit)
+                return await records(connection, [row["id"] for row in rows])
+
+    async def get(self, webhook: str) -> WebhookRecord:
+        with translated():
+            async with self._pool.acquire() as connection:
+                return await _record(connection, webhook)
+
+    async def enable(self, webhook: str, enabled: bool, reason: str, *, now: datetime) -> WebhookRecord:
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                if not await set_enabled(connection, webhook, enabled, reason, by_owner=True, now=now):
+                    await _record(connection, webhook)
+                return await _record(connection, webhook)
+
+    async def put(self, webhook: str, request: TaskRequest, *, now: datetime) -> str:
+        queue = queue_of(webhook)
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                await enqueue(connection, [(queue, request)], now, changes=True)
+        return POLICY.id_of(queue, request)[1]
+
+    async def delete(self, webhook: str) -> None:
+        queue = queue_of(webhook)
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                if await connection.fetchval(SQL["delete"], webhook) is None:
+                    raise NotFoundError("webhook", webhook)
+                for step in ("delete_queue", "delete_lanes", "delete_tasks"):
+                    await connection.execute(SQL[step], queue)
+                await connection.execute(_QUEUES["notify"])
+
+    async def target(self, webhook: str) -> DeliveredWebhook | None:
+        with translated():
+            row = await self._pool.fetchrow(SQL["target"], webhook)
+        if row is None:
+            return None
+        return DeliveredWebhook(definition_of(webhook, row["definition"]), row["enabled"], row["secret"])
+
+    async def disable_failing(self, webhook: str, reason: str, *, now: datetime) -> bool:
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                return await set_enabled(connection, webhook, False, reason, by_owner=False, now=now)
+
+
+async def set_enabled(
+    connection: Any, webhook: str, enabled: bool, reason: str, *, by_owner: bool, now: datetime
+) -> bool:
+    """Enables or disables a webhook, and resumes or pauses its queue; False when it is so already or does not exist."""
+    before = await connection.fetchval(SQL["lock"], webhook)
+    if before is None or before is enabled:
+        return False
+    queue, why = queue_of(webhook), storable_text(reason)
+    await connection.execute(SQL["enable"], webhook, enabled, why, by_owner, now)
+    await connection.execute(_QUEUES["pause"], queue, not enabled, now)
+    await connection.execute(_QUEUES["record"], now, queue, f"webhook.{'enabled' if enabled else 'disabled'}", why)
+    await connection.execute(_QUEUES["notify"])
+    return True
+
+
+async def records(connection: Any, ids: Sequence[str]) -> list[WebhookRecord]:
+    """Webhooks by id. One that this release cannot read is left out, and logged."""
+    found: list[WebhookRecord] = []
+    for row in await connection.fetch(SQL["records"], ids):
+        given = dict(row)
+        webhook = readable(given.pop("id"), given.pop("definition"))
+        if webhook is not None:
+            found.append(WebhookRecord(webhook=webhook, **given))
+    return found
+
+
+def readable(webhook: str, definition: Any) -> Webhook | None:
+    """A stored definition; None, and logged, when a later release has stored it."""
+    try:
+        return definition_of(webhook, definition)
+    except InvalidError as exc:
+        log.error("webhooks.unreadable", webhook=webhook, path=exc.path, reason=exc.reason)
+        return None
+
+
+def definition_of(webhook: str, definition: Any) -> Webhook:
+    """Raises:
+    InvalidError: it was stored by a later release.
+    """
+    namespace, _, name = webhook.partition(".")
+    with as_stored():
+        return webhook_from_json(namespace, name, Fields(definition))
+
+
+async def _record(connection: Any, webhook: str) -> WebhookRecord:
+    found = await records(connection, [webhook])
+    if not found:
+        raise NotFoundError("webhook", webhook)
+    return found[0]

@@ -1,0 +1,97 @@
+-- Webhooks. The queue of one is `webhook.` and its id. Order of locks: webhooks by id, queues, lanes, tasks.
+
+-- name: lock_all
+-- So that the limit of their number holds: one is created at a time.
+SELECT pg_advisory_xact_lock(hashtextextended('webhooks', 0));
+
+-- name: number
+-- How many there are.
+SELECT count(*) FROM webhooks;
+
+-- name: create
+-- Begins after the lines that are there. Lines of transactions that have not ended yet may be sent or not.
+INSERT INTO webhooks (id, definition, secret, position, fed_at, changed_at, created_at, created_by)
+SELECT $1, $2::text::jsonb, $3, CASE WHEN is_called THEN last_value ELSE last_value - 1 END, $4::timestamptz,
+    $4::timestamptz, $4::timestamptz, $5
+FROM decisions_ids
+ON CONFLICT (id) DO NOTHING
+RETURNING id;
+
+-- name: page
+-- Those whose ids begin with $1 and follow $2; none is listed with its secret.
+SELECT id FROM webhooks WHERE starts_with(id, $1) AND id > $2 ORDER BY id LIMIT $3;
+
+-- name: records
+-- Webhooks with how their deliveries go, by id.
+SELECT w.id, w.definition, w.enabled, w.changed_at, w.reason, w.by_owner, w.created_at, w.created_by,
+    (SELECT count(*) FROM tasks t WHERE t.queue = q.name)::int AS queued,
+    greatest(0, (SELECT last_value FROM decisions_ids) - w.position) AS unread,
+    last.at AS delivered_at,
+    CASE WHEN first.due_at IS NOT NULL THEN greatest(first.due_at, w.changed_at, last.at) END AS failing_since,
+    coalesce(next.error, '') AS error, coalesce(next.failures, 0) AS attempts, next.next_at
+FROM webhooks w
+CROSS JOIN LATERAL (SELECT 'webhook.' || w.id AS name) AS q
+LEFT JOIN LATERAL (
+    SELECT max(at) AS at FROM tasks_history h WHERE h.queue = q.name AND h.state = 'SUCCEEDED'
+) AS last ON true
+LEFT JOIN LATERAL (
+    SELECT min(due_at) AS due_at FROM tasks t WHERE t.queue = q.name AND t.state = 'RETRYING' AND t.failures > 0
+) AS first ON true
+LEFT JOIN LATERAL (
+    SELECT error, failures, next_at FROM tasks t WHERE t.queue = q.name AND t.state = 'RETRYING' AND t.failures > 0
+    ORDER BY next_at DESC LIMIT 1
+) AS next ON true
+WHERE w.id = ANY ($1::text[])
+ORDER BY w.id;
+
+-- name: lock
+-- One webhook, locked.
+SELECT enabled FROM webhooks WHERE id = $1 FOR UPDATE;
+
+-- name: enable
+-- Enables or disables it.
+UPDATE webhooks SET enabled = $2, reason = $3, by_owner = $4, changed_at = $5::timestamptz WHERE id = $1;
+
+-- name: delete
+-- Removes it.
+DELETE FROM webhooks WHERE id = $1 RETURNING id;
+
+-- name: delete_lanes
+-- The lanes of its queue, locked in their order first: owners hold them while they start and end tasks.
+WITH locked AS MATERIALIZED (SELECT id FROM task_lanes WHERE queue = $1 ORDER BY id FOR UPDATE)
+DELETE FROM task_lanes l USING locked WHERE l.id = locked.id;
+
+-- name: delete_tasks
+-- What is in its queue. An owner that delivers one finds it gone.
+DELETE FROM tasks WHERE queue = $1;
+
+-- name: delete_queue
+-- Its queue.
+DELETE FROM task_queues WHERE name = $1;
+
+-- name: target
+-- What a delivery needs.
+SELECT definition, enabled, secret FROM webhooks WHERE id = $1;
+
+-- name: followed
+-- Enabled webhooks, with how much is in their queues, counted up to $1.
+SELECT w.id, w.definition, w.position, (
+    SELECT count(*) FROM (SELECT FROM tasks t WHERE t.queue = 'webhook.' || w.id LIMIT $1) AS counted
+)::int AS queued
+FROM webhooks w WHERE w.enabled ORDER BY w.id;
+
+-- name: lock_at
+-- Those of these that are enabled and at this position, locked.
+SELECT id, fed_at FROM webhooks WHERE id = ANY ($1::text[]) AND position = $2 AND enabled ORDER BY id FOR UPDATE;
+
+-- name: advance
+-- Moves their positions; due times never go back.
+UPDATE webhooks SET position = $2, fed_at = greatest(fed_at, $3::timestamptz) WHERE id = ANY ($1::text[]);
+
+-- name: failing
+-- Enabled webhooks of which a task waits for its next attempt.
+SELECT w.id FROM webhooks w
+WHERE w.enabled AND EXISTS (
+    SELECT FROM tasks t WHERE t.queue = 'webhook.' || w.id AND t.state = 'RETRYING' AND t.failures > 0
+)
+ORDER BY w.id;

@@ -1,0 +1,46 @@
+"""`ports.webhooks.work_history.WorkHistory` on PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import asyncpg
+
+from streamsched.domain.webhooks.change import WorkLine
+from streamsched.store.connections import translated
+from streamsched.store.sql import queries
+
+_SQL: Final = queries("webhooks/work_history")
+
+
+class PostgresWorkHistory:
+    """See `ports.webhooks.work_history.WorkHistory`."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+        self._settled = 0
+        self._last = 0
+        self._writers: frozenset[str] = frozenset()
+
+    async def settled(self) -> int:
+        with translated():
+            async with self._pool.acquire() as connection:
+                if self._writers:
+                    self._writers &= await _writers(connection)
+                if not self._writers:
+                    self._settled = max(self._settled, self._last)
+                    self._last = await connection.fetchval(_SQL["last"])
+                    self._writers = await _writers(connection)
+                    if not self._writers:
+                        self._settled = max(self._settled, self._last)
+        return self._settled
+
+    async def read(self, after: int, upto: int, *, limit: int) -> Sequence[WorkLine]:
+        with translated():
+            rows = await self._pool.fetch(_SQL["read"], after, upto, limit)
+        return [WorkLine(**row) for row in rows]
+
+
+async def _writers(connection: Any) -> frozenset[str]:
+    return frozenset(row["virtualtransaction"] for row in await connection.fetch(_SQL["writers"]))

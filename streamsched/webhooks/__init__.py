@@ -1,0 +1,1 @@
+"""Webhooks: the loop that puts changes into their queues, and their deliveries."""

@@ -1,0 +1,153 @@
+"""Sends changes to the targets of webhooks, signed as the Standard Webhooks specification says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from http import HTTPStatus
+from typing import Final
+
+import structlog
+from yarl import URL
+
+from streamsched.codec.webhooks.cloud_event import STRUCTURED, binary, message_id
+from streamsched.domain.errors import ConfigurationError, InvalidError, UnavailableError
+from streamsched.domain.tasks.attempt import (
+    LEASE_OVER,
+    Acknowledged,
+    AttemptEnd,
+    AttemptFailed,
+    Interrupted,
+    StartedTask,
+)
+from streamsched.domain.tasks.queue import Target
+from streamsched.domain.webhooks.signature import secret_text, signed, signing_key
+from streamsched.domain.webhooks.webhook import AT_ONCE, EventMode, Webhook, webhook_of
+from streamsched.ports.clock import Clock
+from streamsched.ports.webhooks.webhooks import WebhookTargets
+from streamsched.process.http_client import HttpClient, PreparedRequest
+from streamsched.secrets.redaction import Redaction
+from streamsched.secrets.resolver import SHORTEST, Secrets
+
+log = structlog.get_logger()
+
+#: How long a definition, and the value of a secret, are used without being read again.
+_REUSE: Final = timedelta(seconds=1)
+_REUSE_SECRET: Final = timedelta(seconds=30)
+_AGENT: Final = "streamsched-webhooks"
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A webhook with its signing key. Both are read again at their times. `hidden`: what its target may not say back:
+    the secret, and the query of the URL, which may have one.
+    """
+
+    webhook: Webhook
+    key: bytes
+    hidden: Redaction
+    until: datetime
+    key_until: datetime
+
+
+class WebhookReceiver:
+    """See `ports.tasks.delivery.Receiver`. Belongs to one event loop. An answer of 410 disables the webhook. `leased`: as
+    of `HttpReceiver`.
+    """
+
+    def __init__(
+        self,
+        targets: WebhookTargets,
+        client: HttpClient,
+        secrets: Secrets,
+        clock: Clock,
+        *,
+        leased: Callable[[], bool],
+    ) -> None:
+        self._leased = leased
+        self._targets = targets
+        self._client = client
+        self._secrets = secrets
+        self._clock = clock
+        self._known: dict[str, _Ready] = {}
+
+    def room(self, queue: str) -> int:
+        del queue
+        return AT_ONCE
+
+    async def deliver(self, task: StartedTask, target: Target) -> AttemptEnd:
+        del target
+        webhook = webhook_of(task.queue)
+        try:
+            ready = await self._ready(webhook)
+        except UnavailableError as exc:
+            return Interrupted(self._clock.now(), f"the webhook cannot be read: {exc}")
+        except (ConfigurationError, InvalidError) as exc:
+            return AttemptFailed(self._clock.now(), f"not sent: {exc}")
+        if ready is None:
+            return Interrupted(self._clock.now(), "the webhook is disabled or was deleted")
+        request = request_of(ready.webhook, task.data, ready.key, at=self._clock.now())
+        answer = await self._client.send(request, ready.webhook.timeout, allowed=self._leased)
+        now = self._clock.now()
+        if answer.withheld:
+            return Interrupted(now, LEASE_OVER)
+        if answer.accepted:
+            return Acknowledged(now, f"HTTP {answer.status}")
+        if answer.status == HTTPStatus.GONE:
+            await self._disable(webhook, "its target answered HTTP 410: it is gone")
+        return AttemptFailed(now, ready.hidden.text(answer.text))
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def _ready(self, webhook: str) -> _Ready | None:
+        """The webhook; None when it may not be sent to.
+
+        Raises:
+            ConfigurationError, InvalidError: its secret cannot be used.
+            UnavailableError: PostgreSQL is unavailable.
+        """
+        now, known = self._clock.now(), self._known.get(webhook)
+        if known is not None and known.until > now:
+            return known
+        found = await self._targets.target(webhook)
+        if found is None or not found.enabled:
+            self._known.pop(webhook, None)
+            return None
+        until, key_until = now + _REUSE, now + _REUSE_SECRET
+        if found.secret is not None:
+            key = signing_key(found.secret)
+        elif known is not None and known.key_until > now and known.webhook.secret == found.webhook.secret:
+            key, key_until = known.key, known.key_until
+        else:
+            key = await self._referred(found.webhook)
+        query = URL(found.webhook.url, encoded=True).query
+        values = (secret_text(key), *(value for value in query.values() if len(value) >= SHORTEST))
+        ready = self._known[webhook] = _Ready(found.webhook, key, Redaction(values), until, key_until)
+        return ready
+
+    async def _referred(self, webhook: Webhook) -> bytes:
+        if webhook.secret is None:
+            raise ConfigurationError("the webhook has no secret")
+        values = await self._secrets.read(webhook.namespace, {webhook.secret: "$.secret"})
+        return signing_key(values[webhook.secret])
+
+    async def _disable(self, webhook: str, reason: str) -> None:
+        try:
+            if await self._targets.disable_failing(webhook, reason, now=self._clock.now()):
+                log.error("webhooks.disabled", webhook=webhook, reason=reason)
+        except UnavailableError as exc:
+            log.warning("webhooks.not_disabled", webhook=webhook, reason=str(exc))
+
+
+def request_of(webhook: Webhook, event: bytes, key: bytes, *, at: datetime) -> PreparedRequest:
+    """The request of an attempt at `at` (UTC). What is signed is the body as it is sent."""
+    headers, body = {"Content-Type": STRUCTURED}, event
+    if webhook.mode is EventMode.BINARY:
+        attributes, body = binary(event)
+        headers = dict(attributes)
+    url = URL(webhook.url, encoded=True)
+    headers |= signed(message_id(event), int(at.timestamp()), body, key)
+    whole = {"User-Agent": _AGENT, **headers, "Content-Length": str(len(body))}
+    return PreparedRequest("POST", url, list(whole.items()), body)

@@ -1,0 +1,106 @@
+"""Webhooks over HTTP: created, shown without their secrets, tried, disabled, deleted; and who may."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+import httpx
+
+from streamsched.bootstrap import Services, launcher_loops
+from tests.integration.webhooks.webhook_world import receiving
+
+PATH = "/v1/namespaces/default/webhooks"
+URL = "https://hooks.example.com/in?token=hidden"
+
+
+async def test_a_generated_secret_is_shown_once(client: httpx.AsyncClient) -> None:
+    made = await client.post(PATH, json={"name": "a", "url": URL, "changes": ["run.failed"]})
+    assert made.status_code == 201
+    found = made.json()
+    secret = found.pop("signingSecret")
+    assert secret.startswith("whsec_")
+    assert (found["url"], found["enabled"], found["secret"]) == ("https://hooks.example.com/in?…", True, None)
+    again = await client.get(f"{PATH}/a")
+    assert {**again.json(), "unread": 0} == {**found, "unread": 0}
+    listed = await client.get(PATH)
+    assert [each["name"] for each in listed.json()["webhooks"]] == ["a"]
+    queue = await client.get("/v1/queues/webhook.default.a")
+    history = await client.get("/v1/audit")
+    for answer in (again, listed, queue, history, await client.get("/v1/queues")):
+        assert "hidden" not in answer.text
+        assert secret not in answer.text
+    assert (await client.post(PATH, json={"name": "a", "url": URL})).status_code == 409
+    forged = await client.post("/v1/queues/webhook.default.a/tasks", json={"key": "k", "data": {}})
+    assert (forged.status_code, forged.json()["path"]) == (400, "$.queue")
+
+
+async def test_a_reference_is_shown_and_no_secret_made(client: httpx.AsyncClient) -> None:
+    reference = {"secret": "env:SHOP_HOOK"}
+    made = await client.post(PATH, json={"name": "a", "url": URL, "secret": reference, "mode": "binary"})
+    assert made.status_code == 201
+    assert made.json()["secret"] == reference
+    assert "signingSecret" not in made.json()
+
+
+async def test_what_is_wrong_is_refused_with_its_path(client: httpx.AsyncClient) -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"url": URL}, "$.name"),
+        ({"name": "a.b", "url": URL}, "$.name"),
+        ({"name": "a", "url": "http://127.0.0.1:9/"}, "$.url"),
+        ({"name": "a", "url": "http://localhost/"}, "$.url"),
+        ({"name": "a", "url": URL, "changes": ["none"]}, "$.changes"),
+    ]
+    for body, path in cases:
+        refused = await client.post(PATH, json=body)
+        assert (refused.status_code, refused.json()["path"]) == (400, path), body
+    for method, path in (("GET", "none"), ("DELETE", "none"), ("POST", "none/enable"), ("POST", "none/test")):
+        assert (await client.request(method, f"{PATH}/{path}", json={})).status_code == 404
+    policy = {"target": {"type": "webhook"}}
+    assert (await client.put("/v1/queues/mine", json=policy)).status_code == 400
+    other = {"target": {"type": "http", "url": "https://elsewhere.example.com/"}}
+    assert (await client.put("/v1/queues/webhook.default.a", json=other)).status_code == 400
+
+
+async def test_disabled_enabled_and_deleted(client: httpx.AsyncClient) -> None:
+    await client.post(PATH, json={"name": "a", "url": URL})
+    disabled = (await client.post(f"{PATH}/a/disable", json={"reason": "too loud"})).json()
+    assert (disabled["enabled"], disabled["disabledByOwner"], disabled["reason"]) == (False, True, "too loud")
+    assert (await client.get("/v1/queues/webhook.default.a")).json()["paused"] is True
+    assert (await client.post(f"{PATH}/a/test", json={})).status_code == 409
+    assert (await client.post(f"{PATH}/a/enable")).json()["enabled"] is True
+    assert (await client.get("/v1/queues/webhook.default.a")).json()["paused"] is False
+    assert (await client.delete(f"{PATH}/a")).json()["name"] == "a"
+    assert (await client.get(f"{PATH}/a")).status_code == 404
+    assert (await client.get("/v1/queues/webhook.default.a")).status_code == 404
+
+
+async def test_a_launcher_sends_a_test_and_the_changes_of_a_run(
+    services: Services, deployed: httpx.AsyncClient
+) -> None:
+    object.__setattr__(services.settings, "webhook_networks", "127.0.0.0/8")
+    loops = launcher_loops(services, {})
+    running = [asyncio.ensure_future(loops[name]()) for name in ("webhooks", "tasks", "clock", "broker_health")]
+    try:
+        async with receiving() as far:
+            # The API of this test has no such setting, so the webhook is stored beside it.
+            await deployed.post(PATH, json={"name": "a", "url": URL})
+            await services.pool.execute(
+                "UPDATE webhooks SET definition = jsonb_set(definition, '{url}', to_jsonb($1::text))", far.url
+            )
+            tried = (await deployed.post(f"{PATH}/a/test", json={})).json()
+            assert tried == {"accepted": True, "answer": "HTTP 204"}
+            assert far.got[0].event["type"] == "streamsched.webhook.test"
+            started = await deployed.post("/v1/programs/default.flights.join/runs", json={"now": True})
+            run = started.json()["run"]
+            await far.until(2)
+            event = far.got[1].event
+            assert (event["type"], event["subject"]) == ("streamsched.run.created", run)
+            assert event["data"]["program"] == "default.flights.join"
+    finally:
+        for task in running:
+            task.cancel()
+        for task in running:
+            with suppress(asyncio.CancelledError):
+                await task

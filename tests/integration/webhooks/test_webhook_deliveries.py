@@ -1,0 +1,247 @@
+"""Changes of jobs and runs at a real receiver: signed, in order, again until they are accepted."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from datetime import timedelta
+
+import pytest
+
+from streamsched.domain.errors import NotFoundError
+from streamsched.domain.programs.secret import Secret
+from streamsched.domain.programs.secret_rules import parse_rules
+from streamsched.domain.webhooks.signature import secret_text
+from streamsched.domain.webhooks.webhook import EventMode
+from tests.integration.webhooks.webhook_world import SECRET, WebhookWorld, receiving
+
+RUN = "default.flights.weekly.1.7.r1"
+
+
+async def test_a_change_is_a_signed_cloud_event(world: WebhookWorld) -> None:
+    async with receiving() as far, world.owning() as owner:
+        await world.webhook(f"{far.url}/hook?x=1")
+        await world.write((RUN, "run.failed"), ("other.flights.weekly.1.1.r1", "run.failed"), (RUN, "run.muted"))
+        assert await world.feeding().run_once() == 3
+        await world.settle(owner)
+
+    (got,) = far.got
+    assert (got.path, got.headers["content-type"]) == ("/hook?x=1", "application/cloudevents+json")
+    assert got.verified()
+    assert not got.verified("whsec_" + "A" * 32)
+    event = got.event
+    assert event.pop("id") == got.headers["webhook-id"]
+    assert event.pop("time").endswith("Z")
+    assert event == {
+        "specversion": "1.0",
+        "source": "streamsched/default",
+        "type": "streamsched.run.failed",
+        "subject": RUN,
+        "datacontenttype": "application/json",
+        "data": {
+            "state": "FAILED",
+            "reason": "why",
+            "schedule": None,
+            "program": None,
+            "job": None,
+            "run": RUN,
+            "attempt": None,
+        },
+    }
+
+
+async def test_binary_mode_has_the_attributes_in_headers_and_signs_the_body(world: WebhookWorld) -> None:
+    async with receiving() as far, world.owning() as owner:
+        await world.webhook(far.url, mode=EventMode.BINARY)
+        await world.write((RUN, "run.failed"))
+        await world.feeding().run_once()
+        await world.settle(owner)
+
+    (got,) = far.got
+    assert got.verified()
+    assert got.event["state"] == "FAILED"
+    assert (got.headers["ce-type"], got.headers["ce-subject"]) == ("streamsched.run.failed", RUN)
+    assert (got.headers["ce-id"], got.headers["content-type"]) == (got.headers["webhook-id"], "application/json")
+
+
+async def test_a_failed_change_is_sent_again_with_its_id_before_those_after_it(world: WebhookWorld) -> None:
+    refusals = iter(["500 Oops", "302 Found", "429 Too Many Requests"])
+    async with receiving(lambda got: next(refusals, "200 OK") if b"weekly" in got.body else "200 OK") as far:
+        async with world.owning() as owner:
+            hook = await world.webhook(far.url)
+            await world.write(
+                (RUN, "run.started"), (RUN, "run.failed"), ("default.flights.daily.1.1.r1", "run.started")
+            )
+            await world.feeding().run_once()
+            await world.settle(owner)
+            failing = await world.store.get(hook)
+            for _ in range(3):
+                world.pass_time(minutes=1)
+                await world.settle(owner)
+        after = await world.store.get(hook)
+
+    assert (failing.queued, failing.attempts, failing.error) == (2, 1, "HTTP 500"), "the other schedule is not held up"
+    assert failing.failing_since is not None
+    assert failing.next_at is not None
+    assert timedelta(seconds=2) < failing.next_at - failing.failing_since < timedelta(seconds=6)
+    weekly = [got for got in far.got if got.event["subject"] == RUN]
+    assert [got.event["type"].rpartition(".")[2] for got in weekly] == [*["started"] * 4, "failed"]
+    assert len({got.headers["webhook-id"] for got in weekly[:4]}) == 1
+    assert len({got.headers["webhook-timestamp"] for got in weekly[:4]}) == 4
+    assert all(got.verified() for got in far.got)
+    assert (after.queued, after.failing_since, after.error) == (0, None, "")
+
+
+async def test_a_target_that_hangs_holds_up_no_other(world: WebhookWorld) -> None:
+    async with receiving(lambda _: None) as hanging, receiving() as far, world.owning() as owner:
+        await world.webhook(hanging.url, "hangs")
+        await world.webhook(far.url, "works")
+        await world.write(*((f"default.flights.s{n}.1.1.r1", "run.completed") for n in range(300)))
+        feeding = world.feeding()
+        while await feeding.run_once():
+            pass
+        while len(far.got) < 300:
+            await owner.run_once()
+            await asyncio.sleep(0.001)
+        assert len(hanging.got) <= 10
+
+
+async def test_410_disables_a_webhook_and_enabling_goes_on_where_it_was(world: WebhookWorld) -> None:
+    answers = iter(["410 Gone"])
+    async with receiving(lambda _: next(answers, "200 OK")) as far, world.owning() as owner:
+        hook = await world.webhook(far.url)
+        await world.write((RUN, "run.started"), (RUN, "run.completed"))
+        await world.feeding().run_once()
+        await world.settle(owner)
+        await world.write((RUN, "run.started"))
+        assert await world.feeding().run_once() == 0
+        disabled = await world.store.get(hook)
+        world.pass_time(days=1)
+        await world.settle(owner)
+        assert len(far.got) == 1, "nothing is sent while it is disabled"
+        await world.store.enable(hook, True, "mended", now=world.clock.now())
+        await world.feeding().run_once()
+        await world.settle(owner)
+
+    assert (disabled.enabled, disabled.by_owner) == (False, False)
+    assert disabled.unread > 0
+    assert "410" in disabled.reason
+    assert [got.event["type"].rpartition(".")[2] for got in far.got] == ["started", "started", "completed", "started"]
+
+
+async def test_a_webhook_is_disabled_after_three_days_without_success(world: WebhookWorld) -> None:
+    async with receiving(lambda _: "500 Oops") as far, world.owning() as owner:
+        hook = await world.webhook(far.url)
+        await world.write((RUN, "run.started"))
+        feeding = world.feeding()
+        await feeding.run_once()
+        hours = 0
+        while not await feeding.disable_failing():
+            assert (await world.store.get(hook)).enabled
+            world.pass_time(hours=1)
+            hours += 1
+            await world.settle(owner)
+        found = await world.store.get(hook)
+        await world.store.enable(hook, True, "", now=world.clock.now())
+        await world.settle(owner)
+        assert await feeding.disable_failing() == 0, "the three days begin when it is enabled"
+
+    assert (hours, found.enabled, found.queued) == (72, False, 1)
+    assert found.reason == "its target has accepted nothing for 3d: HTTP 500"
+
+
+async def test_a_secret_by_reference_is_read_where_it_is_sent_from_and_shown_nowhere(world: WebhookWorld) -> None:
+    world.environ, world.rules = {"SHOP_HOOK": SECRET}, parse_rules("shop=env:SHOP_*")
+    async with receiving() as far, world.owning() as owner:
+        for namespace in ("shop", "other"):
+            await world.webhook(far.url, namespace=namespace, secret=Secret.parse("env:SHOP_HOOK"))
+            await world.write((f"{namespace}.a.b.1.1.r1", "run.failed"))
+        await world.feeding().run_once()
+        await world.settle(owner)
+        refused = await world.store.get("other.hook")
+
+    (got,) = far.got
+    assert got.verified()
+    assert got.event["source"] == "streamsched/shop"
+    assert "no rule of STREAMSCHED_SECRETS" in refused.error
+    assert SECRET.removeprefix("whsec_") not in repr(refused) + repr(await world.store.get("shop.hook"))
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:9/", "http://localhost:9/", "http://[::ffff:10.0.0.1]/", "http://169.254.169.254/"]
+)
+async def test_nothing_is_sent_to_an_address_that_is_not_public(world: WebhookWorld, url: str) -> None:
+    world.networks = ()
+    async with world.owning() as owner:
+        hook = await world.webhook(url)
+        await world.write((RUN, "run.failed"))
+        await world.feeding().run_once()
+        await world.settle(owner)
+        assert "is not a public address" in (await world.store.get(hook)).error
+
+
+async def test_a_name_with_a_private_address_is_not_connected_to(
+    world: WebhookWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with receiving() as far, world.owning() as owner:
+        port = far.url.rpartition(":")[2]
+        found = socket.getaddrinfo("127.0.0.1", int(port), type=socket.SOCK_STREAM)
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+        await world.webhook(f"http://permitted.example:{port}/", "permitted")
+        await world.write((RUN, "run.failed"))
+        await world.feeding().run_once()
+        await world.settle(owner)
+        assert len(far.got) == 1
+        world.networks = ()
+    async with world.owning() as owner:
+        hook = await world.webhook(f"http://refused.example:{port}/", "refused")
+        await world.write((RUN, "run.failed"))
+        await world.feeding().run_once()
+        await world.settle(owner)
+        assert "127.0.0.1 is not a public address" in (await world.store.get(hook)).error
+    assert len(far.got) == 1
+
+
+async def test_a_deleted_webhook_leaves_nothing(world: WebhookWorld) -> None:
+    async with receiving(lambda _: "500 Oops") as far, world.owning() as owner:
+        hook = await world.webhook(far.url)
+        await world.write((RUN, "run.started"), (RUN, "run.failed"))
+        await world.feeding().run_once()
+        await world.settle(owner)
+        await world.store.delete(hook)
+        world.pass_time(days=1)
+        await world.settle(owner)
+        with pytest.raises(NotFoundError):
+            await world.store.get(hook)
+        for table in ("tasks", "task_lanes", "task_queues"):
+            assert await world.pool.fetchval(f"SELECT count(*) FROM {table}") == 0
+    assert len(far.got) == 1
+
+
+async def test_secrets_are_nowhere_but_where_they_must_be(
+    world: WebhookWorld, capsys: pytest.CaptureFixture[str]
+) -> None:
+    referred, token = secret_text(b"canary-referred-to-by-env-"), "canary-token-in-the-url"
+    world.environ, world.rules = {"SHOP_HOOK": referred}, parse_rules("default=env:SHOP_*")
+
+    async with receiving(lambda _: "500 Oops") as far, world.owning() as owner:
+        far.body = lambda got: f"{got.path} {SECRET if 'key=' in got.path else referred}"
+        await world.webhook(f"{far.url}/?key={token}", "generated")
+        await world.webhook(far.url, "referred", secret=Secret.parse("env:SHOP_HOOK"))
+        await world.write((RUN, "run.failed"))
+        await world.feeding().run_once()
+        await world.settle(owner)
+        errors = [(await world.store.get(f"default.{name}")).error for name in ("generated", "referred")]
+    assert all(error.startswith("HTTP 500: ") and "[secret]" in error for error in errors)
+    tables = await world.pool.fetch(
+        "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"
+    )
+    stored = {
+        name: str(await world.pool.fetch(f'SELECT to_jsonb(t)::text AS line FROM "{name}" AS t'))
+        for name in (row["relname"] for row in tables)
+    }
+    logged = capsys.readouterr()
+    for canary, where in ((referred, set[str]()), (SECRET, {"webhooks"}), (token, {"webhooks"})):
+        text = canary.removeprefix("whsec_")
+        assert {name for name, rows in stored.items() if text in rows} == where
+        assert text not in logged.out + logged.err

@@ -1,0 +1,170 @@
+"""Changes are put into the queues of webhooks once each and in order, whatever ends the feeder, and in whatever order
+they commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from streamsched.domain.errors import ConflictError, UnavailableError
+from streamsched.domain.names import ScheduleRef
+from streamsched.domain.webhooks.webhook import MOST_QUEUED, Webhook
+from streamsched.store.sql import queries
+from streamsched.store.webhooks import feed
+from streamsched.store.webhooks.work_history import PostgresWorkHistory
+from tests.integration.webhooks.webhook_world import SECRET, WebhookWorld
+
+READ = queries("webhooks/work_history")["read"]
+NOWHERE = "http://127.0.0.1:9/"
+
+
+async def queued(world: WebhookWorld, webhook: str = "default.hook") -> list[str]:
+    """Subjects in the queue, in the order of delivery within each lane."""
+    rows = await world.pool.fetch(
+        "SELECT convert_from(data, 'UTF8')::jsonb ->> 'subject' AS subject FROM tasks WHERE queue = $1 "
+        "ORDER BY due_at, key",
+        f"webhook.{webhook}",
+    )
+    return [row["subject"] for row in rows]
+
+
+async def test_a_line_that_commits_after_a_later_one_is_not_passed_over(world: WebhookWorld) -> None:
+    await world.webhook(NOWHERE)
+    feeding = world.feeding()
+    async with world.pool.acquire() as slow:
+        late = slow.transaction()
+        await late.start()
+        await world.write(("default.a.late.1.1.r1", "run.started"), connection=slow)
+        await world.write(("default.a.early.1.1.r1", "run.started"))
+        for _ in range(3):
+            await feeding.run_once()
+        assert await queued(world) == [], "what commits first waits for the one with the lower number"
+        await late.commit()
+    await feeding.run_once()
+    assert await queued(world) == ["default.a.late.1.1.r1", "default.a.early.1.1.r1"]
+
+
+async def test_the_settled_number_grows_while_there_is_always_a_writer(world: WebhookWorld) -> None:
+    history = PostgresWorkHistory(world.pool)
+    first, second = await world.pool.acquire(), await world.pool.acquire()
+    open_ones = [(first, first.transaction())]
+    await open_ones[0][1].start()
+    await world.write(("default.a.b.1.1.r1", "run.started"), connection=first)
+    before = await history.settled()
+    for connection, other in ((second, first), (first, second)) * 3:
+        following = connection.transaction()
+        await following.start()
+        await world.write(("default.a.b.1.1.r1", "run.started"), connection=connection)
+        await open_ones.pop()[1].commit()
+        open_ones.append((connection, following))
+        found = await history.settled()
+        assert found >= before
+        before = found
+        del other
+    await open_ones.pop()[1].rollback()
+    assert before > 0
+    assert await history.settled() == await world.pool.fetchval("SELECT last_value FROM decisions_ids")
+    await world.pool.release(first)
+    await world.pool.release(second)
+
+
+async def test_a_feeder_that_ends_between_queue_and_position_loses_and_doubles_nothing(
+    world: WebhookWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.webhook(NOWHERE)
+    await world.write(*((f"default.a.b.1.{n}.r1", "run.started") for n in range(3)))
+    enqueue = feed.enqueue
+
+    async def killed(*given: Any, **more: Any) -> None:
+        await enqueue(*given, **more)
+        raise UnavailableError("the process is killed")
+
+    monkeypatch.setattr(feed, "enqueue", killed)
+    with pytest.raises(UnavailableError):
+        await world.feeding().run_once()
+    assert await queued(world) == []
+    monkeypatch.setattr(feed, "enqueue", enqueue)
+    one, other = world.feeding(), world.feeding()
+    await asyncio.gather(one.run_once(), other.run_once())
+    assert await queued(world) == [f"default.a.b.1.{n}.r1" for n in range(3)]
+
+
+async def test_order_holds_when_the_clock_goes_back(world: WebhookWorld) -> None:
+    await world.webhook(NOWHERE)
+    feeding = world.feeding()
+    for n in range(4):
+        await world.write((f"default.a.b.1.{n}.r1", "run.started"))
+        await feeding.run_once()
+        world.pass_time(seconds=-100)
+    assert await queued(world) == [f"default.a.b.1.{n}.r1" for n in range(4)]
+
+
+async def test_a_full_queue_waits_and_holds_up_no_other_webhook(world: WebhookWorld) -> None:
+    await world.webhook(NOWHERE, "all")
+    await world.webhook(NOWHERE, "few", schedules=frozenset({ScheduleRef.parse("default.a.none")}))
+    await world.write(*((f"default.a.s{n % 7}.1.{n}.r1", "run.started") for n in range(MOST_QUEUED + 700)))
+    feeding = world.feeding()
+    while await feeding.run_once():
+        pass
+    full, few = await world.store.get("default.all"), await world.store.get("default.few")
+    assert (full.queued, few.queued) == (MOST_QUEUED, 0)
+    assert full.unread >= 700
+    assert few.unread == 0
+    await world.pool.execute("DELETE FROM tasks")
+    while await feeding.run_once():
+        pass
+    assert (await world.store.get("default.all")).queued == 700
+
+
+async def test_a_schedule_and_a_program_select_by_what_is_stored_of_the_run(world: WebhookWorld) -> None:
+    await world.webhook(NOWHERE, schedules=frozenset({ScheduleRef.parse("default.a.s")}), changes=frozenset({"job.*"}))
+    await world.pool.execute(
+        "INSERT INTO jobs (id, schedule, generation, sequence, program, state, ready, satisfied_at, created_at) "
+        "VALUES ('default.a.s.1.1', 'default.a.s', 1, 1, 'default.a.p', 'PENDING_CONSTRAINT', '{}', now(), now())"
+    )
+    await world.write(("default.a.s.1.1", "job.admitted"), ("default.a.t.1.1", "job.admitted"))
+    await world.feeding().run_once()
+    assert await queued(world) == ["default.a.s.1.1"]
+
+
+async def test_names_and_numbers_are_limited(world: WebhookWorld) -> None:
+    await world.webhook(NOWHERE)
+    with pytest.raises(ConflictError, match="already"):
+        await world.webhook(NOWHERE)
+    made = [Webhook(namespace="default", name=f"h{n}", url=NOWHERE) for n in range(100)]
+    for each in made[1:]:
+        await world.store.create(each, secret=SECRET, by="test", now=world.clock.now())
+    with pytest.raises(ConflictError, match="100 webhooks"):
+        await world.store.create(made[0], secret=SECRET, by="test", now=world.clock.now())
+    names = [each.webhook.name for each in await world.store.page("default", after="h95", limit=3)]
+    assert names == ["h96", "h97", "h98"]
+
+
+async def test_the_history_is_read_by_its_index(world: WebhookWorld) -> None:
+    await world.write(*((f"default.a.s.1.{n}.r1", "run.started") for n in range(20_000)))
+    await world.pool.execute("ANALYZE decisions")
+    rows = await world.pool.fetch("EXPLAIN " + READ, 19_900, 20_000, 50)
+    plan = "\n".join(row[0] for row in rows)
+    assert "Seq Scan on work_decisions_rest" not in plan, plan
+    assert "work_decisions_rest_by_id" in plan, plan
+
+
+@pytest.mark.long
+async def test_a_hundred_thousand_changes_are_put_in_order(world: WebhookWorld) -> None:
+    await world.webhook(NOWHERE, changes=frozenset({"run.*"}))
+    number = 100_000
+    for begin in range(0, number, 20_000):
+        await world.write(*((f"default.a.s{n % 50}.1.{n}.r1", "run.completed") for n in range(begin, begin + 20_000)))
+    feeding, seen = world.feeding(), list[str]()
+    while len(seen) < number:
+        while await feeding.run_once():
+            pass
+        found = await queued(world)
+        assert 0 < len(found) <= MOST_QUEUED
+        seen += found
+        await world.pool.execute("DELETE FROM tasks")
+        await world.pool.execute("DELETE FROM task_lanes")
+    assert seen == [f"default.a.s{n % 50}.1.{n}.r1" for n in range(number)]
