@@ -52,8 +52,9 @@ class _Ready:
 
 
 class WebhookReceiver:
-    """See `ports.tasks.delivery.Receiver`. Belongs to one event loop. An answer of 410 disables the webhook. `leased`: as
-    of `HttpReceiver`.
+    """See `ports.tasks.delivery.Receiver`. Belongs to one event loop. An answer of 410 disables the webhook.
+
+    `leased`: as of `HttpReceiver`.
     """
 
     def __init__(
