@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import socket
+from contextlib import AsyncExitStack
 from datetime import timedelta
 
 import pytest
@@ -13,7 +15,8 @@ from streamsched.domain.programs.secret import Secret
 from streamsched.domain.programs.secret_rules import parse_rules
 from streamsched.domain.webhooks.signature import secret_text
 from streamsched.domain.webhooks.webhook import EventMode
-from tests.integration.webhooks.webhook_world import SECRET, WebhookWorld, receiving
+from streamsched.store.server.gauges import PostgresGauges
+from tests.integration.webhooks.webhook_world import SECRET, Got, WebhookWorld, receiving
 
 RUN = "default.flights.weekly.1.7.r1"
 
@@ -133,7 +136,7 @@ async def test_a_webhook_is_disabled_after_three_days_without_success(world: Web
     async with receiving(lambda _: "500 Oops") as far, world.owning() as owner:
         hook = await world.webhook(far.url)
         await world.write((RUN, "run.started"))
-        feeding = world.feeding()
+        feeding, gauges = world.feeding(), PostgresGauges(world.pool)
         await feeding.run_once()
         hours = 0
         while not await feeding.disable_failing():
@@ -141,7 +144,11 @@ async def test_a_webhook_is_disabled_after_three_days_without_success(world: Web
             world.pass_time(hours=1)
             hours += 1
             await world.settle(owner)
+            failing = (await gauges.measure(now=world.clock.now())).webhooks[hook]
+            assert (failing.queued, failing.failing, failing.given_up) == (1, 3600.0 * hours, False)
         found = await world.store.get(hook)
+        given_up = (await gauges.measure(now=world.clock.now())).webhooks[hook]
+        assert (given_up.queued, given_up.failing, given_up.given_up) == (1, 0.0, True)
         await world.store.enable(hook, True, "", now=world.clock.now())
         await world.settle(owner)
         assert await feeding.disable_failing() == 0, "the three days begin when it is enabled"
@@ -245,3 +252,37 @@ async def test_secrets_are_nowhere_but_where_they_must_be(
         text = canary.removeprefix("whsec_")
         assert {name for name, rows in stored.items() if text in rows} == where
         assert text not in logged.out + logged.err
+
+
+@pytest.mark.long
+async def test_thousands_arrive_in_the_order_of_each_schedule_though_owners_die_and_answers_are_lost(
+    world: WebhookWorld,
+) -> None:
+    number, schedules, deaths, dice = 3000, 60, 0, random.Random(7)
+
+    def answer(_: Got) -> str | None:
+        return dice.choices(["204 No Content", "500 Oops", "302 Found"], [90, 7, 3])[0]
+
+    async with receiving(answer) as far, AsyncExitStack() as former:
+        await world.webhook(far.url)
+        await world.write(*((f"default.a.s{n % schedules}.1.{n}.r1", "run.completed") for n in range(number)))
+        feeding = world.feeding()
+        while (found := await world.store.get("default.hook")).queued or found.unread:
+            await feeding.run_once()
+            owner = await former.enter_async_context(world.owning())
+            for _ in range(dice.randint(5, 200)):
+                await owner.run_once()
+                await asyncio.sleep(0)
+            await world.expire()  # the next one fences it, and what it has in flight was sent or not
+            world.pass_time(hours=2)
+            deaths += 1
+        assert found.error == ""
+
+    assert deaths > 5
+    first = dict.fromkeys(each.event["subject"] for each in far.got)
+    assert len(first) == number
+    for schedule in range(schedules):
+        mine = [subject for subject in first if subject.startswith(f"default.a.s{schedule}.")]
+        assert mine == [f"default.a.s{schedule}.1.{n}.r1" for n in range(schedule, number, schedules)]
+    ids = {(each.headers["webhook-id"], each.event["subject"]) for each in far.got}
+    assert len(ids) == number

@@ -173,6 +173,11 @@ class WebhookWorld:
             await owner.stop(0)
             await client.close()
 
+    async def expire(self) -> None:
+        """The leases of all owners have ended, as when their processes are dead."""
+        await self.pool.execute("UPDATE leases SET expires_at = now() - interval '1 second' WHERE name LIKE 'tasks-%'")
+        await self.pool.execute("DELETE FROM task_owners")
+
     async def settle(self, owner: TaskLoop) -> None:
         """Delivers until nothing is due any more."""
         while await owner.run_once():
