@@ -72,6 +72,7 @@ _EVENTS: Final = (
 )
 _HTTP: Final = (
     Metric("http_requests_total", _C, ("method", "route", "status"), "Requests answered", "Does the API fail?"),
+    Metric("decision_clients", _G, (), "Clients that follow decisions", "Do programs follow the decisions about jobs?"),
     Metric(
         "http_requests_refused_total",
         _C,

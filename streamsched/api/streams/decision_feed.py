@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from math import inf
 from typing import Final
 
@@ -80,7 +81,7 @@ class DecisionFeed:
         allowed: Callable[[], Awaitable[object]],
         *,
         most_s: float = inf,
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         """The lines after a number, None: from now on, that a client wants, until it is closed, the server stops, or
         `most_s` seconds have passed.
 
@@ -96,8 +97,9 @@ class DecisionFeed:
             self._reader = asyncio.create_task(self._read())
         try:
             ends_s = asyncio.get_running_loop().time() + most_s
-            async for chunk in self._events(after, wants, allowed, ends_s):
-                yield chunk
+            async with aclosing(self._events(after, wants, allowed, ends_s)) as events:
+                async for chunk in events:
+                    yield chunk
         finally:
             self._clients -= 1
             if not self._clients and self._reader is not None:
@@ -114,7 +116,7 @@ class DecisionFeed:
         wants: Callable[[WorkLine], bool],
         allowed: Callable[[], Awaitable[object]],
         ends_s: float,
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         clock = asyncio.get_running_loop().time
         position, asked_s, sent_s = after, clock(), clock()
         opened = False

@@ -79,12 +79,15 @@ async def test_a_revoked_token_ends_the_stream_within_a_second(api: ServedApi) -
         lines = answer.aiter_lines()
         while await anext(lines) != "event: open":
             pass
+        assert "streamsched_decision_clients 1.0" in (await client.get("/metrics")).text
         await asyncio.to_thread(_revoke, api, name)
         began = asyncio.get_running_loop().time()
         rest = [line async for line in lines]
         took_s = asyncio.get_running_loop().time() - began
     assert "event: end" in rest
     assert took_s < 2.0, "half a second for the verdict and less than another for the look, on a busy machine"
+    with api.client() as admin:
+        assert "streamsched_decision_clients 0.0" in admin.get("/metrics").text
     async with AsyncClient(api.url, token=text) as following:
         with pytest.raises(UnauthenticatedError):
             await read(following, 1)

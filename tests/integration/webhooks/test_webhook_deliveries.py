@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import socket
 from contextlib import AsyncExitStack
 from datetime import timedelta
+from random import Random
 
 import pytest
 
@@ -258,10 +258,10 @@ async def test_secrets_are_nowhere_but_where_they_must_be(
 async def test_thousands_arrive_in_the_order_of_each_schedule_though_owners_die_and_answers_are_lost(
     world: WebhookWorld,
 ) -> None:
-    number, schedules, deaths, dice = 3000, 60, 0, random.Random(7)
+    number, schedules, deaths, random = 3000, 60, 0, Random(7)
 
     def answer(_: Got) -> str | None:
-        return dice.choices(["204 No Content", "500 Oops", "302 Found"], [90, 7, 3])[0]
+        return random.choices(["204 No Content", "500 Oops", "302 Found"], [90, 7, 3])[0]
 
     async with receiving(answer) as far, AsyncExitStack() as former:
         await world.webhook(far.url)
@@ -270,7 +270,7 @@ async def test_thousands_arrive_in_the_order_of_each_schedule_though_owners_die_
         while (found := await world.store.get("default.hook")).queued or found.unread:
             await feeding.run_once()
             owner = await former.enter_async_context(world.owning())
-            for _ in range(dice.randint(5, 200)):
+            for _ in range(random.randint(5, 200)):
                 await owner.run_once()
                 await asyncio.sleep(0)
             await world.expire()  # the next one fences it, and what it has in flight was sent or not

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from math import inf
 from typing import Annotated, Final
 
@@ -10,7 +12,7 @@ from fastapi.responses import Response, StreamingResponse
 
 from streamsched.api.access.authorise import check_rule
 from streamsched.api.access.rules import RULES
-from streamsched.api.deps import NamespaceQuery, ServicesDep
+from streamsched.api.deps import ApiServices, NamespaceQuery, ServicesDep
 from streamsched.api.streams.server_sent import HEADERS, MEDIA
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.names import ScheduleRef, check_namespace
@@ -60,7 +62,22 @@ async def follow_decisions(
     services.decisions.admit()
     most_s = inf if seconds is None else seconds
     stream = services.decisions.follow(begin, wants, allowed, most_s=most_s)
-    return StreamingResponse(stream, media_type=MEDIA, headers=HEADERS)
+    return StreamingResponse(_measured(stream, services), media_type=MEDIA, headers=HEADERS)
+
+
+async def _measured(stream: AsyncGenerator[bytes, None], services: ApiServices) -> AsyncIterator[bytes]:
+    """The stream, while which its client is counted."""
+
+    def measure() -> None:
+        services.metrics.replace("decision_clients", [({}, services.decisions.clients)])
+
+    try:
+        async with aclosing(stream):
+            async for chunk in stream:
+                measure()
+                yield chunk
+    finally:
+        measure()
 
 
 def _number(text: str, name: str) -> int:
