@@ -121,8 +121,11 @@ async def test_a_change_over_the_quota_of_schedules_is_refused_as_a_whole(client
     await set_quota(client, "schedules", 5)
     assert (await client.put("/v1/apps/default/one", json=app(3))).status_code == 200
 
+    planned = await client.put("/v1/apps/default/two?dry_run=true", json=app(3))
     refused = await client.put("/v1/apps/default/two", json=app(3))
 
+    assert (planned.status_code, planned.json()) == (403, refused.json()), planned.text
+    assert (await client.put("/v1/apps/default/two?dry_run=true", json=app(2))).status_code == 200
     problem = refused.json()
     assert refused.status_code == 403, refused.text
     assert problem["detail"] == "quota schedules of namespace 'default' is 5: 3 in use, and this would add 3"
