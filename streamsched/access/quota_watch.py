@@ -30,7 +30,7 @@ from streamsched.telemetry.metrics import Metrics
 log = structlog.get_logger()
 
 #: Seconds that a request waits for PostgreSQL at most.
-PATIENCE_S: Final = 1.0
+PATIENCE_S: Final = 5.0
 #: How long quotas and tokens are used before they are read again. When they are older than `STALE`, as after a time
 #: without requests, a request waits for them.
 REUSE: Final = timedelta(seconds=1)

@@ -19,8 +19,10 @@ from streamsched.domain.errors import PlanChangedError
 from streamsched.domain.fold.kept_state import fitting
 from streamsched.domain.fold.plan import LeafSlot, Shape, planned
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
+from streamsched.domain.quotas.quota import NO_GROWTH, QuotaGrowth
 from streamsched.domain.revision import Expected, digest
 from streamsched.domain.schedules.schedule import Program, Schedule
+from streamsched.ports.access.quotas import growth_of
 from streamsched.ports.catalog import (
     Action,
     AppChange,
@@ -118,12 +120,14 @@ class Preview:
     Attributes:
         token: identifies the plan.
         origin: the file the app was last deployed from, as `host:path`; empty when unknown.
+        growth: what it would add to the counts that quotas limit.
     """
 
     programs: tuple[ProgramChange, ...]
     schedules: tuple[ForeseenChange, ...]
     token: str = ""
     origin: str = ""
+    growth: QuotaGrowth = NO_GROWTH
 
     @property
     def differs(self) -> bool:
@@ -173,7 +177,8 @@ def foreseen(change: AppChange, known: Mapping[ScheduleRef, ScheduleStatus], *, 
         for each in schedules
         if each.dropped
     ]
-    return Preview(tuple(change.programs), schedules, f"{_decision(change)}.{_digest(lost)}", origin)
+    token = f"{_decision(change)}.{_digest(lost)}"
+    return Preview(tuple(change.programs), schedules, token, origin, growth_of(change.schedules))
 
 
 def program_differences(change: ProgramChange) -> Iterator[Difference]:

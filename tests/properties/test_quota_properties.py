@@ -23,7 +23,7 @@ from streamsched.domain.quotas.event_level import (
     leased,
     wait_s,
 )
-from streamsched.domain.quotas.quota import Quota, QuotaGrowth, QuotaUse, accumulations, check_growth, most_used
+from streamsched.domain.quotas.quota import Quota, QuotaGrowth, QuotaUse, accumulations, check_growth, growth, most_used
 from streamsched.domain.triggers.correlation import Per
 from streamsched.domain.triggers.trigger import Partitions, Trigger, Within
 from tests.support import strategies
@@ -176,6 +176,23 @@ def test_a_change_is_refused_only_for_what_it_adds_beyond_a_limit(
         limits[first],
         before[first],
         added[first],
+    )
+
+
+definitions = st.none() | st.builds(
+    lambda at_most: Per(Partitions(DatasetRef("default", "flights"), 1), ("date",), at_most=at_most), st.integers(1, 50)
+)
+
+
+@given(changes=st.lists(st.tuples(definitions, definitions), max_size=20))
+def test_what_changes_add_is_what_there_is_afterwards_more_than_before(
+    changes: list[tuple[Per | None, Per | None]],
+) -> None:
+    before = [each for each, _ in changes if each is not None]
+    after = [each for _, each in changes if each is not None]
+
+    assert growth(changes) == QuotaGrowth(
+        len(after) - len(before), sum(each.at_most for each in after) - sum(each.at_most for each in before)
     )
 
 

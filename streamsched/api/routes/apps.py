@@ -132,6 +132,7 @@ async def deploy(
     await services.graphs.check(tasks)
     if dry_run:
         preview = await catalog.planner.deploy(definition, update, keep=keep)
+        await services.quotas.check(namespace, preview.growth, now=services.clock.now())
         return rendered({"app": str(ref), "installation": services.installation_name, **preview_view(preview)})
     guarded = catalog.expecting(expected)
     applied = await guarded.deploy(definition, update, keep=keep, plan=plan, origin=origin, within=wait)

@@ -88,6 +88,10 @@ class QuotaGrowth:
         return {Quota.SCHEDULES: self.schedules, Quota.ACCUMULATIONS: self.accumulations}
 
 
+#: Of a change that adds and removes nothing.
+NO_GROWTH: Final = QuotaGrowth()
+
+
 def check_limit(quota: Quota, limit: int, path: str) -> None:
     """Raises:
     InvalidDefinitionError: it is no limit of this quota.
@@ -105,6 +109,16 @@ def check_growth(namespace: str, growth: QuotaGrowth, limits: Mapping[Quota, int
     for quota, wanted in growth.amounts().items():
         if quota in limits and wanted > 0 and used[quota] + wanted > limits[quota]:
             raise QuotaExceededError(namespace, quota, limits[quota], used=used[quota], wanted=wanted)
+
+
+def growth(changes: Iterable[tuple[Trigger | None, Trigger | None]]) -> QuotaGrowth:
+    """What changes of schedules add together: each has the trigger before and after; None: it does not exist."""
+    schedules = opened = 0
+    for before, after in changes:
+        schedules += (after is not None) - (before is not None)
+        if before != after:
+            opened += (0 if after is None else accumulations(after)) - (0 if before is None else accumulations(before))
+    return QuotaGrowth(schedules, opened)
 
 
 def accumulations(trigger: Trigger) -> int:

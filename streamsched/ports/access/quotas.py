@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
 from streamsched.domain.quotas.event_level import Demand, EventLease
-from streamsched.domain.quotas.quota import Quota, QuotaUse
+from streamsched.domain.quotas.quota import Quota, QuotaGrowth, QuotaUse, growth
 from streamsched.domain.revision import Expected
+from streamsched.ports.catalog import ScheduleChange
 
 #: The limits that are set, by namespace.
 Limits = Mapping[str, Mapping[Quota, int]]
+
+
+def growth_of(changes: Iterable[ScheduleChange]) -> QuotaGrowth:
+    """What the changes add to the counts of their namespace, as a whole."""
+    return growth(
+        (
+            each.before.definition.trigger if each.before is not None and each.before.exists else None,
+            each.after.definition.trigger if each.after.exists else None,
+        )
+        for each in changes
+    )
 
 
 class QuotaStore(Protocol):
@@ -27,6 +39,14 @@ class QuotaStore(Protocol):
 
     async def of(self, namespace: str, *, now: datetime) -> Sequence[QuotaUse]:
         """The quotas of a namespace with what is in use, in the order of `Quota`."""
+        ...
+
+    async def check(self, namespace: str, growth: QuotaGrowth, *, now: datetime) -> None:
+        """Checks what a plan would add. The change itself is checked again, in its transaction.
+
+        Raises:
+            QuotaExceededError: the namespace would have more than a limit.
+        """
         ...
 
     async def set(

@@ -13,11 +13,11 @@ import asyncpg
 
 from streamsched.domain.errors import NotFoundError
 from streamsched.domain.quotas.event_level import HELD, SAVED, Demand, EventLease, EventLevel, EventShare, leased
-from streamsched.domain.quotas.quota import Quota, QuotaUse
+from streamsched.domain.quotas.quota import Quota, QuotaGrowth, QuotaUse
 from streamsched.domain.revision import Expected, digest
 from streamsched.ports.access.quotas import Limits
 from streamsched.store.catalog.history import record
-from streamsched.store.catalog.quota_counts import uses
+from streamsched.store.catalog.quota_counts import check, uses
 from streamsched.store.connections import translated
 from streamsched.store.limits import namespace_runs
 from streamsched.store.sql import queries
@@ -47,6 +47,11 @@ class PostgresQuotaStore:
         with translated():
             async with self._pool.acquire() as connection:
                 return await uses(connection, namespace, now=now)
+
+    async def check(self, namespace: str, growth: QuotaGrowth, *, now: datetime) -> None:
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                await check(connection, namespace, growth, now=now)
 
     async def set(
         self, namespace: str, quota: Quota, limit: int, reason: str, *, now: datetime, expected: Expected | None = None

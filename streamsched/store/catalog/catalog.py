@@ -19,10 +19,10 @@ from streamsched.codec.schedules.schedule import (
 from streamsched.domain.errors import ConfigurationError, InvalidError, UnavailableError
 from streamsched.domain.events.event import schedule_key
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
-from streamsched.domain.quotas.quota import QuotaGrowth, accumulations
 from streamsched.domain.schedules.pause import Pause, PauseMode
 from streamsched.domain.schedules.schedule import Program
 from streamsched.domain.triggers.trigger import event_keys
+from streamsched.ports.access.quotas import growth_of
 from streamsched.ports.catalog import (
     Action,
     AppChange,
@@ -74,7 +74,7 @@ class PostgresCatalogStore:
                         record = await self._read(connection, app, schedules, programs, now)
                         large = len(record.schedules) > _LARGE or schedules is None
                         change = await asyncio.to_thread(decide, record) if large else decide(record)
-                        await quota_counts.check(connection, app.namespace, _growth(change.schedules), now=now)
+                        await quota_counts.check(connection, app.namespace, growth_of(change.schedules), now=now)
                         applied = await self._write(connection, record, change, now)
                         if origin is not None and schedules is None:
                             await connection.execute(_SQL["put_origin"], str(app), origin)
@@ -113,20 +113,6 @@ class PostgresCatalogStore:
         earlier = await outbox.unsent(connection, list(_unchanged_keys(app, change)))
         await record_all(connection, list(_history(change, now)))
         return Applied(change, [*earlier, *ids], ended)
-
-
-def _growth(changes: Iterable[ScheduleChange]) -> QuotaGrowth:
-    """What the changes add to the counts of their namespace, as a whole."""
-    schedules = accumulated = 0
-    for each in changes:
-        before = None if each.before is None or each.before.deleted_at is not None else each.before.definition
-        after = None if each.after.deleted_at is not None else each.after.definition
-        schedules += (after is not None) - (before is not None)
-        if after is not None and (before is None or after.trigger != before.trigger):
-            accumulated += accumulations(after.trigger) - (0 if before is None else accumulations(before.trigger))
-        elif after is None and before is not None:
-            accumulated -= accumulations(before.trigger)
-    return QuotaGrowth(schedules, accumulated)
 
 
 async def _write_programs(connection: Any, app: AppRef, changes: Sequence[ProgramChange], now: datetime) -> None:

@@ -14,7 +14,7 @@ from streamsched.domain.errors import BodyExceededError, RateExceededError, Unav
 from streamsched.domain.events.event import CustomHappened
 from streamsched.domain.names import EventName
 from streamsched.domain.quotas.event_level import HELD, SAVED, Demand, EventLease, EventLevel, EventShare, leased
-from streamsched.domain.quotas.quota import Quota, QuotaUse
+from streamsched.domain.quotas.quota import Quota, QuotaGrowth, QuotaUse
 from streamsched.domain.revision import Expected
 from streamsched.ports.access.quotas import Limits
 from streamsched.telemetry.metrics import Metrics
@@ -61,6 +61,9 @@ class Quotas:
         raise NotImplementedError
 
     async def of(self, namespace: str, *, now: datetime) -> Sequence[QuotaUse]:
+        raise NotImplementedError
+
+    async def check(self, namespace: str, growth: QuotaGrowth, *, now: datetime) -> None:
         raise NotImplementedError
 
     async def set(
