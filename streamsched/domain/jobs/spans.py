@@ -90,7 +90,9 @@ class EndedJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedRun:
-    """What the spans of a run are made from. `ready`: the satisfaction of its job; None of a manual run."""
+    """What the spans of a run are made from. `ready`: the satisfaction of its job, `stored_at`: when that was stored;
+    None of a manual run.
+    """
 
     run: str
     ready: ReadyJob | None
@@ -101,6 +103,7 @@ class EndedRun:
     started_at: datetime | None
     ended_at: datetime
     exit_code: int | None = None
+    stored_at: datetime | None = None
 
 
 def emit_context(event: Event, sampler: Sampler) -> TraceContext | None:
@@ -173,8 +176,9 @@ def job_spans(job: EndedJob, sampler: Sampler) -> list[TraceSpan]:
         about["streamsched.events.contexts"] = len(contexts)
     failed = job.state in (JobState.ABORTED, JobState.TIMED_OUT, JobState.LAUNCH_FAILED)
     links = tuple(islice((each for each in contexts if each != parent), MOST_LINKS))
-    decided_at = job.admitted_at or job.ended_at
-    waited: dict[str, Attribute] = {"streamsched.waited_s": max(0.0, (decided_at - job.stored_at).total_seconds())}
+    stored_at = max(job.stored_at, ready.satisfied_at)
+    decided_at = max(job.admitted_at or job.ended_at, stored_at)
+    waited: dict[str, Attribute] = {"streamsched.waited_s": (decided_at - stored_at).total_seconds()}
     if job.waited_for:
         waited["streamsched.waited_for"] = ",".join(job.waited_for)
     names = _names(ready)
@@ -198,7 +202,7 @@ def job_spans(job: EndedJob, sampler: Sampler) -> list[TraceSpan]:
                 context=context._replace(span_id=_span_id("complete", *names)),
                 parent=context,
                 began_at=ready.satisfied_at,
-                ended_at=job.stored_at,
+                ended_at=stored_at,
                 attributes=own,
             )
         )
@@ -207,7 +211,7 @@ def job_spans(job: EndedJob, sampler: Sampler) -> list[TraceSpan]:
             name="decide",
             context=context._replace(span_id=_span_id("decide", *names)),
             parent=context,
-            began_at=job.stored_at,
+            began_at=stored_at,
             ended_at=decided_at,
             attributes={**own, **waited},
         )
@@ -226,11 +230,12 @@ def run_spans(run: EndedRun, sampler: Sampler) -> list[TraceSpan]:
     if run.exit_code is not None:
         about["streamsched.exit_code"] = run.exit_code
     failed = run.state is not RunState.COMPLETED
+    earliest = run.created_at if run.ready is None else run.ready.satisfied_at
     launched = TraceSpan(
         name="launch",
         context=launch,
         parent=parent,
-        began_at=run.created_at,
+        began_at=max(run.created_at, run.stored_at or earliest, earliest),
         ended_at=run.started_at or run.ended_at,
         attributes=about if run.started_at is None else own,
         failed=failed and run.started_at is None,
@@ -250,7 +255,9 @@ def run_spans(run: EndedRun, sampler: Sampler) -> list[TraceSpan]:
 
 
 def _finished(span: TraceSpan) -> TraceSpan:
-    """Its times come from the clocks of the log and of PostgreSQL, which may differ."""
+    """Its times come from the clocks of the log, of PostgreSQL and of processes, which differ by milliseconds: what
+    follows never begins or ends before what it follows from.
+    """
     return span if span.ended_at >= span.began_at else replace(span, ended_at=span.began_at)
 
 

@@ -104,6 +104,7 @@ def _run(row: Any) -> EndedRun:
         started_at=row["started_at"],
         ended_at=row["ended_at"],
         exit_code=row["exit_code"],
+        stored_at=row["stored_at"],
     )
 
 

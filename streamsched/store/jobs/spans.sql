@@ -11,7 +11,8 @@ LIMIT $1;
 
 -- name: due_runs
 -- The runs that ended first.
-SELECT r.id, r.program, r.attempt, r.state, r.created_at, r.started_at, r.ended_at, r.exit_code, j.ready::text AS ready
+SELECT r.id, r.program, r.attempt, r.state, r.created_at, r.started_at, r.ended_at, r.exit_code, j.ready::text AS ready,
+    j.created_at AS stored_at
 FROM runs r LEFT JOIN jobs j ON j.id = r.job
 WHERE r.spans = 'due' AND r.ended_at IS NOT NULL
 ORDER BY r.ended_at

@@ -194,3 +194,15 @@ def test_every_span_and_attribute_is_in_the_table() -> None:
 
     assert made == {row.name: set(row.attributes) for row in SPANS}
     assert set().union(*made.values()) == set(ATTRIBUTES)
+
+
+def test_what_follows_never_begins_before_what_it_follows_from_though_clocks_differ() -> None:
+    job, early = ready(), AT - timedelta(milliseconds=5)
+    times = {"stored_at": early, "admitted_at": early - timedelta(milliseconds=1)}
+
+    _, complete, decide = job_spans(replace(ended(job), **times), ALWAYS)
+    launch, _ = run_spans(replace(run(job), created_at=early, stored_at=AT + timedelta(milliseconds=2)), ALWAYS)
+
+    assert (complete.began_at, complete.ended_at, decide.began_at, decide.ended_at) == (AT, AT, AT, AT)
+    assert decide.attributes["streamsched.waited_s"] == 0.0
+    assert launch.began_at == AT + timedelta(milliseconds=2)
