@@ -176,6 +176,10 @@ def _forms() -> set[str]:
     )
 
 
+#: It ends after the seconds that it is asked for.
+STREAM = "/v1/decisions"
+
+
 def _answers(client: httpx.Client, runs: list[dict[str, Any]]) -> list[str]:
     """What the API answers to every GET whose path is made of things that exist."""
     known: dict[str, list[str]] = {"namespace": ["default", "*"], "app": ["shop"], "profile": ["big"]}
@@ -189,7 +193,9 @@ def _answers(client: httpx.Client, runs: list[dict[str, Any]]) -> list[str]:
         paths = [path]
         for name in names:
             paths = [each.replace(f"{{{name}}}", quote(value)) for each in paths for value in known[name]]
-        found += [client.get(each).text for each in paths]
+        found += [
+            client.get(each, params={"seconds": 1, "after": 0} if path == STREAM else None).text for each in paths
+        ]
     assert len(found) > 30
     return found
 
