@@ -14,7 +14,12 @@ from streamsched.process.extras import EXTRAS
 
 ROOT = Path(__file__).parents[3]
 #: Distributions whose module has another name.
-MODULES = {"grpcio": "grpc", "faust-streaming": "faust"}
+MODULES = {
+    "grpcio": "grpc",
+    "faust-streaming": "faust",
+    "opentelemetry-sdk": "opentelemetry",
+    "opentelemetry-exporter-otlp-proto-http": "opentelemetry",
+}
 #: Runs a command in a Python where these modules are not installed.
 WITHOUT = """
 import sys
@@ -55,6 +60,7 @@ def test_every_package_of_an_extra_is_known() -> None:
         "spark",
         "demo",
         "testing",
+        "traces",
     ):
         for requirement in extras[extra]:
             name = re.split(r"[^A-Za-z0-9._-]", requirement)[0]
