@@ -28,7 +28,7 @@ log = structlog.get_logger()
 
 #: Lines that are read at a time.
 _BATCH: Final = 500
-#: Seconds between two looks at the history while there are webhooks, and while there are none.
+#: Seconds between two reads of the history while there are webhooks, and while there are none.
 _LOOK_S: Final = 0.25
 _IDLE_S: Final = 2.0
 #: How often targets are looked for that accept nothing.

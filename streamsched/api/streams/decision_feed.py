@@ -37,8 +37,8 @@ _PAGE: Final = 200
 _READ: Final = 1000
 #: Seconds between two reads of the history, while there are clients.
 EVERY_S: Final = 0.5
-#: Seconds between two looks whether a client still may: with those for which a verdict about a token is reused, less
-#: than one.
+#: Seconds between two checks of a client's permission: less than one together with those for which a verdict about a
+#: token is reused.
 _ALLOWED_S: Final = 0.4
 #: Seconds without a line after which a sign of life is sent.
 _ALIVE_S: Final = 15.0

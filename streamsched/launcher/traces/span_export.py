@@ -7,7 +7,6 @@ from typing import Final
 
 import structlog
 
-from streamsched.domain.backoff import doubled
 from streamsched.domain.jobs.spans import job_spans, run_spans
 from streamsched.domain.limits import later
 from streamsched.ports.clock import Clock
@@ -20,8 +19,6 @@ log = structlog.get_logger()
 
 #: Spans that were not accepted so long after the end are dropped. Ended rows stay in their tables for an hour.
 GIVE_UP: Final = timedelta(minutes=30)
-#: The longest pause in seconds between two attempts at a receiver that is away.
-_LONGEST_PAUSE: Final = 60.0
 
 
 class SpanExport:
@@ -61,7 +58,7 @@ class SpanExport:
             self._metrics.add("spans_dropped_total", unreadable, why="unreadable")
         if spans and not await self._sender.send(spans):
             self._failures += 1
-            pause = doubled(every, self._failures, longest=max(every, _LONGEST_PAUSE))
+            pause = self._settings.pause(self._failures)
             log.warning("spans.not_accepted", spans=len(spans), again_in_s=pause)
             return pause
         self._failures = 0

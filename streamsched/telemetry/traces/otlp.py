@@ -52,10 +52,13 @@ class OtlpSender:
         accepted: asyncio.Future[bool] = loop.create_future()
 
         def export() -> None:
-            with self._lock:
-                done = self._exporter.export(list(self._readable(spans))) is SpanExportResult.SUCCESS
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(_resolve, accepted, done)
+            done = False
+            try:
+                with self._lock:
+                    done = self._exporter.export(list(self._readable(spans))) is SpanExportResult.SUCCESS
+            finally:  # also when the exporter raises: nobody may wait for this thread forever
+                if not loop.is_closed():
+                    loop.call_soon_threadsafe(_resolve, accepted, done)
 
         threading.Thread(target=export, name="streamsched-spans", daemon=True).start()
         return await accepted

@@ -9,14 +9,11 @@ from contextlib import suppress
 from itertools import islice
 from typing import Final
 
-from streamsched.domain.backoff import doubled
 from streamsched.domain.jobs.spans import TraceSpan
 from streamsched.ports.traces.spans import SpanSender
 from streamsched.telemetry.metrics import Metrics
 from streamsched.telemetry.traces.settings import TraceSettings
 
-#: The longest pause in seconds between two attempts at a receiver that is away.
-_LONGEST_PAUSE: Final = 60.0
 #: Seconds for the spans that are left when the process ends.
 _LAST_S: Final = 2.0
 
@@ -58,7 +55,7 @@ class SpanQueue:
             return every
         if not await self._sender.send(batch):
             self._failures += 1
-            return doubled(every, self._failures, longest=max(every, _LONGEST_PAUSE))
+            return self._settings.pause(self._failures)
         self._failures = 0
         for _ in batch:
             self._spans.popleft()

@@ -13,6 +13,7 @@ from typing import Final
 
 import structlog
 
+from streamsched.domain.backoff import doubled
 from streamsched.domain.errors import ConfigurationError
 from streamsched.domain.events.sampler import Sampler
 
@@ -22,6 +23,8 @@ _PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_P
 _PROTOCOL: Final = "http/protobuf"
 _BY_PARENT: Final = "parentbased_"
 _DEFAULT: Final = "parentbased_always_on"
+#: The longest pause in seconds between two attempts at a receiver that is away.
+_LONGEST_PAUSE: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +42,11 @@ class TraceSettings:
     every: timedelta = timedelta(seconds=5)
     capacity: int = 2048
     batch: int = 512
+
+    def pause(self, failures: int) -> float:
+        """Seconds before the next request after so many failures in a row."""
+        every = self.every.total_seconds()
+        return doubled(every, failures, longest=max(every, _LONGEST_PAUSE))
 
 
 def trace_settings(environ: Mapping[str, str]) -> TraceSettings | None:

@@ -1,4 +1,4 @@
-"""Spans of jobs and runs as they are stored: made once of each, whoever dies, and never in anyone's way."""
+"""Spans of jobs and runs as they are stored: one of each, also after kills; a receiver that is away delays nothing."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from streamsched.ports.webhooks.webhooks import WebhookRecord
 
 router = APIRouter(prefix="/v1/namespaces/{namespace}/webhooks", tags=["webhooks"])
 
-#: Seconds for which a test waits for its end, and between two looks.
+#: Seconds for which a test waits for its end, and between two reads.
 _PATIENCE_S: Final = 20.0
 _LOOK_S: Final = 0.1
 _ONCE: Final = BackoffRetry(retries=0)
