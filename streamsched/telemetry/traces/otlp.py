@@ -56,7 +56,7 @@ class OtlpSender:
             try:
                 with self._lock:
                     done = self._exporter.export(list(self._readable(spans))) is SpanExportResult.SUCCESS
-            finally:  # also when the exporter raises: nobody may wait for this thread forever
+            finally:  # also when the exporter raises: else `send` would never return
                 if not loop.is_closed():
                     loop.call_soon_threadsafe(_resolve, accepted, done)
 
