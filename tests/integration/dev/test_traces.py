@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -62,7 +63,25 @@ spark.stop()
 """
 
 
-@pytest.fixture(scope="module")
+TREE = [
+    "emit",
+    "emit",
+    "  job",
+    "    complete",
+    "    decide",
+    "    launch",
+    "      run",
+    "        read-files",
+    "          emit",
+    "            job",
+    "              complete",
+    "              decide",
+    "              launch",
+    "                run",
+]
+
+
+@pytest.fixture
 def receiver() -> Iterator[TraceReceiver]:
     with trace_receiver() as receiver:
         yield receiver
@@ -107,26 +126,10 @@ def test_an_event_is_followed_to_its_program_and_to_spark(traced: DevProcess, re
     emit(traced, "sales", "day=2013-01-01", OTHER)
     emit(traced, "sales", "day=2013-01-02")
 
-    receiver.wait_for("run", 2, within_s=180)
-
-    receiver.wait_for("read-files")
+    for name, count in Counter(map(str.strip, TREE)).items():
+        receiver.wait_for(name, count, within_s=180)
     tree = receiver.tree(TRACE)
-    assert tree.splitlines() == [
-        "emit",
-        "emit",
-        "  job",
-        "    complete",
-        "    decide",
-        "    launch",
-        "      run",
-        "        read-files",
-        "          emit",
-        "            job",
-        "              complete",
-        "              decide",
-        "              launch",
-        "                run",
-    ], tree
+    assert tree.splitlines() == TREE, tree
     first, second = sorted(receiver.named("job"), key=lambda each: each.began)
     emits = sorted(receiver.named("emit"), key=lambda each: each.began)[:2]
     assert [each.parent for each in emits] == [OTHER, EMITTER]
@@ -145,7 +148,6 @@ def test_an_event_is_followed_to_its_program_and_to_spark(traced: DevProcess, re
 def test_a_killed_scheduler_and_a_killed_run_leave_one_span_for_each_run(
     traced: DevProcess, receiver: TraceReceiver
 ) -> None:
-    before = {each.span for each in receiver.named("run")}
     emit(traced, "slow", "day=2013-01-01")
     traced.until((traced.folder / "pid").exists)
     one = traced.until(lambda: running(traced))
@@ -156,9 +158,7 @@ def test_a_killed_scheduler_and_a_killed_run_leave_one_span_for_each_run(
     ended = traced.until(lambda: shown(traced, one) if shown(traced, one)["endedAt"] else None)
     emit(traced, "slow", "day=2013-01-02")
     (traced.folder / "go").touch()
-    traced.until(lambda: len({each.span for each in receiver.named("run")} - before) >= 2)
-
-    runs = [each for each in receiver.named("run") if each.span not in before]
+    runs = receiver.wait_for("run", 2)
     assert len({each.span for each in runs}) == len(runs) == 2
     failed, other = sorted(runs, key=lambda each: each.began)
     assert (failed.attributes["streamsched.run"], failed.failed) == (one, True)
