@@ -20,6 +20,7 @@ from streamsched.api.app import make_api
 from streamsched.api.serving import HttpServer, bind, url_of
 from streamsched.bootstrap import api_services, launcher_loops, open_services
 from streamsched.config import Settings
+from streamsched.process.cancellation import CLOSING_S, cancel
 from streamsched.store.server.embedded_server import start_server, stop_server
 from streamsched.store.server.migrate import migrate
 
@@ -67,13 +68,13 @@ def served_api(database: str, **settings: Any) -> Iterator[ServedApi]:
     async def serve() -> None:
         async with open_services(made) as services:
             server = HttpServer(make_api(api_services(services)), bound, started=ready.set)
-            relay = asyncio.create_task(launcher_loops(services, {})["relay"]())  # type: ignore[arg-type]
+            loops = launcher_loops(services, {})
+            # Without "broker_health" the relay takes the log for lost after some time, and leaves its role.
+            relaying = [asyncio.ensure_future(loops[each]()) for each in ("relay", "broker_health")]
             try:
                 await server.run()
             finally:
-                relay.cancel()
-                with suppress(asyncio.CancelledError):
-                    await relay
+                await cancel(*relaying, retry_s=CLOSING_S)
 
     def run() -> None:
         asyncio.set_event_loop(loop)
