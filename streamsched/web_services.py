@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from streamsched.access.authentication import ANYBODY, OpenAuthentication
 from streamsched.api.access.rules import RouteTable
@@ -25,9 +27,9 @@ from streamsched.web.session import Sessions
 from streamsched.web.visit import PageServices
 
 
-def make_http(services: ApiServices, pool: Pool) -> FastAPI:
-    """The API, with the pages at `/ui`."""
-    api = make_api(services)
+def make_http(services: ApiServices, pool: Pool, routes: Sequence[BaseRoute] | None = None) -> FastAPI:
+    """The API, with the pages at `/ui`. `routes`: those of the API, when they are made already."""
+    api = make_api(services, routes)
     reads = PostgresPageReads(pool)
     feed = LiveFeed(reads.version)
     everybody = ANYBODY if isinstance(services.authentication, OpenAuthentication) else None

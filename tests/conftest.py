@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import tempfile
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 pytest.register_assert_rewrite("streamsched.testing")
 
 from streamsched.testing.examples import register_profiles  # noqa: E402 - once its asserts are explained
+from tests.support.databases import Databases  # noqa: E402
 from tests.support.long_tests import is_long  # noqa: E402
 from tests.support.services import need, need_java, need_module  # noqa: E402
 
@@ -83,20 +86,22 @@ def postgres_server() -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="ss-pg-", ignore_cleanup_errors=True) as folder:
         server = start_server(Path(folder) / "pg")
         try:
-            _skip_durability(server.url)
+            _settle(server.url)
             yield server.url
         finally:
             stop_server(Path(folder) / "pg")
 
 
-def _skip_durability(url: str) -> None:
-    """The server waits for no disk: a commit and a fresh database take a fraction of the time. Only for tests that do
-    not kill PostgreSQL; those that do start one of their own.
+def _settle(url: str) -> None:
+    """The server waits for no disk, which takes most of the time of a commit, and analyzes no table by itself, which would
+    change plans in the middle of a test. Only for tests that do not kill PostgreSQL; those that do start one of their
+    own.
     """
     import psycopg
 
     with psycopg.connect(url, autocommit=True) as admin:
-        for setting in ("fsync = off", "full_page_writes = off", "max_wal_size = '2GB'", "checkpoint_timeout = '1h'"):
+        off = [f"{each} = off" for each in ("fsync", "full_page_writes", "autovacuum")]
+        for setting in (*off, "max_wal_size = '2GB'", "checkpoint_timeout = '1h'"):
             admin.execute(f"ALTER SYSTEM SET {setting}")
         admin.execute("SELECT pg_reload_conf()")
 
@@ -147,31 +152,36 @@ def kafka_log(kafka: str) -> str:
 
 @pytest.fixture(scope="session")
 def template_database(postgres_server: str) -> Iterator[str]:
-    """Name of a migrated database without connections, to make copies of."""
+    """Name of a migrated database with the log's schema and without connections, to make copies of."""
     import psycopg
+    from streamsched_brokers.postgres.driver import open_broker
 
     from streamsched.store.server.migrate import migrate
 
+    async def make_log() -> None:
+        await (await open_broker(url, connections=1)).close()
+
     name = f"template_{uuid.uuid4().hex[:12]}"
+    url = postgres_server.replace("/postgres?", f"/{name}?")
     with psycopg.connect(postgres_server, autocommit=True) as admin:
         admin.execute(f'CREATE DATABASE "{name}"')
         try:
-            migrate(postgres_server.replace("/postgres?", f"/{name}?"))
+            migrate(url)
+            asyncio.run(make_log())
             yield name
         finally:
             admin.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
 
 
-@pytest.fixture
-async def database(postgres_server: str, template_database: str) -> AsyncIterator[str]:
-    """URL of a fresh, migrated database, dropped afterwards."""
-    import asyncpg
+@pytest.fixture(scope="session")
+def databases(postgres_server: str, template_database: str) -> Iterator[Databases]:
+    with closing(Databases(postgres_server, template_database)) as databases:
+        yield databases
 
-    name = f"t_{uuid.uuid4().hex[:12]}"
-    admin = await asyncpg.connect(postgres_server)
-    await admin.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template_database}"')
-    try:
-        yield postgres_server.replace("/postgres?", f"/{name}?")
-    finally:
-        await admin.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
-        await admin.close()
+
+@pytest.fixture
+def database(postgres_server: str, databases: Databases) -> Iterator[str]:
+    """URL of a migrated database that no other test has."""
+    name = databases.take()
+    yield postgres_server.replace("/postgres?", f"/{name}?")
+    databases.give_back(name)

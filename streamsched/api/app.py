@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
-from fastapi import Depends, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
 from fastapi.routing import iter_route_contexts
+from starlette.routing import BaseRoute
 
 from streamsched import __version__
 from streamsched.api import health
@@ -46,24 +47,9 @@ from streamsched.api.routes.tasks import lanes, partitions, queues, tasks
 from streamsched.api.routes.webhooks import decisions, webhooks
 
 
-def make_api(services: ApiServices) -> FastAPI:
-    """Creates the application with all routes, error handlers, metrics, authorisation and the request guard.
-
-    Raises:
-        LookupError: a route has no rule of access.
-    """
-    api = FastAPI(
-        title="streamsched",
-        version=__version__,
-        summary="Starts the right Spark job seconds after its inputs are complete.",
-        openapi_url="/v1/openapi.json",
-        docs_url="/docs",
-        redoc_url=None,
-        dependencies=[Depends(authorise)],
-    )
-    api.state.services = services
-    api.state.health = services.health
-    api.state.closing = [partial(_end_streams, services)]
+def make_routes() -> Sequence[BaseRoute]:
+    """All routes, with authorisation. They hold no services: several applications of a process may share them."""
+    router = APIRouter(dependencies=[Depends(authorise)])
     for module in (
         events,
         verdicts,
@@ -99,8 +85,31 @@ def make_api(services: ApiServices) -> FastAPI:
         admin,
         health,
     ):
-        api.include_router(module.router)
-    api.include_router(cdap_routes())
+        router.include_router(module.router)
+    router.include_router(cdap_routes())
+    return router.routes
+
+
+def make_api(services: ApiServices, routes: Sequence[BaseRoute] | None = None) -> FastAPI:
+    """Creates the application with all routes, error handlers, metrics, authorisation and the request guard.
+
+    `routes`: those of `make_routes`, when they are made already, which takes a fifth of a second.
+
+    Raises:
+        LookupError: a route has no rule of access.
+    """
+    api = FastAPI(
+        title="streamsched",
+        version=__version__,
+        summary="Starts the right Spark job seconds after its inputs are complete.",
+        openapi_url="/v1/openapi.json",
+        docs_url="/docs",
+        redoc_url=None,
+    )
+    api.state.services = services
+    api.state.health = services.health
+    api.state.closing = [partial(_end_streams, services)]
+    api.router.routes.extend(make_routes() if routes is None else routes)
     api.state.routes = RouteTable(_routes(api))
     api.openapi = described(api.openapi)  # type: ignore[method-assign]
     answer_problems(api)

@@ -13,6 +13,7 @@ from streamsched.api.app import make_api
 from streamsched.bootstrap import Services, api_services, launcher_loops, open_services
 from streamsched.config import Settings
 from streamsched.ports.clock import Clock, SystemClock
+from tests.support.api_routes import api_routes
 from tests.support.described_answers import check_answer
 
 APP = {
@@ -50,7 +51,7 @@ async def services(database: str, clock: Clock) -> AsyncIterator[Services]:
 @pytest.fixture
 async def client(services: Services) -> AsyncIterator[httpx.AsyncClient]:
     """Every answer must be one that the OpenAPI document describes."""
-    transport = httpx.ASGITransport(app=make_api(api_services(services)), raise_app_exceptions=False)
+    transport = httpx.ASGITransport(app=make_api(api_services(services), api_routes()), raise_app_exceptions=False)
     hooks = {"response": [check_answer]}
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost", event_hooks=hooks) as client:
         yield client

@@ -30,6 +30,7 @@ from streamsched.domain.access.token import TokenRequest, run_token_text
 from streamsched.store.access.tokens import PostgresTokenStore
 from streamsched.tasks.worker_streams import WorkerStreams
 from tests.integration.api.conftest import APP
+from tests.support.api_routes import api_routes
 from tests.support.described_answers import api_document, operations
 
 OWN, FOREIGN = "sales", "ops"
@@ -228,7 +229,7 @@ async def test_a_revoked_token_is_refused_by_every_process_within_a_second(
 ) -> None:
     admin = await token(services, "admin", Grant(role=AccessRole.ADMIN))
     header = await token(services, "leaver", Grant(role=AccessRole.VIEWER))
-    transport = httpx.ASGITransport(app=make_api(api_services(services)))
+    transport = httpx.ASGITransport(app=make_api(api_services(services), api_routes()))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as other:
         for each in (client, other):
             assert (await each.get("/v1/caller", headers=header)).json()["name"] == "token:leaver"

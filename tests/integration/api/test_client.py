@@ -26,6 +26,7 @@ from streamsched.domain.events.event import CustomHappened, Event
 from streamsched.domain.names import EventName
 from streamsched.emit.draft import custom, partitions_added
 from tests.integration.api.conftest import APP
+from tests.support.api_routes import api_routes
 from tests.support.served_api import served_api
 
 pytestmark = pytest.mark.postgres
@@ -54,7 +55,7 @@ class Unreliable(httpx.AsyncBaseTransport):
 
 @pytest.fixture
 def way(services: Services) -> Unreliable:
-    return Unreliable(httpx.ASGITransport(app=make_api(api_services(services))))
+    return Unreliable(httpx.ASGITransport(app=make_api(api_services(services), api_routes())))
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from streamsched.bootstrap import Services, api_services
 from streamsched.domain.quotas.event_level import SAVED
 from streamsched.telemetry.metrics import Metrics
 from streamsched.testing.clock import SettableClock
+from tests.support.api_routes import api_routes
 from tests.support.described_answers import check_answer
 
 pytestmark = pytest.mark.postgres
@@ -42,7 +43,7 @@ async def second(services: Services, clock: SettableClock) -> AsyncIterator[http
     """Another process of the API: it knows of the first one only what is in PostgreSQL."""
     own = api_services(services)
     own = replace(own, quota_watch=QuotaWatch(own.quotas, clock, "another", Metrics()))
-    transport = httpx.ASGITransport(app=make_api(own), raise_app_exceptions=False)
+    transport = httpx.ASGITransport(app=make_api(own, api_routes()), raise_app_exceptions=False)
     hooks = {"response": [check_answer]}
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost", event_hooks=hooks) as client:
         yield client

@@ -15,6 +15,7 @@ from streamsched.api.allowed_hosts import AllowedHosts
 from streamsched.api.app import make_api
 from streamsched.api.serving import HttpServer, bind
 from streamsched.bootstrap import Services, api_services
+from tests.support.api_routes import api_routes
 
 pytestmark = pytest.mark.postgres
 
@@ -59,7 +60,7 @@ class Server:
 
 async def serving(services: Services, address: str, hosts: AllowedHosts) -> AsyncIterator[Server]:
     bound, started = bind(address, 0), asyncio.Event()
-    api = make_api(replace(api_services(services), allowed_hosts=hosts))
+    api = make_api(replace(api_services(services), allowed_hosts=hosts), api_routes())
     task = asyncio.create_task(HttpServer(api, bound, started=started.set).run())
     await asyncio.wait_for(started.wait(), 20)
     yield Server(address, bound.getsockname()[1])

@@ -26,6 +26,7 @@ from streamsched.process.cancellation import cancel
 from streamsched.spark.context import RunContext
 from streamsched.spark.tables.commit import TableSource
 from streamsched.spark.tables.watcher import First, Watcher, WatchResult
+from tests.support.api_routes import api_routes
 
 FLIGHTS = DatasetRef("default", "flights")
 NOW = datetime(2026, 1, 8, tzinfo=UTC)
@@ -69,7 +70,7 @@ async def server(database: str) -> AsyncIterator[Server]:
         bound = bind("127.0.0.1", 0)
         started = asyncio.Event()
         running = asyncio.create_task(
-            HttpServer(make_api(api_services(services)), bound, started=started.set).run()  # type: ignore[arg-type]
+            HttpServer(make_api(api_services(services), api_routes()), bound, started=started.set).run()  # type: ignore[arg-type]
         )
         await started.wait()
         yield Server(url_of(bound), services)

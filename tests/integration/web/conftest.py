@@ -17,6 +17,7 @@ from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.access.token import TokenRequest
 from streamsched.store.access.tokens import PostgresTokenStore
 from streamsched.web_services import make_http
+from tests.support.api_routes import api_routes
 
 #: Logs a new client in with these grants.
 LogIn = Callable[..., Awaitable["Browser"]]
@@ -57,7 +58,7 @@ async def services(database: str) -> AsyncIterator[Services]:
 @pytest.fixture
 async def log_in(services: Services) -> AsyncIterator[LogIn]:
     opened: list[httpx.AsyncClient] = []
-    app = make_http(api_services(services), services.pool)
+    app = make_http(api_services(services), services.pool, api_routes())
 
     async def browser(*grants: Grant, enter: bool = True) -> Browser:
         request = TokenRequest(f"t{len(opened)}", grants or (Grant(role=AccessRole.ADMIN),))
