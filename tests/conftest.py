@@ -93,9 +93,9 @@ def postgres_server() -> Iterator[str]:
 
 
 def _settle(url: str) -> None:
-    """The server waits for no disk, which takes most of the time of a commit, and analyzes no table by itself, which would
-    change plans in the middle of a test. Only for tests that do not kill PostgreSQL; those that do start one of their
-    own.
+    """The server waits for no disk, which takes most of the time of a commit, and analyzes no table by itself, which
+    would change plans in the middle of a test. Only for tests that do not kill PostgreSQL; those that do start one of
+    their own.
     """
     import psycopg
 
