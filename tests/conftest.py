@@ -1,4 +1,4 @@
-"""Fixtures shared by all tests: a real PostgreSQL of its own, one fresh database for each test that asks, one Spark."""
+"""Fixtures shared by all tests: a real PostgreSQL of its own, a database for each test that asks, one Spark."""
 
 from __future__ import annotations
 

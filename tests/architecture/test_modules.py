@@ -6,9 +6,9 @@ import ast
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted([*(ROOT / "streamsched").rglob("*.py"), *(ROOT / "brokers").rglob("*.py")])
@@ -20,35 +20,38 @@ def named(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("path", [p for p in TEXTS if p.suffix == ".py"], ids=named)
-def test_a_module_has_at_most_400_lines(path: Path) -> None:
-    lines = len(path.read_text().splitlines())
-
-    assert lines <= 400, f"{named(path)} has {lines} lines: find the noun that wants to be a module of its own"
-
-
-@pytest.mark.parametrize("path", SOURCES, ids=named)
-def test_a_module_is_named_by_a_noun_of_its_room(path: Path) -> None:
-    assert path.stem not in NAMES_THAT_SAY_NOTHING
+@cache
+def trees() -> Mapping[str, ast.Module]:
+    """The modules of the product, by path."""
+    return {named(path): ast.parse(path.read_text()) for path in SOURCES}
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=named)
-def test_only_the_clock_reads_the_clock(path: Path) -> None:
-    if named(path) == "streamsched/ports/clock.py":
-        return
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            asked = f"{node.value.id}.{node.attr}"
-            assert asked not in {"datetime.now", "datetime.utcnow", "date.today", "time.time"}, (
-                f"{named(path)}:{node.lineno} asks {asked}(); take a Clock or `now` as an argument"
-            )
+def test_a_module_has_at_most_400_lines() -> None:
+    lines = {named(path): len(path.read_text().splitlines()) for path in TEXTS if path.suffix == ".py"}
+
+    long = {name: count for name, count in lines.items() if count > 400}
+    assert not long, f"find the nouns that want to be modules of their own: {long}"
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=named)
-def test_a_public_module_says_what_it_is_for(path: Path) -> None:
-    tree = ast.parse(path.read_text())
-    if tree.body:
-        assert ast.get_docstring(tree), f"{named(path)} has no docstring"
+def test_a_module_is_named_by_a_noun_of_its_room() -> None:
+    assert not [named(path) for path in SOURCES if path.stem in NAMES_THAT_SAY_NOTHING]
+
+
+def test_only_the_clock_reads_the_clock() -> None:
+    found = [
+        f"{name}:{node.lineno} reads {node.value.id}.{node.attr}()"
+        for name, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and f"{node.value.id}.{node.attr}" in {"datetime.now", "datetime.utcnow", "date.today", "time.time"}
+        and name != "streamsched/ports/clock.py"
+    ]
+    assert not found, f"take a Clock or `now` as an argument: {found}"
+
+
+def test_a_public_module_says_what_it_is_for() -> None:
+    assert not [name for name, tree in trees().items() if tree.body and not ast.get_docstring(tree)]
 
 
 def test_the_package_shows_exactly_what_it_lists() -> None:
@@ -84,10 +87,14 @@ def test_every_named_query_says_its_intent() -> None:
             assert rest.lstrip().startswith("--"), f"{named(path)}: query '{name}' has no comment of intent"
 
 
-@pytest.mark.parametrize("path", [p for p in SOURCES if "\nlog = structlog.get_logger()" in p.read_text()], ids=named)
-def test_what_is_logged_is_spelt_in_one_way(path: Path) -> None:
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("log."):
-            event = node.args[0].value if isinstance(node.args[0], ast.Constant) else "room.action"
-            assert re.fullmatch(r"[a-z_]+(\.[a-z_]+)+", event), f"{named(path)}:{node.lineno} says '{event}'"
-            assert "again_in" not in {fact.arg for fact in node.keywords}, f"{named(path)}:{node.lineno}: again_in_s"
+def test_what_is_logged_is_spelt_in_one_way() -> None:
+    for path in SOURCES:
+        if "\nlog = structlog.get_logger()" not in path.read_text():
+            continue
+        for node in ast.walk(trees()[named(path)]):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("log."):
+                event = node.args[0].value if isinstance(node.args[0], ast.Constant) else "room.action"
+                assert re.fullmatch(r"[a-z_]+(\.[a-z_]+)+", event), f"{named(path)}:{node.lineno} says '{event}'"
+                assert "again_in" not in {fact.arg for fact in node.keywords}, (
+                    f"{named(path)}:{node.lineno}: again_in_s"
+                )

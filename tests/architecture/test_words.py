@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
-
-import pytest
 
 ROOT = Path(__file__).parents[2]
 
@@ -141,8 +140,15 @@ def texts() -> Iterator[Path]:
     yield from (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "migrations" / "README.md")
 
 
-TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8").splitlines() for path in sorted(texts())}
-TREES = {name: ast.parse("\n".join(lines)) for name, lines in TEXTS.items() if name.endswith(".py")}
+@cache
+def read() -> Mapping[str, Sequence[str]]:
+    """The lines of each text, by path."""
+    return {path.relative_to(ROOT).as_posix(): path.read_text("utf-8").splitlines() for path in sorted(texts())}
+
+
+@cache
+def trees() -> Mapping[str, ast.Module]:
+    return {name: ast.parse("\n".join(lines)) for name, lines in read().items() if name.endswith(".py")}
 
 
 def pattern(word: str) -> re.Pattern[str]:
@@ -155,17 +161,19 @@ def allowed(word: str, name: str, line: str) -> bool:
     return any(use.word == word and name.startswith(use.path) and re.search(use.line, line) for use in ALLOWED)
 
 
-@pytest.mark.parametrize("word", WORDS)
-def test_a_replaced_word_stays_away(word: str) -> None:
-    searched = pattern(word)
-    found = [
-        f"{name}:{number}: {line.strip()}"
-        for name, lines in TEXTS.items()
-        for number, line in enumerate(lines, 1)
-        if searched.search(line) and not allowed(word, name, line)
-    ]
+def test_replaced_words_stay_away() -> None:
+    searched = {word: pattern(word) for word in WORDS}
+    found: list[str] = []
+    for name, lines in read().items():
+        whole = "\n".join(lines).lower().replace("_", " ")
+        for word in (word for word in WORDS if word in whole):  # a hundred times as fast as the patterns
+            found += (
+                f"{name}:{number}: {line.strip()} (write: {WORDS[word]})"
+                for number, line in enumerate(lines, 1)
+                if searched[word].search(line) and not allowed(word, name, line)
+            )
 
-    assert not found, f"write: {WORDS[word]}\n" + "\n".join(found)
+    assert not found, "\n".join(found)
 
 
 def identifiers(tree: ast.AST) -> Iterator[tuple[str, int]]:
@@ -185,11 +193,11 @@ def identifiers(tree: ast.AST) -> Iterator[tuple[str, int]]:
 
 
 def test_a_replaced_name_names_nothing() -> None:
-    found = [f"{name}: a module" for name in TREES if Path(name).stem in {*NAMES, *WORDS}]
-    for name, tree in TREES.items():
+    found = [f"{name}: a module" for name in trees() if Path(name).stem in {*NAMES, *WORDS}]
+    for name, tree in trees().items():
         for identifier, line in identifiers(tree):
             word = identifier.lstrip("_")
-            if word in NAMES and not allowed(word, name, TEXTS[name][line - 1]):
+            if word in NAMES and not allowed(word, name, read()[name][line - 1]):
                 found.append(f"{name}:{line}: {identifier} (write: {NAMES[word]})")
 
     assert not found, "\n".join(found)
@@ -212,7 +220,7 @@ def test_a_replaced_name_names_nothing_in_a_test() -> None:
 def test_a_replaced_class_is_gone() -> None:
     found = [
         f"{name}:{node.lineno}: {node.name}"
-        for name, tree in TREES.items()
+        for name, tree in trees().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef) and node.name.lstrip("_") in CLASSES
     ]

@@ -122,6 +122,7 @@ async def test_a_position_past_the_end_is_an_error_and_no_new_beginning(broker: 
     await reader.close()
 
 
+@pytest.mark.long
 async def test_a_partition_without_a_leader_holds_up_no_other(broker: KafkaBroker) -> None:
     await broker.create_topics([TopicSpec("topic", 2)])
     orphan, led = TopicPartition("topic", 0), TopicPartition("topic", 1)

@@ -59,6 +59,7 @@ def test_lists_are_tables_for_people_and_json_for_programs(running: DevProcess) 
     assert ids == ["default.demo.after", "default.demo.hello"]
 
 
+@pytest.mark.long
 def test_open_keys_are_counted_and_each_tells_its_own_progress(dev: DevProcess) -> None:
     dev.start()
     (dev.folder / "keyed.py").write_text(KEYED)
@@ -128,6 +129,7 @@ def test_no_server_is_5_and_says_what_to_do(running: DevProcess) -> None:
     assert "streamsched dev" in said.err
 
 
+@pytest.mark.long
 def test_a_folder_named_by_the_environment_is_kept_and_found_and_runs_emit_to_its_own_api(dev: DevProcess) -> None:
     named = {"STREAMSCHED_DATA_DIR": "elsewhere", "STREAMSCHED_EMIT_URL": "http://127.0.0.1:9"}
     dev.start(**named)

@@ -50,6 +50,7 @@ async def run_of(world: World, token: str, folder: Path, *, ends: bool = True) -
     return run
 
 
+@pytest.mark.long
 async def test_a_year_of_runs_leaves_a_month_of_files(world: World, tmp_path: Path) -> None:
     archive = PostgresArchive(world.pool)
     await world.define(schedule("plain"))

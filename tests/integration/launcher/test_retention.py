@@ -194,6 +194,7 @@ async def test_history_that_came_before_its_day_was_made_is_sorted_in(world: Wor
     assert await world.pool.fetchval("SELECT count(*) FROM decisions WHERE subject = 's'") == 4
 
 
+@pytest.mark.long
 async def test_a_year_passes_and_the_tables_stay_as_they_are(world: World) -> None:
     await world.define(PLAIN)
     retiring = retirement(world)

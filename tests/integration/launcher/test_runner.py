@@ -338,6 +338,7 @@ async def test_a_run_that_ends_while_postgresql_is_away_is_stored_when_it_is_bac
         assert (await place.reaches(*ENDED)).state == "COMPLETED"
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.timeout(600)
 async def test_a_pyspark_program_runs_on_what_it_is_given(place: Place, tmp_path: Path) -> None:

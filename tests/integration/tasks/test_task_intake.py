@@ -143,6 +143,7 @@ async def test_nothing_is_stored_and_no_position_moves_when_the_transaction_fail
     await copying.close()
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 async def test_an_unchanged_java_producer_works(
     world: TaskWorld, log: Broker, kafka: str, kafka_log: str, tmp_path: Path

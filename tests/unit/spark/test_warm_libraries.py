@@ -64,7 +64,7 @@ def test_a_variable_that_code_sets_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     [
         ("import threading, time; threading.Thread(target=time.sleep, args=(9,), daemon=True).start()", "threads"),
         ("import socket; kept = socket.socket()", "connections"),
-        ("import subprocess; kept = subprocess.Popen(['sleep', '9'])", "processes"),
+        ("import subprocess; kept = subprocess.Popen(['sleep', '9'], stdout=-3, stderr=-3)", "processes"),
         ("import os; os.environ.get('STREAMSCHED_RUN_ID')", "read STREAMSCHED_RUN_ID"),
         ("import sys; sys.exit(3)", "cannot be imported alone: SystemExit"),
         ("", ""),
