@@ -126,3 +126,19 @@ def test_a_part_of_a_log_ends_with_a_whole_character(text: str) -> None:
         assert whole[:cut].startswith(part)
         assert part.decode() == text[: len(part.decode())]
         assert cut - len(part) < 4
+
+
+async def test_a_traced_run_and_a_traced_job_show_their_trace(
+    log_in: LogIn, services: Services, tmp_path: Path
+) -> None:
+    browser, run = await with_run(log_in, services, tmp_path / "log")
+    _, job = await submitted(log_in)
+    for page in f"/ui/runs/{run}", f"/ui/jobs/{job}":
+        assert "trace <span" not in (await browser.get(page)).text.lower()
+    await services.pool.execute("UPDATE runs SET spans = 'due'")
+    await services.pool.execute("UPDATE jobs SET spans = 'due'")
+
+    for kind, name in ("runs", run), ("jobs", job):
+        trace = (await browser.http.get(f"/v1/{kind}/{name}", headers=browser.authorization)).json()["trace"]
+        assert len(trace) == 32
+        assert f'race <span class="mono text">{trace}</span>' in (await browser.get(f"/ui/{kind}/{name}")).text
