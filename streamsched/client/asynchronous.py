@@ -286,6 +286,15 @@ class AsyncClient:
         """
         return await self._send(calls.create_webhook(namespace, name, url, definition or {}))
 
+    async def change_webhook(self, namespace: str, name: str, changes: Mapping[str, Any]) -> WebhookState:
+        """Sets members of its definition, such as `{"url": "https://…"}`; the others stay. Changes that wait go to the
+        new URL. `{"secret": None}` generates a new secret: only this result has the `signing_secret`.
+
+        Raises:
+            InvalidError: the definition is wrong, or the address is not permitted.
+        """
+        return await self._send(calls.change_webhook(namespace, name, changes))
+
     async def enable_webhook(self, namespace: str, name: str, *, reason: str = "") -> WebhookState:
         """Goes on with the first change that its target has not accepted."""
         return await self._send(calls.enable_webhook(namespace, name, "enable", reason))

@@ -279,6 +279,15 @@ class Client:
         """
         return self._send(calls.create_webhook(namespace, name, url, definition or {}))
 
+    def change_webhook(self, namespace: str, name: str, changes: Mapping[str, Any]) -> WebhookState:
+        """Sets members of its definition, such as `{"url": "https://…"}`; the others stay. Changes that wait go to the
+        new URL. `{"secret": None}` generates a new secret: only this result has the `signing_secret`.
+
+        Raises:
+            InvalidError: the definition is wrong, or the address is not permitted.
+        """
+        return self._send(calls.change_webhook(namespace, name, changes))
+
     def enable_webhook(self, namespace: str, name: str, *, reason: str = "") -> WebhookState:
         """Goes on with the first change that its target has not accepted."""
         return self._send(calls.enable_webhook(namespace, name, "enable", reason))

@@ -179,6 +179,17 @@ def create_webhook(namespace: str, name: str, url: str, definition: Mapping[str,
     return _order(_path("namespaces", namespace, "webhooks"), _webhook, **definition, name=name, url=url)
 
 
+def change_webhook(namespace: str, name: str, changes: Mapping[str, Any]) -> ApiCall[WebhookState]:
+    return ApiCall(
+        method="PATCH",
+        path=_path("namespaces", namespace, "webhooks", name),
+        read=_webhook,
+        content=json.dumps(dict(changes)).encode(),
+        headers=_JSON,
+        repeatable=changes.get("secret", "") is not None,
+    )
+
+
 def enable_webhook(namespace: str, name: str, order: str, reason: str) -> ApiCall[WebhookState]:
     call = _order(_path("namespaces", namespace, "webhooks", name, order), _webhook, reason=reason)
     return replace(call, repeatable=True)

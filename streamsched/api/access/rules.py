@@ -162,6 +162,7 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType(
         f"GET {_WEBHOOKS}": Rule(_VIEW),
         f"POST {_WEBHOOKS}": Rule(_DEPLOY),
         f"GET {_WEBHOOKS}/{{webhook}}": Rule(_VIEW),
+        f"PATCH {_WEBHOOKS}/{{webhook}}": Rule(_DEPLOY),
         f"DELETE {_WEBHOOKS}/{{webhook}}": Rule(_DEPLOY),
         f"POST {_WEBHOOKS}/{{webhook}}/enable": Rule(_DEPLOY),
         f"POST {_WEBHOOKS}/{{webhook}}/disable": Rule(_DEPLOY),

@@ -26,6 +26,14 @@ from streamsched.domain.webhooks.webhook import EventMode
 
 _CHANGE: Final = {"type": "string", "enum": [*GROUPS, *STATES], "examples": ["run.failed"]}
 _SECRET: Final = record({"secret": text("env:HOOK_KEY")}, about="A secret by reference.")
+_URL: Final = text("https://alerts.example.com/hook", maxLength=2000)
+_CHOSEN: Final = {
+    "changes": listed(_CHANGE),
+    "schedules": listed(text("default.flights.weekly"), maxItems=100),
+    "programs": listed(text("default.flights.join"), maxItems=100),
+    "mode": choice(EventMode),
+    "timeout": duration("15s"),
+}
 _WEBHOOK: Final = answer(
     {
         "namespace": any_text("default"),
@@ -57,19 +65,10 @@ SENDING: Final[Definitions] = {
     "Webhook": _WEBHOOK,
     "WebhookPage": paged("webhooks", ref("Webhook")),
     "NewWebhook": record(
-        {
-            "name": text("alerts", minLength=1, maxLength=200, pattern="^[a-zA-Z0-9_][a-zA-Z0-9_-]*$"),
-            "url": text("https://alerts.example.com/hook", maxLength=2000),
-        },
-        {
-            "changes": listed(_CHANGE),
-            "schedules": listed(text("default.flights.weekly"), maxItems=100),
-            "programs": listed(text("default.flights.join"), maxItems=100),
-            "secret": _SECRET,
-            "mode": choice(EventMode),
-            "timeout": duration("15s"),
-        },
+        {"name": text("alerts", minLength=1, maxLength=200, pattern="^[a-zA-Z0-9_][a-zA-Z0-9_-]*$"), "url": _URL},
+        {**_CHOSEN, "secret": _SECRET},
     ),
+    "ChangedWebhook": record({}, {"url": _URL, **_CHOSEN, "secret": nullable(_SECRET)}),
     "CreatedWebhook": extended(
         _WEBHOOK, answer({}, {"signingSecret": any_text("whsec_…", "The generated secret. It is shown only here.")})
     ),

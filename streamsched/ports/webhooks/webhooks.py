@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -53,6 +53,14 @@ class WebhookStore(Protocol):
 
         Raises:
             ConflictError: there is one of this name, or there are `MOST_WEBHOOKS`.
+        """
+        ...
+
+    async def change(
+        self, webhook: str, change: Callable[[Webhook], Webhook], *, secret: str | None, by: str, now: datetime
+    ) -> WebhookRecord:
+        """Stores what `change` makes of the definition. What is in its queue is sent as the new one says. `secret`: a
+        new generated one; None keeps the one before, unless the definition refers to one. Raises what `change` raises.
         """
         ...
 

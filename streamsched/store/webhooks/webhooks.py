@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -55,6 +55,21 @@ class PostgresWebhookStore:
                 await connection.execute(_QUEUES["record"], now, webhook.queue, "webhook.created", f"by {by}")
                 await connection.execute(_QUEUES["notify"])
                 return (await records(connection, [webhook.id]))[0]
+
+    async def change(
+        self, webhook: str, change: Callable[[Webhook], Webhook], *, secret: str | None, by: str, now: datetime
+    ) -> WebhookRecord:
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                stored = await connection.fetchval(SQL["lock_definition"], webhook)
+                before = None if stored is None else readable(webhook, stored)
+                if before is None:
+                    raise NotFoundError("webhook", webhook)
+                after = change(before)
+                definition = orjson.dumps(webhook_to_json(after)).decode()
+                await connection.execute(SQL["change"], webhook, definition, secret, after.secret is not None)
+                await connection.execute(_QUEUES["record"], now, after.queue, "webhook.changed", f"by {by}")
+                return await _record(connection, webhook)
 
     async def page(self, namespace: str, *, after: str, limit: int) -> Sequence[WebhookRecord]:
         prefix = f"{namespace}."

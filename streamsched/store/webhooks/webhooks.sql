@@ -48,6 +48,15 @@ ORDER BY w.id;
 -- One webhook, locked.
 SELECT enabled FROM webhooks WHERE id = $1 FOR UPDATE;
 
+-- name: lock_definition
+-- What a webhook is, locked.
+SELECT definition FROM webhooks WHERE id = $1 FOR UPDATE;
+
+-- name: change
+-- Another definition, which refers to a secret ($4) or has a generated one: a new one ($3), or the one before.
+UPDATE webhooks SET definition = $2::text::jsonb, secret = CASE WHEN $4 THEN NULL ELSE coalesce($3, secret) END
+WHERE id = $1;
+
 -- name: enable
 -- Enables or disables it.
 UPDATE webhooks SET enabled = $2, reason = $3, by_owner = $4, changed_at = $5::timestamptz WHERE id = $1;

@@ -159,6 +159,10 @@ async def test_webhooks_are_created_listed_disabled_and_deleted(ours: AsyncClien
     assert [each.name async for each in ours.webhooks("default")] == ["alerts"]
     with pytest.raises(ConflictError):
         await ours.create_webhook("default", "alerts", "https://hooks.example.com/in")
+    moved = await ours.change_webhook("default", "alerts", {"url": "https://other.example.com/in"})
+    assert (moved.url, moved.signing_secret) == ("https://other.example.com/in", None)
+    renewed = await ours.change_webhook("default", "alerts", {"secret": None})
+    assert renewed.signing_secret not in (None, made.signing_secret)
     assert not (await ours.disable_webhook("default", "alerts")).enabled
     assert (await ours.enable_webhook("default", "alerts")).enabled
     await ours.delete_webhook("default", "alerts")

@@ -44,6 +44,48 @@ async def test_a_reference_is_shown_and_no_secret_made(client: httpx.AsyncClient
     assert "signingSecret" not in made.json()
 
 
+async def test_a_change_keeps_what_it_does_not_name(client: httpx.AsyncClient, services: Services) -> None:
+    made = (await client.post(PATH, json={"name": "a", "url": URL, "changes": ["run.failed"], "timeout": "7s"})).json()
+    secret, stored = made.pop("signingSecret"), "SELECT secret FROM webhooks"
+    await client.post(f"{PATH}/a/disable", json={"reason": "moves"})
+    other = "https://other.example.com/in"
+    moved = (await client.patch(f"{PATH}/a", json={"url": other})).json()
+    same = {"url": other, "enabled": False, "disabledByOwner": True, "reason": "moves", "changedAt": moved["changedAt"]}
+    assert {**moved, "unread": 0} == {**made, "unread": 0, **same}
+    assert await services.pool.fetchval(stored) == secret
+
+    wider = (await client.patch(f"{PATH}/a", json={"changes": None, "mode": "binary", "schedules": ["default.a.b"]})).json()
+    assert (len(wider["changes"]) > 1, wider["mode"], wider["schedules"]) == (True, "binary", ["default.a.b"])
+    assert (wider["timeout"], wider["url"]) == ("7s", other)
+
+    renewed = (await client.patch(f"{PATH}/a", json={"secret": None})).json()["signingSecret"]
+    assert await services.pool.fetchval(stored) == renewed != secret
+    reference = {"secret": "env:SHOP_HOOK"}
+    referring = (await client.patch(f"{PATH}/a", json={"secret": reference})).json()
+    assert (referring["secret"], "signingSecret" in referring) == (reference, False)
+    assert await services.pool.fetchval(stored) is None
+    assert (await client.patch(f"{PATH}/a", json={"timeout": "8s"})).json()["secret"] == reference
+    assert "signingSecret" in (await client.patch(f"{PATH}/a", json={"secret": None})).json()
+
+
+async def test_a_wrong_change_is_refused_with_its_path_and_changes_nothing(client: httpx.AsyncClient) -> None:
+    await client.post(PATH, json={"name": "a", "url": URL})
+    before = (await client.get(f"{PATH}/a")).json()
+    for body, path in (
+        ({"name": "b"}, "$.name"),
+        ({"url": None}, "$.url"),
+        ({"url": "http://127.0.0.1:9/"}, "$.url"),
+        ({"changes": ["none"]}, "$.changes"),
+        ({"timeout": "2m"}, "$.timeout"),
+        ({"secret": {"secret": "in plain text"}}, "$.secret.secret"),
+        ({"schedules": [f"default.a.b{n}" for n in range(101)]}, "$.schedules"),
+    ):
+        refused = await client.patch(f"{PATH}/a", json=body)
+        assert (refused.status_code, refused.json().get("path")) == (400, path), (body, refused.text)
+    assert {**(await client.get(f"{PATH}/a")).json(), "unread": 0} == {**before, "unread": 0}
+    assert (await client.patch(f"{PATH}/none", json={})).status_code == 404
+
+
 async def test_what_is_wrong_is_refused_with_its_path(client: httpx.AsyncClient) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"url": URL}, "$.name"),

@@ -143,3 +143,16 @@ def test_a_folder_named_by_the_environment_is_kept_and_found_and_runs_emit_to_it
     assert said == json.loads((dev.state / "dev.json").read_text())["url"] + "\n"
     assert dev.run("topics", "check", **named).code == 0
     assert not (dev.folder / ".streamsched").exists()
+
+
+def test_a_webhook_is_made_and_changed_in_place(running: DevProcess) -> None:
+    made = running.run("webhook", "create", "alerts", "https://hooks.example.com/a", "--change", "run.failed")
+    assert (made.code, made.out.startswith("whsec_")) == (0, True), made
+    changed = running.run("webhook", "change", "alerts", "--to", "https://hooks.example.com/b", "-o", "json").json
+    assert (changed["url"], changed["changes"]) == ("https://hooks.example.com/b", ["run.failed"])
+    renewed = running.run("webhook", "change", "alerts", "--new-secret")
+    assert (renewed.out.startswith("whsec_"), renewed.out != made.out) == (True, True), renewed
+    assert "https://hooks.example.com/b" in running.run("webhook", "change", "alerts", "--timeout", "9s").out
+    assert running.run("webhook", "change", "alerts").code == 2
+    assert running.run("webhook", "change", "alerts", "--secret", "env:KEY", "--new-secret").code == 2
+    assert running.run("webhook", "delete", "alerts").code == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from datetime import timedelta
 from random import Random
 
@@ -16,6 +17,7 @@ from streamsched.domain.programs.secret_rules import parse_rules
 from streamsched.domain.webhooks.signature import secret_text
 from streamsched.domain.webhooks.webhook import EventMode
 from streamsched.store.server.gauges import PostgresGauges
+from streamsched.store.webhooks.webhooks import PostgresWebhookStore
 from tests.integration.webhooks.webhook_world import SECRET, Got, WebhookWorld, receiving
 
 RUN = "default.flights.weekly.1.7.r1"
@@ -65,6 +67,26 @@ async def test_binary_mode_has_the_attributes_in_headers_and_signs_the_body(worl
     assert got.event["state"] == "FAILED"
     assert (got.headers["ce-type"], got.headers["ce-subject"]) == ("streamsched.run.failed", RUN)
     assert (got.headers["ce-id"], got.headers["content-type"]) == (got.headers["webhook-id"], "application/json")
+
+
+async def test_what_waits_goes_to_the_new_url_with_the_new_secret(world: WebhookWorld) -> None:
+    new = secret_text(bytes(reversed(range(32))))
+    async with receiving(lambda _: "500 Oops") as old, receiving() as other, world.owning() as owner:
+        hook = await world.webhook(old.url)
+        await world.write((RUN, "run.started"), (RUN, "run.failed"))
+        await world.feeding().run_once()
+        await world.settle(owner)
+        store = PostgresWebhookStore(world.pool)
+        await store.change(
+            hook, lambda before: replace(before, url=other.url), secret=new, by="ana", now=world.clock.now()
+        )
+        world.pass_time(minutes=1)
+        await world.settle(owner)
+
+    assert len(old.got) == 1
+    assert [got.event["type"] for got in other.got] == ["streamsched.run.started", "streamsched.run.failed"]
+    assert other.got[0].headers["webhook-id"] == old.got[0].headers["webhook-id"]
+    assert all(got.verified(new) and not got.verified() for got in other.got)
 
 
 async def test_a_failed_change_is_sent_again_with_its_id_before_those_after_it(world: WebhookWorld) -> None:

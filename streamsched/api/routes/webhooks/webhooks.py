@@ -13,7 +13,7 @@ from fastapi.responses import Response
 
 from streamsched.api.access.authorise import CallerDep
 from streamsched.api.body import BodyObject, reason_of
-from streamsched.api.deps import ClockDep, ServicesDep, WebhooksDep
+from streamsched.api.deps import ApiServices, ClockDep, ServicesDep, WebhooksDep
 from streamsched.api.paging import After, Limit, page
 from streamsched.api.rendering import rendered
 from streamsched.codec.json.reading import Fields
@@ -25,6 +25,7 @@ from streamsched.domain.tasks.task import TaskRequest, TaskState
 from streamsched.domain.tasks.task_retry import BackoffRetry
 from streamsched.domain.webhooks.addresses import refused_host
 from streamsched.domain.webhooks.signature import SECRET_BYTES, secret_text
+from streamsched.domain.webhooks.webhook import Webhook
 from streamsched.ports.webhooks.webhooks import WebhookRecord
 
 router = APIRouter(prefix="/v1/namespaces/{namespace}/webhooks", tags=["webhooks"])
@@ -82,13 +83,32 @@ async def post_webhook(
     name = fields.text("name")
     given = {each: value for each, value in body.items() if each != "name"}
     made = webhook_from_json(namespace, name, Fields(given))
-    why = refused_host(urlsplit(made.url).hostname or "", services.webhook_networks)
-    if why is not None:
-        raise InvalidDefinitionError("$.url", f"{why}; STREAMSCHED_WEBHOOK_NETWORKS can permit it")
-    secret = secret_text(secrets.token_bytes(SECRET_BYTES)) if made.secret is None else None
+    _check_address(made.url, services)
+    secret = _new_secret() if made.secret is None else None
     record = await services.webhooks.create(made, secret=secret, by=caller.name, now=services.clock.now())
-    shown = {} if secret is None else {"signingSecret": secret}
-    return rendered({**webhook_view(record), **shown}, status=HTTPStatus.CREATED)
+    return rendered(_created_view(record, secret), status=HTTPStatus.CREATED)
+
+
+@router.patch("/{webhook}", summary="Change a webhook")
+async def change_webhook(
+    namespace: NamespaceDep, webhook: str, body: BodyObject, caller: CallerDep, services: ServicesDep
+) -> Response:
+    """Sets the fields of the body, `null` to their defaults; the others stay. Nothing is lost or sent twice: changes
+    that wait go to the new URL, signed with the new secret; new filters count for those that are not in its queue yet.
+    `"secret": null` generates a new secret, which only this answer has. It stays enabled or disabled. Otherwise as
+    POST.
+    """
+    secret = _new_secret() if "secret" in body and body["secret"] is None else None
+
+    def changed(before: Webhook) -> Webhook:
+        return webhook_from_json(namespace, webhook, Fields({**webhook_to_json(before), **body}))
+
+    if "url" in body:
+        _check_address(Fields(body).text("url"), services)
+    record = await services.webhooks.change(
+        f"{namespace}.{webhook}", changed, secret=secret, by=caller.name, now=services.clock.now()
+    )
+    return rendered(_created_view(record, secret))
 
 
 @router.post("/{webhook}/enable", summary="Enable a webhook")
@@ -143,6 +163,24 @@ async def delete_webhook(namespace: NamespaceDep, webhook: str, webhooks: Webhoo
     found = await webhooks.get(f"{namespace}.{webhook}")
     await webhooks.delete(found.webhook.id)
     return rendered(webhook_view(found))
+
+
+def _new_secret() -> str:
+    return secret_text(secrets.token_bytes(SECRET_BYTES))
+
+
+def _check_address(url: str, services: ApiServices) -> None:
+    """Raises:
+    InvalidDefinitionError: webhooks may not be sent there.
+    """
+    why = refused_host(urlsplit(url).hostname or "", services.webhook_networks)
+    if why is not None:
+        raise InvalidDefinitionError("$.url", f"{why}; STREAMSCHED_WEBHOOK_NETWORKS can permit it")
+
+
+def _created_view(found: WebhookRecord, secret: str | None) -> dict[str, Any]:
+    """A webhook with the secret that was generated for it now, if any."""
+    return {**webhook_view(found), **({} if secret is None else {"signingSecret": secret})}
 
 
 def webhook_view(found: WebhookRecord) -> dict[str, Any]:

@@ -24,6 +24,7 @@ def commands() -> typer.Typer:
     """The commands of `streamsched webhook`."""
     app = new_group("Manages webhooks: targets that are sent changes of jobs and runs, signed.")
     app.command("create")(create)
+    app.command("change")(change)
     app.command("list")(list_webhooks)
     app.command("show")(show)
     app.command("test")(send_test)
@@ -83,6 +84,48 @@ def create(
         typer.secho(f"webhook '{plain(name)}' is created; its secret is shown only now", err=True, dim=True)
     else:
         typer.secho(f"webhook '{plain(name)}' is created", err=True, dim=True)
+
+
+def change(
+    name: NameArgument,
+    *,
+    target: Annotated[str, typer.Option("--to", metavar="URL", help="Where all are sent, also those that wait.")] = "",
+    changes: Annotated[
+        list[str] | None, typer.Option("--change", help="A change that is sent, in place of those before; repeatable.")
+    ] = None,
+    schedules: Annotated[
+        list[str] | None, typer.Option("--schedule", help="A schedule, in place of those before; repeatable.")
+    ] = None,
+    programs: Annotated[
+        list[str] | None, typer.Option("--program", help="A program, in place of those before; repeatable.")
+    ] = None,
+    secret: Annotated[str, typer.Option("--secret", help="Reference to the signing secret: env:HOOK_KEY.")] = "",
+    new_secret: Annotated[bool, typer.Option("--new-secret", help="Generate a secret, which is shown once.")] = False,
+    mode: Annotated[str, typer.Option("--mode", help="structured or binary.")] = "",
+    timeout: Annotated[str, typer.Option("--timeout", help="Wait for an answer, at most 1m.")] = "",
+    namespace: NamespaceOption = "default",
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:  # fmt: skip
+    """Changes a webhook in place: what is not given stays, and changes that wait are sent as it says now.
+
+    `--change 'job.*' --change 'run.*'` sends all again.
+    """
+    if new_secret and secret:
+        raise typer.BadParameter("give --secret or --new-secret, not both")
+    given = {"url": target, "changes": changes, "schedules": schedules, "programs": programs,
+             "mode": mode, "timeout": timeout, "secret": {"secret": secret} if secret else ""}  # fmt: skip
+    body: dict[str, Any] = {field: value for field, value in given.items() if value}
+    if new_secret:
+        body["secret"] = None
+    if not body:
+        raise typer.BadParameter("name what is to change, such as --to URL")
+    found = ask("PATCH", _path(namespace, name), url=url, body=body)
+    if "signingSecret" in found and not output.structured:
+        typer.echo(found["signingSecret"])
+        typer.secho(f"webhook '{plain(name)}' has a new secret, which is shown only now", err=True, dim=True)
+    else:
+        _print(found, output)
 
 
 def list_webhooks(
