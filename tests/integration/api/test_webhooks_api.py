@@ -54,7 +54,9 @@ async def test_a_change_keeps_what_it_does_not_name(client: httpx.AsyncClient, s
     assert {**moved, "unread": 0} == {**made, "unread": 0, **same}
     assert await services.pool.fetchval(stored) == secret
 
-    wider = (await client.patch(f"{PATH}/a", json={"changes": None, "mode": "binary", "schedules": ["default.a.b"]})).json()
+    wider = (
+        await client.patch(f"{PATH}/a", json={"changes": None, "mode": "binary", "schedules": ["default.a.b"]})
+    ).json()
     assert (len(wider["changes"]) > 1, wider["mode"], wider["schedules"]) == (True, "binary", ["default.a.b"])
     assert (wider["timeout"], wider["url"]) == ("7s", other)
 
