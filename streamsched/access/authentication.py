@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final, Protocol, assert_never
 
 from streamsched.domain.access.grant import Caller, Grant
@@ -61,20 +63,33 @@ class TokenAuthentication:
         self._store = store
         self._clock = clock
         self._known: dict[str, _Known] = {}
+        self._judging: dict[str, asyncio.Task[_Known]] = {}
         self._key: bytes | None = None
 
     async def caller(self, authorization: str | None) -> Caller:
         text = bearer_token(authorization)
-        now = self._clock.now()
         known = self._known.get(text)
-        if known is None or known.until <= now:
-            known = await self._judge(text, now)
-            if len(self._known) >= _KEPT:
-                self._known.clear()
-            self._known[text] = known
+        if known is None or known.until <= self._clock.now():
+            known = await self._judged(text)
         if known.caller is None:
             raise UnauthenticatedError(known.reason)
         return known.caller
+
+    async def _judged(self, text: str) -> _Known:
+        """A new verdict. Requests that come meanwhile wait for the same one."""
+        judging = self._judging.get(text)
+        if judging is None:
+            judging = self._judging[text] = asyncio.create_task(self._judge(text, self._clock.now()))
+            judging.add_done_callback(partial(self._keep, text))
+        return await asyncio.shield(judging)
+
+    def _keep(self, text: str, judged: asyncio.Task[_Known]) -> None:
+        del self._judging[text]
+        if judged.cancelled() or judged.exception() is not None:  # raised by the requests that wait
+            return
+        if len(self._known) >= _KEPT:
+            self._known.clear()
+        self._known[text] = judged.result()
 
     async def _judge(self, text: str, now: datetime) -> _Known:
         found = read_token(text)
