@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.support.dev_process import CommandOutput, DevProcess
@@ -37,10 +39,13 @@ def test_a_counted_event_leads_to_its_job_and_run(running: DevProcess) -> None:
     said = why(running, "f1", "LAUNCHED")
     assert "job default.demo.two.1.1 consumed it (LAUNCHED)" in said.out
     assert "run default.demo.two.1.1.r1" in said.out
-    found = running.run("event", "why", "f1", "-o", "json").json
-    assert found["verdicts"][0]["job"]["runs"] == ["default.demo.two.1.1.r1"]
-    assert found["behind"] == 0
-    assert "events so far: 3 counted" in running.run("schedule", "show", "demo.two").out
+
+    def settled() -> Any:  # the run's own events come after the job's
+        found = running.run("event", "why", "f1", "-o", "json").json
+        return found if found["behind"] == 0 else None
+
+    assert running.until(settled)["verdicts"][0]["job"]["runs"] == ["default.demo.two.1.1.r1"]
+    running.until(lambda: "events so far: 3 counted" in running.run("schedule", "show", "demo.two").out)
 
 
 def test_a_repeat_and_an_unheard_event_say_so(running: DevProcess) -> None:
