@@ -76,6 +76,7 @@ async def test_a_wrong_change_is_refused_with_its_path_and_changes_nothing(clien
     for body, path in (
         ({"name": "b"}, "$.name"),
         ({"url": None}, "$.url"),
+        ({"url": "http://["}, "$.url"),
         ({"url": "http://127.0.0.1:9/"}, "$.url"),
         ({"changes": ["none"]}, "$.changes"),
         ({"timeout": "2m"}, "$.timeout"),

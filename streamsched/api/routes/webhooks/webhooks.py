@@ -101,10 +101,11 @@ async def change_webhook(
     secret = _new_secret() if "secret" in body and body["secret"] is None else None
 
     def changed(before: Webhook) -> Webhook:
-        return webhook_from_json(namespace, webhook, Fields({**webhook_to_json(before), **body}))
+        after = webhook_from_json(namespace, webhook, Fields({**webhook_to_json(before), **body}))
+        if after.url != before.url:
+            _check_address(after.url, services)
+        return after
 
-    if "url" in body:
-        _check_address(Fields(body).text("url"), services)
     record = await services.webhooks.change(
         f"{namespace}.{webhook}", changed, secret=secret, by=caller.name, now=services.clock.now()
     )
