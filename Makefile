@@ -20,7 +20,7 @@ test: check ## style, types, import rules and the short tests, on real PostgreSQ
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not long" $(ARGS)
 
 test-long: $(VENV)/.dev ## all other tests: kills, simulation, hostile content, long properties, whole installations; a failed one is repeated once and named
-	@$(BIN)/python -m pytest -n 2 --dist loadfile -m long --reruns 1 -raR $(ARGS)
+	@$(BIN)/python -m pytest -n 3 --dist loadfile -m long --reruns 1 -raR $(ARGS)
 
 check: $(VENV)/.dev ## style, types and import rules only
 	@$(BIN)/ruff format --check --quiet . || { echo "run: $(BIN)/ruff format ."; exit 1; }
