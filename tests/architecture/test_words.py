@@ -14,6 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from tests.architecture.test_modules import trees
+
 ROOT = Path(__file__).parents[2]
 
 #: Word → what is written instead.
@@ -144,11 +146,6 @@ def texts() -> Iterator[Path]:
 def read() -> Mapping[str, Sequence[str]]:
     """The lines of each text, by path."""
     return {path.relative_to(ROOT).as_posix(): path.read_text("utf-8").splitlines() for path in sorted(texts())}
-
-
-@cache
-def trees() -> Mapping[str, ast.Module]:
-    return {name: ast.parse("\n".join(lines)) for name, lines in read().items() if name.endswith(".py")}
 
 
 def pattern(word: str) -> re.Pattern[str]:

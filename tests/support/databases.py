@@ -22,7 +22,7 @@ _PAGE: Final = 8192
 #: Seconds until the connections of a test have ended.
 _ENDING: Final = 10
 
-SCHEMA: Final = (Path(__file__).with_name("schema_of_database.sql")).read_text()
+SCHEMA: Final = Path(__file__).with_name("schema_of_database.sql").read_text()
 TABLES: Final = """
 SELECT c.oid::regclass::text, pg_relation_size(c.oid)
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace

@@ -18,11 +18,11 @@ import httpx
 from streamsched.access_services import create_token_directly
 from streamsched.api.app import make_api
 from streamsched.api.serving import HttpServer, bind, url_of
-from streamsched.bootstrap import api_services, launcher_loops, open_services
+from streamsched.bootstrap import api_services, open_services
 from streamsched.config import Settings
-from streamsched.process.cancellation import CLOSING_S, cancel
 from streamsched.store.server.embedded_server import start_server, stop_server
 from streamsched.store.server.migrate import migrate
+from tests.support.relaying import relaying
 
 _ADMIN = {"name": "admin", "grants": [{"role": "admin"}]}
 
@@ -68,13 +68,8 @@ def served_api(database: str, **settings: Any) -> Iterator[ServedApi]:
     async def serve() -> None:
         async with open_services(made) as services:
             server = HttpServer(make_api(api_services(services)), bound, started=ready.set)
-            loops = launcher_loops(services, {})
-            # Without "broker_health" the relay takes the log for lost after some time, and leaves its role.
-            relaying = [asyncio.ensure_future(loops[each]()) for each in ("relay", "broker_health")]
-            try:
+            async with relaying(services):
                 await server.run()
-            finally:
-                await cancel(*relaying, retry_s=CLOSING_S)
 
     def run() -> None:
         asyncio.set_event_loop(loop)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import suppress
 
 import httpx
 import pytest
 
 from streamsched.api.app import make_api
-from streamsched.bootstrap import Services, api_services, launcher_loops, open_services
+from streamsched.bootstrap import Services, api_services, open_services
 from streamsched.config import Settings
 from streamsched.ports.clock import Clock, SystemClock
 from tests.support.api_routes import api_routes
 from tests.support.described_answers import check_answer
+from tests.support.relaying import relaying
 
 APP = {
     "programs": [
@@ -40,12 +39,8 @@ def clock() -> Clock:
 @pytest.fixture
 async def services(database: str, clock: Clock) -> AsyncIterator[Services]:
     settings = Settings(database_url=database, body_limit=64 * 1024, api_access="open")
-    async with open_services(settings, clock=clock) as services:
-        relay = asyncio.create_task(launcher_loops(services, {})["relay"]())  # type: ignore[arg-type]
+    async with open_services(settings, clock=clock) as services, relaying(services):
         yield services
-        relay.cancel()
-        with suppress(asyncio.CancelledError):
-            await relay
 
 
 @pytest.fixture

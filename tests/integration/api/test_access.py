@@ -20,7 +20,7 @@ from streamsched.access_services import create_token_directly
 from streamsched.api.access.authorise import check_rule
 from streamsched.api.access.rules import PUBLIC, RULES, RouteTable, Rule, Scope
 from streamsched.api.app import make_api
-from streamsched.bootstrap import Services, api_services, launcher_loops, open_services
+from streamsched.bootstrap import Services, api_services, open_services
 from streamsched.config import Settings
 from streamsched.domain.access.grant import Caller, Grant
 from streamsched.domain.access.permission import PERMISSIONS, AccessRole, Permission
@@ -29,6 +29,7 @@ from streamsched.store.access.tokens import PostgresTokenStore
 from tests.integration.api.conftest import APP
 from tests.support.api_routes import api_routes
 from tests.support.described_answers import api_document, operations
+from tests.support.relaying import relaying
 
 OWN, FOREIGN = "sales", "ops"
 #: What path parameters stand for; `{}` is the namespace.
@@ -55,11 +56,8 @@ async def test_a_token_that_is_created_directly_is_json(database: str) -> None:
 
 @pytest.fixture
 async def services(database: str, clock: Any) -> AsyncIterator[Services]:
-    async with open_services(Settings(database_url=database), clock=clock) as services:
-        relay = asyncio.create_task(launcher_loops(services, {})["relay"]())  # type: ignore[arg-type]
+    async with open_services(Settings(database_url=database), clock=clock) as services, relaying(services):
         yield services
-        relay.cancel()
-        await asyncio.gather(relay, return_exceptions=True)
 
 
 async def token(services: Services, name: str, *grants: Grant, expires_in: timedelta | None = None) -> dict[str, str]:

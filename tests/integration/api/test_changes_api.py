@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from streamsched.api.app import make_api
-from streamsched.bootstrap import api_services, launcher_loops, open_services
+from streamsched.bootstrap import api_services, open_services
 from streamsched.catalog.outbox_ack import wait_for_ack
 from streamsched.config import Settings
 from streamsched.domain.errors import UnavailableError
@@ -17,6 +17,7 @@ from streamsched.store.catalog.outbox import PostgresOutbox, write
 from streamsched.store.connections import open_pool
 from streamsched.store.server.notifier import PostgresNotifier
 from tests.integration.api.conftest import APP
+from tests.support.relaying import relaying
 
 pytestmark = pytest.mark.postgres
 
@@ -34,13 +35,11 @@ async def test_a_change_is_followed_until_the_relay_has_sent_it(database: str) -
             assert asked == f"/v1/changes/{said['change']}"
             assert (await client.get(asked)).json()["pending"] == 2
 
-            relay = asyncio.create_task(launcher_loops(services, {})["relay"]())  # type: ignore[arg-type]
-            done = await client.get(asked, params={"wait": 30})
-            assert done.json() == {"change": said["change"], "pending": 0, "acknowledged": True}
-            again = await client.put("/v1/apps/default/flights", json=APP, params={"wait": 30})
-            assert (again.status_code, "change" in again.json()) == (200, False)
-            relay.cancel()
-            await asyncio.wait((relay,))
+            async with relaying(services):
+                done = await client.get(asked, params={"wait": 30})
+                assert done.json() == {"change": said["change"], "pending": 0, "acknowledged": True}
+                again = await client.put("/v1/apps/default/flights", json=APP, params={"wait": 30})
+                assert (again.status_code, "change" in again.json()) == (200, False)
 
 
 @pytest.mark.parametrize("name", ["x", "1", "1-", "-1", "1-x", f"1-{10**30}"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 
@@ -10,7 +9,7 @@ import httpx
 import pytest
 
 from streamsched.access.issuing import create_token
-from streamsched.bootstrap import Services, api_services, launcher_loops, open_services
+from streamsched.bootstrap import Services, api_services, open_services
 from streamsched.config import Settings
 from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import AccessRole
@@ -18,6 +17,7 @@ from streamsched.domain.access.token import TokenRequest
 from streamsched.store.access.tokens import PostgresTokenStore
 from streamsched.web_services import make_http
 from tests.support.api_routes import api_routes
+from tests.support.relaying import relaying
 
 #: Logs a new client in with these grants.
 LogIn = Callable[..., Awaitable["Browser"]]
@@ -48,11 +48,8 @@ class Browser:
 
 @pytest.fixture
 async def services(database: str) -> AsyncIterator[Services]:
-    async with open_services(Settings(database_url=database)) as services:
-        relay = asyncio.create_task(launcher_loops(services, {})["relay"]())  # type: ignore[arg-type]
+    async with open_services(Settings(database_url=database)) as services, relaying(services):
         yield services
-        relay.cancel()
-        await asyncio.gather(relay, return_exceptions=True)
 
 
 @pytest.fixture
