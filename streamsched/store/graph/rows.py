@@ -12,6 +12,7 @@ from streamsched.domain.graph.node import NodeFact, NodeState, ParentOutcome
 from streamsched.domain.graph.progress import GraphNode, GroupCount, ended, held
 from streamsched.domain.graph.release import node_job, schedule_of
 from streamsched.domain.graph.task import NodeId
+from streamsched.domain.jobs.job import ReadyJob
 from streamsched.ports.graph.nodes import StoredGraph
 from streamsched.store.jobs.submissions import insert
 from streamsched.store.sql import queries
@@ -20,6 +21,8 @@ SQL: Final = queries("graph/nodes")
 _WIDTH: Final = 4
 #: Items after which other tasks run.
 _STRETCH: Final = 500
+#: Jobs that a statement inserts. A transaction that makes 100,000 jobs without one is ended as idle on a slow machine.
+_JOBS: Final = 5_000
 _Item = TypeVar("_Item")
 
 
@@ -153,7 +156,7 @@ class NodeBatch:
         names = {task: str(schedule_of(app, task)) for task in {node.id.task for node in ready}}
         rows = await self.connection.fetch(SQL["schedules"], list(names.values()))
         schedules: Mapping[str, Any] = {row["id"]: row for row in rows}
-        jobs = []
+        made, jobs = 0, list[tuple[ReadyJob, str]]()
         async for node in yielding(ready):
             row = schedules.get(names[node.id.task])
             if row is None or node.id.task not in tasks:
@@ -171,7 +174,10 @@ class NodeBatch:
             self._jobs[node.id] = job.id
             self._reasons[node.id] = ""
             jobs.append((job, row["program"]))
-        return await insert(self.connection, jobs, self._now)
+            if len(jobs) == _JOBS:
+                made += await insert(self.connection, jobs, self._now)
+                jobs.clear()
+        return made + await insert(self.connection, jobs, self._now)
 
 
 def _flat(groups: Mapping[int, GroupCount]) -> str:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from datetime import datetime
 from time import perf_counter
 from typing import Any
 
 import pytest
 
 from streamsched.domain.graph.node import NodeState
+from streamsched.domain.jobs.job import ReadyJob
+from streamsched.store.graph import rows
+from streamsched.store.jobs.submissions import insert
 from streamsched.store.sql import queries
 
 from .conftest import World
@@ -50,11 +55,19 @@ async def test_10_000_parents_release_one_child(graphs: Graphs) -> None:
 
 
 @pytest.mark.long
-async def test_100_000_nodes_are_ready_at_once(graphs: Graphs) -> None:
+async def test_100_000_nodes_are_ready_at_once(graphs: Graphs, monkeypatch: pytest.MonkeyPatch) -> None:
+    statements = list[int]()
+
+    async def counting(connection: Any, jobs: Sequence[tuple[ReadyJob, str]], now: datetime) -> int:
+        statements.append(len(jobs))
+        return await insert(connection, jobs, now)
+
+    monkeypatch.setattr(rows, "insert", counting)
     await graphs.put({"a": task("{d}")})
     assert await graphs.submit("a", *(str(n) for n in range(100_000))) == 100_000
     assert await graphs.world.column("SELECT count(*) FROM jobs WHERE state = 'PENDING_CONSTRAINT'") == [100_000]
     assert await graphs.world.launcher.run_once()
+    assert max(statements) <= 5_000, "PostgreSQL ends a transaction that computes for 10 s between two statements"
 
 
 MANY = """
