@@ -288,7 +288,8 @@ class AsyncClient:
 
     async def change_webhook(self, namespace: str, name: str, changes: Mapping[str, Any]) -> WebhookState:
         """Sets members of its definition, such as `{"url": "https://…"}`; the others stay. Changes that wait go to the
-        new URL. `{"secret": None}` generates a new secret: only this result has the `signing_secret`.
+        new URL. `{"secret": None}` generates a new secret: only this result has the `signing_secret`. The one before
+        signs beside it for `"oldSecretFor"`, by default a day.
 
         Raises:
             InvalidError: the definition is wrong, or the address is not permitted.

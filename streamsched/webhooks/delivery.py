@@ -13,6 +13,7 @@ from yarl import URL
 
 from streamsched.codec.webhooks.cloud_event import STRUCTURED, binary, message_id
 from streamsched.domain.errors import ConfigurationError, InvalidError, UnavailableError
+from streamsched.domain.programs.secret import Secret
 from streamsched.domain.tasks.attempt import (
     LEASE_OVER,
     Acknowledged,
@@ -25,7 +26,7 @@ from streamsched.domain.tasks.queue import Target
 from streamsched.domain.webhooks.signature import secret_text, signed, signing_key
 from streamsched.domain.webhooks.webhook import AT_ONCE, EventMode, Webhook, webhook_of
 from streamsched.ports.clock import Clock
-from streamsched.ports.webhooks.webhooks import WebhookTargets
+from streamsched.ports.webhooks.webhooks import DeliveredWebhook, WebhookTargets
 from streamsched.process.http_client import HttpClient, PreparedRequest
 from streamsched.secrets.redaction import Redaction
 from streamsched.secrets.resolver import SHORTEST, Secrets
@@ -40,15 +41,22 @@ _AGENT: Final = "streamsched-webhooks"
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """A webhook with its signing key. Both are read again at their times. `hidden`: what its target may not say back:
-    the secret, and the query of the URL, which may have one.
+    """A webhook with its signing keys, read again at `until`. `hidden`: what its target may not say back: the secrets,
+    and the query of the URL, which may have one.
     """
 
     webhook: Webhook
-    key: bytes
+    keys: tuple[bytes, ...]
     hidden: Redaction
     until: datetime
-    key_until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadKey:
+    """The key of a reference, until it is read again; None: it cannot be used."""
+
+    key: bytes | None
+    until: datetime
 
 
 class WebhookReceiver:
@@ -72,6 +80,7 @@ class WebhookReceiver:
         self._secrets = secrets
         self._clock = clock
         self._known: dict[str, _Ready] = {}
+        self._read: dict[tuple[str, Secret], _ReadKey] = {}
 
     def room(self, queue: str) -> int:
         del queue
@@ -88,7 +97,7 @@ class WebhookReceiver:
             return AttemptFailed(self._clock.now(), f"not sent: {exc}")
         if ready is None:
             return Interrupted(self._clock.now(), "the webhook is disabled or was deleted")
-        request = request_of(ready.webhook, task.data, ready.key, at=self._clock.now())
+        request = request_of(ready.webhook, task.data, *ready.keys, at=self._clock.now())
         answer = await self._client.send(request, ready.webhook.timeout, allowed=self._leased)
         now = self._clock.now()
         if answer.withheld:
@@ -116,23 +125,41 @@ class WebhookReceiver:
         if found is None or not found.enabled:
             self._known.pop(webhook, None)
             return None
-        until, key_until = now + _REUSE, now + _REUSE_SECRET
-        if found.secret is not None:
-            key = signing_key(found.secret)
-        elif known is not None and known.key_until > now and known.webhook.secret == found.webhook.secret:
-            key, key_until = known.key, known.key_until
-        else:
-            key = await self._referred(found.webhook)
+        keys = await self._keys(found, now)
         query = URL(found.webhook.url, encoded=True).query
-        values = (secret_text(key), *(value for value in query.values() if len(value) >= SHORTEST))
-        ready = self._known[webhook] = _Ready(found.webhook, key, Redaction(values), until, key_until)
+        values = (*map(secret_text, keys), *(value for value in query.values() if len(value) >= SHORTEST))
+        ready = self._known[webhook] = _Ready(found.webhook, keys, Redaction(values), now + _REUSE)
         return ready
 
-    async def _referred(self, webhook: Webhook) -> bytes:
-        if webhook.secret is None:
+    async def _keys(self, found: DeliveredWebhook, now: datetime) -> tuple[bytes, ...]:
+        """The key, and the one before it while that signs too. An old one that cannot be used any more is left out."""
+        namespace, old = found.webhook.namespace, found.old
+        self._read = {secret: read for secret, read in self._read.items() if read.until > now}
+        key = await self._key(namespace, found.secret, found.webhook.secret, now)
+        if old is None or old.until <= now:
+            return (key,)
+        if old.reference is not None and (read := self._read.get((namespace, old.reference))) is not None:
+            return (key,) if read.key is None else (key, read.key)
+        try:
+            return key, await self._key(namespace, old.generated, old.reference, now)
+        except (ConfigurationError, InvalidError) as exc:
+            if old.reference is not None:
+                self._read[namespace, old.reference] = _ReadKey(None, now + _REUSE_SECRET)
+            log.warning("webhooks.old_secret_unusable", webhook=found.webhook.id, reason=str(exc))
+            return (key,)
+
+    async def _key(self, namespace: str, generated: str | None, reference: Secret | None, now: datetime) -> bytes:
+        if generated is not None:
+            return signing_key(generated)
+        if reference is None:
             raise ConfigurationError("the webhook has no secret")
-        values = await self._secrets.read(webhook.namespace, {webhook.secret: "$.secret"})
-        return signing_key(values[webhook.secret])
+        read = self._read.get((namespace, reference))
+        if read is not None and read.key is not None:
+            return read.key
+        values = await self._secrets.read(namespace, {reference: "$.secret"})
+        key = signing_key(values[reference])
+        self._read[namespace, reference] = _ReadKey(key, now + _REUSE_SECRET)
+        return key
 
     async def _disable(self, webhook: str, reason: str) -> None:
         try:
@@ -142,13 +169,13 @@ class WebhookReceiver:
             log.warning("webhooks.not_disabled", webhook=webhook, reason=str(exc))
 
 
-def request_of(webhook: Webhook, event: bytes, key: bytes, *, at: datetime) -> PreparedRequest:
-    """The request of an attempt at `at` (UTC). What is signed is the body as it is sent."""
+def request_of(webhook: Webhook, event: bytes, *keys: bytes, at: datetime) -> PreparedRequest:
+    """The request of an attempt at `at` (UTC). What is signed, with each key, is the body as it is sent."""
     headers, body = {"Content-Type": STRUCTURED}, event
     if webhook.mode is EventMode.BINARY:
         attributes, body = binary(event)
         headers = dict(attributes)
     url = URL(webhook.url, encoded=True)
-    headers |= signed(message_id(event), int(at.timestamp()), body, key)
+    headers |= signed(message_id(event), int(at.timestamp()), body, *keys)
     whole = {"User-Agent": _AGENT, **headers, "Content-Length": str(len(body))}
     return PreparedRequest("POST", url, list(whole.items()), body)

@@ -78,6 +78,7 @@ class WebhookFeeding:
         if self._checked_at is None or not timedelta(0) <= now - self._checked_at < _CHECK:
             self._checked_at = now
             await self.disable_failing()
+            await self._feed.forget_old_secrets(now=now)
         read, webhooks = await self._advance()
         if not webhooks:
             return _IDLE_S

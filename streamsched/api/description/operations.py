@@ -178,7 +178,7 @@ _TASKS: Final = {
     f"GET {_WEBHOOKS}": _read("WebhookPage"),
     f"POST {_WEBHOOKS}": _write("NewWebhook", {201: "CreatedWebhook"}, conflict=True),
     f"GET {_WEBHOOKS}/{{webhook}}": _read("Webhook"),
-    f"PATCH {_WEBHOOKS}/{{webhook}}": _write("ChangedWebhook", {200: "CreatedWebhook"}),
+    f"PATCH {_WEBHOOKS}/{{webhook}}": _write("ChangedWebhook", {200: "CreatedWebhook"}, conflict=True),
     f"DELETE {_WEBHOOKS}/{{webhook}}": _read("Webhook"),
     f"POST {_WEBHOOKS}/{{webhook}}/enable": _order("Webhook"),
     f"POST {_WEBHOOKS}/{{webhook}}/disable": _order("Webhook"),

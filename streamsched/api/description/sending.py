@@ -58,6 +58,7 @@ _WEBHOOK: Final = answer(
         "error": MAYBE_TEXT,
         "attempts": whole(3),
         "nextAt": WHEN,
+        "oldSecretUntil": WHEN,
     }
 )
 
@@ -68,7 +69,7 @@ SENDING: Final[Definitions] = {
         {"name": text("alerts", minLength=1, maxLength=200, pattern="^[a-zA-Z0-9_][a-zA-Z0-9_-]*$"), "url": _URL},
         {**_CHOSEN, "secret": _SECRET},
     ),
-    "ChangedWebhook": record({}, {"url": _URL, **_CHOSEN, "secret": nullable(_SECRET)}),
+    "ChangedWebhook": record({}, {"url": _URL, **_CHOSEN, "secret": nullable(_SECRET), "oldSecretFor": duration("1d")}),
     "CreatedWebhook": extended(
         _WEBHOOK, answer({}, {"signingSecret": any_text("whsec_…", "The generated secret. It is shown only here.")})
     ),

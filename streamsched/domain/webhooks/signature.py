@@ -47,11 +47,11 @@ def signing_key(secret: str) -> bytes:
     return key
 
 
-def signed(message: str, timestamp: int, body: bytes, key: bytes) -> dict[str, str]:
-    """The headers of a message. `message`: the same for each attempt, without `.`; `timestamp`: of this attempt, in
-    seconds since 1970.
+def signed(message: str, timestamp: int, body: bytes, *keys: bytes) -> dict[str, str]:
+    """The headers of a message, with a signature of each key. `message`: the same for each attempt, without `.`;
+    `timestamp`: of this attempt, in seconds since 1970.
     """
     assert "." not in message
     content = b".".join((message.encode(), str(timestamp).encode(), body))
-    signature = b64encode(hmac.new(key, content, sha256).digest()).decode()
-    return {"webhook-id": message, "webhook-timestamp": str(timestamp), "webhook-signature": f"v1,{signature}"}
+    signatures = " ".join(f"v1,{b64encode(hmac.new(key, content, sha256).digest()).decode()}" for key in keys)
+    return {"webhook-id": message, "webhook-timestamp": str(timestamp), "webhook-signature": signatures}

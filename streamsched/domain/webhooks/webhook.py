@@ -28,6 +28,9 @@ GIVE_UP_AFTER: Final = timedelta(days=3)
 #: Wait after a failure: doubles from `delay` to `longest`. With jitter the last attempt is after 80 hours at the
 #: earliest, so a target that accepts nothing is disabled before a change is given up.
 RETRY: Final = BackoffRetry(retries=170, delay=timedelta(seconds=5), longest=timedelta(hours=1), jitter=0.5)
+#: For so long the secret before the last one signs beside it, unless its change says otherwise, and at most.
+OLD_SECRET: Final = timedelta(days=1)
+LONGEST_OLD_SECRET: Final = timedelta(days=7)
 _PREFIX: Final = "webhook."
 _MOST_NAMES: Final = 100
 

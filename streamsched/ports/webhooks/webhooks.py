@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 
+from streamsched.domain.programs.secret import Secret
 from streamsched.domain.tasks.task import TaskRequest
 from streamsched.domain.webhooks.webhook import Webhook
 
@@ -25,6 +26,7 @@ class WebhookRecord:
         error: of the change that waits longest for its next attempt; "" when none has failed.
         attempts: failed ones of that change.
         next_at: of its next attempt.
+        old_until: until when the secret before the last one signs beside it; None: there is none.
     """
 
     webhook: Webhook
@@ -41,6 +43,7 @@ class WebhookRecord:
     error: str
     attempts: int
     next_at: datetime | None
+    old_until: datetime | None
 
 
 class WebhookStore(Protocol):
@@ -57,10 +60,22 @@ class WebhookStore(Protocol):
         ...
 
     async def change(
-        self, webhook: str, change: Callable[[Webhook], Webhook], *, secret: str | None, by: str, now: datetime
+        self,
+        webhook: str,
+        change: Callable[[Webhook], Webhook],
+        *,
+        secret: str | None,
+        keep_old: timedelta | None = None,
+        by: str,
+        now: datetime,
     ) -> WebhookRecord:
         """Stores what `change` makes of the definition. What is in its queue is sent as the new one says. `secret`: a
-        new generated one; None keeps the one before, unless the definition refers to one. Raises what `change` raises.
+        new generated one; None keeps the one before, unless the definition refers to one. `keep_old`: how long a
+        secret that is replaced signs beside the new one; None: `OLD_SECRET`. Without a new secret it is the time that
+        the old one has from now on. Raises what `change` raises.
+
+        Raises:
+            ConflictError: `keep_old` is given, and there is neither a new secret nor an old one.
         """
         ...
 
@@ -116,9 +131,22 @@ class WebhookFeed(Protocol):
         """Enabled webhooks of which a delivery waits for its next attempt."""
         ...
 
+    async def forget_old_secrets(self, *, now: datetime) -> int:
+        """Removes old secrets whose time has ended; returns how many."""
+        ...
+
     async def disable_failing(self, webhook: str, reason: str, *, now: datetime) -> bool:
         """Disables a webhook on behalf of the installation; False when it is not enabled."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class OldSecret:
+    """The secret before the last one: generated, or by reference. It signs beside that until `until`."""
+
+    generated: str | None
+    reference: Secret | None
+    until: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +156,7 @@ class DeliveredWebhook:
     webhook: Webhook
     enabled: bool
     secret: str | None
+    old: OldSecret | None
 
 
 class WebhookTargets(Protocol):

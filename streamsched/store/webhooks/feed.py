@@ -43,6 +43,10 @@ class PostgresWebhookFeed(PostgresWebhookStore):
                 await connection.execute(SQL["advance"], list(due), reached, now)
         return len(tasks)
 
+    async def forget_old_secrets(self, *, now: datetime) -> int:
+        with translated():
+            return len(await self._pool.fetch(SQL["forget_old"], None, now))
+
     async def failing(self) -> Sequence[WebhookRecord]:
         with translated():
             async with self._pool.acquire() as connection:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import asyncpg
@@ -15,10 +15,11 @@ from streamsched.codec.tasks.queue import policy_to_json
 from streamsched.codec.webhooks.webhook import webhook_from_json, webhook_to_json
 from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError, storable_text
 from streamsched.domain.limits import as_stored
+from streamsched.domain.programs.secret import Secret
 from streamsched.domain.tasks.queue import MOST_QUEUES
 from streamsched.domain.tasks.task import TaskRequest
-from streamsched.domain.webhooks.webhook import MOST_WEBHOOKS, POLICY, Webhook, queue_of
-from streamsched.ports.webhooks.webhooks import DeliveredWebhook, WebhookRecord
+from streamsched.domain.webhooks.webhook import MOST_WEBHOOKS, OLD_SECRET, POLICY, Webhook, queue_of
+from streamsched.ports.webhooks.webhooks import DeliveredWebhook, OldSecret, WebhookRecord
 from streamsched.store.connections import translated
 from streamsched.store.sql import queries
 from streamsched.store.tasks.registration import enqueue
@@ -57,17 +58,32 @@ class PostgresWebhookStore:
                 return (await records(connection, [webhook.id]))[0]
 
     async def change(
-        self, webhook: str, change: Callable[[Webhook], Webhook], *, secret: str | None, by: str, now: datetime
+        self,
+        webhook: str,
+        change: Callable[[Webhook], Webhook],
+        *,
+        secret: str | None,
+        keep_old: timedelta | None = None,
+        by: str,
+        now: datetime,
     ) -> WebhookRecord:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
-                stored = await connection.fetchval(SQL["lock_definition"], webhook)
-                before = None if stored is None else readable(webhook, stored)
-                if before is None:
+                stored = await connection.fetchrow(SQL["lock_definition"], webhook)
+                before = None if stored is None else readable(webhook, stored["definition"])
+                if stored is None or before is None:
                     raise NotFoundError("webhook", webhook)
                 after = change(before)
+                if secret is not None or after.secret != before.secret:
+                    until = now + (OLD_SECRET if keep_old is None else keep_old)
+                    await connection.execute(SQL["keep_secret"], webhook, until)
+                elif keep_old is not None:
+                    if stored["old_until"] is None or stored["old_until"] <= now:
+                        raise ConflictError(f"webhook '{webhook}' has no old secret")
+                    await connection.execute(SQL["keep_old"], webhook, now + keep_old)
                 definition = orjson.dumps(webhook_to_json(after)).decode()
                 await connection.execute(SQL["change"], webhook, definition, secret, after.secret is not None)
+                await connection.execute(SQL["forget_old"], webhook, now)
                 await connection.execute(_QUEUES["record"], now, after.queue, "webhook.changed", f"by {by}")
                 return await _record(connection, webhook)
 
@@ -112,7 +128,11 @@ class PostgresWebhookStore:
             row = await self._pool.fetchrow(SQL["target"], webhook)
         if row is None:
             return None
-        return DeliveredWebhook(definition_of(webhook, row["definition"]), row["enabled"], row["secret"])
+        old = None
+        if row["old_until"] is not None:
+            reference = None if row["old_reference"] is None else Secret.parse(row["old_reference"])
+            old = OldSecret(row["old_secret"], reference, row["old_until"])
+        return DeliveredWebhook(definition_of(webhook, row["definition"]), row["enabled"], row["secret"], old)
 
     async def disable_failing(self, webhook: str, reason: str, *, now: datetime) -> bool:
         with translated():

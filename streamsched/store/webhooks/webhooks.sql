@@ -28,7 +28,7 @@ SELECT w.id, w.definition, w.enabled, w.changed_at, w.reason, w.by_owner, w.crea
     greatest(0, (SELECT last_value FROM decisions_ids) - w.position) AS unread,
     last.at AS delivered_at,
     CASE WHEN first.due_at IS NOT NULL THEN greatest(first.due_at, w.changed_at, last.at) END AS failing_since,
-    coalesce(next.error, '') AS error, coalesce(next.failures, 0) AS attempts, next.next_at
+    coalesce(next.error, '') AS error, coalesce(next.failures, 0) AS attempts, next.next_at, w.old_until
 FROM webhooks w
 CROSS JOIN LATERAL (SELECT 'webhook.' || w.id AS name) AS q
 LEFT JOIN LATERAL (
@@ -49,13 +49,28 @@ ORDER BY w.id;
 SELECT enabled FROM webhooks WHERE id = $1 FOR UPDATE;
 
 -- name: lock_definition
--- What a webhook is, locked.
-SELECT definition FROM webhooks WHERE id = $1 FOR UPDATE;
+-- What a webhook is, and until when its old secret signs, locked.
+SELECT definition, old_until FROM webhooks WHERE id = $1 FOR UPDATE;
 
 -- name: change
 -- Another definition, which refers to a secret ($4) or has a generated one: a new one ($3), or the one before.
 UPDATE webhooks SET definition = $2::text::jsonb, secret = CASE WHEN $4 THEN NULL ELSE coalesce($3, secret) END
 WHERE id = $1;
+
+-- name: keep_secret
+-- The secret of a webhook, which is about to be replaced, is the old one until $2.
+UPDATE webhooks SET old_secret = secret, old_reference = definition -> 'secret' ->> 'secret', old_until = $2::timestamptz
+WHERE id = $1;
+
+-- name: keep_old
+-- The old secret signs until $2.
+UPDATE webhooks SET old_until = $2::timestamptz WHERE id = $1 AND old_until IS NOT NULL;
+
+-- name: forget_old
+-- Removes the old secrets whose time has ended: of this webhook, or of all ($1 NULL).
+UPDATE webhooks SET old_secret = NULL, old_reference = NULL, old_until = NULL
+WHERE old_until <= $2::timestamptz AND ($1::text IS NULL OR id = $1)
+RETURNING id;
 
 -- name: enable
 -- Enables or disables it.
@@ -80,7 +95,7 @@ DELETE FROM task_queues WHERE name = $1;
 
 -- name: target
 -- What a delivery needs.
-SELECT definition, enabled, secret FROM webhooks WHERE id = $1;
+SELECT definition, enabled, secret, old_secret, old_reference, old_until FROM webhooks WHERE id = $1;
 
 -- name: followed
 -- Enabled webhooks, with how much is in their queues, counted up to $1.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
@@ -60,7 +61,12 @@ async def test_a_change_keeps_what_it_does_not_name(client: httpx.AsyncClient, s
     assert (len(wider["changes"]) > 1, wider["mode"], wider["schedules"]) == (True, "binary", ["default.a.b"])
     assert (wider["timeout"], wider["url"]) == ("7s", other)
 
-    renewed = (await client.patch(f"{PATH}/a", json={"secret": None})).json()["signingSecret"]
+    answer = (await client.patch(f"{PATH}/a", json={"secret": None, "oldSecretFor": "2h"})).json()
+    renewed, until = answer["signingSecret"], datetime.fromisoformat(answer["oldSecretUntil"])
+    assert timedelta(hours=1) < until - datetime.now(UTC) <= timedelta(hours=2)
+    assert await services.pool.fetchval("SELECT old_secret FROM webhooks") == secret
+    assert (await client.patch(f"{PATH}/a", json={"oldSecretFor": "0s"})).json()["oldSecretUntil"] is None
+    assert (await client.patch(f"{PATH}/a", json={"oldSecretFor": "0s"})).status_code == 409
     assert await services.pool.fetchval(stored) == renewed != secret
     reference = {"secret": "env:SHOP_HOOK"}
     referring = (await client.patch(f"{PATH}/a", json={"secret": reference})).json()
@@ -75,6 +81,9 @@ async def test_a_wrong_change_is_refused_with_its_path_and_changes_nothing(clien
     before = (await client.get(f"{PATH}/a")).json()
     for body, path in (
         ({"name": "b"}, "$.name"),
+        ({"oldSecretFor": "8d"}, "$.oldSecretFor"),
+        ({"oldSecretFor": "soon"}, "$.oldSecretFor"),
+        ({"oldSecretFor": 7}, "$.oldSecretFor"),
         ({"url": None}, "$.url"),
         ({"url": "http://["}, "$.url"),
         ({"url": "http://127.0.0.1:9/"}, "$.url"),

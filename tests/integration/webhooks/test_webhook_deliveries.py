@@ -6,12 +6,12 @@ import asyncio
 import socket
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from random import Random
 
 import pytest
 
-from streamsched.domain.errors import NotFoundError
+from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.programs.secret import Secret
 from streamsched.domain.programs.secret_rules import parse_rules
 from streamsched.domain.webhooks.signature import secret_text
@@ -86,7 +86,67 @@ async def test_what_waits_goes_to_the_new_url_with_the_new_secret(world: Webhook
     assert len(old.got) == 1
     assert [got.event["type"] for got in other.got] == ["streamsched.run.started", "streamsched.run.failed"]
     assert other.got[0].headers["webhook-id"] == old.got[0].headers["webhook-id"]
-    assert all(got.verified(new) and not got.verified() for got in other.got)
+    assert all(got.verified(new, SECRET) for got in other.got), "the old secret signs too for a day"
+
+
+async def test_the_old_secret_signs_beside_the_new_one_for_its_time(world: WebhookWorld) -> None:
+    first, second = (secret_text(bytes([number]) * 32) for number in (1, 2))
+    store = PostgresWebhookStore(world.pool)
+
+    async def change(secret: str | None, keep_old: timedelta | None = None) -> datetime | None:
+        found = await store.change(
+            "default.hook", lambda same: same, secret=secret, keep_old=keep_old, by="ana", now=world.clock.now()
+        )
+        return found.old_until
+
+    async with receiving() as far, world.owning() as owner:
+        await world.webhook(far.url)
+
+        async def latest() -> Got:
+            world.pass_time(seconds=31)
+            await world.write((RUN, "run.failed"))
+            await world.feeding().run_once()
+            await world.settle(owner)
+            return far.got[-1]
+
+        with pytest.raises(ConflictError, match="has no old secret"):
+            await change(None, timedelta(hours=1))
+        assert await change(first) == world.clock.now() + timedelta(days=1)
+        assert (await latest()).verified(first, SECRET)
+        assert await change(second, timedelta(hours=2)) == world.clock.now() + timedelta(hours=2)
+        assert (await latest()).verified(second, first), "one old secret at a time: the last one"
+        world.pass_time(hours=2)
+        assert (await latest()).verified(second)
+        assert await world.store.forget_old_secrets(now=world.clock.now()) == 1
+        assert await world.pool.fetchval("SELECT old_secret FROM webhooks") is None
+        with pytest.raises(ConflictError, match="has no old secret"):
+            await change(None, timedelta(0))
+
+        await change(first)
+        assert await change(None, timedelta(0)) is None
+        assert (await latest()).verified(first), "ended at once, without another secret"
+        assert await change(second, timedelta(0)) is None
+        assert (await latest()).verified(second)
+
+
+async def test_an_old_reference_signs_while_it_can_be_read(world: WebhookWorld) -> None:
+    before, after = (secret_text(bytes([number]) * 32) for number in (1, 2))
+    world.environ, world.rules = {"HOOK_1": before, "HOOK_2": after}, parse_rules("default=env:HOOK_*")
+    store = PostgresWebhookStore(world.pool)
+    async with receiving() as far, world.owning() as owner:
+        hook = await world.webhook(far.url, secret=Secret.parse("env:HOOK_1"))
+        following = replace((await store.get(hook)).webhook, secret=Secret.parse("env:HOOK_2"))
+        await store.change(hook, lambda _: following, secret=None, by="ana", now=world.clock.now())
+        for environ in ({"HOOK_1": before, "HOOK_2": after}, {"HOOK_2": after}):
+            world.environ.clear()
+            world.environ.update(environ)
+            world.pass_time(seconds=31)
+            await world.write((RUN, "run.failed"), (RUN, "run.lost"))
+            await world.feeding().run_once()
+            await world.settle(owner)
+
+    assert [got.verified(after, before) for got in far.got] == [True, True, False, False]
+    assert all(got.verified(after) for got in far.got[2:])
 
 
 async def test_a_failed_change_is_sent_again_with_its_id_before_those_after_it(world: WebhookWorld) -> None:

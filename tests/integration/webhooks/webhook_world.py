@@ -50,11 +50,13 @@ class Got:
     def event(self) -> dict[str, Any]:
         return json.loads(self.body)
 
-    def verified(self, secret: str = SECRET) -> bool:
-        """Whether its signature is that of the secret."""
+    def verified(self, *secrets: str) -> bool:
+        """Whether its signatures are those of these secrets, in their order; none given: of `SECRET`."""
         message, sent_at = self.headers["webhook-id"], int(self.headers["webhook-timestamp"])
-        wanted = signed(message, sent_at, self.body, signing_key(secret))["webhook-signature"]
-        return self.headers["webhook-signature"] == wanted
+        wanted = [
+            signed(message, sent_at, self.body, signing_key(each))["webhook-signature"] for each in secrets or (SECRET,)
+        ]
+        return self.headers["webhook-signature"].split(" ") == wanted
 
 
 @dataclass

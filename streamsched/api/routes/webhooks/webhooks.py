@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from datetime import timedelta
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
@@ -20,12 +21,14 @@ from streamsched.codec.json.reading import Fields
 from streamsched.codec.webhooks.cloud_event import STRUCTURED, trial_event
 from streamsched.codec.webhooks.webhook import webhook_from_json, webhook_to_json
 from streamsched.domain.errors import ConflictError, InvalidDefinitionError
+from streamsched.domain.limits import check_duration
 from streamsched.domain.names import check_namespace
 from streamsched.domain.tasks.task import TaskRequest, TaskState
 from streamsched.domain.tasks.task_retry import BackoffRetry
+from streamsched.domain.time.duration import parse_duration
 from streamsched.domain.webhooks.addresses import refused_host
 from streamsched.domain.webhooks.signature import SECRET_BYTES, secret_text
-from streamsched.domain.webhooks.webhook import Webhook
+from streamsched.domain.webhooks.webhook import LONGEST_OLD_SECRET, Webhook
 from streamsched.ports.webhooks.webhooks import WebhookRecord
 
 router = APIRouter(prefix="/v1/namespaces/{namespace}/webhooks", tags=["webhooks"])
@@ -34,6 +37,7 @@ router = APIRouter(prefix="/v1/namespaces/{namespace}/webhooks", tags=["webhooks
 _PATIENCE_S: Final = 20.0
 _LOOK_S: Final = 0.1
 _ONCE: Final = BackoffRetry(retries=0)
+_OLD_SECRET_FOR: Final = "oldSecretFor"
 
 
 def _webhook_namespace(namespace: str) -> str:
@@ -95,19 +99,27 @@ async def change_webhook(
 ) -> Response:
     """Sets the fields of the body, `null` to their defaults; the others stay. Nothing is lost or sent twice: changes
     that wait go to the new URL, signed with the new secret; new filters count for those that are not in its queue yet.
-    `"secret": null` generates a new secret, which only this answer has. It stays enabled or disabled. Otherwise as
-    POST.
+    `"secret": null` generates a new secret, which only this answer has. The secret that is replaced signs beside the
+    new one for `oldSecretFor`, by default `1d`, at most `7d`: `oldSecretUntil` of the answer. `0s` ends it at once,
+    also without a new secret; 409 when there is no old one. It stays enabled or disabled. Otherwise as POST.
     """
     secret = _new_secret() if "secret" in body and body["secret"] is None else None
+    keep_old = _old_secret_for(Fields(body))
+    members = {each: value for each, value in body.items() if each != _OLD_SECRET_FOR}
 
     def changed(before: Webhook) -> Webhook:
-        after = webhook_from_json(namespace, webhook, Fields({**webhook_to_json(before), **body}))
+        after = webhook_from_json(namespace, webhook, Fields({**webhook_to_json(before), **members}))
         if after.url != before.url:
             _check_address(after.url, services)
         return after
 
     record = await services.webhooks.change(
-        f"{namespace}.{webhook}", changed, secret=secret, by=caller.name, now=services.clock.now()
+        f"{namespace}.{webhook}",
+        changed,
+        secret=secret,
+        keep_old=keep_old,
+        by=caller.name,
+        now=services.clock.now(),
     )
     return rendered(_created_view(record, secret))
 
@@ -166,6 +178,19 @@ async def delete_webhook(namespace: NamespaceDep, webhook: str, webhooks: Webhoo
     return rendered(webhook_view(found))
 
 
+def _old_secret_for(fields: Fields) -> timedelta | None:
+    """Raises:
+    InvalidDefinitionError: it is no duration, or too long.
+    """
+    given = fields.optional_text(_OLD_SECRET_FOR)
+    if given is None:
+        return None
+    path = fields.at(_OLD_SECRET_FOR)
+    duration = parse_duration(given, path)
+    check_duration(duration, path, zero=True, longest=LONGEST_OLD_SECRET)
+    return duration
+
+
 def _new_secret() -> str:
     return secret_text(secrets.token_bytes(SECRET_BYTES))
 
@@ -206,4 +231,5 @@ def webhook_view(found: WebhookRecord) -> dict[str, Any]:
         "error": found.error or None,
         "attempts": found.attempts,
         "nextAt": found.next_at,
+        "oldSecretUntil": found.old_until,
     }

@@ -101,6 +101,10 @@ def change(
     ] = None,
     secret: Annotated[str, typer.Option("--secret", help="Reference to the signing secret: env:HOOK_KEY.")] = "",
     new_secret: Annotated[bool, typer.Option("--new-secret", help="Generate a secret, which is shown once.")] = False,
+    old_secret_for: Annotated[
+        str, typer.Option("--old-secret-for", help="How long the secret before signs beside the new one: 1d unless "
+                          "given, at most 7d; 0s ends it at once.")
+    ] = "",
     mode: Annotated[str, typer.Option("--mode", help="structured or binary.")] = "",
     timeout: Annotated[str, typer.Option("--timeout", help="Wait for an answer, at most 1m.")] = "",
     namespace: NamespaceOption = "default",
@@ -114,7 +118,8 @@ def change(
     if new_secret and secret:
         raise typer.BadParameter("give --secret or --new-secret, not both")
     given = {"url": target, "changes": changes, "schedules": schedules, "programs": programs,
-             "mode": mode, "timeout": timeout, "secret": {"secret": secret} if secret else ""}  # fmt: skip
+             "mode": mode, "timeout": timeout, "secret": {"secret": secret} if secret else "",
+             "oldSecretFor": old_secret_for}  # fmt: skip
     body: dict[str, Any] = {field: value for field, value in given.items() if value}
     if new_secret:
         body["secret"] = None
@@ -123,7 +128,9 @@ def change(
     found = ask("PATCH", _path(namespace, name), url=url, body=body)
     if "signingSecret" in found and not output.structured:
         typer.echo(found["signingSecret"])
-        typer.secho(f"webhook '{plain(name)}' has a new secret, which is shown only now", err=True, dim=True)
+        until = found["oldSecretUntil"]
+        old = f"; the old one signs too until {plain(until)}" if until else "; the old one signs no more"
+        typer.secho(f"webhook '{plain(name)}' has a new secret, which is shown only now{old}", err=True, dim=True)
     else:
         _print(found, output)
 
