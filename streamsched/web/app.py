@@ -31,7 +31,7 @@ from streamsched.web.pages import (
     versions,
 )
 from streamsched.web.pages.inputs import datasets, dead_letters, event, events
-from streamsched.web.pages.operation import backfills, installation, limits, queues
+from streamsched.web.pages.operation import backfills, installation, limits, queues, webhooks
 from streamsched.web.rendering import Renderer
 from streamsched.web.rules import PAGE_RULES, PUBLIC_PAGES
 from streamsched.web.security_headers import SecurityHeaders
@@ -97,6 +97,7 @@ def _pages(renderer: Renderer) -> Iterator[PageRoute]:
         graph,
         limits,
         queues,
+        webhooks,
         backfills,
         installation,
     ):

@@ -26,6 +26,7 @@ PLACES: Final = (
     NavigationPlace("/ui/graph", "Graph"),
     NavigationPlace("/ui/limits", "Limits"),
     NavigationPlace("/ui/queues", "Queues"),
+    NavigationPlace("/ui/webhooks", "Webhooks"),
     NavigationPlace("/ui/backfills", "Backfills"),
     NavigationPlace("/ui/admin", "Admin"),
 )

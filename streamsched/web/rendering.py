@@ -59,6 +59,7 @@ class Renderer:
             dataset_href=names.dataset_href,
             backfill_href=names.backfill_href,
             queue_href=names.queue_href,
+            webhook_href=names.webhook_href,
             bar=strips.bar,
             run_word=states.RUN_WORDS,
             job_word=states.job_word,

@@ -20,6 +20,7 @@ _VIEW, _EMIT, _OPERATE, _DEPLOY, _ADMINISTER = (
 )
 _LIST, _BODY, _ALL, _NONE = Scope.QUERY, Scope.BODY, Scope.INSTALLATION, Scope.NONE
 _SCHEDULE = "/ui/schedules/{schedule}"
+_WEBHOOK = "/ui/webhooks/{namespace}/{webhook}"
 
 #: Pages that need no session.
 PUBLIC_PAGES: Final = frozenset(
@@ -81,6 +82,9 @@ PAGE_RULES: Final[Mapping[str, Rule]] = MappingProxyType(
         "GET /ui/queues": Rule(_VIEW, _ALL),
         "GET /ui/queues/{queue}": Rule(_VIEW, _ALL),
         "POST /ui/queues/{queue}/{order}": Rule(_OPERATE, _ALL),
+        "GET /ui/webhooks": Rule(_VIEW, _LIST),
+        f"GET {_WEBHOOK}": Rule(_VIEW),
+        f"POST {_WEBHOOK}/{{order}}": Rule(_DEPLOY),
         "GET /ui/backfills": Rule(_VIEW, _LIST),
         "GET /ui/backfills/{backfill}": Rule(_VIEW),
         "POST /ui/backfills/{backfill}/{order}": Rule(_OPERATE),

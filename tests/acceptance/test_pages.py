@@ -73,6 +73,7 @@ PAGES: Final = (
     "graph",
     "limits",
     "queues",
+    "webhooks",
     "backfills",
     "admin",
     "admin/tokens",

@@ -79,8 +79,8 @@ class WebhookStore(Protocol):
         """
         ...
 
-    async def page(self, namespace: str, *, after: str, limit: int) -> Sequence[WebhookRecord]:
-        """Those of a namespace by name, after a name."""
+    async def page(self, namespace: str | None, *, after: str, limit: int) -> Sequence[WebhookRecord]:
+        """Those of a namespace by name, after a name; None: of all namespaces by id, after an id."""
         ...
 
     async def get(self, webhook: str) -> WebhookRecord: ...

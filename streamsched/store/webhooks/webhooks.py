@@ -87,8 +87,8 @@ class PostgresWebhookStore:
                 await connection.execute(_QUEUES["record"], now, after.queue, "webhook.changed", f"by {by}")
                 return await _record(connection, webhook)
 
-    async def page(self, namespace: str, *, after: str, limit: int) -> Sequence[WebhookRecord]:
-        prefix = f"{namespace}."
+    async def page(self, namespace: str | None, *, after: str, limit: int) -> Sequence[WebhookRecord]:
+        prefix = "" if namespace is None else f"{namespace}."
         with translated():
             async with self._pool.acquire() as connection:
                 rows = await connection.fetch(SQL["page"], prefix, prefix + after, limit)

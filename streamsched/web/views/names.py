@@ -75,6 +75,10 @@ def queue_href(queue: object) -> str:
     return f"/ui/queues/{quoted(queue)}"
 
 
+def webhook_href(namespace: str, name: str) -> str:
+    return f"/ui/webhooks/{quoted(namespace)}/{quoted(name)}"
+
+
 def event_href(event: str, source: str = "", at: str = "") -> str:
     """The page of an event; `at`: its position in the log, if known."""
     given = [("id", event), ("source", source), ("at", at)]

@@ -30,6 +30,7 @@ NAMES = {
     "{namespace}": "sales",
     "{app}": "app",
     "{queue}": "nothing",
+    "{webhook}": "nothing",
     "{partition}": "0",
     "{offset}": "0",
 }

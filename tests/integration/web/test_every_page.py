@@ -75,6 +75,13 @@ async def seeded(log_in: LogIn, services: Services, log: Path) -> tuple[Browser,
     await put("/v1/groups/warehouse", {"limit": 2, "reason": HOSTILE})
     await put("/v1/pools/rows", {"size": 2, "reason": HOSTILE})
     await put("/v1/queues/mails", {"target": {"type": "worker"}, "reason": HOSTILE})
+    hook = {
+        "name": "alerts",
+        "url": "https://alerts.example.com/hook?token=hidden",
+        "schedules": ["default.flights.weekly"],
+    }
+    made = await browser.http.post("/v1/namespaces/default/webhooks", json=hook, headers=browser.authorization)
+    assert made.status_code == 201, made.text
     task = {"key": HOSTILE, "lane": HOSTILE, "text": HOSTILE}
     registered = await browser.http.post("/v1/queues/mails/tasks", json=task, headers=browser.authorization)
     assert registered.status_code == 202, registered.text
@@ -104,6 +111,7 @@ async def seeded(log_in: LogIn, services: Services, log: Path) -> tuple[Browser,
         "{namespace}": "default",
         "{app}": "flights",
         "{queue}": "mails",
+        "{webhook}": "alerts",
     }
 
 

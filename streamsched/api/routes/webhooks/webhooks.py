@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from datetime import timedelta
 from http import HTTPStatus
@@ -17,14 +16,12 @@ from streamsched.api.body import BodyObject, reason_of
 from streamsched.api.deps import ApiServices, ClockDep, ServicesDep, WebhooksDep
 from streamsched.api.paging import After, Limit, page
 from streamsched.api.rendering import rendered
+from streamsched.api.routes.webhooks.trial import tried
 from streamsched.codec.json.reading import Fields
-from streamsched.codec.webhooks.cloud_event import STRUCTURED, trial_event
 from streamsched.codec.webhooks.webhook import webhook_from_json, webhook_to_json
-from streamsched.domain.errors import ConflictError, InvalidDefinitionError
+from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.limits import check_duration
 from streamsched.domain.names import check_namespace
-from streamsched.domain.tasks.task import TaskRequest, TaskState
-from streamsched.domain.tasks.task_retry import BackoffRetry
 from streamsched.domain.time.duration import parse_duration
 from streamsched.domain.webhooks.addresses import refused_host
 from streamsched.domain.webhooks.signature import SECRET_BYTES, secret_text
@@ -33,10 +30,6 @@ from streamsched.ports.webhooks.webhooks import WebhookRecord
 
 router = APIRouter(prefix="/v1/namespaces/{namespace}/webhooks", tags=["webhooks"])
 
-#: Seconds for which a test waits for its end, and between two reads.
-_PATIENCE_S: Final = 20.0
-_LOOK_S: Final = 0.1
-_ONCE: Final = BackoffRetry(retries=0)
 _OLD_SECRET_FOR: Final = "oldSecretFor"
 
 
@@ -153,21 +146,8 @@ async def try_webhook(
     `{"accepted", "answer"}`; `accepted` null: no launcher has sent it by then. 409 when the webhook is disabled.
     """
     reason_of(body)
-    found = await services.webhooks.get(f"{namespace}.{webhook}")
-    if not found.enabled:
-        raise ConflictError(f"webhook '{found.webhook.id}' is disabled")
-    now, message = services.clock.now(), f"test-{secrets.token_hex(8)}"
-    event = trial_event(message, namespace, found.webhook.id, now)
-    request = TaskRequest(key=message, data=event, content_type=STRUCTURED, retry=_ONCE)
-    made = await services.webhooks.put(found.webhook.id, request, now=now)
-    waited_s = 0.0
-    while waited_s < _PATIENCE_S:
-        task = await services.tasks.get(made)
-        if task.state in (TaskState.SUCCEEDED, TaskState.FAILED):
-            return rendered({"accepted": task.state is TaskState.SUCCEEDED, "answer": task.reason})
-        await asyncio.sleep(_LOOK_S)
-        waited_s += _LOOK_S
-    return rendered({"accepted": None, "answer": "no launcher has sent it yet"})
+    found = await tried(services, f"{namespace}.{webhook}")
+    return rendered({"accepted": found.accepted, "answer": found.answer})
 
 
 @router.delete("/{webhook}", summary="Delete a webhook")
@@ -209,15 +189,20 @@ def _created_view(found: WebhookRecord, secret: str | None) -> dict[str, Any]:
     return {**webhook_view(found), **({} if secret is None else {"signingSecret": secret})}
 
 
+def shown_url(webhook: Webhook) -> str:
+    """Its URL without its query, which may have a secret."""
+    url, mark, _ = webhook.url.partition("?")
+    return f"{url}?…" if mark else url
+
+
 def webhook_view(found: WebhookRecord) -> dict[str, Any]:
-    """A webhook without its secret. A query of its URL may have one too."""
+    """A webhook without its secret."""
     definition = webhook_to_json(found.webhook)
-    url, mark, _ = definition["url"].partition("?")
     return {
         "namespace": found.webhook.namespace,
         "name": found.webhook.name,
         **definition,
-        "url": f"{url}?…" if mark else url,
+        "url": shown_url(found.webhook),
         "enabled": found.enabled,
         "disabledByOwner": not found.enabled and found.by_owner,
         "reason": found.reason,

@@ -1,1 +1,1 @@
-"""Pages for operators: limits, queues, backfills, and the installation itself."""
+"""Pages for operators: limits, queues, webhooks, backfills, and the installation itself."""
