@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
+# Set to 1 in many images: each of the thousand processes that the tests start would compile all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo cluster test test-long check bench properties faults task-faults dapr-real spark-faults hostile fuzz fuzz-events outages datacentre writers newest-spark restore upgrade simulate clean
 

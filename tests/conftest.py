@@ -27,8 +27,6 @@ from tests.support.services import need, need_java, need_module  # noqa: E402
 
 register_profiles()
 
-TESTS = Path(__file__).parent
-
 
 def pytest_configure() -> None:
     """Tracebacks in logs are plain: those with all variables, the default of structlog, take up to half a minute."""
@@ -41,7 +39,7 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks the tests of long modules `long`, before `-m` selects by it."""
     for item in items:
-        if is_long(PurePosixPath(item.path.relative_to(TESTS).as_posix())):
+        if is_long(PurePosixPath(item.nodeid.partition("::")[0].removeprefix("tests/"))):
             item.add_marker(pytest.mark.long)
 
 

@@ -62,6 +62,9 @@ def _below(root: psutil.Process) -> list[psutil.Process]:
 
 
 def _machine_s() -> tuple[float, float]:
-    """Seconds of all processors so far, and those in which one of them had nothing to do."""
+    """Seconds of all processors so far, those that other machines took included, and those in which one of them had
+    nothing to do.
+    """
     times = psutil.cpu_times()
-    return times.user + times.nice + times.system + times.idle + times.iowait, times.idle + times.iowait
+    idle = times.idle + times.iowait
+    return times.user + times.nice + times.system + times.steal + idle, idle

@@ -22,8 +22,8 @@ RANDOM = random.randrange(1_000_000)
     ("seed", "count"),
     [
         pytest.param(12, 15, id="few"),
-        pytest.param(11, 75, id="fixed", marks=pytest.mark.long),
-        pytest.param(RANDOM, 75, id="random", marks=pytest.mark.long),
+        pytest.param(11, 50, id="fixed", marks=pytest.mark.long),
+        pytest.param(RANDOM, 50, id="random", marks=pytest.mark.long),
     ],
 )
 def test_hostile_content_stops_only_itself(seed: int, count: int) -> None:

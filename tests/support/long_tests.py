@@ -6,6 +6,7 @@ keeps a short test of each kind: a kill, a simulation, hostile content, Kafka, S
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -73,9 +74,10 @@ SHORT: Final = (
 )
 
 
+@cache
 def is_long(path: PurePosixPath) -> bool:
     """Whether the module at this path, relative to `tests`, is listed as long."""
-    listed = {PurePosixPath(each) for each in LONG}
-    short = {PurePosixPath(each) for each in SHORT}
     lineage = {path, *path.parents}
-    return bool(lineage & listed) and not lineage & short
+    return bool(lineage & {PurePosixPath(each) for each in LONG}) and not lineage & {
+        PurePosixPath(each) for each in SHORT
+    }
