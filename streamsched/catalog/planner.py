@@ -13,6 +13,7 @@ from streamsched.codec.json.reading import below
 from streamsched.codec.schedules.schedule import schedule_to_json
 from streamsched.domain.errors import InvalidDefinitionError, NotFoundError
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
+from streamsched.domain.revision import Expected
 from streamsched.domain.schedules.app import AppDefinition
 from streamsched.domain.schedules.arguments import check_properties
 from streamsched.domain.schedules.pause import Pause
@@ -112,6 +113,21 @@ class Planner:
         if revision is None:
             raise NotFoundError("application", str(ref))
         return revision
+
+    async def expect(self, ref: AppRef | ScheduleRef, expected: Expected | None) -> None:
+        """Refuses to plan a change of an app or schedule of another revision, as `Catalog.expecting` does the change.
+
+        Raises:
+            NotFoundError: there is no such schedule.
+            RevisionChangedError: it has another revision, or there is no such app.
+        """
+        if expected is None:
+            return
+        if isinstance(ref, ScheduleRef):
+            expected.check(f"schedule '{ref}'", str((await self._reader.schedule(ref)).record.generation))
+            return
+        programs, generations = await self._reader.programs(app=ref), await self._reader.generations(ref)
+        expected.check(f"application '{ref}'", app_revision(programs, generations))
 
     async def versions(self, ref: ScheduleRef, *, limit: int) -> Sequence[ScheduleVersion]:
         """The definitions that the schedule has had, newest first: what it can be changed back to.

@@ -73,6 +73,7 @@ async def delete_app(
     """
     ref = AppRef(namespace, app)
     if dry_run:
+        await catalog.planner.expect(ref, expected)
         return rendered({"app": str(ref), **preview_view(await catalog.planner.delete_app(ref))})
     deleted = await catalog.expecting(expected).delete_app(ref, reason=reason, plan=plan)
     return rendered({"app": str(ref), **suspension_view(deleted)})
@@ -117,7 +118,7 @@ async def deploy(
     show it as `deployedFrom`.
 
     Responds when the log has acknowledged the change. If `wait` seconds pass before that, the response is 202 with the
-    number of `pending` records; `GET /v1/changes/{change}` shows the progress. `If-Match` is not read with `dry_run`.
+    number of `pending` records; `GET /v1/changes/{change}` shows the progress.
     """
     ref, catalog = AppRef(namespace, app), services.catalog
     merged = {"namespace": namespace, "application": app, **body}
@@ -131,6 +132,7 @@ async def deploy(
     tasks = definition.tasks if prune else await services.graphs.with_others(ref, definition.tasks)
     await services.graphs.check(tasks)
     if dry_run:
+        await catalog.planner.expect(ref, expected)
         preview = await catalog.planner.deploy(definition, update, keep=keep)
         await services.quotas.check(namespace, preview.growth, now=services.clock.now())
         return rendered({"app": str(ref), "installation": services.installation_name, **preview_view(preview)})

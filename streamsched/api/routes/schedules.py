@@ -165,8 +165,7 @@ async def update_schedule(
 ) -> Response:
     """Replaces the definition; an equal one changes nothing. The state (enabled, paused, disabled) does not change.
     With `keep`, or `"onChange": "keep"` in the body, the schedule keeps its waiting jobs and the accumulated events
-    that fit the new trigger. Otherwise the events are dropped and the waiting jobs end as OBSOLETE. `If-Match` is not
-    read with `dry_run`.
+    that fit the new trigger. Otherwise the events are dropped and the waiting jobs end as OBSOLETE.
     """
     ref = ScheduleRef.parse(schedule)
     named = {"namespace": ref.namespace, "application": ref.app, "name": ref.name}
@@ -176,6 +175,7 @@ async def update_schedule(
     if definition.ref != ref:
         raise DecodeError("$.name", f"is {definition.ref}, but the path has {ref}")
     if dry_run:
+        await catalog.planner.expect(ref, expected)
         return rendered(preview_view(await catalog.planner.update(definition, keep=keeps)))
     status = await catalog.expecting(expected).update(definition, keep=keeps, plan=plan)
     return stored(schedule_view(status), str(status.record.generation))
@@ -258,6 +258,7 @@ async def delete_schedule(
     """
     ref = ScheduleRef.parse(schedule)
     if dry_run:
+        await catalog.planner.expect(ref, expected)
         return rendered(preview_view(await catalog.planner.delete(ref)))
     await catalog.expecting(expected).delete(ref, reason=reason, plan=plan)
     return Response(status_code=HTTPStatus.NO_CONTENT)

@@ -83,6 +83,26 @@ async def test_a_pause_is_another_revision_and_a_counted_event_is_not(deployed: 
     assert (await deployed.put(_APP, json=APP, headers={"If-Match": app_tag})).status_code == 412
 
 
+@pytest.mark.parametrize(("path", "body"), [(_SCHEDULE, schedule(2)), (_APP, app("echo 1"))], ids=["schedule", "app"])
+async def test_a_plan_of_an_older_reading_is_refused_too(
+    deployed: httpx.AsyncClient, path: str, body: dict[str, Any]
+) -> None:
+    old = {"If-Match": (await deployed.get(path)).headers["etag"]}
+    tried = {"params": {"dry_run": "true"}}
+    assert (await deployed.put(path, json=body, headers=old, **tried)).status_code == 200
+    assert (await deployed.delete(path, headers=old, **tried)).status_code == 200
+
+    assert (await deployed.put(path, json=body, headers=old)).status_code == 200
+
+    for answer in (
+        await deployed.put(path, json=body, headers=old, **tried),
+        await deployed.delete(path, headers=old, **tried),
+    ):
+        assert (answer.status_code, "etag" in answer.headers) == (412, True), answer.text
+    now = {"If-Match": (await deployed.get(path)).headers["etag"]}
+    assert (await deployed.put(path, json=body, headers=now, **tried)).status_code == 200
+
+
 async def test_what_does_not_exist_matches_nothing_and_what_is_no_tag_is_refused(client: httpx.AsyncClient) -> None:
     for path, body in ((_PROFILE, {}), (_POOL, {"size": 1}), (_APP, {"programs": [], "schedules": []})):
         answer = await client.put(path, json=body, headers={"If-Match": "*"})
