@@ -13,8 +13,9 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any, Final
 
 from streamsched.codec.schedules.schedule import app_from_json
@@ -107,16 +108,27 @@ def _yaml_value(raw: bytes) -> Any:
         raise DecodeError("$", f"is not valid YAML: {exc}") from exc
 
 
+class _FreshLoader(SourceFileLoader):
+    """Compiles the file each time it is loaded, and leaves no `__pycache__` beside it. Python's cache takes a file that
+    was changed within a second, to the same size, for the one before.
+    """
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
 def _from_file(path: Path) -> ModuleType:
     name = f"streamsched_target_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
+    loader = _FreshLoader(name, str(path))
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+    if spec is None or path.suffix != ".py":
         raise InvalidDefinitionError(str(path), "is not a Python file")
     module = importlib.util.module_from_spec(spec)
     # Code such as dataclasses looks up the module of a class in sys.modules while the file is executed.
     sys.modules[name] = module
     with _first_on_path(path.resolve().parent), _executing(str(path)):
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     return module
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -229,3 +230,21 @@ def test_a_file_that_is_nested_too_deeply_is_refused(tmp_path: Path, ending: str
 
     with pytest.raises(InvalidError, match="nested too deeply"):
         load_app(str(path))
+
+
+def test_a_file_is_compiled_each_time_and_nothing_is_left_beside_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    for number in (7, 8):  # of the same size, within the same second
+        (folder / "app.py").write_text(PIPELINE.replace("7", str(number)))
+        os.utime(folder / "app.py", (1_700_000_000, 1_700_000_000))
+        trigger = load_app("app.py").schedules[0].trigger
+        assert f"{number} new partitions" in str(trigger)
+    assert [path.name for path in folder.iterdir()] == ["app.py"]
+
+
+def test_a_file_that_is_no_python_is_refused(folder: Path) -> None:
+    (folder / "app.txt").write_text(PIPELINE)
+    with pytest.raises(InvalidError, match="is not a Python file"):
+        load_app("./app.txt")
