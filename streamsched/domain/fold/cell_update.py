@@ -245,10 +245,10 @@ class CellUpdate:
         self._clocks[node.place] = self._clocks.get(node.place, IDLE)._replace(held=True)
 
     def _begun(self, node: TimedNode) -> bool:
-        """Whether something inside has counted or holds, vetoes excepted."""
+        """Whether something inside has come or holds, vetoes excepted. A total that was rewritten to 0 has come."""
         for slot in self._plan.slots:
             counts = slot.bit & node.mask and slot.veto == node.veto
-            if counts and self._accumulations.get(slot.id, NOTHING).count:
+            if counts and self._accumulations.get(slot.id, NOTHING).events:
                 return True
         inside = (other for other in self._plan.timed_nodes if other.bit & node.mask and other.veto == node.veto)
         return any(

@@ -19,7 +19,7 @@ from streamsched.domain.signals.signal import Occurred, Put
 from streamsched.domain.signals.verdict import Verdict
 from streamsched.domain.time.grain import Grain
 from streamsched.domain.triggers.consumption import Consumption
-from streamsched.domain.triggers.trigger import Measure, Partitions, Per, Quiet, Total, Trigger
+from streamsched.domain.triggers.trigger import Measure, OnExpiry, Partitions, Per, Quiet, Total, Trigger, Within
 from streamsched.stream.agents.accumulated import TriggerStates
 from tests.support.engine import Engine
 
@@ -244,3 +244,17 @@ def test_what_is_kept_does_not_grow_with_how_often_partitions_are_written(consum
         assert live.accumulations[slot.id].count == 250
         assert len(live.accumulations[slot.id].events) <= 2 * 250 + 64
     assert sum(len(row) for row in table.values()) < 400_000
+
+
+@pytest.mark.parametrize(("then", "jobs"), [(OnExpiry.FIRE, [[("e2", "day=1")]]), (OnExpiry.RESET, [])])
+def test_a_total_that_is_rewritten_to_nothing_still_has_its_time(
+    then: OnExpiry, jobs: list[list[tuple[str, str]]]
+) -> None:
+    home = Home(Within(Total(X, Measure.BYTES, 10), timedelta(minutes=10), then))
+    home.land("day=1", size=4)
+    home.land("day=1", size=None)
+    assert (home.have, home.engine.asked) == (0, {"": AT + timedelta(minutes=10)})
+    home.engine.wake_up(AT + timedelta(minutes=10))
+    assert [read(job) for job in home.jobs] == jobs
+    assert home.engine.state is not None
+    assert not home.engine.state.cell.accumulations, "what has come ends with its time"
