@@ -108,11 +108,13 @@ class Planner:
         Raises:
             NotFoundError: it has neither programs nor schedules.
         """
-        programs, generations = await self._reader.programs(app=ref), await self._reader.generations(ref)
-        revision = app_revision(programs, generations)
+        revision = await self._revision(ref)
         if revision is None:
             raise NotFoundError("application", str(ref))
         return revision
+
+    async def _revision(self, ref: AppRef) -> str | None:
+        return app_revision(await self._reader.programs(app=ref), await self._reader.generations(ref))
 
     async def expect(self, ref: AppRef | ScheduleRef, expected: Expected | None) -> None:
         """Refuses to plan a change of an app or schedule of another revision, as `Catalog.expecting` does the change.
@@ -126,8 +128,7 @@ class Planner:
         if isinstance(ref, ScheduleRef):
             expected.check(f"schedule '{ref}'", str((await self._reader.schedule(ref)).record.generation))
             return
-        programs, generations = await self._reader.programs(app=ref), await self._reader.generations(ref)
-        expected.check(f"application '{ref}'", app_revision(programs, generations))
+        expected.check(f"application '{ref}'", await self._revision(ref))
 
     async def versions(self, ref: ScheduleRef, *, limit: int) -> Sequence[ScheduleVersion]:
         """The definitions that the schedule has had, newest first: what it can be changed back to.

@@ -220,7 +220,8 @@ class Batches:
             for each in batch:
                 group.create_task(play(each))
 
-    async def _judge(self, there: Installation, batch: Sequence[Case]) -> Finding:
+    async def _judge(self, there: Installation, batch: Sequence[Case], *, again: bool = False) -> Finding:
+        """What is wrong after the batch. `again`: its cases were counted before."""
         found, longest = await there.check()
         self._measure(there, longest)
         if not found:
@@ -233,7 +234,7 @@ class Batches:
                 self._tell(f"fault in {named}: {fault}")
             self.tally.faults[fault] += times
         there.site.faults.clear()
-        if len(batch) == 1 or self.together or not found:
+        if not again and (len(batch) == 1 or self.together or not found):
             self.tally.cases += len(batch)
         return found
 
@@ -260,7 +261,7 @@ class Batches:
         if found.only_slow:  # a busy machine can make a moment slow; what cases do together they do again
             async with self._installation() as anew:
                 await self._play(anew, batch)
-                found = await self._judge(anew, batch)
+                found = await self._judge(anew, batch, again=True)
                 self.say(f"cases {batch[0].number} to {batch[-1].number} again: {_brief(found) or 'well'}")
         if found:
             self._count(None, found, batch)
