@@ -2,7 +2,13 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+# What a list of requirements/ names, each file by its hash, and then the package itself.
+define install
+	@$(PIP_INSTALL) --require-hashes --requirement requirements/$(1).txt
+	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+endef
 
 # Set to 1 in many images: each of the thousand processes that the tests start would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -95,18 +101,18 @@ $(BIN)/python:
 	@echo "setting up $(VENV) (once, a minute or two) …"
 	@$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
-	@$(PIP_INSTALL) --editable '.[demo]'
+$(VENV)/.demo: pyproject.toml requirements/demo.txt | $(BIN)/python
+	$(call install,demo)
 	@touch $@
 
-$(VENV)/.demo-delta: pyproject.toml constraints.txt | $(BIN)/python
-	@$(PIP_INSTALL) --editable '.[demo,delta]'
+$(VENV)/.demo-delta: pyproject.toml requirements/delta.txt | $(BIN)/python
+	$(call install,delta)
 	@touch $@ $(VENV)/.demo
 
-$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
-	@$(PIP_INSTALL) --editable '.[dev]'
+$(VENV)/.dev: pyproject.toml requirements/dev.txt | $(BIN)/python
+	$(call install,dev)
 	@touch $@ $(VENV)/.demo $(VENV)/.demo-delta
 
-$(VENV)/.fuzz: pyproject.toml constraints.txt | $(VENV)/.dev
-	@$(PIP_INSTALL) --editable '.[fuzz]'
+$(VENV)/.fuzz: pyproject.toml requirements/fuzz.txt | $(VENV)/.dev
+	$(call install,fuzz)
 	@touch $@
