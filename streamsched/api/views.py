@@ -161,6 +161,7 @@ def why_view(why: Why) -> dict[str, Any]:
                     }
                     for each in clause.holders
                 ],
+                "others": clause.others,
             }
             for clause in why.clauses
         ],

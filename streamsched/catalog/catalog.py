@@ -104,10 +104,9 @@ class Catalog:
     ) -> Applied:
         """Replaces the app's programs, and with `update_schedules` its schedules, by the wanted ones; creates namespace
         and app. Equal schedules keep their generation, accumulation and jobs. Changed ones keep what fits if `keep` or,
-        when that is None, `wanted.keeping` says so. Schedules of removed programs are deleted; triggers of other
-        schedules of the namespace lose the leaves that wait for a removed program, or the schedule is deleted if no
-        trigger remains; schedules of other namespaces stay as they are and say so. `origin` is stored as the file of
-        the deployment. Idempotent. Returns what changed.
+        when that is None, `wanted.keeping` says so. Schedules of removed programs are deleted; other schedules of the
+        namespace lose the leaves that wait for them, or are deleted if none remain; those of other namespaces stay and
+        say so. `origin` is stored as the file of the deployment. Idempotent. Returns what changed.
 
         Waits for the log like every change; with `within`, at most so many seconds, and then `Applied.pending` is the
         number of records that the log has not acknowledged yet.
@@ -306,10 +305,12 @@ class Catalog:
         after: str = "",
         limit: int | None = None,
     ) -> Sequence[ScheduleStatus]:
-        """Schedules ordered by id; of every app by default; at most `limit` of those after the id `after`.
-        `states`: any of `enabled`, `paused`, `disabled`, `error`; empty means all.
-        """
+        """As `CatalogReader.schedules`."""
         return await self._reader.schedules(namespace=namespace, app=app, states=states, after=after, limit=limit)
+
+    async def awaiting(self, program: ProgramRef, *, namespace: str) -> Sequence[ScheduleStatus]:
+        """The schedules of a namespace whose trigger has a status of the program, ordered by id."""
+        return await self._reader.awaiting(program, namespace=namespace)
 
     async def ticking(
         self, *, limit: int, namespace: str | None = None, app: AppRef | None = None

@@ -389,6 +389,10 @@ class CatalogReader(Protocol):
         """
         ...
 
+    async def awaiting(self, program: ProgramRef, *, namespace: str) -> Sequence[ScheduleStatus]:
+        """The schedules of a namespace whose trigger has a status of the program, ordered by id."""
+        ...
+
     async def ticking(
         self, *, limit: int, namespace: str | None = None, app: AppRef | None = None
     ) -> Sequence[ScheduleRecord]:

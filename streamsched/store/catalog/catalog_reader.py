@@ -35,7 +35,7 @@ from streamsched.store.catalog.catalog import (
     stored_programs,
 )
 from streamsched.store.catalog.last_runs import last_runs_of
-from streamsched.store.catalog.removed_programs import awaiting
+from streamsched.store.catalog.removed_programs import awaiting, awaiting_in
 from streamsched.store.connections import translated
 from streamsched.store.sql import queries
 
@@ -69,6 +69,12 @@ class PostgresCatalogReader:
         limit: int | None = None,
     ) -> Sequence[ScheduleStatus]:
         return await self._schedules(namespace, app and str(app), None, after, limit, states=states, skip=True)
+
+    async def awaiting(self, program: ProgramRef, *, namespace: str) -> Sequence[ScheduleStatus]:
+        with translated():
+            async with self._pool.acquire() as connection:
+                found = await awaiting_in(connection, namespace, program)
+        return await self._schedules(namespace, None, found, "", None, skip=True) if found else []
 
     async def ticking(
         self, *, limit: int, namespace: str | None = None, app: AppRef | None = None

@@ -30,13 +30,18 @@ async def awaiting(
     """The schedules of other apps that wait for one of these programs of the app: the ids of those of its namespace in
     order, and those of other namespaces.
     """
-    given = [(str(ref), {"namespace": ref.namespace, "application": ref.app, "program": ref.name}) for ref in programs]
+    given = [(str(ref), _program_id(ref)) for ref in programs]
     if not given:
         return [], ()
     rows = await connection.fetch(_SQL["awaiting"], str(app), *map(list, zip(*given, strict=True)))
     found = [ForeignWait(ScheduleRef.parse(row["id"]), ProgramRef.parse(row["program"])) for row in rows]
     own = {str(each.schedule) for each in found if each.schedule.namespace == app.namespace}
     return sorted(own), tuple(each for each in found if each.schedule.namespace != app.namespace)
+
+
+async def awaiting_in(connection: Any, namespace: str, program: ProgramRef) -> list[str]:
+    """The ids of the schedules of a namespace that wait for the program."""
+    return [row["id"] for row in await connection.fetch(_SQL["awaiting_in"], namespace, _program_id(program))]
 
 
 async def record_removals(connection: Any, change: AppChange, by: str, now: datetime) -> None:
@@ -81,6 +86,11 @@ async def _audit(connection: Any, waits: Sequence[ForeignWait], by: str, now: da
             "total": len(schedules),
         }
         await audit.append(connection, caller=by, action=ACTION, target=namespace, detail=detail, now=now)
+
+
+def _program_id(ref: ProgramRef) -> dict[str, str]:
+    """The `programId` of a trigger, as stored."""
+    return {"namespace": ref.namespace, "application": ref.app, "program": ref.name}
 
 
 def _some(names: Iterable[str]) -> Collection[str]:
