@@ -140,8 +140,13 @@ def _service(name: str) -> Any:
     return Depends(service)
 
 
+def _catalog(request: Request) -> Catalog:
+    """The catalog in the name of the caller."""
+    return _services(request).catalog.requested_by(request.state.caller.name)
+
+
 ServicesDep = Annotated[ApiServices, Depends(_services)]
-CatalogDep = Annotated[Catalog, _service("catalog")]
+CatalogDep = Annotated[Catalog, Depends(_catalog)]
 JobsDep = Annotated[JobStore, _service("jobs")]
 InstallationDep = Annotated[Installation, _service("installation")]
 KeysDep = Annotated[OpenKeyReader, _service("keys")]

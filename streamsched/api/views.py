@@ -7,15 +7,6 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from streamsched.catalog.preview import (
-    Difference,
-    Dropped,
-    ForeseenChange,
-    PotentialLoss,
-    Preview,
-    Suspension,
-    program_differences,
-)
 from streamsched.codec.events import native
 from streamsched.codec.records import halt as halt_codec
 from streamsched.codec.records.state import decode_key
@@ -31,10 +22,8 @@ from streamsched.domain.time.duration import duration_text
 from streamsched.launcher.why import Why
 from streamsched.launcher.whynot import WhyNot
 from streamsched.ports.catalog import (
-    AppChange,
     AppSummary,
     HistoryEntry,
-    ProgramChange,
     ScheduleRecord,
     ScheduleStatus,
     ScheduleVersion,
@@ -81,6 +70,9 @@ def schedule_view(status: ScheduleStatus) -> dict[str, Any]:
         "losses": losses_view(status),
         "progress": status.progress,
         "error": None if status.halt is None else {**halt_codec.to_json(status.halt), "why": status.halt.why},
+        "removed": [
+            {"program": str(each.program), "at": each.at, "by": each.by, "text": str(each)} for each in status.removed
+        ],
     }
 
 
@@ -103,88 +95,6 @@ def key_view(record: ScheduleRecord, key: OpenKey) -> dict[str, Any] | None:
         return None
     progress = explanation.to_json(explain_cell(definition.plan, cell, key.key))
     return {"key": key.key, "openedAt": cell.opened_at, "updatedAt": key.at, "progress": progress}
-
-
-def change_view(change: AppChange) -> dict[str, Any]:
-    """The changed programs and schedules."""
-    return {
-        "programs": [_program_change(each) for each in change.programs],
-        "schedules": [
-            {
-                "id": str(each.after.definition.ref),
-                "action": each.action,
-                "generation": each.after.generation,
-                "enabled": each.after.enabled,
-                "state": each.after.status,
-                "keeps": each.keeps,
-                "reason": each.reason,
-            }
-            for each in change.schedules
-        ],
-    }
-
-
-def preview_view(preview: Preview) -> dict[str, Any]:
-    """A plan. `loses`: accumulated events, waiting jobs or schedules would be lost. `plan` identifies the plan: a
-    change that is sent with it is refused if it would now do something else.
-    """
-    return {
-        "dryRun": True,
-        "plan": preview.token,
-        "differs": preview.differs,
-        "loses": preview.loses,
-        "deployedFrom": preview.origin or None,
-        "programs": [
-            {**_program_change(each), "fields": [_difference_view(one) for one in program_differences(each)]}
-            for each in preview.programs
-        ],
-        "schedules": [_planned_view(each) for each in preview.schedules],
-    }
-
-
-def _planned_view(planned: ForeseenChange) -> dict[str, Any]:
-    return {
-        "id": str(planned.schedule),
-        "action": planned.action,
-        "reason": planned.reason,
-        "keeps": planned.keeps,
-        "loses": planned.loses,
-        "fields": [_difference_view(one) for one in planned.fields],
-        "accumulated": [{**_stake_view(one), "fits": one.fits} for one in planned.stakes],
-        "waitingJobs": planned.waiting_jobs,
-        "openKeys": planned.open_keys,
-        "parkedSignals": planned.parked,
-    }
-
-
-def suspension_view(suspension: Suspension) -> dict[str, Any]:
-    """The changes of a pause or a disablement, with the losses of each schedule and the ended jobs."""
-    view = change_view(suspension.applied.change)
-    for shown, each in zip(view["schedules"], suspension.applied.change.schedules, strict=True):
-        shown["dropped"] = dropped_view(suspension.dropped(each.after.definition.ref))
-    return {**view, "endedJobs": list(suspension.applied.ended_jobs)}
-
-
-def dropped_view(dropped: Dropped) -> dict[str, Any]:
-    """The losses of a schedule."""
-    return {
-        "accumulated": [_stake_view(one) for one in dropped.stakes],
-        "waitingJobs": dropped.waiting_jobs,
-        "openKeys": dropped.open_keys,
-        "parkedSignals": dropped.parked,
-    }
-
-
-def _stake_view(stake: PotentialLoss) -> dict[str, Any]:
-    return {"leaf": stake.leaf, "have": stake.have, "need": stake.need}
-
-
-def _difference_view(difference: Difference) -> dict[str, Any]:
-    return {"field": difference.field, "before": difference.before, "after": difference.after}
-
-
-def _program_change(change: ProgramChange) -> dict[str, Any]:
-    return {"id": str(change.program.ref), "action": change.action, "reason": change.reason}
 
 
 def job_view(job: JobRecord) -> dict[str, Any]:
@@ -251,6 +161,7 @@ def why_view(why: Why) -> dict[str, Any]:
                     }
                     for each in clause.holders
                 ],
+                "others": clause.others,
             }
             for clause in why.clauses
         ],

@@ -77,6 +77,7 @@ class Catalog:
         self._notifier = notifier
         self._clock = clock
         self._patience = patience
+        self._by = ""
         self.planner = Planner(reader, clock, check=check, largest_record=largest_record)
 
     def expecting(self, expected: Expected | None) -> Catalog:
@@ -84,6 +85,12 @@ class Catalog:
         guarded = copy(self)
         guarded._store = self._store if expected is None else GuardedStore(self._store, expected)
         return guarded
+
+    def requested_by(self, caller: str) -> Catalog:
+        """This catalog with changes that name the caller where they concern other namespaces."""
+        named = copy(self)
+        named._by = caller
+        return named
 
     async def deploy(
         self,
@@ -97,9 +104,9 @@ class Catalog:
     ) -> Applied:
         """Replaces the app's programs, and with `update_schedules` its schedules, by the wanted ones; creates namespace
         and app. Equal schedules keep their generation, accumulation and jobs. Changed ones keep what fits if `keep` or,
-        when that is None, `wanted.keeping` says so. Schedules of removed programs are deleted; triggers of other
-        schedules, of any app, lose the leaves that wait for a removed program, or the schedule is deleted if no trigger
-        remains. `origin` is stored as the file of the deployment. Idempotent. Returns what changed.
+        when that is None, `wanted.keeping` says so. Schedules of removed programs are deleted; other schedules of the
+        namespace lose the leaves that wait for them, or are deleted if none remain; those of other namespaces stay and
+        say so. `origin` is stored as the file of the deployment. Idempotent. Returns what changed.
 
         Waits for the log like every change; with `within`, at most so many seconds, and then `Applied.pending` is the
         number of records that the log has not acknowledged yet.
@@ -119,8 +126,8 @@ class Catalog:
             check_plan(decided, plan, f"application '{wanted.ref}'")
             return self.planner.check_size(decided, app=wanted)
 
-        remaining = [program.ref for program in wanted.programs]
-        applied = await self._store.change(wanted.ref, None, decide, now=now, programs=remaining, origin=origin)
+        kept = [program.ref for program in wanted.programs]
+        applied = await self._store.change(wanted.ref, None, decide, now=now, programs=kept, origin=origin, by=self._by)
         if within is None:
             return await self._acknowledged(wanted.ref, applied)
         _log_change(wanted.ref, applied.change)
@@ -136,8 +143,7 @@ class Catalog:
         return await between_within(first, last, acks=self._acks, notifier=self._notifier, within=within)
 
     async def delete_program(self, ref: ProgramRef, *, plan: str | None = None) -> Applied:
-        """Deletes the program and its schedules. Triggers of other schedules, of any app, lose the leaves that wait for
-        it; a schedule whose trigger then is empty is deleted too. Running runs continue. Returns what changed.
+        """Deletes the program and its schedules; other schedules change as in `deploy`. Running runs continue.
 
         Raises:
             NotFoundError: it does not exist.
@@ -152,13 +158,12 @@ class Catalog:
             check_plan(decided, plan, f"program '{ref}'")
             return decided
 
-        applied = await self._store.change(ref.owner, None, decide, now=now, programs=remaining)
+        applied = await self._store.change(ref.owner, None, decide, now=now, programs=remaining, by=self._by)
         return await self._acknowledged(ref.owner, applied)
 
     async def delete_app(self, ref: AppRef, *, reason: str = "", plan: str | None = None) -> Suspension:
-        """Deletes the app: its schedules and programs. Triggers of other apps lose the leaves that wait for its
-        programs; a schedule whose trigger then is empty is deleted too. Waiting jobs end as OBSOLETE; active runs
-        continue, and runs and history stay.
+        """Deletes the app: its schedules and programs; other schedules change as in `deploy`. Waiting jobs end as
+        OBSOLETE; active runs continue, and runs and history stay.
 
         Raises:
             NotFoundError: it has neither programs nor schedules.
@@ -172,7 +177,7 @@ class Catalog:
             check_plan(decided, plan, f"application '{ref}'")
             return decided
 
-        applied = await self._store.change(ref, None, decide, now=now, programs=())
+        applied = await self._store.change(ref, None, decide, now=now, programs=(), by=self._by)
         return Suspension(await self._acknowledged(ref, applied), before)
 
     async def create(self, definition: Schedule, *, enabled: bool = False) -> ScheduleStatus:
@@ -300,10 +305,12 @@ class Catalog:
         after: str = "",
         limit: int | None = None,
     ) -> Sequence[ScheduleStatus]:
-        """Schedules ordered by id; of every app by default; at most `limit` of those after the id `after`.
-        `states`: any of `enabled`, `paused`, `disabled`, `error`; empty means all.
-        """
+        """As `CatalogReader.schedules`."""
         return await self._reader.schedules(namespace=namespace, app=app, states=states, after=after, limit=limit)
+
+    async def awaiting(self, program: ProgramRef, *, namespace: str) -> Sequence[ScheduleStatus]:
+        """The schedules of a namespace whose trigger has a status of the program, ordered by id."""
+        return await self._reader.awaiting(program, namespace=namespace)
 
     async def ticking(
         self, *, limit: int, namespace: str | None = None, app: AppRef | None = None

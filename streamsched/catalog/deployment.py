@@ -11,7 +11,15 @@ from streamsched.domain.errors import NotFoundError
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.schedules.app import AppDefinition
 from streamsched.domain.triggers.removal import awaited, without
-from streamsched.ports.catalog import Action, AppChange, AppRecord, ProgramChange, ScheduleChange, ScheduleRecord
+from streamsched.ports.catalog import (
+    Action,
+    AppChange,
+    AppRecord,
+    ForeignWait,
+    ProgramChange,
+    ScheduleChange,
+    ScheduleRecord,
+)
 
 
 def deploy(
@@ -20,8 +28,9 @@ def deploy(
     """Programs become exactly the wanted ones, and so do schedules with `update_schedules`: an equal schedule keeps its
     generation, accumulation and jobs; a different one gets a new generation and stays enabled, paused or disabled; an
     unwanted one is deleted; a new one is enabled if `wanted.enabled` names it. Without `update_schedules`, schedules do
-    not change. In both cases the schedules of a removed program are deleted, and a trigger of any app that waits for
-    such a program loses those leaves, or its schedule is deleted if none remain. Idempotent.
+    not change. In both cases the schedules of a removed program are deleted, and a trigger of any app of the namespace
+    that waits for such a program loses those leaves, or its schedule is deleted if none remain. Those of other
+    namespaces stay as they are. Idempotent.
 
     Without `wanted.prunes` nothing is removed or deleted.
 
@@ -38,11 +47,13 @@ def deploy(
     return AppChange(
         programs=tuple(_programs(app, wanted)),
         schedules=tuple(sorted(changes, key=lambda change: change.after.definition.ref)),
+        foreign_waits=_foreign_waits(app, removed),
     )
 
 
 def remove_program(app: AppRecord, ref: ProgramRef, *, now: datetime) -> AppChange:
-    """Deletes the program and its schedules; triggers of any app that wait for it lose those leaves, or are deleted.
+    """Deletes the program and its schedules; triggers of any app of the namespace that wait for it lose those leaves,
+    or are deleted. Those of other namespaces stay as they are.
 
     Raises:
         NotFoundError: no such program.
@@ -52,12 +63,13 @@ def remove_program(app: AppRecord, ref: ProgramRef, *, now: datetime) -> AppChan
     return AppChange(
         programs=(ProgramChange(Action.DELETED, program, ""),),
         schedules=tuple(sorted(changes, key=lambda change: change.after.definition.ref)),
+        foreign_waits=_foreign_waits(app, {ref}),
     )
 
 
 def remove_app(app: AppRecord, *, reason: str = "", now: datetime) -> AppChange:
-    """Deletes the app's schedules and programs; triggers of other apps that wait for them lose those leaves, or are
-    deleted.
+    """Deletes the app's schedules and programs; triggers of other apps of the namespace that wait for them lose those
+    leaves, or are deleted. Those of other namespaces stay as they are.
 
     Raises:
         NotFoundError: the app has neither programs nor schedules.
@@ -71,6 +83,7 @@ def remove_app(app: AppRecord, *, reason: str = "", now: datetime) -> AppChange:
     return AppChange(
         programs=tuple(ProgramChange(Action.DELETED, app.programs[ref], because) for ref in sorted(app.programs)),
         schedules=tuple(sorted(changes, key=lambda change: change.after.definition.ref)),
+        foreign_waits=_foreign_waits(app, app.programs.keys()),
     )
 
 
@@ -121,6 +134,10 @@ def _starting(app: AppRecord, removed: Collection[ProgramRef], *, now: datetime)
     for record in app.schedules.values():
         if record.exists and record.definition.program in removed:
             yield deleted(record, reason=f"its program {record.definition.program} was removed", now=now)
+
+
+def _foreign_waits(app: AppRecord, removed: Collection[ProgramRef]) -> tuple[ForeignWait, ...]:
+    return tuple(sorted(each for each in app.foreign_waits if each.program in removed))
 
 
 def _losing_awaited(

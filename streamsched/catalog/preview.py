@@ -29,6 +29,7 @@ from streamsched.ports.catalog import (
     Applied,
     AppRecord,
     CatalogStore,
+    ForeignWait,
     ProgramChange,
     ScheduleChange,
     ScheduleRecord,
@@ -121,6 +122,7 @@ class Preview:
         token: identifies the plan.
         origin: the file the app was last deployed from, as `host:path`; empty when unknown.
         growth: what it would add to the counts that quotas limit.
+        foreign_waits: as `AppChange.foreign_waits`; they are no part of the token.
     """
 
     programs: tuple[ProgramChange, ...]
@@ -128,6 +130,7 @@ class Preview:
     token: str = ""
     origin: str = ""
     growth: QuotaGrowth = NO_GROWTH
+    foreign_waits: tuple[ForeignWait, ...] = ()
 
     @property
     def differs(self) -> bool:
@@ -178,7 +181,8 @@ def foreseen(change: AppChange, known: Mapping[ScheduleRef, ScheduleStatus], *, 
         if each.dropped
     ]
     token = f"{_decision(change)}.{_digest(lost)}"
-    return Preview(tuple(change.programs), schedules, token, origin, growth_of(change.schedules))
+    growth, waits = growth_of(change.schedules), tuple(change.foreign_waits)
+    return Preview(tuple(change.programs), schedules, token, origin, growth, waits)
 
 
 def program_differences(change: ProgramChange) -> Iterator[Difference]:
@@ -221,6 +225,7 @@ class GuardedStore(CatalogStore):
         now: datetime,
         programs: Collection[ProgramRef] | None = None,
         origin: str | None = None,
+        by: str = "",
     ) -> Applied:
         def decided(found: AppRecord) -> AppChange:
             if schedules is None or len(schedules) != 1:
@@ -230,7 +235,7 @@ class GuardedStore(CatalogStore):
                 self._expected.check(f"schedule '{schedules[0]}'", str(one.generation))
             return decide(found)
 
-        return await self._store.change(app, schedules, decided, now=now, programs=programs, origin=origin)
+        return await self._store.change(app, schedules, decided, now=now, programs=programs, origin=origin, by=by)
 
 
 def check_plan(change: AppChange, plan: str | None, what: str) -> None:

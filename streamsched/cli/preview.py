@@ -17,6 +17,7 @@ _SIGNS: Final = {"created": "[green]+[/]", "deleted": "[red]-[/]"}
 def print_preview(preview: Mapping[str, Any]) -> None:
     """Prints each program and schedule that would change, its changed fields, and what it would keep or lose."""
     out = console()
+    _print_waiting(preview.get("waitingElsewhere", {}))
     if not preview["differs"]:
         out.print("nothing would change", style="dim")
         return
@@ -33,6 +34,18 @@ def print_preview(preview: Mapping[str, Any]) -> None:
                 out.print(f"    {line}")
         if hidden:
             out.print(f"{_SIGNS['created']} {len(hidden)} more {kind} would be created")
+
+
+def _print_waiting(waiting: Mapping[str, Any]) -> None:
+    """What waits in other namespaces for a program that would be removed, and stays as it is."""
+    for name in waiting.get("schedules", ()):
+        console().print(f"[yellow]![/] schedule [bold]{short(name)}[/] waits for a removed program; it would say so")
+    others = waiting.get("others", 0)
+    if others:
+        which = (
+            "1 schedule of another namespace waits" if others == 1 else f"{others} schedules of other namespaces wait"
+        )
+        console().print(f"[yellow]![/] {which} for a removed program")
 
 
 def dropped_lines(change: Mapping[str, Any]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import assert_never
 
 from streamsched.codec.views import constraint_verdict
+from streamsched.domain.access.sight import Sees, nobody
 from streamsched.domain.constraints.plugin import PlugIn
 from streamsched.domain.constraints.pool import PoolQueue, QueuePosition, position_at
 from streamsched.domain.decisions.admission import (
@@ -50,7 +51,8 @@ class WhyClause:
         text: the reason of its verdict.
         holds: whether it is satisfied now.
         at: the earliest time it can hold (UTC), when only time decides that.
-        holders: the runs it waits for.
+        holders: the runs it waits for, of namespaces that the reader may view.
+        others: how many runs it waits for besides.
     """
 
     text: str
@@ -58,6 +60,7 @@ class WhyClause:
     needs: str = ""
     at: datetime | None = None
     holders: tuple[BlockingRun, ...] = ()
+    others: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +93,8 @@ class Why:
     history: tuple[HistoryLine, ...] = field(default=())
 
 
-async def why(job: str, *, jobs: JobStore, clock: Clock) -> Why:
-    """Explains the job's present state.
+async def why(job: str, *, jobs: JobStore, clock: Clock, sees: Sees = nobody) -> Why:
+    """Explains the job's present state to someone who sees names of its namespace and of those that `sees` says.
 
     Raises:
         NotFoundError: no such job.
@@ -99,7 +102,7 @@ async def why(job: str, *, jobs: JobStore, clock: Clock) -> Why:
     """
     snapshot = await jobs.snapshot(job)
     try:
-        return explain(snapshot, now=clock.now())
+        return explain(snapshot, now=clock.now(), sees=sees)
     except Exception as failure:  # noqa: BLE001 - a definition may raise anything, here as in the launcher
         record = snapshot.job
         return Why(
@@ -112,9 +115,12 @@ async def why(job: str, *, jobs: JobStore, clock: Clock) -> Why:
         )
 
 
-def explain(snapshot: JobSnapshot, *, now: datetime) -> Why:
-    """The explanation of a snapshot. Pure."""
+def explain(snapshot: JobSnapshot, *, now: datetime, sees: Sees = nobody) -> Why:
+    """The explanation of a snapshot. Pure. Texts name runs and jobs of the job's namespace only; the others that the
+    reader may view are among the holders.
+    """
     job = snapshot.job
+    own = job.id.partition(".")[0]
     common = {
         "job": job.id,
         "state": job.state,
@@ -171,7 +177,10 @@ def explain(snapshot: JobSnapshot, *, now: datetime) -> Why:
         summary=f"it is held until it is released: {snapshot.held}"
         if snapshot.held is not None
         else _waits(snapshot, admission, now),
-        clauses=tuple(_clause(verdict, holders, need) for verdict, need in zip(admission.verdicts, needs, strict=True)),
+        clauses=tuple(
+            _clause(verdict, holders, need, lambda name: name == own or sees(name))
+            for verdict, need in zip(admission.verdicts, needs, strict=True)
+        ),
         since=job.satisfied_at,
         earliest=earliest,
         earliest_because=because,
@@ -272,7 +281,7 @@ def _earliest(admission: Admission, snapshot: JobSnapshot, now: datetime) -> tup
     return (guess, f"a guess: {took}") if clocks[0] is None or clocks[0] < guess else clocks
 
 
-def _clause(verdict: ConstraintVerdict, holders: tuple[BlockingRun, ...], needs: str) -> WhyClause:
+def _clause(verdict: ConstraintVerdict, holders: tuple[BlockingRun, ...], needs: str, sees: Sees) -> WhyClause:
     match verdict:
         case Satisfied(why=text):
             return WhyClause(text, holds=True, needs=needs)
@@ -280,7 +289,8 @@ def _clause(verdict: ConstraintVerdict, holders: tuple[BlockingRun, ...], needs:
             return WhyClause(text, holds=False, needs=needs, at=at)
         case WaitFor(what=what, why=text):
             held_by = tuple(holder for holder in holders if holder.run in what)
-            return WhyClause(text, holds=False, needs=needs, holders=held_by)
+            seen = tuple(holder for holder in held_by if sees(holder.run.partition(".")[0]))
+            return WhyClause(text, holds=False, needs=needs, holders=seen, others=len(held_by) - len(seen))
         case Unsatisfiable(why=text):
             return WhyClause(text, holds=False, needs=needs)
         case _:

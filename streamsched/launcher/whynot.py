@@ -160,6 +160,7 @@ def _missing(status: ScheduleStatus) -> str:
         text = f"no event for its trigger has arrived ({status.record.definition.trigger})"
     else:
         text = "; ".join(_open_leaves(status.progress)) or str(status.record.definition.trigger)
+    text = "; ".join((*(f"it {each}" for each in status.removed), text))
     text += losses_text(status.progress or {})
     return text if status.next_tick_at is None else f"{text}; its next tick is at {clock(status.next_tick_at)}"
 

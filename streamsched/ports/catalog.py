@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from streamsched.domain.fold.halt import Halt
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
@@ -102,12 +102,38 @@ class ScheduleRecord:
         return self.generation if self.activity.fires else self.generation + 1
 
 
+class ForeignWait(NamedTuple):
+    """A schedule that waits for a program of another namespace."""
+
+    schedule: ScheduleRef
+    program: ProgramRef
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedProgram:
+    """A program that was deleted while a schedule of another namespace waited for it, and that was not deployed again.
+
+    Attributes:
+        at: when it was deleted (UTC).
+        by: the name of the caller who deleted it; empty when it is not known.
+    """
+
+    program: ProgramRef
+    at: datetime
+    by: str
+
+    def __str__(self) -> str:
+        by = f" by {self.by}" if self.by else ""
+        return f"waits for {self.program}, which was deleted{by} at {self.at:%Y-%m-%d %H:%M:%S}Z"
+
+
 @dataclass(frozen=True, slots=True)
 class AppRecord:
     """The input of a decision about an app: all its programs, and the requested schedules, tombstones too.
 
     Attributes:
-        listeners: schedules of other apps that wait for a program this app is about to remove.
+        listeners: schedules of other apps of the namespace that wait for a program this app is about to remove.
+        foreign_waits: what waits for such a program in other namespaces, which a change of this app never changes.
         origin: the file of the last deployment that named one, as `host:path`; empty when none did.
     """
 
@@ -115,6 +141,7 @@ class AppRecord:
     programs: Mapping[ProgramRef, Program]
     schedules: Mapping[ScheduleRef, ScheduleRecord]
     listeners: Mapping[ScheduleRef, ScheduleRecord] = field(default_factory=dict)
+    foreign_waits: Sequence[ForeignWait] = ()
     origin: str = ""
 
 
@@ -182,10 +209,16 @@ class ProgramChange:
 
 @dataclass(frozen=True, slots=True)
 class AppChange:
-    """The decision about an app; empty when nothing changes."""
+    """The decision about an app; empty when nothing changes.
+
+    Attributes:
+        foreign_waits: what waits in other namespaces for a program that is removed. These schedules stay as they are
+            and say so (`ScheduleStatus.removed`).
+    """
 
     programs: Sequence[ProgramChange] = ()
     schedules: Sequence[ScheduleChange] = ()
+    foreign_waits: Sequence[ForeignWait] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +251,7 @@ class ScheduleStatus:
         progress: `domain.fold.explain` as JSON, of this generation; None before the first event. For a correlated
             trigger it has the shape only: each open key has its own progress.
         halt: why it is in error; None when it is not.
+        removed: programs of other namespaces that it waits for and that were deleted.
     """
 
     record: ScheduleRecord
@@ -227,6 +261,7 @@ class ScheduleStatus:
     progress: Mapping[str, Any] | None = None
     halt: Halt | None = None
     since_last_run: Mapping[str, datetime | None] = field(default_factory=dict)
+    removed: Sequence[RemovedProgram] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,13 +298,15 @@ class CatalogStore(Protocol):
         now: datetime,
         programs: Collection[ProgramRef] | None = None,
         origin: str | None = None,
+        by: str = "",
     ) -> Applied:
         """Reads these schedules of the app under their locks and stores what `decide` returns, in one transaction.
 
         With `schedules` None it reads all, creates an app that does not exist, and locks the app against other changes;
-        only then the next two apply. `programs`: the programs the app is to have; schedules of other apps that wait for
-        one to be removed are read and locked too. `origin`: the file the app was deployed from; None keeps the stored
-        one.
+        only then the next three apply. `programs`: the programs the app is to have; schedules of other apps of the
+        namespace that wait for one to be removed are read and locked too. `origin`: the file the app was deployed from;
+        None keeps the stored one. `by`: the name of the caller; in the audit of removals that leave schedules of other
+        namespaces waiting, and with those schedules.
 
         `decide` must be pure: it runs inside the transaction, and again when another change committed in between. What
         it raises is raised to the caller, and nothing changes.
@@ -350,6 +387,10 @@ class CatalogReader(Protocol):
         """Ordered by id; of every app when none is named; at most `limit` of those after the id `after`. `states`:
         `enabled`, `paused`, `disabled` or `error`; of every state when none is named.
         """
+        ...
+
+    async def awaiting(self, program: ProgramRef, *, namespace: str) -> Sequence[ScheduleStatus]:
+        """The schedules of a namespace whose trigger has a status of the program, ordered by id."""
         ...
 
     async def ticking(

@@ -114,7 +114,7 @@ class Dispatch:
 def _within_own_namespace(caller: Caller, rule: Rule, request: Request) -> Response | None:
     """Lists of a person without a role in all namespaces show one of theirs."""
     query = request.query_params
-    if rule.scope is not Scope.QUERY or query.get("namespace") or request.method != "GET":
+    if rule.scope is not Scope.QUERY or query.get("namespace") or request.method not in {"GET", "HEAD"}:
         return None
     own = sorted(caller.namespaces(Permission.VIEW))
     if EVERYWHERE in own or not own:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from typing import NamedTuple
@@ -84,6 +84,10 @@ class Visit:
     def query(self, name: str) -> str:
         """A parameter of the query; empty when it is not given."""
         return self.request.query_params.get(name, "").strip()
+
+    def visible(self, ids: Iterable[str]) -> list[str]:
+        """Those of the ids that are of namespaces which the person may view."""
+        return [each for each in ids if self.caller.sees(each.partition(".")[0])]
 
     def may(self, permission: Permission, namespace: str | None) -> bool:
         """Whether the person has the permission there."""

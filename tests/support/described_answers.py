@@ -18,8 +18,6 @@ from streamsched.api.deps import ApiServices
 
 #: Parameters that may hold slashes.
 _DEEP = ("job_id", "event", "name")
-#: CDAP's paths may name a version, which the document leaves out.
-_VERSION = re.compile(r"/versions/[^/]+")
 
 
 @cache
@@ -52,7 +50,7 @@ async def check_answer(response: httpx.Response) -> None:
 
 def undescribed(response: httpx.Response) -> str | None:
     """What the document does not say of an answer; None when it describes it, or not its path."""
-    found = _operation(response.request.method, _VERSION.sub("", response.request.url.path))
+    found = _operation(response.request.method, response.request.url.path)
     if found is None:
         return None
     answer = found["responses"].get(str(response.status_code))

@@ -48,7 +48,8 @@ async def get_app(ref: AppDep, catalog: CatalogDep) -> Response:
 
 @router.delete("", summary="Delete an app")
 async def delete(ref: AppDep, catalog: CatalogDep) -> Response:
-    """Deletes the app's schedules and programs and removes them from the triggers of other apps. Waiting jobs end as
+    """Deletes the app's schedules and programs and removes them from the triggers of other apps of the namespace.
+    Schedules of other namespaces that wait for them stay as they are and say so. Waiting jobs end as
     OBSOLETE; active runs continue. 404 when the app does not exist.
     """
     await catalog.delete_app(ref)

@@ -107,6 +107,7 @@ async def schedules_of_program(
 @of_namespace.get("/schedules/trigger-type/program-status", summary="List the schedules triggered by a program")
 async def triggered_by_program(
     *,
+    namespace: str,
     catalog: CatalogDep,
     chosen: FilterDep,
     trigger_namespace: Annotated[
@@ -126,7 +127,7 @@ async def triggered_by_program(
         Query(alias="trigger-program-statuses", description=f"Comma-separated: {', '.join(_OUTCOMES)}. Default: any."),
     ] = None,
 ) -> Response:
-    """The schedules of all namespaces whose trigger contains a status of the program, at any depth.
+    """The schedules of the namespace whose trigger contains a status of the program, at any depth.
     `trigger-program-statuses`, such as `COMPLETED,FAILED`, selects those that wait for at least one of these statuses.
     """
     named = {
@@ -140,9 +141,8 @@ async def triggered_by_program(
             _refuse(f"Must specify {name} as a query param")
     check_category(str(category))
     ref, outcomes = ProgramRef(str(trigger_namespace), str(trigger_app), str(program)), _outcomes(statuses)
-    return rendered(
-        chosen(each for each in await catalog.list() if _waits(each.record.definition.trigger, ref, outcomes))
-    )
+    found = await catalog.awaiting(ref, namespace=namespace)
+    return rendered(chosen(each for each in found if _waits(each.record.definition.trigger, ref, outcomes)))
 
 
 def _waits(trigger: Trigger, program: ProgramRef, outcomes: frozenset[Outcome]) -> bool:

@@ -18,7 +18,7 @@ def cdap_routes() -> APIRouter:
     for router in (apps.of_namespace, lists.of_namespace, runtimes.of_namespace, preferences.router):
         routes.include_router(router)
     # The longer prefix is registered first: below the shorter one `versions` would match the program category.
-    routes.include_router(of_app, prefix="/apps/{app}/versions/{version}", include_in_schema=False)
+    routes.include_router(of_app, prefix="/apps/{app}/versions/{version}")
     routes.include_router(of_app, prefix="/apps/{app}")
     routes.include_router(apps.router, prefix="/apps/{app}")
     return routes

@@ -71,6 +71,19 @@ _SHOWN: Final = answer(
                 }
             )
         ),
+        "removed": {
+            **listed(
+                answer(
+                    {
+                        "program": any_text("sales.orders.load"),
+                        "at": instant(),
+                        "by": any_text("token:sales-ci"),
+                        "text": any_text("waits for sales.orders.load, which was deleted by token:sales-ci at …"),
+                    }
+                )
+            ),
+            "description": "Programs of other namespaces that it waits for and that were deleted.",
+        },
     }
 )
 _TICK: Final = answer(

@@ -34,6 +34,8 @@ _DIALECTS: Final = {
     "/api/v1/lineage": "openlineage",
     **dict.fromkeys(_PAGERDUTY, "pagerduty"),
 }
+#: In the paths of apps with a version, which is ignored.
+_VERSIONED: Final = "/versions/{version}"
 _ETAG: Final = {
     "description": "The revision of the thing, and after a `-` a digest of the answer.",
     "schema": {"type": "string"},
@@ -131,7 +133,8 @@ def _operation(path: str, found: Document, name: str, known: Definitions) -> Doc
     public = path in PUBLIC
     described = {
         **{member: value for member, value in found.items() if member not in ("requestBody", "responses")},
-        "operationId": _identifier(path, found["summary"]),
+        "summary": (summary := f"{found['summary']}{' with a version' if _VERSIONED in path else ''}"),
+        "operationId": _identifier(path, summary),
         "parameters": _parameters(path, found),
         "responses": {**_answers(name, operation, known), **_problems(path, name, operation, public=public)},
     }
@@ -153,7 +156,11 @@ def _parameters(path: str, found: Document) -> list[Document]:
     given = found.get("parameters", [])
     known = {each["name"] for each in given if each["in"] == "path"}
     missing = [name for name in re.findall(r"\{(\w+)", path) if name not in known]
-    own = [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in missing]
+    ignored = {"version": {"description": "Ignored: schedules belong to the app."}}
+    own = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}, **ignored.get(name, {})}
+        for name in missing
+    ]
     return [*own, *given]
 
 

@@ -149,6 +149,9 @@ _WHY: Final = answer(
                     "needs": any_text("no active run"),
                     "holds": nullable(boolean(example=False)),
                     "at": WHEN,
+                    "others": whole(
+                        0, about="Runs that it waits for besides, of namespaces that the caller may not view."
+                    ),
                     "holders": listed(
                         answer(
                             {

@@ -58,7 +58,14 @@ _CHANGED_SCHEDULE: Final = answer(
     },
     {"dropped": ref("Dropped")},
 )
-_CHANGES: Final = {"programs": listed(_CHANGED_PROGRAM), "schedules": listed(_CHANGED_SCHEDULE)}
+_ELSEWHERE: Final = {
+    "waitingElsewhere": answer(
+        {"schedules": listed(any_text("finance.pay.critical")), "others": whole(0)},
+        about="Schedules of other namespaces that wait for a removed program. They stay as they are: those that the "
+        "caller may view, and how many others.",
+    )
+}
+_CHANGES: Final = {"programs": listed(_CHANGED_PROGRAM), "schedules": listed(_CHANGED_SCHEDULE), **_ELSEWHERE}
 _STAKE: Final = {"leaf": any_text("partition:default.flights"), "have": whole(3), "need": whole(7)}
 _PLANNED: Final = answer(
     {
@@ -123,6 +130,7 @@ SHARED: Final[Definitions] = {
             "deployedFrom": MAYBE_TEXT,
             "programs": listed(extended(_CHANGED_PROGRAM, answer(_FIELDS))),
             "schedules": listed(_PLANNED),
+            **_ELSEWHERE,
         },
         {"app": APP, "installation": any_text("postgresql://host/streamsched")},
     ),

@@ -24,12 +24,13 @@ from streamsched.api.deps import (
     ServicesDep,
 )
 from streamsched.api.paging import After, Limit, page
+from streamsched.api.plans.views import change_view, preview_view, suspension_view
 from streamsched.api.preconditions import ExpectedDep, TaggedDep
 from streamsched.api.rendering import rendered
 from streamsched.api.routes import changes
 from streamsched.api.routes.changes import change_name
 from streamsched.api.routes.needs.checking import check_needs
-from streamsched.api.views import app_view, change_view, preview_view, suspension_view
+from streamsched.api.views import app_view
 from streamsched.codec.schedules import pause as pause_codec
 from streamsched.codec.schedules.schedule import app_from_json
 from streamsched.domain.errors import DecodeError
@@ -62,21 +63,23 @@ async def delete_app(
     app: str,
     catalog: CatalogDep,
     expected: ExpectedDep,
+    caller: CallerDep,
     *,
     dry_run: DryRunQuery = False,
     plan: PlanQuery = None,
     reason: Annotated[str, Query(description="Stored in the history.")] = "",
 ) -> Response:
     """Deletes the app's schedules and programs and returns what changed and the losses of each schedule. Schedules of
-    other apps that wait for its programs lose that part of their trigger; a schedule whose trigger cannot hold without
-    it is deleted. Waiting jobs end as OBSOLETE; active runs continue.
+    other apps of the namespace that wait for its programs lose that part of their trigger; a schedule whose trigger
+    cannot hold without it is deleted. Those of other namespaces stay as they are and say so (`removed`);
+    `waitingElsewhere` counts them. Waiting jobs end as OBSOLETE; active runs continue.
     """
     ref = AppRef(namespace, app)
     if dry_run:
         await catalog.planner.expect(ref, expected)
-        return rendered({"app": str(ref), **preview_view(await catalog.planner.delete_app(ref))})
+        return rendered({"app": str(ref), **preview_view(await catalog.planner.delete_app(ref), caller.sees)})
     deleted = await catalog.expecting(expected).delete_app(ref, reason=reason, plan=plan)
-    return rendered({"app": str(ref), **suspension_view(deleted)})
+    return rendered({"app": str(ref), **suspension_view(deleted, caller.sees)})
 
 
 @router.put("/{namespace}/{app}", summary="Deploy an app")
@@ -87,6 +90,7 @@ async def deploy(
     caller: CallerDep,
     services: ServicesDep,
     *,
+    catalog: CatalogDep,
     expected: ExpectedDep,
     update_schedules: Annotated[
         bool | None,
@@ -114,13 +118,14 @@ async def deploy(
     ] = None,
 ) -> Response:
     """Replaces the definition of the app and returns what changed. Programs and schedules that the body omits are
-    deleted, unless `prune` is false; unchanged schedules keep their accumulated events. `origin` is stored, and plans
-    show it as `deployedFrom`.
+    deleted, unless `prune` is false. What waits for a removed program in other apps of the namespace changes as with
+    `DELETE /v1/programs/{program}`; in other namespaces it stays as it is (`waitingElsewhere`). Unchanged schedules
+    keep their accumulated events. `origin` is stored, and plans show it as `deployedFrom`.
 
     Responds when the log has acknowledged the change. If `wait` seconds pass before that, the response is 202 with the
     number of `pending` records; `GET /v1/changes/{change}` shows the progress.
     """
-    ref, catalog = AppRef(namespace, app), services.catalog
+    ref = AppRef(namespace, app)
     merged = {"namespace": namespace, "application": app, **body}
     update = services.update_schedules if update_schedules is None else update_schedules
     definition = await asyncio.to_thread(app_from_json, merged)  # takes seconds for thousands of schedules
@@ -135,11 +140,13 @@ async def deploy(
         await catalog.planner.expect(ref, expected)
         preview = await catalog.planner.deploy(definition, update, keep=keep)
         await services.quotas.check(namespace, preview.growth, now=services.clock.now())
-        return rendered({"app": str(ref), "installation": services.installation_name, **preview_view(preview)})
+        return rendered(
+            {"app": str(ref), "installation": services.installation_name, **preview_view(preview, caller.sees)}
+        )
     guarded = catalog.expecting(expected)
     applied = await guarded.deploy(definition, update, keep=keep, plan=plan, origin=origin, within=wait)
     await services.graphs.put(ref, tasks)
-    view = {"app": str(ref), **change_view(applied.change)}
+    view = {"app": str(ref), **change_view(applied.change, caller.sees)}
     if not applied.pending:
         return rendered(view)
     name = change_name(applied.outbox)

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
+from streamsched.api.access.authorise import CallerDep
 from streamsched.api.body import BodyObject, reason_of
 from streamsched.api.deps import AppQuery, ClockDep, JobsDep
 from streamsched.api.paging import After, Limit, moment_cursor, page, read_moment_cursor
@@ -48,11 +49,11 @@ async def get_job(job: str, jobs: JobsDep) -> Response:
 
 
 @router.get("/{job}/why", summary="Explain a job's state")
-async def get_why(job: str, jobs: JobsDep, clock: ClockDep) -> Response:
+async def get_why(job: str, jobs: JobsDep, clock: ClockDep, caller: CallerDep) -> Response:
     """Why the job is in its state: each constraint, the events that satisfied the trigger, the earliest time at which
-    the state can change, and the history.
+    the state can change, and the history. Runs of namespaces in which the caller has no view are counted, not named.
     """
-    return rendered(why_view(await why(job, jobs=jobs, clock=clock)))
+    return rendered(why_view(await why(job, jobs=jobs, clock=clock, sees=caller.sees)))
 
 
 @router.post("/{job}/release", summary="Withdraw the command of a job")

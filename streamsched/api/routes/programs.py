@@ -5,10 +5,12 @@ from __future__ import annotations
 from fastapi import APIRouter
 from fastapi.responses import Response
 
+from streamsched.api.access.authorise import CallerDep
 from streamsched.api.deps import AppQuery, CatalogDep, DryRunQuery, NamespaceQuery, PlanQuery
 from streamsched.api.paging import After, Limit, page
+from streamsched.api.plans.views import change_view, preview_view
 from streamsched.api.rendering import rendered
-from streamsched.api.views import change_view, preview_view, program_view
+from streamsched.api.views import program_view
 from streamsched.domain.names import AppRef, ProgramRef
 
 router = APIRouter(prefix="/v1/programs", tags=["programs"])
@@ -36,12 +38,13 @@ async def get_program(program: str, catalog: CatalogDep) -> Response:
 
 @router.delete("/{program}", summary="Delete a program")
 async def delete_program(
-    program: str, catalog: CatalogDep, *, dry_run: DryRunQuery = False, plan: PlanQuery = None
+    program: str, catalog: CatalogDep, caller: CallerDep, *, dry_run: DryRunQuery = False, plan: PlanQuery = None
 ) -> Response:
-    """Deletes the program and its schedules and returns what changed. Schedules of any app that wait for the program
-    lose that part of their trigger; a schedule whose trigger cannot hold without it is deleted. Active runs continue.
+    """Deletes the program and its schedules and returns what changed. Schedules of any app of the namespace that wait
+    for the program lose that part of their trigger; a schedule whose trigger cannot hold without it is deleted. Those
+    of other namespaces stay as they are and say so (`removed`); `waitingElsewhere` counts them. Active runs continue.
     """
     ref = ProgramRef.parse(program)
     if dry_run:
-        return rendered(preview_view(await catalog.planner.delete_program(ref)))
-    return rendered(change_view((await catalog.delete_program(ref, plan=plan)).change))
+        return rendered(preview_view(await catalog.planner.delete_program(ref), caller.sees))
+    return rendered(change_view((await catalog.delete_program(ref, plan=plan)).change, caller.sees))

@@ -25,15 +25,14 @@ from streamsched.api.deps import (
     ServicesDep,
 )
 from streamsched.api.paging import After, Limit, page
+from streamsched.api.plans.views import dropped_view, preview_view
 from streamsched.api.preconditions import ExpectedDep, TaggedDep, stored
 from streamsched.api.rendering import rendered
 from streamsched.api.routes.verdicts import total_view
 from streamsched.api.views import (
     decision_view,
-    dropped_view,
     key_view,
     losses_view,
-    preview_view,
     schedule_view,
     version_view,
     why_not_view,

@@ -189,6 +189,8 @@ def show(schedule: Schedule, *, output: FormatOption = Format.TABLE, url: UrlOpt
     out.print(escaped(f"starts {program} when {without_default(found['when'])}"))
     if found.get("error"):
         _print_error(found)
+    for each in found.get("removed", ()):
+        out.print(without_default(each["text"]), style="yellow", markup=False)
     if found.get("nextTickAt"):
         out.print(f"next tick {moment(found['nextTickAt'])}")
     if found.get("waitingJobs"):
@@ -346,7 +348,11 @@ def _row(schedule: dict[str, Any]) -> dict[str, Any]:
 
 
 def _short(schedule: dict[str, Any]) -> str:
-    """The progress of a schedule in one line: the number of open keys, or the counts of its simple triggers."""
+    """The progress of a schedule in one line: the removed programs it waits for, the number of open keys, or the counts
+    of its simple triggers.
+    """
+    if schedule.get("removed"):
+        return "; ".join(without_default(each["text"]) for each in schedule["removed"])
     if schedule.get("openKeys"):
         return _open(schedule)
     return _counts(schedule["progress"]) if schedule.get("progress") else "-"

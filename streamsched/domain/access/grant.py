@@ -84,6 +84,10 @@ class Caller:
         where = "for the whole installation" if namespace is None else f"in namespace '{namespace}'"
         return Denied(f"{self.name} has no permission to {permission} {where}{self._elsewhere(permission)}")
 
+    def sees(self, namespace: str) -> bool:
+        """Whether names of the namespace may be shown to the caller."""
+        return isinstance(self.may(Permission.VIEW, namespace), Allowed)
+
     def may_emit(self, namespace: str, name: str) -> AccessVerdict:
         """Whether a grant lets the caller announce events of this dataset, stream or event name."""
         verdict = self.may(Permission.EMIT, namespace)

@@ -23,6 +23,7 @@ from streamsched.domain.constraints.plugin import FRESH, PlugIn
 from streamsched.domain.constraints.pool import Pool, PoolQueue, QueuePosition
 from streamsched.domain.constraints.rate import Rate, bucket_of
 from streamsched.domain.constraints.window import TimeWindow, is_open, next_opening
+from streamsched.domain.decisions.names_in_reasons import named
 from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.jobs.job import ScheduleKey
 from streamsched.domain.limits import later
@@ -31,8 +32,6 @@ from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.time.duration import duration_text
 from streamsched.domain.time.zone import zone_of
 
-#: Maximum number of runs named in a reason.
-_NAMED: Final = 5
 #: Size of the cache of time-window verdicts; jobs decided at the same instant share entries.
 _WINDOWS: Final = 256
 
@@ -66,6 +65,11 @@ class ConstraintInput:
     queue_position: QueuePosition | None = None
     lane_position: QueuePosition | None = None
     plugin_verdicts: Mapping[PlugIn, PluginVerdict] = field(default_factory=dict)
+
+    @property
+    def namespace(self) -> str | None:
+        """The namespace of the runs; None when their program is not known."""
+        return None if self.program is None else self.program.namespace
 
     def without_own_runs(self) -> ConstraintInput:
         """The input as if the schedule's own runs had ended."""
@@ -190,7 +194,7 @@ def check(constraint: Constraint, facts: ConstraintInput, now: datetime) -> Cons
             why = f"{duration_text(delay)} after the trigger is {_clock(ready)}"
             return Satisfied(why) if ready <= now else WaitUntil(ready, why)
         case Group():
-            return _check_group(constraint, facts.resources.groups.get(constraint.name, Occupancy()))
+            return _check_group(constraint, facts.resources.groups.get(constraint.name, Occupancy()), facts.namespace)
         case LastRun(interval=interval, wait=wait):
             return _check_last_run(interval, wait, facts, now)
         case Load():
@@ -198,21 +202,14 @@ def check(constraint: Constraint, facts: ConstraintInput, now: datetime) -> Cons
         case PlugIn():
             return _check_plugin(constraint, facts.plugin_verdicts.get(constraint), now)
         case Pool():
-            return _check_pool(
-                constraint, facts.resources.pool_queues.get(constraint.name, PoolQueue()), facts.queue_position
-            )
+            queue = facts.resources.pool_queues.get(constraint.name, PoolQueue())
+            return _check_pool(constraint, queue, facts.queue_position, facts.namespace)
         case Rate():
             return _check_rate(constraint, facts, now)
         case TimeWindow():
             return _check_window(constraint, now)
         case _:
             assert_never(constraint)
-
-
-def named(runs: Sequence[str]) -> str:
-    """Run ids joined for a reason; only the first few are listed."""
-    more = len(runs) - _NAMED
-    return ", ".join(runs[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _check_concurrency(constraint: Concurrency, facts: ConstraintInput) -> ConstraintVerdict:
@@ -231,20 +228,21 @@ def _check_concurrency(constraint: Concurrency, facts: ConstraintInput) -> Const
     return WaitFor((*active, *ahead), why) if constraint.wait else Unsatisfiable(why)
 
 
-def _ahead(jobs: Sequence[str]) -> str:
+def _ahead(jobs: Sequence[str], namespace: str | None = None) -> str:
     if not jobs:
         return ""
-    return f"; {'1 job is' if len(jobs) == 1 else f'{len(jobs)} jobs are'} ahead of this one: {named(jobs)}"
+    count = "1 job is" if len(jobs) == 1 else f"{len(jobs)} jobs are"
+    return f"; {count} ahead of this one: {named(jobs, namespace, 'job')}"
 
 
-def _check_group(group: Group, occupancy: Occupancy) -> ConstraintVerdict:
+def _check_group(group: Group, occupancy: Occupancy, namespace: str | None) -> ConstraintVerdict:
     limit = group.limit if occupancy.limit is None else occupancy.limit
     why = f"{occupancy.taken} of {limit} slots of group {group.name} are taken"
     if occupancy.taken + group.weight <= limit:
         return Satisfied(why)
     wanted = "" if group.weight == 1 else f", {group.weight} are wanted"
     runs = tuple(slot.run for slot in occupancy.slots)
-    held = f": {named(runs)}" if runs else ""
+    held = f": {named(runs, namespace)}" if runs else ""
     why = f"{why}{wanted}{held}"
     return WaitFor((f"group {group.name}", *runs), why) if group.wait else Unsatisfiable(why)
 
@@ -298,16 +296,18 @@ def _check_plugin(plugin: PlugIn, plugin_verdict: PluginVerdict | None, now: dat
             return verdict
 
 
-def _check_pool(pool: Pool, queue: PoolQueue, position: QueuePosition | None) -> ConstraintVerdict:
+def _check_pool(
+    pool: Pool, queue: PoolQueue, position: QueuePosition | None, namespace: str | None
+) -> ConstraintVerdict:
     size = queue.size(pool)
     before = () if position is None else queue.before(position)
     why = f"{queue.places.taken} of {size} places of pool {pool.name} are taken"
     if queue.places.taken + len(before) < size:
         return Satisfied(why)
     runs = tuple(slot.run for slot in queue.places.slots)
-    why += f": {named(runs)}" if runs else ""
+    why += f": {named(runs, namespace)}" if runs else ""
     jobs = tuple(each.job for each in before)
-    why += _ahead(jobs)
+    why += _ahead(jobs, namespace)
     return WaitFor((f"pool {pool.name}", *runs, *jobs), why) if pool.wait else Unsatisfiable(why)
 
 

@@ -28,7 +28,6 @@ from streamsched.domain.decisions.admission import (
     Satisfied,
     WaitFor,
     WaitUntil,
-    named,
     weigh,
 )
 from streamsched.domain.decisions.admitted import (
@@ -40,6 +39,7 @@ from streamsched.domain.decisions.admitted import (
 )
 from streamsched.domain.decisions.decision import Admit, Decision, DecisionInput, DueJob, End, Join, Wait, superseded
 from streamsched.domain.decisions.lanes import after_decision, in_lanes, lane_position
+from streamsched.domain.decisions.names_in_reasons import named
 from streamsched.domain.decisions.namespace_quota import within_quota
 from streamsched.domain.errors import described
 from streamsched.domain.jobs.job import JobCommand, JobFact, JobNumber, ScheduleKey

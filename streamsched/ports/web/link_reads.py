@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple, Protocol
 
@@ -39,8 +39,8 @@ class LinkReads(Protocol):
 
     async def catalog_version(self) -> CatalogVersion: ...
 
-    async def links(self) -> Sequence[ScheduleLinks]:
-        """All schedules, ordered by id, at most `MOST_LINKED`."""
+    async def links(self, namespaces: Collection[str] | None = None) -> Sequence[ScheduleLinks]:
+        """The schedules of these namespaces, or of all, ordered by id, at most `MOST_LINKED`."""
         ...
 
     async def standings(self, schedules: Sequence[str]) -> Mapping[str, ScheduleStanding]:

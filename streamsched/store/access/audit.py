@@ -27,23 +27,7 @@ class PostgresAuditStore:
     ) -> AuditEntry:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
-                await connection.execute(_SQL["lock"])
-                last = await connection.fetchrow(_SQL["last"])
-                entry = AuditEntry(
-                    number=1 if last is None else last["number"] + 1,
-                    at=now,
-                    caller=caller,
-                    action=action,
-                    target=target,
-                    detail=detail,
-                    previous=ORIGIN if last is None else last["hash"],
-                ).sealed()
-                await connection.execute(
-                    _SQL["append"],
-                    *(entry.number, entry.at, entry.caller, entry.action, entry.target),
-                    *(dict(entry.detail), entry.previous, entry.hash),
-                )
-        return entry
+                return await append(connection, caller=caller, action=action, target=target, detail=detail, now=now)
 
     async def newest(self, *, before: int | None = None, caller: str = "", limit: int) -> Sequence[AuditEntry]:
         bound = MOST if before is None else before
@@ -55,6 +39,29 @@ class PostgresAuditStore:
     async def following(self, number: int, *, limit: int) -> Sequence[AuditEntry]:
         with translated():
             return [_entry(row) for row in await self._pool.fetch(_SQL["following"], number, limit)]
+
+
+async def append(
+    connection: Any, *, caller: str, action: str, target: str, detail: Mapping[str, Any], now: datetime
+) -> AuditEntry:
+    """Appends an entry in the transaction of the connection, which others that append wait for."""
+    await connection.execute(_SQL["lock"])
+    last = await connection.fetchrow(_SQL["last"])
+    entry = AuditEntry(
+        number=1 if last is None else last["number"] + 1,
+        at=now,
+        caller=caller,
+        action=action,
+        target=target,
+        detail=detail,
+        previous=ORIGIN if last is None else last["hash"],
+    ).sealed()
+    await connection.execute(
+        _SQL["append"],
+        *(entry.number, entry.at, entry.caller, entry.action, entry.target),
+        *(dict(entry.detail), entry.previous, entry.hash),
+    )
+    return entry
 
 
 def _entry(row: Any) -> AuditEntry:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -35,6 +36,7 @@ from streamsched.ports.catalog import (
 )
 from streamsched.store.catalog import outbox, quota_counts
 from streamsched.store.catalog.history import record_all
+from streamsched.store.catalog.removed_programs import awaiting, record_removals
 from streamsched.store.catalog.versions import record_versions
 from streamsched.store.connections import translated
 from streamsched.store.sql import queries
@@ -66,6 +68,7 @@ class PostgresCatalogStore:
         now: datetime,
         programs: Collection[ProgramRef] | None = None,
         origin: str | None = None,
+        by: str = "",
     ) -> Applied:
         for _ in range(_TRIES):
             with translated():
@@ -75,7 +78,7 @@ class PostgresCatalogStore:
                         large = len(record.schedules) > _LARGE or schedules is None
                         change = await asyncio.to_thread(decide, record) if large else decide(record)
                         await quota_counts.check(connection, app.namespace, growth_of(change.schedules), now=now)
-                        applied = await self._write(connection, record, change, now)
+                        applied = await self._write(connection, record, change, now, by)
                         if origin is not None and schedules is None:
                             await connection.execute(_SQL["put_origin"], str(app), origin)
                         return applied
@@ -97,21 +100,23 @@ class PostgresCatalogStore:
             await connection.execute(_SQL["hold_app"], str(app), app.namespace, now)
             programs = stored_programs(await connection.fetch(_SQL["lock_programs_of_app"], str(app)))
             removed_programs = () if wanted is None else programs.keys() - set(wanted)
-            of_other_apps = await awaiting(connection, app, removed_programs)
+            of_other_apps, foreign_waits = await awaiting(connection, app, removed_programs)
             rows = await connection.fetch(_SQL["lock_schedules_of_app"], str(app), of_other_apps)
         else:
+            foreign_waits = ()
             await connection.execute(_SQL["share_app"], str(app))
             programs = stored_programs(await connection.fetch(_SQL["programs_of_app"], str(app)))
             rows = await connection.fetch(_SQL["lock_schedules"], [str(ref) for ref in schedules])
-        return await app_record(connection, app, programs, rows)
+        return replace(await app_record(connection, app, programs, rows), foreign_waits=foreign_waits)
 
-    async def _write(self, connection: Any, app: AppRecord, change: AppChange, now: datetime) -> Applied:
+    async def _write(self, connection: Any, app: AppRecord, change: AppChange, now: datetime, by: str) -> Applied:
         await _write_programs(connection, app.ref, change.programs, now)
         ended = await _write_schedules(connection, change.schedules) if change.schedules else []
         records = [record for schedule in change.schedules for record in schedule.records]
         ids = await outbox.write(connection, records)
         earlier = await outbox.unsent(connection, list(_unchanged_keys(app, change)))
         await record_all(connection, list(_history(change, now)))
+        await record_removals(connection, change, by, now)
         return Applied(change, [*earlier, *ids], ended)
 
 
@@ -228,15 +233,6 @@ def _unchanged_keys(app: AppRecord, change: AppChange) -> Iterator[str]:
         if ref not in changed:
             yield schedule_key(ref)
             yield from event_keys(record.definition.trigger)
-
-
-async def awaiting(connection: Any, app: AppRef, removed_programs: Iterable[ProgramRef]) -> list[str]:
-    """The ids of schedules of other apps that wait for one of these programs."""
-    found: set[str] = set()
-    for ref in removed_programs:
-        name = [{"namespace": ref.namespace, "application": ref.app, "program": ref.name}]
-        found |= {row["id"] for row in await connection.fetch(_SQL["awaiting"], str(app), name)}
-    return sorted(found)
 
 
 async def app_record(

@@ -33,11 +33,6 @@ SELECT definition FROM programs WHERE app = $1 ORDER BY id;
 -- For a deployment: before the schedules, as in the launcher.
 SELECT definition FROM programs WHERE app = $1 ORDER BY id FOR UPDATE;
 
--- name: awaiting
--- Schedules of other apps than $1 that wait for a program: $2 is a list with its `programId`, as triggers have it.
-SELECT id FROM schedules
-WHERE deleted_at IS NULL AND jsonb_path_query_array(definition, '$.trigger.**.programId') @> $2::jsonb AND app <> $1;
-
 -- name: schedules_of_app
 -- As lock_schedules_of_app, without locks.
 SELECT id, definition, generation, enabled, created_at, updated_at, deleted_at, kept_in, kept_from, resumed_at
@@ -188,6 +183,9 @@ SELECT s.id, s.definition, s.generation, s.enabled, s.created_at, s.updated_at, 
         AS since_leaves,
     array(SELECT t.due_at FROM timers t WHERE t.schedule = s.id AND starts_with(t.leaf, 'since_last_run:') ORDER BY t.leaf)
         AS since_due_at,
+    array(SELECT m.program FROM removed_programs m WHERE m.schedule = s.id ORDER BY m.program) AS removed,
+    array(SELECT m.removed_at FROM removed_programs m WHERE m.schedule = s.id ORDER BY m.program) AS removed_at,
+    array(SELECT m.removed_by FROM removed_programs m WHERE m.schedule = s.id ORDER BY m.program) AS removed_by,
     (SELECT count(*) FROM jobs j
      WHERE j.schedule = s.id AND j.state IN ('PENDING_CONSTRAINT', 'PENDING_LAUNCH')) AS waiting_jobs,
     (SELECT count(*) FROM open_keys k WHERE k.schedule = s.id AND k.generation = s.generation) AS open_keys

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import asyncpg
@@ -15,10 +16,12 @@ from streamsched.domain.schedules.pause import Pause
 from streamsched.domain.schedules.schedule import Program
 from streamsched.domain.ticks.since_last_run import NO_RUN, RunActivity, next_tick
 from streamsched.domain.triggers.leaf import since_last_run_of
+from streamsched.domain.triggers.removal import awaited
 from streamsched.ports.catalog import (
     AppRecord,
     AppSummary,
     HistoryEntry,
+    RemovedProgram,
     ScheduleRecord,
     ScheduleStatus,
     ScheduleVersion,
@@ -26,13 +29,13 @@ from streamsched.ports.catalog import (
 from streamsched.store.catalog import history, versions
 from streamsched.store.catalog.catalog import (
     app_record,
-    awaiting,
     schedule_record,
     stored_pause,
     stored_program,
     stored_programs,
 )
 from streamsched.store.catalog.last_runs import last_runs_of
+from streamsched.store.catalog.removed_programs import awaiting, awaiting_in
 from streamsched.store.connections import translated
 from streamsched.store.sql import queries
 
@@ -67,6 +70,12 @@ class PostgresCatalogReader:
     ) -> Sequence[ScheduleStatus]:
         return await self._schedules(namespace, app and str(app), None, after, limit, states=states, skip=True)
 
+    async def awaiting(self, program: ProgramRef, *, namespace: str) -> Sequence[ScheduleStatus]:
+        with translated():
+            async with self._pool.acquire() as connection:
+                found = await awaiting_in(connection, namespace, program)
+        return await self._schedules(namespace, None, found, "", None, skip=True) if found else []
+
     async def ticking(
         self, *, limit: int, namespace: str | None = None, app: AppRef | None = None
     ) -> Sequence[ScheduleRecord]:
@@ -88,9 +97,9 @@ class PostgresCatalogReader:
             ):
                 known = stored_programs(await connection.fetch(_SQL["programs_of_app"], str(ref)))
                 lost = () if programs is None else known.keys() - set(programs)
-                elsewhere = await awaiting(connection, ref, lost)
-                rows = await connection.fetch(_SQL["schedules_of_app"], str(ref), elsewhere)
-                return await app_record(connection, ref, known, rows)
+                of_other_apps, foreign_waits = await awaiting(connection, ref, lost)
+                rows = await connection.fetch(_SQL["schedules_of_app"], str(ref), of_other_apps)
+                return replace(await app_record(connection, ref, known, rows), foreign_waits=foreign_waits)
 
     async def app_summary(self, ref: AppRef) -> AppSummary:
         found = await self._apps(None, str(ref), "", None)
@@ -190,15 +199,24 @@ def _status(row: Any, last_runs: Mapping[tuple[str, str], RunActivity]) -> Sched
         for leaf, due_at in zip(row["since_leaves"], row["since_due_at"], strict=True)
         if (duration := since_last_run_of(leaf)) is not None
     }
+    record = schedule_record(row, pause_of(row))
     return ScheduleStatus(
-        schedule_record(row, pause_of(row)),
+        record,
         min((at for at in (row["next_tick_at"], *since_last_run.values()) if at is not None), default=None),
         row["waiting_jobs"],
         row["open_keys"],
         row["progress"] if isinstance(row["progress"], dict) else None,  # damaged: treated as not copied yet
         None if row["halt"] is None else halt_codec.from_json(row["halt"]),
         since_last_run,
+        _removed(row, record) if row["removed"] else (),
     )
+
+
+def _removed(row: Any, record: ScheduleRecord) -> Sequence[RemovedProgram]:
+    """Those of the removed programs that the present definition waits for."""
+    waits_for = awaited(record.definition.trigger)
+    found = zip(map(ProgramRef.parse, row["removed"]), row["removed_at"], row["removed_by"], strict=True)
+    return tuple(RemovedProgram(*each) for each in found if each[0] in waits_for)
 
 
 def pause_of(row: Any) -> Pause | None:

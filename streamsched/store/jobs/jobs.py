@@ -16,6 +16,7 @@ from streamsched.codec.schedules.schedule import stored_schedule_from_json
 from streamsched.codec.views.trace import trace_of
 from streamsched.domain.constraints.pool import slots_name
 from streamsched.domain.constraints.rate import bucket_of
+from streamsched.domain.decisions.names_in_reasons import is_own, own_names_only
 from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.errors import ConflictError, NotFoundError, described
 from streamsched.domain.jobs.job import JobCommand, JobState, ReadyJob, merged
@@ -170,6 +171,7 @@ class PostgresJobStore:
                 launch_row = await connection.fetchrow(_SQL["launch"], job)
                 watched = await connection.fetch(_DEADLINES["of_job"], job)
                 typical = await connection.fetchval(_SQL["typical"], row["program"])
+        own = record.id.partition(".")[0]
         return JobSnapshot(
             job=record,
             ready=merged(readies[0], readies[1:]),
@@ -179,7 +181,10 @@ class PostgresJobStore:
             stands_from=current["stands_from"] if current is not None else None,
             holders=tuple(_holder(each) for each in holders),
             last_completed_at=last,
-            history=tuple(HistoryLine(each["at"], each["subject"], each["action"], each["reason"]) for each in history),
+            history=tuple(
+                HistoryLine(each["at"], each["subject"], each["action"], own_names_only(each["reason"], own))
+                for each in history
+            ),
             pauses=tuple(_pauses(pauses, record.satisfied_at)),
             held=row["told_why"] if row["told"] == JobCommand.HOLD else None,
             resources=Resources(slots, pool_queues, buckets, gates),
@@ -253,6 +258,7 @@ def _launch(row: Any, history: Sequence[Any]) -> LaunchStatus:
 
 
 def _record(row: Any) -> JobRecord:
+    own = row["id"].partition(".")[0]
     return JobRecord(
         id=row["id"],
         schedule=None if row["schedule"] is None else ScheduleRef.parse(row["schedule"]),
@@ -260,12 +266,12 @@ def _record(row: Any) -> JobRecord:
         sequence=row["sequence"],
         program=None if row["program"] is None else ProgramRef.parse(row["program"]),
         state=JobState(row["state"]),
-        reason=row["reason"],
+        reason=own_names_only(row["reason"], own),
         # of a job of a backfill, `satisfied_at` is its place among waiting jobs (`ReadyJob.queued_at`)
         satisfied_at=row["satisfied_at"] if row["backfill"] is None else row["created_at"],
         created_at=row["created_at"],
         next_check_at=row["next_check_at"],
-        waiting=_objects(row["waiting"]),
+        waiting=tuple(_verdict(each, own) for each in _objects(row["waiting"])),
         joined=row["joined"],
         ended_at=row["ended_at"],
         runs=tuple(row["runs"]),
@@ -287,6 +293,16 @@ def _submission(row: Any) -> Submission:
 def _objects(stored: Any) -> tuple[Any, ...]:
     """The objects of a stored JSON list. Anything else in it is omitted, so a damaged row is listed with the others."""
     return tuple(each for each in stored if isinstance(each, dict)) if isinstance(stored, list) else ()
+
+
+def _verdict(stored: dict[str, Any], own: str) -> dict[str, Any]:
+    """The stored verdict of a constraint, with names of the job's namespace only."""
+    found = dict(stored)
+    if isinstance(found.get("why"), str):
+        found["why"] = own_names_only(found["why"], own)
+    if isinstance(found.get("what"), list):
+        found["what"] = [each for each in found["what"] if isinstance(each, str) and is_own(each, own)]
+    return found
 
 
 def _holder(row: Any) -> BlockingRun:

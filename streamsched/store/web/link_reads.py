@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import asyncpg
@@ -27,9 +27,9 @@ class PostgresLinkReads:
         assert row is not None
         return row["schedules"], row["changed_at"]
 
-    async def links(self) -> Sequence[ScheduleLinks]:
+    async def links(self, namespaces: Collection[str] | None = None) -> Sequence[ScheduleLinks]:
         with translated():
-            rows = await self._pool.fetch(_SQL["links"], MOST_LINKED)
+            rows = await self._pool.fetch(_SQL["links"], MOST_LINKED, None if namespaces is None else list(namespaces))
         return [ScheduleLinks(row["id"], row["program"], tuple(map(_pair, row["listens"]))) for row in rows]
 
     async def standings(self, schedules: Sequence[str]) -> Mapping[str, ScheduleStanding]:

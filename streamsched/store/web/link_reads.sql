@@ -5,14 +5,16 @@
 SELECT count(*) AS schedules, max(updated_at) AS changed_at FROM schedules WHERE deleted_at IS NULL;
 
 -- name: links
--- The schedules with what their triggers name: each such object has `entity`.
+-- The schedules of the namespaces $2 (NULL: all) with what their triggers name: each such object has `entity`.
 SELECT s.id, s.program, ARRAY(
     SELECT DISTINCT lower(e ->> 'entity') || ' ' || concat_ws('.', e ->> 'namespace', e ->> 'application',
         coalesce(e ->> 'dataset', e ->> 'stream', e ->> 'event', e ->> 'program'))
     FROM jsonb_path_query(s.definition -> 'trigger', 'strict $.**?(exists(@.entity))') AS e
     ORDER BY 1
 ) AS listens
-FROM schedules s WHERE s.deleted_at IS NULL ORDER BY s.id LIMIT $1;
+FROM schedules s
+WHERE s.deleted_at IS NULL AND ($2::text[] IS NULL OR split_part(s.id, '.', 1) = ANY ($2))
+ORDER BY s.id LIMIT $1;
 
 -- name: standings
 -- The state of these schedules, and how many of their jobs wait.

@@ -9,6 +9,7 @@ from typing import Final
 
 import asyncpg
 
+from streamsched.domain.decisions.names_in_reasons import own_names_only
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
 from streamsched.ports.web.page_reads import (
@@ -49,7 +50,8 @@ class PostgresPageReads:
     async def oldest_waiting(self, *, namespace: str | None, limit: int) -> Sequence[WaitingJob]:
         with translated():
             rows = await self._pool.fetch(_SQL["oldest_waiting"], id_prefix(namespace), limit)
-        return [WaitingJob(*row) for row in rows]
+        found = (WaitingJob(*row) for row in rows)
+        return [each._replace(reason=own_names_only(each.reason, each.job.partition(".")[0])) for each in found]
 
     async def recent_failures(self, *, namespace: str | None, limit: int) -> Sequence[FailedRun]:
         with translated():

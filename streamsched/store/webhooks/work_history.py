@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import asyncpg
 
+from streamsched.domain.decisions.names_in_reasons import own_names_only
 from streamsched.domain.webhooks.change import WorkLine
 from streamsched.store.connections import translated
 from streamsched.store.sql import queries
@@ -39,7 +40,10 @@ class PostgresWorkHistory:
     async def read(self, after: int, upto: int, *, limit: int) -> Sequence[WorkLine]:
         with translated():
             rows = await self._pool.fetch(_SQL["read"], after, upto, limit)
-        return [WorkLine(**row) for row in rows]
+        return [
+            WorkLine(**{**row, "reason": own_names_only(row["reason"], row["subject"].partition(".")[0])})
+            for row in rows
+        ]
 
 
 async def _writers(connection: Any) -> frozenset[str]:

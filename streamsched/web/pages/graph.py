@@ -36,7 +36,7 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 async def show(renderer: Renderer, visit: Visit) -> Response:
     text, given = visit.query("q")[:200], visit.query("focus")[:_LONGEST]
-    links = await visit.services.links.links()
+    links = await visit.services.links.links(visit.caller)
     focus = _focus(given) if given else None
     graph = await asyncio.to_thread(
         lambda: (
@@ -46,8 +46,8 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
         )
     )
     reads = visit.services.links.reads
-    standings = await reads.standings(graph.of("schedule"))
-    runs = await reads.last_runs(graph.of("program"))
+    standings = await reads.standings(visit.visible(graph.of("schedule")))
+    runs = await reads.last_runs(visit.visible(graph.of("program")))
     boxes = [_box(node, standings, runs, visit, focus) for node in graph.nodes]
     return renderer.page(
         visit,

@@ -39,7 +39,7 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 async def show(renderer: Renderer, visit: Visit) -> Response:
     job = await visit.api.jobs.get(visit.param("job"))
-    explained = await why(job.id, jobs=visit.api.jobs, clock=visit.api.clock)
+    explained = await why(job.id, jobs=visit.api.jobs, clock=visit.api.clock, sees=visit.caller.sees)
     word = job_word(job.state, job.outcome and job.outcome.state)
     if job.state is JobState.PENDING_CONSTRAINT:
         reason = waiting_reason(explained, visit.times, subject=Markup("It"))

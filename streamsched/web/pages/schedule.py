@@ -99,7 +99,11 @@ async def _oldest_waiting(visit: Visit, status: ScheduleStatus, ref: ScheduleRef
     if not status.waiting_jobs:
         return None
     waiting = await visit.api.jobs.recent(schedule=ref, states=[JobState.PENDING_CONSTRAINT], limit=_WAITING)
-    return await why(waiting[-1].id, jobs=visit.api.jobs, clock=visit.api.clock) if waiting else None
+    return (
+        await why(waiting[-1].id, jobs=visit.api.jobs, clock=visit.api.clock, sees=visit.caller.sees)
+        if waiting
+        else None
+    )
 
 
 def _forecasts(record: ScheduleRecord, visit: Visit) -> list[tuple[str, Forecast]]:

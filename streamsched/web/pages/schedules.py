@@ -117,7 +117,9 @@ def _source(leaf: Leaf) -> str:
 
 
 def _progress(status: ScheduleStatus) -> str:
-    """`5 of 7 flights, 7 of 7 weather`: of the leaves that count to more than one."""
+    """`5 of 7 flights, 7 of 7 weather`: of the leaves that count to more than one; first of all removed programs."""
+    if status.removed:
+        return "; ".join(map(str, status.removed))
     if status.open_keys:
         return "1 key open" if status.open_keys == 1 else f"{status.open_keys:,} keys open"
     if status.progress is None:

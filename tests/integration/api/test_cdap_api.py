@@ -201,10 +201,11 @@ async def test_an_app_lists_its_schedules_by_name_and_by_what_was_asked(deployed
     assert await names(f"{APP}/workflows/report/schedules") == ["c-after"]
     assert await names(f"{APP}/versions/1.0/spark/join/schedules") == ["a-both", "b-time", "weekly"]
     asked = (
-        "/v3/namespaces/any/schedules/trigger-type/program-status?trigger-namespace-id=default&"
+        "/v3/namespaces/default/schedules/trigger-type/program-status?trigger-namespace-id=default&"
         "trigger-app-name=flights&trigger-program-type=workflows&trigger-program-name=join"
     )
     assert sorted(await names(asked)) == ["a-both", "c-after"]
+    assert await names(asked.replace("/default/", "/another/")) == []
     assert await names(f"{asked}&trigger-program-statuses=FAILED,KILLED") == []
     assert sorted(await names(f"{asked}&trigger-program-statuses=COMPLETED")) == ["a-both", "c-after"]
 

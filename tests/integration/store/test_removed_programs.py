@@ -1,16 +1,18 @@
-"""A program that goes takes its schedules, and rewrites those of any app that wait for it."""
+"""A program that goes takes its schedules, and rewrites those of its namespace that wait for it, but no others."""
 
 from __future__ import annotations
 
 import asyncpg
 import pytest
 
+from streamsched.api.plans.views import preview_view
 from streamsched.domain.errors import NotFoundError
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.app import AppDefinition
 from streamsched.domain.schedules.schedule import BashJob, Program, Schedule
 from streamsched.domain.signals.signal import Put, Unsubscribe
 from streamsched.domain.triggers.trigger import ProgramStatus, Trigger
+from streamsched.store.access.audit import PostgresAuditStore
 from streamsched.store.sql import queries
 
 from .conftest import FLIGHTS, JOIN, WEATHER, CatalogProcess, app, schedule
@@ -116,11 +118,99 @@ async def test_who_waits_is_found_by_index_among_many(pool: asyncpg.Pool) -> Non
         FROM generate_series(1, 20000) n"""
     )
     await pool.execute("VACUUM ANALYZE schedules")
-    asked = [{"namespace": "default", "application": "up", "program": "p77"}]
+    asked = ["default.up.p77"], [{"namespace": "default", "application": "up", "program": "p77"}]
+    query = queries("catalog/removed_programs")["awaiting"]
 
-    rows = await pool.fetch("EXPLAIN " + queries("catalog/catalog")["awaiting"], "default.up", asked)
+    rows = await pool.fetch("EXPLAIN " + query, "default.up", *asked)
 
-    assert [row["id"] for row in await pool.fetch(queries("catalog/catalog")["awaiting"], "default.up", asked)] == [
-        "default.a77.s77"
+    assert [tuple(row) for row in await pool.fetch(query, "default.up", *asked)] == [
+        ("default.a77.s77", "default.up.p77")
     ]
     assert any("schedules_by_awaited_program" in row[0] for row in rows), "\n".join(row[0] for row in rows)
+
+
+FOREIGN = AppRef("finance", "dep")
+PAY = Program(ProgramRef("finance", "dep", "pay"), BashJob("true"))
+
+
+def foreign(name: str, trigger: Trigger) -> Schedule:
+    return Schedule(ScheduleRef("finance", "dep", name), PAY.ref, trigger)
+
+
+async def with_a_foreign_listener(scheduler: CatalogProcess) -> None:
+    """`flights` has join and tidy; schedules of another namespace wait for join."""
+    await scheduler.catalog.deploy(app(schedule(), programs=(JOIN, TIDY)))
+    waiting = foreign("critical", JOINED), foreign("or", JOINED | WEATHER), foreign("tidy", TIDIED)
+    await scheduler.catalog.deploy(AppDefinition(FOREIGN, (PAY,), waiting, frozenset({"critical", "or", "tidy"})))
+
+
+async def told(scheduler: CatalogProcess) -> dict[str, tuple[int, bool, list[str]]]:
+    """Of each schedule of the other namespace: generation, whether it is enabled, what it says of removed programs."""
+    return {
+        each.record.definition.ref.name: (each.record.generation, each.record.enabled, [str(r) for r in each.removed])
+        for each in await scheduler.catalog.list(namespace="finance")
+    }
+
+
+@pytest.mark.parametrize("way", ["delete the program", "delete the app", "deploy without it"])
+async def test_no_way_of_removing_a_program_changes_schedules_of_another_namespace(
+    relaying_scheduler: CatalogProcess, way: str
+) -> None:
+    await with_a_foreign_listener(relaying_scheduler)
+    before = await told(relaying_scheduler)
+    catalog = relaying_scheduler.catalog.requested_by("token:sales")
+
+    match way:
+        case "delete the program":
+            applied = await catalog.delete_program(JOIN.ref)
+        case "delete the app":
+            applied = (await catalog.delete_app(JOIN.ref.owner)).applied
+        case _:
+            applied = await catalog.deploy(app(programs=(TIDY,)))
+
+    at = f"{relaying_scheduler.clock.now():%Y-%m-%d %H:%M:%S}Z"
+    said = f"waits for {JOIN.ref}, which was deleted by token:sales at {at}"
+    gone = [said.replace(str(JOIN.ref), str(TIDY.ref))] if way == "delete the app" else []
+    assert {each.after.definition.ref.namespace for each in applied.change.schedules} == {"default"}
+    assert await told(relaying_scheduler) == {
+        name: (*before[name][:2], [said] if name != "tidy" else gone) for name in before
+    }
+    (line, *_) = await relaying_scheduler.reader.history("schedule", "finance.dep.critical")
+    assert (line.action, line.reason) == ("program.removed", f"it {said}")
+    (entry,) = await PostgresAuditStore(relaying_scheduler.pool).newest(limit=10)
+    assert (entry.caller, entry.action, entry.target) == ("token:sales", "program.removed", "finance")
+    assert "finance.dep.critical" in entry.detail["schedules"]
+    assert str(JOIN.ref) in entry.detail["programs"]
+
+
+async def test_a_schedule_says_so_until_the_program_is_deployed_again(relaying_scheduler: CatalogProcess) -> None:
+    await with_a_foreign_listener(relaying_scheduler)
+    before = await told(relaying_scheduler)
+    await relaying_scheduler.catalog.delete_program(JOIN.ref)
+
+    await relaying_scheduler.catalog.deploy(app(schedule(), programs=(JOIN, TIDY)))
+
+    assert await told(relaying_scheduler) == before
+
+
+async def test_one_that_no_longer_waits_for_it_says_nothing(relaying_scheduler: CatalogProcess) -> None:
+    await with_a_foreign_listener(relaying_scheduler)
+    await relaying_scheduler.catalog.delete_program(JOIN.ref)
+
+    await relaying_scheduler.catalog.update(foreign("critical", WEATHER))
+
+    assert (await told(relaying_scheduler))["critical"] == (2, True, [])
+
+
+async def test_a_plan_has_the_schedules_of_other_namespaces_apart(relaying_scheduler: CatalogProcess) -> None:
+    await with_a_foreign_listener(relaying_scheduler)
+
+    plan = await relaying_scheduler.catalog.planner.delete_program(JOIN.ref)
+
+    assert [str(each.schedule) for each in plan.schedules] == ["default.flights.weekly"]
+    assert [str(each.schedule) for each in plan.foreign_waits] == ["finance.dep.critical", "finance.dep.or"]
+    assert preview_view(plan)["waitingElsewhere"] == {"schedules": [], "others": 2}
+    assert preview_view(plan, lambda namespace: namespace == "finance")["waitingElsewhere"] == {
+        "schedules": ["finance.dep.critical", "finance.dep.or"],
+        "others": 0,
+    }

@@ -8,6 +8,7 @@ import pytest
 
 from streamsched import App, cron, group
 from streamsched.domain.constraints.group import Group, GroupSlot, Occupancy, groups_of_manual_run
+from streamsched.domain.constraints.pool import Pool, PoolQueue, QueuePosition
 from streamsched.domain.decisions.admission import (
     ConstraintInput,
     ConstraintVerdict,
@@ -15,9 +16,12 @@ from streamsched.domain.decisions.admission import (
     Unsatisfiable,
     WaitFor,
     check,
+    check_all,
 )
+from streamsched.domain.decisions.names_in_reasons import own_names_only
 from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.names import ProgramRef
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 TWO = (GroupSlot("a", 1), GroupSlot("b", 2))
@@ -62,3 +66,53 @@ def test_a_run_by_hand_takes_of_each_group_what_the_heaviest_schedule_takes() ->
     light, heavy, tight = Group("a", 9), Group("a", 9, weight=4), Group("a", 5, weight=4)
 
     assert groups_of_manual_run([light, heavy, Group("b", 1), tight]) == (tight, Group("b", 1))
+
+
+def test_reasons_name_runs_of_their_own_namespace_and_count_the_others() -> None:
+    slots = tuple(GroupSlot(run, 1) for run in ("sales.a.s.1.1.r1", "finance.a.s.1.1.r1", "finance.a.s.1.2.r1"))
+    program = ProgramRef("sales", "a", "p")
+    before = tuple(QueuePosition(NOW, n, f"finance.a.s.1.{n}") for n in (3, 4))
+    resources = Resources(
+        groups={"w": Occupancy(3, slots)}, pool_queues={"p": PoolQueue(Occupancy(1, slots[1:2]), before)}
+    )
+    facts = ConstraintInput(
+        NOW, program=program, resources=resources, queue_position=QueuePosition(NOW, 5, "sales.a.s.1.5")
+    )
+
+    verdicts = check_all((Group("w", 3), Pool("p", 1, wait=False)), facts, NOW)
+
+    assert [each.why for each in verdicts.verdicts] == [
+        "3 of 3 slots of group w are taken: sales.a.s.1.1.r1 and 2 runs of other namespaces",
+        "1 of 1 places of pool p are taken: 1 run of another namespace; "
+        "2 jobs are ahead of this one: 2 jobs of other namespaces",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("stored", "read"),
+    [
+        (
+            "1 of 1 slots of group w are taken: finance.a.s.1.1.r1",
+            "1 of 1 slots of group w are taken: 1 run of another namespace",
+        ),
+        (
+            "3 of 3 slots of group w are taken, 2 are wanted: sales.a.s.1.1.r1, finance.a.s.1.1.r1 and 4 more",
+            "3 of 3 slots of group w are taken, 2 are wanted: "
+            "sales.a.s.1.1.r1 and 4 more and 1 run of another namespace",
+        ),
+        (
+            "it waited: 1 of 1 places of pool p are taken: finance.a.s.1.1.r1; "
+            "1 job is ahead of this one: finance.a.s.1.2",
+            "it waited: 1 of 1 places of pool p are taken: 1 run of another namespace; "
+            "1 job is ahead of this one: 1 job of another namespace",
+        ),
+        ("2 of 2 slots of group w are taken: sales.a.s.1.1.r1, sales.b.s.1.1.r1", None),
+        ("failed: org.apache.spark.SparkException: Job aborted, all are taken", None),
+        ("its run failed: java.lang.IllegalStateException: seats are taken", None),
+    ],
+)
+def test_reasons_that_an_earlier_release_stored_are_read_without_foreign_names(stored: str, read: str | None) -> None:
+    found = own_names_only(stored, "sales")
+
+    assert found == (stored if read is None else read)
+    assert own_names_only(found, "sales") == found

@@ -52,7 +52,7 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 async def show(renderer: Renderer, visit: Visit) -> Response:
     text, after = visit.query("q")[:_LONGEST_SEARCH], visit.query("after")
-    links = await visit.services.links.links()
+    links = await visit.services.links.links(visit.caller)
     found = [
         name
         for name in links.sources("dataset", visit.namespace)
@@ -63,7 +63,9 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
     return renderer.page(
         visit,
         "datasets.html",
-        rows=[(name, links.listeners["dataset", name]) for name in shown],
+        rows=[
+            (name, links.listeners.get(("dataset", name), ()), links.others.get(("dataset", name), 0)) for name in shown
+        ],
         total=len(found),
         text=text,
         whole=links.whole,
@@ -80,7 +82,7 @@ async def show_one(renderer: Renderer, visit: Visit) -> Response:
     late = {each.event for each in judged if each.verdict is Verdict.LATE}
     rows = partition_rows(tail.events, late, limit=_PARTITIONS)
     days = partition_days(rows)
-    links = await visit.services.links.links()
+    links = await visit.services.links.links(visit.caller)
     names = links.listeners.get(("dataset", str(ref)), ())
     statuses = await visit.api.catalog.some([ScheduleRef.parse(each) for each in names[:_LISTENERS]])
     deeper = next((each for each in _DEPTHS if each > depth), None)
@@ -103,6 +105,7 @@ async def show_one(renderer: Renderer, visit: Visit) -> Response:
         sources=Counter(each.source for each in tail.events).most_common(_SOURCES),
         listeners=[_listener(status, ref) for status in statuses],
         more_listeners=max(0, len(names) - _LISTENERS),
+        other_listeners=links.others.get(("dataset", str(ref)), 0),
         searched=tail.searched,
         whole=tail.whole,
         further=None if deeper is None or tail.whole else address(visit.path, [("depth", str(deeper))]),

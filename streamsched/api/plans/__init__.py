@@ -1,0 +1,1 @@
+"""Answers to changes and to requests for their plans."""

@@ -1,0 +1,111 @@
+"""JSON of changes of apps, programs and schedules, of their plans, and of what they lose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from streamsched.catalog.preview import (
+    Difference,
+    Dropped,
+    ForeseenChange,
+    PotentialLoss,
+    Preview,
+    Suspension,
+    program_differences,
+)
+from streamsched.domain.access.sight import Sees, nobody
+from streamsched.ports.catalog import AppChange, ForeignWait, ProgramChange
+
+
+def change_view(change: AppChange, sees: Sees = nobody) -> dict[str, Any]:
+    """The changed programs and schedules, and what waits in other namespaces for a removed program."""
+    return {
+        "programs": [_program_change(each) for each in change.programs],
+        "schedules": [
+            {
+                "id": str(each.after.definition.ref),
+                "action": each.action,
+                "generation": each.after.generation,
+                "enabled": each.after.enabled,
+                "state": each.after.status,
+                "keeps": each.keeps,
+                "reason": each.reason,
+            }
+            for each in change.schedules
+        ],
+        "waitingElsewhere": _waiting_view(change.foreign_waits, sees),
+    }
+
+
+def preview_view(preview: Preview, sees: Sees = nobody) -> dict[str, Any]:
+    """A plan. `loses`: accumulated events, waiting jobs or schedules would be lost. `plan` identifies the plan: a
+    change that is sent with it is refused if it would now do something else.
+    """
+    return {
+        "dryRun": True,
+        "plan": preview.token,
+        "differs": preview.differs,
+        "loses": preview.loses,
+        "deployedFrom": preview.origin or None,
+        "programs": [
+            {**_program_change(each), "fields": [_difference_view(one) for one in program_differences(each)]}
+            for each in preview.programs
+        ],
+        "schedules": [_planned_view(each) for each in preview.schedules],
+        "waitingElsewhere": _waiting_view(preview.foreign_waits, sees),
+    }
+
+
+def _planned_view(planned: ForeseenChange) -> dict[str, Any]:
+    return {
+        "id": str(planned.schedule),
+        "action": planned.action,
+        "reason": planned.reason,
+        "keeps": planned.keeps,
+        "loses": planned.loses,
+        "fields": [_difference_view(one) for one in planned.fields],
+        "accumulated": [{**_stake_view(one), "fits": one.fits} for one in planned.stakes],
+        "waitingJobs": planned.waiting_jobs,
+        "openKeys": planned.open_keys,
+        "parkedSignals": planned.parked,
+    }
+
+
+def suspension_view(suspension: Suspension, sees: Sees = nobody) -> dict[str, Any]:
+    """The changes of a pause or a disablement, with the losses of each schedule and the ended jobs."""
+    view = change_view(suspension.applied.change, sees)
+    for shown, each in zip(view["schedules"], suspension.applied.change.schedules, strict=True):
+        shown["dropped"] = dropped_view(suspension.dropped(each.after.definition.ref))
+    return {**view, "endedJobs": list(suspension.applied.ended_jobs)}
+
+
+def dropped_view(dropped: Dropped) -> dict[str, Any]:
+    """The losses of a schedule."""
+    return {
+        "accumulated": [_stake_view(one) for one in dropped.stakes],
+        "waitingJobs": dropped.waiting_jobs,
+        "openKeys": dropped.open_keys,
+        "parkedSignals": dropped.parked,
+    }
+
+
+def _stake_view(stake: PotentialLoss) -> dict[str, Any]:
+    return {"leaf": stake.leaf, "have": stake.have, "need": stake.need}
+
+
+def _difference_view(difference: Difference) -> dict[str, Any]:
+    return {"field": difference.field, "before": difference.before, "after": difference.after}
+
+
+def _program_change(change: ProgramChange) -> dict[str, Any]:
+    return {"id": str(change.program.ref), "action": change.action, "reason": change.reason}
+
+
+def _waiting_view(waits: Sequence[ForeignWait], sees: Sees) -> dict[str, Any]:
+    """Schedules of other namespaces that wait for a removed program and stay as they are: those that the caller may
+    view by id, and how many there are besides.
+    """
+    schedules = {each.schedule for each in waits}
+    visible = sorted(str(each) for each in schedules if sees(each.namespace))
+    return {"schedules": visible, "others": len(schedules) - len(visible)}
