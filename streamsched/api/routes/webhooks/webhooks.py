@@ -6,7 +6,6 @@ import secrets
 from datetime import timedelta
 from http import HTTPStatus
 from typing import Annotated, Any, Final
-from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Depends
 from fastapi.responses import Response
@@ -19,11 +18,11 @@ from streamsched.api.rendering import rendered
 from streamsched.api.routes.webhooks.trial import tried
 from streamsched.codec.json.reading import Fields
 from streamsched.codec.webhooks.webhook import webhook_from_json, webhook_to_json
+from streamsched.domain.addresses import refused_url
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.limits import check_duration
 from streamsched.domain.names import check_namespace
 from streamsched.domain.time.duration import parse_duration
-from streamsched.domain.webhooks.addresses import refused_host
 from streamsched.domain.webhooks.signature import SECRET_BYTES, secret_text
 from streamsched.domain.webhooks.webhook import LONGEST_OLD_SECRET, Webhook
 from streamsched.ports.webhooks.webhooks import WebhookRecord
@@ -73,7 +72,7 @@ async def post_webhook(
     target is sent each change in a POST with a CloudEvent, signed as the Standard Webhooks specification says, at least
     once; the changes of a schedule in their order. `changes`: such as `run.failed`, `run.*` or `job.*`; default: all.
     `secret`: `{"secret": reference}`, read by launchers; without one a secret is generated, which the answer has and
-    no later one. 400 when the URL is not at a public address, unless STREAMSCHED_WEBHOOK_NETWORKS permits it. 409 when
+    no later one. 400 when the URL is not at a public address, unless STREAMSCHED_OUTGOING_NETWORKS permits it. 409 when
     there is a webhook of this name, or there are 100.
     """
     fields = Fields(body)
@@ -179,9 +178,9 @@ def _check_address(url: str, services: ApiServices) -> None:
     """Raises:
     InvalidDefinitionError: webhooks may not be sent there.
     """
-    why = refused_host(urlsplit(url).hostname or "", services.webhook_networks)
+    why = refused_url(url, services.outgoing_networks)
     if why is not None:
-        raise InvalidDefinitionError("$.url", f"{why}; STREAMSCHED_WEBHOOK_NETWORKS can permit it")
+        raise InvalidDefinitionError("$.url", why)
 
 
 def _created_view(found: WebhookRecord, secret: str | None) -> dict[str, Any]:
