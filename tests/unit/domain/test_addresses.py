@@ -55,7 +55,7 @@ def test_an_address_that_is_not_public_is_refused_in_every_spelling(host: str) -
     assert refused_host(host, EVERYWHERE) is None
 
 
-@pytest.mark.parametrize("host", (*PUBLIC, *NAMES))
+@pytest.mark.parametrize("host", [*PUBLIC, *NAMES])
 def test_a_public_address_is_permitted_and_a_name_is_judged_when_it_is_resolved(host: str) -> None:
     assert refused_host(host, ()) is None
 
