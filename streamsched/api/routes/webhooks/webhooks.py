@@ -72,7 +72,7 @@ async def post_webhook(
     once; the changes of a schedule in their order. `changes`: such as `run.failed`, `run.*` or `job.*`; default: all.
     `secret`: `{"secret": reference}`, read by launchers; without one a secret is generated, which the answer has and
     no later one. 400 when the URL is not at a public address, unless STREAMSCHED_OUTGOING_NETWORKS permits it. 409 when
-    there is a webhook of this name, or there are 100.
+    there is a webhook of this name, there are 20 in the namespace, or 100 in all.
     """
     fields = Fields(body)
     name = fields.text("name")
