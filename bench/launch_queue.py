@@ -50,6 +50,7 @@ from bench.installation import server
 from streamsched import __version__
 from streamsched.codec.records import launch
 from streamsched.codec.schedules.schedule import program_to_json, schedule_to_json
+from streamsched.domain.addresses import EVERYWHERE
 from streamsched.domain.constraints.constraint import Concurrency, Delay
 from streamsched.domain.constraints.group import Group
 from streamsched.domain.constraints.rate import Rate
@@ -68,6 +69,7 @@ from streamsched.ports.clock import SystemClock
 from streamsched.ports.intake import IntakeBatch, ReadyJobRow
 from streamsched.ports.runner import RunnerId
 from streamsched.ports.runs import RunEnd
+from streamsched.process.http_client import HttpClient
 from streamsched.process.memory import configure_memory
 from streamsched.spark.processes import this_process
 from streamsched.store.connections import open_pool
@@ -114,7 +116,7 @@ class NoProcesses:
 def make(pool: asyncpg.Pool, bell: PostgresNotifier) -> tuple[InlineExecutor, Launcher]:
     """A launcher and its inline executor, as in `bootstrap.launcher_loops`."""
     clock = SystemClock()
-    inline = InlineExecutor(PostgresRunBatch(pool), this_process(), clock)
+    inline = InlineExecutor(PostgresRunBatch(pool), this_process(), HttpClient(EVERYWHERE), clock)
     monitor = RunMonitor(PostgresRunMonitorStore(pool), NoProcesses(), clock, RunTimeouts(), inline=inline)
     return inline, Launcher(PostgresDecisionStore(pool), monitor, bell, clock, inline=inline)
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 import asyncpg
 import httpx
 
+from streamsched.domain.addresses import EVERYWHERE
 from streamsched.process.http_client import HttpClient, PreparedRequest
 
 _AT_ONCE: Final = 500
@@ -34,7 +35,7 @@ async def raw(url: str, count: int, data: bytes, target: str | None, *, connecti
         *(count, data),
     )
     await pool.execute("VACUUM ANALYZE raw_tasks")
-    client = HttpClient()
+    client = HttpClient(EVERYWHERE)
     to = None if target is None else PreparedRequest.of(httpx.Request("POST", target))
     began = time.perf_counter()
     await asyncio.gather(*(_loop(pool, client, to) for _ in range(connections)))

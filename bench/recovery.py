@@ -42,6 +42,7 @@ from bench.installation import about, server
 from bench.launch_queue import NoProcesses, fresh
 from streamsched.codec.records import launch
 from streamsched.codec.schedules.schedule import program_to_json, schedule_to_json
+from streamsched.domain.addresses import EVERYWHERE
 from streamsched.domain.events.event import CustomHappened, Event
 from streamsched.domain.jobs.job import Contribution, ReadyJob
 from streamsched.domain.names import EventName, ProgramRef, ScheduleRef
@@ -56,6 +57,7 @@ from streamsched.log.topics import LAUNCH
 from streamsched.ports.clock import SystemClock
 from streamsched.ports.intake import IntakeBatch, ReadyJobRow
 from streamsched.ports.runner import RunnerId
+from streamsched.process.http_client import HttpClient
 from streamsched.process.memory import configure_memory
 from streamsched.spark.processes import is_alive, this_process
 from streamsched.store.connections import open_pool
@@ -111,7 +113,7 @@ class LocalProcesses(NoProcesses):
 async def launcher(url: str, lease: timedelta, take: int) -> None:
     """One launcher process: claims `take` runs at once, prints `ready`, and executes after a line of input."""
     pool, notifier, clock = await open_pool(url, min_size=4, max_size=12), PostgresNotifier(url), SystemClock()
-    inline = InlineExecutor(PostgresRunBatch(pool), this_process(), clock)
+    inline = InlineExecutor(PostgresRunBatch(pool), this_process(), HttpClient(EVERYWHERE), clock)
     store, processes = PostgresRunMonitorStore(pool), LocalProcesses()
     recovery = Recovery(PostgresLauncherLeases(pool), processes, inline.runner, clock, ttl=lease, attempts=3)
     monitor = RunMonitor(store, processes, clock, RunTimeouts(), inline=inline)

@@ -21,6 +21,7 @@ import asyncpg
 import uvloop
 
 from streamsched.config import Settings
+from streamsched.domain.addresses import LOOPBACK
 from streamsched.ports.clock import SystemClock
 from streamsched.ports.leases import LeaseHolder
 from streamsched.process.memory import configure_memory
@@ -41,7 +42,11 @@ async def own(url: str, kind: str, lease_s: float) -> None:
     pool, notifier, clock = await open_pool(url, min_size=2, max_size=12), PostgresNotifier(url), SystemClock()
     me = LeaseHolder(f"bench-{os.getpid()}", platform.node(), os.getpid())
     delivery = make_task_delivery(
-        pool, notifier, me, clock, Settings(database_url=url, lease=timedelta(seconds=lease_s))
+        pool,
+        notifier,
+        me,
+        clock,
+        Settings(database_url=url, lease=timedelta(seconds=lease_s), outgoing_networks=LOOPBACK),
     )
     async with asyncio.TaskGroup() as group:
         group.create_task(delivery.loop.run())

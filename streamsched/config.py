@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import parse_qsl, urlsplit
 
+from streamsched.domain.addresses import Network, parse_networks
 from streamsched.domain.constraints.pace import Pace
 from streamsched.domain.errors import ConfigurationError, InvalidDefinitionError, InvalidError
 from streamsched.domain.names import DatasetRef
 from streamsched.domain.programs.secret_rules import SecretRule, parse_rules
 from streamsched.domain.time.duration import duration_text, parse_duration
-from streamsched.domain.webhooks.addresses import parse_networks
 
 PREFIX: Final = "STREAMSCHED_"
+_RENAMED: Final = "STREAMSCHED_WEBHOOK_NETWORKS"
 
 _LOG_FORMATS: Final = ("auto", "console", "json")
 _ACCESS: Final = ("tokens", "open")
@@ -102,8 +103,9 @@ class Settings:
         bundle_limit: largest bundle of a program's folder, in bytes.
         secrets: which secrets programs may refer to: comma-separated `namespace=reference`, such as
             `shop=env:SHOP_*,*=file:/run/secrets/`; `*` is any namespace. Programs do not inherit these variables.
-        webhook_networks: comma-separated networks beside public addresses to which webhooks may be sent, such as
-            `10.0.0.0/8`; empty: none.
+        outgoing_networks: comma-separated networks beside public addresses to which HTTP programs, queues and webhooks
+            may send, such as `10.0.0.0/8`; empty: none, in `streamsched dev` loopback.
+        outgoing_proxy: URL of the proxy through which they send to other addresses than these; empty: none.
         spark_metrics: whether Spark programs write an event log into `data_dir` while they run, from which the metrics
             of their runs are read: `true` or `false`.
         traces: whether spans of events, jobs and runs are sent to a receiver of OpenTelemetry (`OTEL_EXPORTER_OTLP_*`):
@@ -168,7 +170,8 @@ class Settings:
     warm_starts: bool = True
     secrets: str = ""
     bundle_limit: int = 64 * 1024 * 1024
-    webhook_networks: str = ""
+    outgoing_networks: str = ""
+    outgoing_proxy: str = field(default="", repr=False)
     spark_metrics: bool = True
     traces: bool = False
     task_topics: str = ""
@@ -190,10 +193,9 @@ class Settings:
         _require(0 <= self.api_port <= 65535, "api_port", "must be from 0 (any free one) to 65535")
         _require(0 <= self.health_port <= 65535, "health_port", "must be from 0 (none) to 65535")
         _require(0 <= self.task_streams_port <= 65535, "task_streams_port", "must be from 0 (any free one) to 65535")
-        own = self.task_streams_url
-        _require(
-            not own or own.startswith(("http://", "https://")), "task_streams_url", "must be http://… or https://…"
-        )
+        for name in ("task_streams_url", "outgoing_proxy"):
+            url = getattr(self, name)
+            _require(not url or url.startswith(("http://", "https://")), name, "must be http://… or https://…")
         for name in ("dapr_http_port", "dapr_grpc_port"):
             _require(0 <= getattr(self, name) <= 65535, name, "must be from 0 (any free one) to 65535")
         _require(not self.emit_url or "://" in self.emit_url, "emit_url", "must be a URL such as http://host:8765")
@@ -229,7 +231,7 @@ class Settings:
             bare = host == "*" or (host.count(":") != 1 and not set(host) & set("/@* "))
             _require(bare, "api_allowed_hosts", f"must be comma-separated host names without ports: '{listed}'")
         _require(not self.task_log_url or "://" in self.task_log_url, "task_log_url", "must be a URL such as kafka://…")
-        for name, parse in (("secrets", parse_rules), ("webhook_networks", parse_networks)):
+        for name, parse in (("secrets", parse_rules), ("outgoing_networks", parse_networks)):
             try:
                 parse(getattr(self, name))
             except InvalidDefinitionError as exc:
@@ -261,6 +263,11 @@ class Settings:
         Raises:
             ConfigurationError: a variable is missing, malformed, or out of bounds; the message names it.
         """
+        if environ.get(_RENAMED, "").strip():
+            new = _variable("outgoing_networks")
+            raise ConfigurationError(
+                f"{_RENAMED} is now {new}, which holds for HTTP programs and queues too: rename it"
+            )
         values: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         for each in fields(cls):
             text = environ.get(_variable(each.name), "").strip()
@@ -272,6 +279,10 @@ class Settings:
                 "(`streamsched dev` brings its own)"
             )
         return cls(**values)
+
+    def networks(self) -> Sequence[Network]:
+        """Where definitions may send to, beside public addresses."""
+        return parse_networks(self.outgoing_networks)
 
     def secret_rules(self) -> Sequence[SecretRule]:
         """Which secrets programs may refer to."""

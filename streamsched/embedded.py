@@ -23,6 +23,7 @@ from streamsched.access_services import TOKEN_FILE, ensure_dev_token
 from streamsched.api.serving import bind, url_of
 from streamsched.bootstrap import Role, serve
 from streamsched.config import Settings
+from streamsched.domain.addresses import LOOPBACK
 from streamsched.domain.errors import ConfigurationError, StreamschedError
 from streamsched.domain.jobs.run import RunState
 from streamsched.ports.runs import RunRecord
@@ -80,7 +81,11 @@ def run_dev(
         UnavailableError: PostgreSQL does not start.
     """
     folder = data_dir.expanduser().resolve()
-    given = {"log_level": environ.get("STREAMSCHED_LOG_LEVEL") or "warning", **_present(options)}
+    given = {
+        "log_level": environ.get("STREAMSCHED_LOG_LEVEL") or "warning",
+        "outgoing_networks": environ.get("STREAMSCHED_OUTGOING_NETWORKS") or LOOPBACK,
+        **_present(options),
+    }
     settings = Settings.from_env(environ, **given, database_url=_PLACEHOLDER, data_dir=folder)
     with ExitStack() as stack:
         stack.enter_context(_locked(folder))

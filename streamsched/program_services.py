@@ -13,10 +13,10 @@ from typing import Any, Final
 import structlog
 
 from streamsched.config import Settings
-from streamsched.domain.webhooks.addresses import parse_networks
 from streamsched.launcher.inline_executor import InlineExecutor
 from streamsched.ports.clock import Clock
 from streamsched.ports.runner import RunnerId
+from streamsched.process.http_client import HttpClient
 from streamsched.process.run_forever import run_forever
 from streamsched.secrets.resolver import Secrets, installed
 from streamsched.store.catalog.bookmarks import PostgresBookmarkStore
@@ -30,6 +30,8 @@ from streamsched.telemetry.traces.settings import run_sampler
 
 log = structlog.get_logger()
 
+#: Variables that other programs take proxies from.
+_PROXIES: Final = frozenset({"http_proxy", "https_proxy", "all_proxy"})
 #: How long a bundle is kept to which nothing refers: a deployment follows its upload.
 _KEEP: Final = timedelta(days=1)
 #: Seconds between two removals of unused bundles.
@@ -44,7 +46,7 @@ def program_services(pool: Pool, settings: Settings) -> Mapping[str, Any]:
         "profiles": PostgresProfileStore(pool),
         "bundles": PostgresBundleStore(pool),
         "bundle_limit": settings.bundle_limit,
-        "webhook_networks": parse_networks(settings.webhook_networks),
+        "outgoing_networks": settings.networks(),
         "lineage_datasets": settings.datasets_by_location(),
         "file_set_commits": PostgresFileSetCommitStore(pool),
     }
@@ -57,7 +59,11 @@ def make_inline(
     secrets = Secrets(settings.secret_rules(), environ, installed())
     sampler = run_sampler(environ, traces=settings.traces)
     batch = PostgresRunBatch(pool)
-    return InlineExecutor(batch, me, clock, heartbeat=settings.heartbeat, secrets=secrets, sampler=sampler)
+    client = HttpClient(settings.networks(), proxy=settings.outgoing_proxy)
+    ignored = [] if settings.outgoing_proxy else sorted(name for name in environ if name.lower() in _PROXIES)
+    if ignored:
+        log.warning("outgoing.proxies_ignored", variables=ignored, instead="STREAMSCHED_OUTGOING_PROXY")
+    return InlineExecutor(batch, me, client, clock, heartbeat=settings.heartbeat, secrets=secrets, sampler=sampler)
 
 
 def removal_of_bundles(pool: Pool, clock: Clock) -> Callable[[], Coroutine[Any, Any, None]]:

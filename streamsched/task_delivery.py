@@ -10,7 +10,6 @@ from functools import partial
 from streamsched.config import Settings
 from streamsched.dapr.delivery import DaprDelivery
 from streamsched.dapr_endpoint import make_desk
-from streamsched.domain.webhooks.addresses import parse_networks
 from streamsched.ports.clock import Clock
 from streamsched.ports.leases import LeaseHolder
 from streamsched.ports.notifier import Notifier
@@ -75,8 +74,9 @@ def make_task_delivery(
     store, workers = PostgresDeliveryStore(pool), WorkerStreams(clock)
     partitions, me = PostgresTaskPartitions(pool), replace(me, reads=READS)
     ownership = Ownership(PostgresTaskLeases(pool), me, store, partitions, clock, ttl=settings.lease)
-    queues, http = PostgresQueueStore(pool), HttpReceiver(clock, leased=ownership.leased)
-    sending = HttpClient(parse_networks(settings.webhook_networks))
+    queues, networks, proxy = PostgresQueueStore(pool), settings.networks(), settings.outgoing_proxy
+    http = HttpReceiver(HttpClient(networks, proxy=proxy), clock, leased=ownership.leased)
+    sending = HttpClient(networks, proxy=proxy)
     secrets = Secrets(settings.secret_rules(), environ, installed())
     webhooks = WebhookReceiver(PostgresWebhookStore(pool), sending, secrets, clock, leased=ownership.leased)
     loop = TaskLoop(

@@ -47,6 +47,7 @@ def role_environ(
         "STREAMSCHED_SHARDS": str(SHARDS),
         "STREAMSCHED_DATA_DIR": str(folder.data),
         "STREAMSCHED_API_PORT": str(ports["api"]),
+        "STREAMSCHED_OUTGOING_NETWORKS": "127.0.0.0/8,::1/128",
         "STREAMSCHED_EMIT_URL": f"http://{HOST}:{ports['api']}",
         "STREAMSCHED_LEASE": "3s",
         "STREAMSCHED_LOG_FORMAT": "json",

@@ -18,6 +18,7 @@ from streamsched.api.cdap.routes import cdap_routes
 from streamsched.api.dapr import native as dapr
 from streamsched.api.deps import ApiServices
 from streamsched.api.description.document import described
+from streamsched.api.description.page import ReferencePage
 from streamsched.api.openlineage import routes as openlineage
 from streamsched.api.pagerduty import routes as pagerduty
 from streamsched.api.problems import answer_problems
@@ -103,7 +104,7 @@ def make_api(services: ApiServices, routes: Sequence[BaseRoute] | None = None) -
         version=__version__,
         summary="Starts the right Spark job seconds after its inputs are complete.",
         openapi_url="/v1/openapi.json",
-        docs_url="/docs",
+        docs_url=None,
         redoc_url=None,
     )
     api.state.services = services
@@ -112,6 +113,7 @@ def make_api(services: ApiServices, routes: Sequence[BaseRoute] | None = None) -
     api.router.routes.extend(make_routes() if routes is None else routes)
     api.state.routes = RouteTable(_routes(api))
     api.openapi = described(api.openapi)  # type: ignore[method-assign]
+    api.add_route("/docs", ReferencePage(api.openapi).answer, include_in_schema=False)
     answer_problems(api)
     api.add_middleware(RequestOutcomes, audit=services.audit)
     api.add_middleware(RequestMeasures, metrics=services.metrics, routes=api.state.routes)

@@ -21,8 +21,8 @@ from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.listeners import Listeners
 from streamsched.catalog.replaying import ScheduleReplay
 from streamsched.dapr.desk import DaprDesk
+from streamsched.domain.addresses import Network
 from streamsched.domain.names import DatasetRef
-from streamsched.domain.webhooks.addresses import Network
 from streamsched.graph.submission import GraphDesk
 from streamsched.ports.access.audit import AuditStore
 from streamsched.ports.access.login import ProviderLogin
@@ -71,7 +71,7 @@ class ApiServices:
         bundle_limit: largest bundle in bytes.
         lineage_datasets: dataset of each location that OpenLineage names, by `codec.openlineage.run_event.LineageName`.
         emit_spans: makes spans of accepted events; None when no spans are made.
-        webhook_networks: beside public addresses, where webhooks may be sent to.
+        outgoing_networks: beside public addresses, where definitions may send to.
         installation_name: location of the database without credentials; identifies the installation in plans.
     """
 
@@ -116,7 +116,7 @@ class ApiServices:
     quotas: QuotaStore
     quota_watch: QuotaWatch
     lineage_datasets: Mapping[str, DatasetRef]
-    webhook_networks: Sequence[Network] = ()
+    outgoing_networks: Sequence[Network] = ()
     installation_name: str = ""
     login: ProviderLogin | None = None
     emit_spans: EmitSpans | None = None

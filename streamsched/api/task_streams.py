@@ -21,9 +21,11 @@ from streamsched.api.body import LINES, BodyBytes
 from streamsched.api.problems import answer_problems
 from streamsched.api.rendering import rendered
 from streamsched.api.request_guard import RequestGuard
+from streamsched.api.streams.places import Places
 from streamsched.codec.tasks.worker import StreamRequest, line, read_report, read_request, task_line
+from streamsched.domain.access.grant import Caller
 from streamsched.domain.access.permission import Permission
-from streamsched.domain.errors import ConflictError, NotFoundError
+from streamsched.domain.errors import NotFoundError
 from streamsched.domain.tasks.attempt import StartedTask
 from streamsched.tasks.worker_streams import WorkerStream, WorkerStreams
 
@@ -68,9 +70,10 @@ class StreamServices:
     authentication: Authentication
     body_limit: int
     connected: dict[str, _Connected] = field(default_factory=dict)
+    places: Places = field(default_factory=lambda: Places("receive tasks", _MOST_STREAMS))
 
 
-async def _authorised(request: Request) -> None:
+async def _authorised(request: Request) -> Caller:
     """Workers need the permission to emit in all namespaces: queues belong to none.
 
     Raises:
@@ -79,6 +82,7 @@ async def _authorised(request: Request) -> None:
     services: StreamServices = request.app.state.services
     caller = await services.authentication.caller(request.headers.get("authorization"))
     require(caller.may(Permission.EMIT, None))
+    return caller
 
 
 def make_stream_api(
@@ -104,18 +108,18 @@ def _services(request: Request) -> StreamServices:
     return services
 
 
+_CallerDep = Annotated[Caller, Depends(_authorised)]
 _ServicesDep = Annotated[StreamServices, Depends(_services)]
 
 
 @router.post("", summary="Receive tasks")
-async def open_stream(body: BodyBytes, services: _ServicesDep) -> Response:
+async def open_stream(body: BodyBytes, services: _ServicesDep, caller: _CallerDep) -> Response:
     """A stream of lines of JSON (`codec.tasks.worker`) until the worker disconnects. Tasks that it has not ended then
     are delivered again.
     """
     asked = read_request(body)
-    if len(services.connected) >= _MOST_STREAMS:
-        raise ConflictError(f"{_MOST_STREAMS} workers are connected to this process, the most it takes")
-    return StreamingResponse(_lines(services, asked), media_type=LINES)
+    services.places.check(caller)
+    return StreamingResponse(_lines(services, asked, caller), media_type=LINES)
 
 
 @router.post("/{stream}", summary="Report ends and heartbeats")
@@ -143,10 +147,13 @@ async def report(stream: str, body: BodyBytes, services: _ServicesDep) -> Respon
     return rendered({})
 
 
-async def _lines(services: StreamServices, asked: StreamRequest) -> AsyncIterator[bytes]:
+async def _lines(services: StreamServices, asked: StreamRequest, caller: Caller) -> AsyncIterator[bytes]:
     name = uuid4().hex
     workers = services.workers
-    with workers.connect(asked.queues, credit=asked.credit, quiet_s=QUIET_S, counts_losses=True) as stream:
+    with (
+        services.places.held(caller),
+        workers.connect(asked.queues, credit=asked.credit, quiet_s=QUIET_S, counts_losses=True) as stream,
+    ):
         connected = services.connected[name] = _Connected(stream)
         log.info("task_streams.opened", stream=name, queues=sorted(asked.queues)[:20], credit=asked.credit)
         try:

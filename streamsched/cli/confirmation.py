@@ -16,6 +16,7 @@ import typer
 
 from streamsched.cli.output import Format, print_structured
 from streamsched.cli.preview import print_preview
+from streamsched.cli.table import plain
 from streamsched.domain.errors import PlanChangedError
 
 #: Exit code: the change would lose something and was not confirmed.
@@ -98,7 +99,7 @@ def confirm(question: str, *, declined: str, refused: str, quiet: bool) -> None:
         typer.Exit: the answer is no, or there is no terminal (`NOT_CONFIRMED`).
     """
     if not quiet and sys.stdin.isatty() and sys.stdout.isatty():
-        if typer.confirm(question, err=True):
+        if typer.confirm(plain(question), err=True):
             return
         typer.secho(declined, err=True)
     else:

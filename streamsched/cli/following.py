@@ -14,6 +14,7 @@ import typer
 from streamsched.cli.naming import short
 from streamsched.cli.run_metrics import TaskBar
 from streamsched.cli.server import ask, request
+from streamsched.cli.shell.log_text import LogText
 from streamsched.cli.table import plain
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
@@ -30,19 +31,19 @@ def follow_log(path: str, offset: str, url: str) -> RunState:
     """Prints the log at `path` from `offset` on until the run has ended; returns the run's last state. At a terminal
     the last line shows how many tasks have ended, of a run that has metrics.
     """
-    tasks = TaskBar(sys.stderr)
+    tasks, shown = TaskBar(sys.stderr), LogText(terminal=sys.stdout.isatty())
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     while True:
         answer = request("GET", path, url=url, params={"offset": offset})
         if answer.content:
             tasks.clear()
-        typer.echo(decoder.decode(answer.content), nl=False)
+        typer.echo(shown.part(decoder.decode(answer.content)), nl=False)
         state, offset = RunState(answer.headers["streamsched-run-state"]), answer.headers["streamsched-log-offset"]
         if answer.content:
             continue
         if state.terminal:
             tasks.clear()
-            typer.echo(decoder.decode(b"", final=True), nl=False)
+            typer.echo(shown.part(decoder.decode(b"", final=True)) + shown.end(), nl=False)
             return state
         tasks.show(json.loads(answer.headers.get(RUN_METRICS, "null")))
         time.sleep(_POLL_INTERVAL)

@@ -74,10 +74,17 @@ _COLOURS = {
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console for standard output or error. Lines are not wrapped, cut or changed."""
+    """A console for standard output or error. Lines are not wrapped or cut, and changed only at a terminal, where
+    characters that would control it are shown as escapes.
+    """
     from rich.console import Console
 
-    return Console(width=terminal_width() or 200, highlight=False, soft_wrap=True, emoji=False, stderr=stderr)
+    from streamsched.cli.shell.visible_text import VisibleText
+
+    made = Console(width=terminal_width() or 200, highlight=False, soft_wrap=True, emoji=False, stderr=stderr)
+    if made.is_terminal:
+        made.push_render_hook(VisibleText())
+    return made
 
 
 def terminal_width() -> int | None:
@@ -89,8 +96,12 @@ def terminal_width() -> int | None:
 
 
 def print_json(value: object) -> None:
-    """Prints JSON, indented on a terminal, otherwise on one line."""
-    typer.echo(json.dumps(value, indent=2 if sys.stdout.isatty() else None, ensure_ascii=False))
+    """Prints JSON, indented on a terminal and there without characters that control it, otherwise on one line."""
+    if not sys.stdout.isatty():
+        typer.echo(json.dumps(value, ensure_ascii=False))
+        return
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    typer.echo("".join(each if plain(each) == each else json.dumps(each)[1:-1] for each in text))
 
 
 def print_structured(value: Any, output: Format) -> None:
@@ -103,7 +114,8 @@ def print_structured(value: Any, output: Format) -> None:
         case Format.YAML:
             import yaml
 
-            typer.echo(yaml.safe_dump(value, allow_unicode=True, sort_keys=False, width=10_000), nl=False)
+            text = yaml.safe_dump(value, allow_unicode=True, sort_keys=False, width=10_000)
+            typer.echo(plain(text) if sys.stdout.isatty() else text, nl=False)
         case Format.NAME:
             for name in names_of(value):
                 typer.echo(plain(short(name)))

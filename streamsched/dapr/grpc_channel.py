@@ -15,11 +15,15 @@ from streamsched.ports.dapr.instances import AppInstance
 
 
 class GrpcAppChannel:
-    """See `dapr.app_channel.AppChannel`."""
+    """See `dapr.app_channel.AppChannel`. Addresses come from settings of endpoints only, so they may be anywhere."""
 
     def __init__(self, instance: AppInstance) -> None:
         self._address = instance.address
-        options = (("grpc.max_reconnect_backoff_ms", 1000), ("grpc.initial_reconnect_backoff_ms", 200))
+        options = (
+            ("grpc.max_reconnect_backoff_ms", 1000),
+            ("grpc.initial_reconnect_backoff_ms", 200),
+            ("grpc.enable_http_proxy", 0),
+        )
         self._channel = grpc.aio.insecure_channel(instance.address.removeprefix("grpc://"), options=options)
         self._stable = appcallback_pb2_grpc.AppCallbackStub(self._channel)
         self._alpha = appcallback_pb2_grpc.AppCallbackAlphaStub(self._channel)

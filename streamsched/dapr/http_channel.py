@@ -10,20 +10,21 @@ import httpx
 from streamsched.codec.dapr.job import DaprJob
 from streamsched.codec.dapr.job_json import body_of
 from streamsched.dapr.app_channel import CONNECT_S, REASON, TIMEOUT, JobDelivery, JobDeliveryResult
+from streamsched.domain.addresses import EVERYWHERE
 from streamsched.domain.errors import InvalidError, described
 from streamsched.ports.dapr.instances import AppInstance
 from streamsched.process.http_client import HttpClient
 
 
 class HttpAppChannel:
-    """See `dapr.app_channel.AppChannel`."""
+    """See `dapr.app_channel.AppChannel`. Addresses come from settings of endpoints only, so they may be anywhere."""
 
     def __init__(self, instance: AppInstance) -> None:
         self._address = instance.address
         self._headers = {"Content-Type": "application/json"}
         if instance.token:
             self._headers["dapr-api-token"] = instance.token
-        self._client = HttpClient()
+        self._client = HttpClient(EVERYWHERE)
 
     async def ready(self) -> bool:
         parts = urlsplit(self._address)

@@ -65,6 +65,7 @@ class InlineExecutor:
 
     Args:
         me: the id of this process, stored as the runner of its runs.
+        client: of this executor alone, which closes it.
         capacity: most runs with a request held at a time.
         heartbeat: the interval of heartbeats.
         secrets: reads those that requests need.
@@ -75,6 +76,7 @@ class InlineExecutor:
         self,
         batch: RunBatch,
         me: RunnerId,
+        client: HttpClient,
         clock: Clock,
         *,
         capacity: int = 1024,
@@ -102,7 +104,7 @@ class InlineExecutor:
         self._was_full = False
         self._room_made = asyncio.Event()
         self._heartbeat_at = 0.0
-        self._client = HttpClient()
+        self._client = client
 
     def fits(self, program: Program) -> bool:
         return isinstance(program.executable, Quick)

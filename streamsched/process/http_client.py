@@ -11,16 +11,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, Self
-from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import httpx
-from aiohttp.abc import AbstractStreamWriter
+from aiohttp.abc import AbstractResolver, AbstractStreamWriter
 from aiohttp.payload import BytesPayload
+from aiohttp.resolver import ThreadedResolver
 from yarl import URL
 
-from streamsched.domain.webhooks.addresses import Network, refused_host
-from streamsched.process.public_resolver import PublicResolver
+from streamsched.domain.addresses import Network, refused_host
+from streamsched.process.outgoing import RefusedAddressError, goes_direct, guarded_sockets
 
 #: Bytes read of a response body, and characters of it that become the reason of an end.
 _BODY: Final = 4096
@@ -84,16 +84,24 @@ class _CheckedBody(BytesPayload):
 
 
 class HttpClient:
-    """Sends requests, any number at a time, without cookies. It belongs to one event loop, opens its session with the
-    first request, and uses the proxies that the environment names then.
+    """Sends requests, any number at a time, without cookies, and follows no redirects. It belongs to one event loop and
+    opens its session with the first request. It reads no variables of the environment.
 
-    `networks`: None: it connects to any address; else to public ones and these. Where a proxy is used, that connects.
+    Args:
+        networks: it connects to public addresses and to these only.
+        proxy: URL of the proxy through which it sends to addresses that are not in `networks`; empty: none. The proxy
+            resolves names again, and what it connects to is its own affair.
+        resolver: of names; None: that of the system.
     """
 
-    def __init__(self, networks: Sequence[Network] | None = None) -> None:
+    def __init__(
+        self, networks: Sequence[Network], *, proxy: str = "", resolver: AbstractResolver | None = None
+    ) -> None:
         self._networks = networks
+        self._proxy = proxy
+        self._resolver = resolver
         self._session: aiohttp.ClientSession | None = None
-        self._proxies: dict[str, str] = {}
+        self._to_proxy: aiohttp.ClientSession | None = None
 
     async def send(
         self,
@@ -105,30 +113,33 @@ class HttpClient:
         """Sends a request and reads the beginning of the response. Does not raise for what the far end does. `allowed`
         is asked when there is a connection and nothing is written yet, if the request has a body.
         """
-        session = self._session or self._open()
         body: Any = None
         try:
             prepared = request if isinstance(request, PreparedRequest) else PreparedRequest.of(request)
             body = prepared.content or None
             if body is not None and allowed is not None:
                 body = _CheckedBody(body, allowed)
-            if self._networks is not None and (why := refused_host(prepared.url.host or "", self._networks)):
+            host = prepared.url.host or ""
+            if why := refused_host(host, self._networks):
                 return HttpAnswer(None, f"not sent: {why}", connected=False)
             async with (
                 asyncio.timeout(timeout.total_seconds()),
-                session.request(
+                (await self._session_to(host)).request(
                     prepared.method,
                     prepared.url,
                     headers=prepared.headers,
                     data=body,
                     allow_redirects=False,
-                    proxy=self._proxy(prepared.url),
                 ) as response,
             ):
                 text = await _beginning(response)
         except TimeoutError:
             return HttpAnswer(None, f"no answer within {timeout.total_seconds():g} s")
+        except RefusedAddressError as exc:
+            return HttpAnswer(None, f"not sent: {exc.strerror}", connected=False)
         except aiohttp.ClientConnectorError as exc:
+            if isinstance(exc.os_error, RefusedAddressError):
+                return HttpAnswer(None, f"not sent: {exc.os_error.strerror}", connected=False)
             return HttpAnswer(None, f"no answer: {exc.os_error}", connected=False)
         except aiohttp.ClientResponseError as exc:
             return HttpAnswer(None, f"its answer is not HTTP: {' '.join(exc.message.split())[:_REASON]}")
@@ -140,31 +151,35 @@ class HttpClient:
 
     async def close(self) -> None:
         """Closes its connections; the next request opens new ones."""
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        sessions = [each for each in (self._session, self._to_proxy) if each is not None]
+        self._session = self._to_proxy = None
+        for each in sessions:
+            await each.close()
 
-    def _open(self) -> aiohttp.ClientSession:
-        self._proxies = getproxies()
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, resolver=self._resolver()),
-            timeout=aiohttp.ClientTimeout(),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            skip_auto_headers=_NOT_ADDED,
-            auto_decompress=False,
-        )
+    async def _session_to(self, host: str) -> aiohttp.ClientSession:
+        """Raises:
+        RefusedAddressError: there is a proxy, and it is not to be asked for this host.
+        """
+        if self._proxy and not await goes_direct(host, self._networks):
+            self._to_proxy = self._to_proxy or _opened(aiohttp.TCPConnector(limit=0), self._proxy)
+            return self._to_proxy
+        if self._session is None:
+            sockets = guarded_sockets(self._networks)
+            self._session = _opened(
+                aiohttp.TCPConnector(limit=0, resolver=self._resolver or ThreadedResolver(), socket_factory=sockets)
+            )
         return self._session
 
-    def _resolver(self) -> PublicResolver | None:
-        if self._networks is None:
-            return None
-        proxies = {host for each in self._proxies.values() if (host := URL(each).host)}
-        return PublicResolver(self._networks, lambda: proxies)
 
-    def _proxy(self, url: URL) -> str | None:
-        """The proxy for this address. `trust_env` would also send the passwords of the user's .netrc."""
-        found = self._proxies.get(url.scheme)
-        return None if found is None or url.host is None or proxy_bypass(url.host) else found
+def _opened(connector: aiohttp.TCPConnector, proxy: str | None = None) -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(
+        connector=connector,
+        timeout=aiohttp.ClientTimeout(),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        skip_auto_headers=_NOT_ADDED,
+        auto_decompress=False,
+        proxy=proxy,
+    )
 
 
 async def _beginning(answer: aiohttp.ClientResponse) -> str:

@@ -43,10 +43,10 @@ class HttpReceiver:
     a process that is paused while it opens one sends nothing afterwards.
     """
 
-    def __init__(self, clock: Clock, *, leased: Callable[[], bool]) -> None:
+    def __init__(self, client: HttpClient, clock: Clock, *, leased: Callable[[], bool]) -> None:
         self._clock = clock
         self._leased = leased
-        self._client = HttpClient()
+        self._client = client
         self._made: dict[str, tuple[HttpTarget, PreparedRequest]] = {}
 
     def room(self, queue: str) -> int:

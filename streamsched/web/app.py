@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from streamsched.api.access.security_headers import SecurityHeaders
 from streamsched.web.dispatch import Dispatch
 from streamsched.web.pages import (
     find,
@@ -34,7 +35,6 @@ from streamsched.web.pages.inputs import datasets, dead_letters, event, events
 from streamsched.web.pages.operation import backfills, installation, limits, queues, webhooks
 from streamsched.web.rendering import Renderer
 from streamsched.web.rules import PAGE_RULES, PUBLIC_PAGES
-from streamsched.web.security_headers import SecurityHeaders
 from streamsched.web.visit import PageRoute, PageServices
 
 #: Where the application is mounted.

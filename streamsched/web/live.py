@@ -7,13 +7,16 @@ pages, so that all of them together cause at most `REFRESHES_S` reads in a secon
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, suppress
 from typing import Final
 
 import structlog
 
+from streamsched.api.streams.places import Places
 from streamsched.api.streams.server_sent import alive, server_event
-from streamsched.domain.errors import StreamschedError
+from streamsched.domain.access.grant import Caller
+from streamsched.domain.errors import ConflictError, StreamschedError, UnauthenticatedError, UnavailableError
 from streamsched.ports.web.page_reads import DataVersion
 
 log = structlog.get_logger()
@@ -22,6 +25,10 @@ log = structlog.get_logger()
 EVERY_S: Final = 1.0
 #: Pages that are read again in a second, by all open pages together.
 REFRESHES_S: Final = 4.0
+#: Most open pages of one process.
+MOST_PAGES: Final = 1000
+#: Seconds between two checks of a page's session.
+_ALLOWED_S: Final = 3.0
 #: Seconds without a notice after which a sign of life is sent.
 _ALIVE_S: Final = 15.0
 _RETRY_MS: Final = 3000
@@ -30,7 +37,10 @@ _RETRY_MS: Final = 3000
 class LiveFeed:
     """Notices for open pages. The poller runs while a page is open."""
 
-    def __init__(self, version: Callable[[], Awaitable[DataVersion]], *, every_s: float = EVERY_S) -> None:
+    def __init__(
+        self, version: Callable[[], Awaitable[DataVersion]], *, every_s: float = EVERY_S, most: int = MOST_PAGES
+    ) -> None:
+        self.places = Places("keep pages live", most)
         self._version = version
         self._every_s = every_s
         self._pages: set[asyncio.Queue[str]] = set()
@@ -41,8 +51,23 @@ class LiveFeed:
     def open_pages(self) -> int:
         return len(self._pages)
 
-    async def follow(self) -> AsyncIterator[bytes]:
-        """The notices of one page as server-sent events, until it is closed or the server stops."""
+    async def follow(self, caller: Caller, allowed: Callable[[], Awaitable[object]]) -> AsyncIterator[bytes]:
+        """The notices of one page as server-sent events, until it is closed or the server stops. `allowed` raises
+        UnauthenticatedError when its session has ended; it is asked every few seconds. Without a place there are none.
+        """
+        with suppress(ConflictError), self.places.held(caller):
+            async with aclosing(self._notices(allowed)) as notices:
+                async for notice in notices:
+                    yield notice
+
+    def close(self) -> None:
+        """Ends the feeds of all open pages."""
+        self._closed = True
+        self._notify("end")
+
+    async def _notices(self, allowed: Callable[[], Awaitable[object]]) -> AsyncGenerator[bytes, None]:
+        clock = asyncio.get_running_loop().time
+        asked_s = sent_s = clock()
         notices: asyncio.Queue[str] = asyncio.Queue(maxsize=1)
         self._pages.add(notices)
         if self._poller is None or self._poller.done():
@@ -50,24 +75,29 @@ class LiveFeed:
         try:
             yield self._event("open")
             while not self._closed:
-                try:
-                    async with asyncio.timeout(_ALIVE_S):
+                notice = ""
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_ALLOWED_S):
                         notice = await notices.get()
-                except TimeoutError:
-                    yield alive()
-                    continue
-                if notice != "end":
+                if clock() - asked_s >= _ALLOWED_S:
+                    asked_s = clock()
+                    try:
+                        await allowed()
+                    except UnauthenticatedError:
+                        return
+                    except UnavailableError as exc:
+                        log.info("web.session_not_asked", reason=str(exc))
+                if notice not in {"", "end"}:
+                    sent_s = clock()
                     yield self._event(notice)
+                elif clock() - sent_s >= _ALIVE_S:
+                    sent_s = clock()
+                    yield alive()
         finally:
             self._pages.discard(notices)
             if not self._pages and self._poller is not None:
                 self._poller.cancel()
                 self._poller = None
-
-    def close(self) -> None:
-        """Ends the feeds of all open pages."""
-        self._closed = True
-        self._notify("end")
 
     async def _poll(self) -> None:
         known: DataVersion | None = None

@@ -33,22 +33,20 @@ from streamsched.secrets.resolver import SHORTEST, Secrets
 
 log = structlog.get_logger()
 
-#: How long a definition, and the value of a secret, are used without being read again.
-_REUSE: Final = timedelta(seconds=1)
+#: How long the value of a secret is used without being read again.
 _REUSE_SECRET: Final = timedelta(seconds=30)
 _AGENT: Final = "streamsched-webhooks"
 
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """A webhook with its signing keys, read again at `until`. `hidden`: what its target may not say back: the secrets,
-    and the query of the URL, which may have one.
+    """A webhook with its signing keys. `hidden`: what its target may not say back: the secrets, and the query of the
+    URL, which may have one.
     """
 
     webhook: Webhook
     keys: tuple[bytes, ...]
     hidden: Redaction
-    until: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +58,8 @@ class _ReadKey:
 
 
 class WebhookReceiver:
-    """See `ports.tasks.delivery.Receiver`. Belongs to one event loop. An answer of 410 disables the webhook.
+    """See `ports.tasks.delivery.Receiver`. Belongs to one event loop. An answer of 410 disables the webhook. Its
+    definition is read for each delivery: one that was made again under the same name is another.
 
     `leased`: as of `HttpReceiver`.
     """
@@ -79,7 +78,6 @@ class WebhookReceiver:
         self._client = client
         self._secrets = secrets
         self._clock = clock
-        self._known: dict[str, _Ready] = {}
         self._read: dict[tuple[str, Secret], _ReadKey] = {}
 
     def room(self, queue: str) -> int:
@@ -118,18 +116,13 @@ class WebhookReceiver:
             ConfigurationError, InvalidError: its secret cannot be used.
             UnavailableError: PostgreSQL is unavailable.
         """
-        now, known = self._clock.now(), self._known.get(webhook)
-        if known is not None and known.until > now:
-            return known
         found = await self._targets.target(webhook)
         if found is None or not found.enabled:
-            self._known.pop(webhook, None)
             return None
-        keys = await self._keys(found, now)
+        keys = await self._keys(found, self._clock.now())
         query = URL(found.webhook.url, encoded=True).query
         values = (*map(secret_text, keys), *(value for value in query.values() if len(value) >= SHORTEST))
-        ready = self._known[webhook] = _Ready(found.webhook, keys, Redaction(values), now + _REUSE)
-        return ready
+        return _Ready(found.webhook, keys, Redaction(values))
 
     async def _keys(self, found: DeliveredWebhook, now: datetime) -> tuple[bytes, ...]:
         """The key, and the one before it while that signs too. An old one that cannot be used any more is left out."""

@@ -7,11 +7,13 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 
+from streamsched.domain.addresses import EVERYWHERE
 from streamsched.launcher.inline_executor import InlineExecutor
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.recovery import Recovery
 from streamsched.launcher.run_monitor import RunMonitor, RunTimeouts
 from streamsched.ports.clock import SystemClock
+from streamsched.process.http_client import HttpClient
 from streamsched.spark.processes import LocalRunners, this_process
 from streamsched.store.connections import open_pool
 from streamsched.store.jobs.decisions import PostgresDecisionStore
@@ -23,7 +25,7 @@ from streamsched.store.server.notifier import PostgresNotifier
 
 async def main(url: str, lease: timedelta) -> None:
     pool, notifier, clock = await open_pool(url), PostgresNotifier(url), SystemClock()
-    inline = InlineExecutor(PostgresRunBatch(pool), this_process(), clock)
+    inline = InlineExecutor(PostgresRunBatch(pool), this_process(), HttpClient(EVERYWHERE), clock)
     runners = LocalRunners(Path("unused"), {})
     recovery = Recovery(PostgresLauncherLeases(pool), runners, inline.runner, clock, ttl=lease, attempts=20)
     monitor = RunMonitor(PostgresRunMonitorStore(pool), runners, clock, RunTimeouts(attempts=20), inline=inline)

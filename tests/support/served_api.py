@@ -22,6 +22,7 @@ from streamsched.bootstrap import api_services, open_services
 from streamsched.config import Settings
 from streamsched.store.server.embedded_server import start_server, stop_server
 from streamsched.store.server.migrate import migrate
+from streamsched.web_services import make_http
 from tests.support.relaying import relaying
 
 _ADMIN = {"name": "admin", "grants": [{"role": "admin"}]}
@@ -56,8 +57,8 @@ def temporary_database() -> Iterator[str]:
 
 
 @contextmanager
-def served_api(database: str, **settings: Any) -> Iterator[ServedApi]:
-    """An API on a migrated database, with these settings."""
+def served_api(database: str, *, pages: bool = False, **settings: Any) -> Iterator[ServedApi]:
+    """An API on a migrated database, with these settings, and with the pages if asked for."""
     made = Settings(database_url=database, api_host="127.0.0.1", **settings)
     bound = bind("127.0.0.1", 0)
     loop = asyncio.new_event_loop()
@@ -67,7 +68,9 @@ def served_api(database: str, **settings: Any) -> Iterator[ServedApi]:
 
     async def serve() -> None:
         async with open_services(made) as services:
-            server = HttpServer(make_api(api_services(services)), bound, started=ready.set)
+            own = api_services(services)
+            app = make_http(own, services.pool) if pages else make_api(own)
+            server = HttpServer(app, bound, started=ready.set)
             async with relaying(services):
                 await server.run()
 

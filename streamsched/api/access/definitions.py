@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import assert_never
 
 from streamsched.api.access.authorise import require
 from streamsched.domain.access.grant import ALLOWED, AccessVerdict, Caller
 from streamsched.domain.access.permission import Permission
+from streamsched.domain.addresses import Network, refused_url
+from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.events.event import CustomHappened, Fact, PartitionsAdded, ProgramReached, StreamSize, Ticked
 from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob
 from streamsched.domain.schedules.schedule import ArrivalJob, EnqueueJob, HttpJob, Program, PublishJob
@@ -21,6 +23,27 @@ def check_programs(caller: Caller, programs: Iterable[Program]) -> None:
     """
     for program in programs:
         require(_deploy(caller, program))
+
+
+def check_destination(url: str, networks: Sequence[Network], path: str) -> None:
+    """Checks an address written in a definition. What a name resolves to is checked when it is connected to.
+
+    Raises:
+        InvalidDefinitionError: nothing may be sent there.
+    """
+    if (why := refused_url(url, networks)) is not None:
+        raise InvalidDefinitionError(path, why)
+
+
+def check_destinations(programs: Iterable[Program], networks: Sequence[Network]) -> None:
+    """As `check_destination`, of the programs of an app.
+
+    Raises:
+        InvalidDefinitionError: nothing may be sent to the address of one of them.
+    """
+    for index, program in enumerate(programs):
+        if isinstance(program.executable, HttpJob):
+            check_destination(program.executable.url, networks, f"$.programs[{index}].url")
 
 
 def may_announce(caller: Caller, fact: Fact) -> AccessVerdict:

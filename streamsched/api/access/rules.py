@@ -49,7 +49,7 @@ class Rule:
 
 
 #: Routes that need no token: health checks, and the description of the API.
-PUBLIC: Final = frozenset({"/health/live", "/health/ready", "/v1/openapi.json", "/docs", "/docs/oauth2-redirect"})
+PUBLIC: Final = frozenset({"/health/live", "/health/ready", "/v1/openapi.json", "/docs"})
 
 _ALL, _LIST, _BODY = Scope.INSTALLATION, Scope.QUERY, Scope.BODY
 _SCHEDULE, _APP, _GRAPH = "/v1/schedules/{schedule}", "/v1/apps/{namespace}/{app}", "/v1/graphs/{namespace}/{app}"

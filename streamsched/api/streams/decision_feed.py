@@ -9,14 +9,16 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
 from math import inf
 from typing import Final
 
 import structlog
 
 from streamsched.api.rendering import encoded
+from streamsched.api.streams.places import Places
 from streamsched.api.streams.server_sent import alive, server_event
+from streamsched.domain.access.grant import Caller
 from streamsched.domain.errors import (
     ConflictError,
     ForbiddenError,
@@ -54,8 +56,7 @@ class DecisionFeed:
         self._history = history
         self._every_s = every_s
         self._size = kept
-        self._most = most
-        self._clients = 0
+        self.places = Places("follow decisions", most)
         self._lines: list[WorkLine] = []
         self._from = 0  # the buffer has all lines after this number, up to `_known`
         self._known: int | None = None
@@ -65,17 +66,11 @@ class DecisionFeed:
 
     @property
     def clients(self) -> int:
-        return self._clients
-
-    def admit(self) -> None:
-        """Raises:
-        ConflictError: it has as many clients as it may.
-        """
-        if self._clients >= self._most:
-            raise ConflictError(f"{self._most} clients follow decisions at this process, the most it takes")
+        return self.places.total
 
     async def follow(
         self,
+        caller: Caller,
         after: int | None,
         wants: Callable[[WorkLine], bool],
         allowed: Callable[[], Awaitable[object]],
@@ -88,27 +83,30 @@ class DecisionFeed:
         `allowed` raises UnauthenticatedError or ForbiddenError when the client may not read them any more; it is asked
         before each page, and twice a second.
         """
-        if self._clients >= self._most:  # others came in between
-            yield _end("there are too many clients")
-            return
-        self._clients += 1
-        if self._reader is None or self._reader.done():
-            self._known = None
-            self._reader = asyncio.create_task(self._read())
-        try:
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(self.places.held(caller))
+            except ConflictError as exc:  # others came in between
+                yield _end(str(exc))
+                return
+            stack.callback(self._rest)
+            if self._reader is None or self._reader.done():
+                self._known = None
+                self._reader = asyncio.create_task(self._read())
             ends_s = asyncio.get_running_loop().time() + most_s
             async with aclosing(self._events(after, wants, allowed, ends_s)) as events:
                 async for chunk in events:
                     yield chunk
-        finally:
-            self._clients -= 1
-            if not self._clients and self._reader is not None:
-                self._reader.cancel()
-                self._reader, self._lines = None, []
 
     def close(self) -> None:
         """Ends the streams of all clients, within half a second."""
         self._closed = True
+
+    def _rest(self) -> None:
+        """Stops the reader when the last client leaves."""
+        if self.places.total <= 1 and self._reader is not None:
+            self._reader.cancel()
+            self._reader, self._lines = None, []
 
     async def _events(
         self,

@@ -174,7 +174,9 @@ def _print_result(result: dict[str, Any], output: Format) -> None:
             console().print(f"verdicts: `{command}`", markup=False, style="dim")
     for key in result.get("unheard") or ():
         typer.secho(
-            f"warning: no schedule listens to {key}, so the event starts nothing", fg=typer.colors.YELLOW, err=True
+            plain(f"warning: no schedule listens to {key}, so the event starts nothing"),
+            fg=typer.colors.YELLOW,
+            err=True,
         )
     for error in result["errors"]:
         prefix = f"{path}: " if (path := field_path(error["path"])) else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
@@ -25,6 +26,7 @@ from streamsched.cli.provenance import print_run
 from streamsched.cli.rerunning import rerun
 from streamsched.cli.server import ReasonOption, UrlOption, ask, request
 from streamsched.cli.shell.completion import app_names, program_names, run_names
+from streamsched.cli.shell.log_text import LogText
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.jobs.run import RunState
@@ -203,7 +205,8 @@ def logs(
     """
     path = f"/v1/runs/{full_run(run)}/logs"
     answer = request("GET", path, url=url, params={"tail": tail})
-    typer.echo(answer.text, nl=False)
+    shown = LogText(terminal=sys.stdout.isatty())
+    typer.echo(shown.part(answer.text) + shown.end(), nl=False)
     if follow:
         state = follow_log(path, answer.headers["streamsched-log-offset"], url)
         if state is not RunState.COMPLETED:

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from streamsched.cli.table import plain
 from streamsched.domain.errors import UnavailableError
 
 #: Seconds between two displays.
@@ -95,4 +96,4 @@ def _tried(show: Callable[[], object]) -> None:
     try:
         show()
     except UnavailableError as exc:
-        typer.secho(f"error: {exc}; asked again in {_INTERVAL:g} s", fg=typer.colors.RED, err=True)
+        typer.secho(f"error: {plain(str(exc))}; asked again in {_INTERVAL:g} s", fg=typer.colors.RED, err=True)

@@ -18,7 +18,7 @@ from streamsched.domain.limits import as_stored
 from streamsched.domain.programs.secret import Secret
 from streamsched.domain.tasks.queue import MOST_QUEUES
 from streamsched.domain.tasks.task import TaskRequest
-from streamsched.domain.webhooks.webhook import MOST_WEBHOOKS, OLD_SECRET, POLICY, Webhook, queue_of
+from streamsched.domain.webhooks.webhook import MOST_OF_NAMESPACE, MOST_WEBHOOKS, OLD_SECRET, POLICY, Webhook, queue_of
 from streamsched.ports.webhooks.webhooks import DeliveredWebhook, OldSecret, WebhookRecord
 from streamsched.store.connections import translated
 from streamsched.store.sql import queries
@@ -44,7 +44,10 @@ class PostgresWebhookStore:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 await connection.execute(SQL["lock_all"])
-                if await connection.fetchval(SQL["number"]) >= MOST_WEBHOOKS:
+                numbers = await connection.fetchrow(SQL["numbers"], f"{webhook.namespace}.")
+                if numbers["of_namespace"] >= MOST_OF_NAMESPACE:
+                    raise ConflictError(f"namespace {webhook.namespace} has {MOST_OF_NAMESPACE} webhooks, its share")
+                if numbers["all"] >= MOST_WEBHOOKS:
                     raise ConflictError(f"there are {MOST_WEBHOOKS} webhooks, the most an installation can have")
                 made = await connection.fetchval(SQL["create"], webhook.id, definition, secret, now, by)
                 if made is None:

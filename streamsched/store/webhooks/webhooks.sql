@@ -4,9 +4,9 @@
 -- So that the limit of their number holds: one is created at a time.
 SELECT pg_advisory_xact_lock(hashtextextended('webhooks', 0));
 
--- name: number
--- How many there are.
-SELECT count(*) FROM webhooks;
+-- name: numbers
+-- How many there are, and of those whose ids begin with $1.
+SELECT count(*) AS "all", count(*) FILTER (WHERE starts_with(id, $1)) AS of_namespace FROM webhooks;
 
 -- name: create
 -- Begins after the lines that are there. Lines of transactions that have not ended yet may be sent or not.

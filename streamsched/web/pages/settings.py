@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from http import HTTPStatus
 from typing import Final
 
@@ -26,7 +27,12 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 async def live(visit: Visit) -> Response:
     """Server-sent events: `changed` when the page should be read again, `away` while that is impossible."""
-    return StreamingResponse(visit.services.feed.follow(), media_type=MEDIA, headers=HEADERS)
+    sessions, feed = visit.services.sessions, visit.services.feed
+    cookie = visit.request.cookies.get(await sessions.cookie_name())
+    feed.places.check(visit.caller)
+    return StreamingResponse(
+        feed.follow(visit.caller, partial(sessions.read, cookie)), media_type=MEDIA, headers=HEADERS
+    )
 
 
 async def display(visit: Visit) -> Response:

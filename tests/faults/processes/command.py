@@ -8,6 +8,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from streamsched.domain.addresses import LOOPBACK
+
 ROOT = Path(__file__).parents[3]
 
 
@@ -23,10 +25,10 @@ def module(name: str, *arguments: str) -> tuple[str, ...]:
 
 def environ(**settings: object) -> dict[str, str]:
     """An environment in which these settings, each by its name in lower case, are the only ones of the product. The
-    API is open unless they say otherwise.
+    API is open and loopback may be sent to, unless they say otherwise.
     """
     others = {name: value for name, value in os.environ.items() if not name.startswith("STREAMSCHED_")}
-    own = {"api_access": "open", **settings}
+    own = {"api_access": "open", "outgoing_networks": LOOPBACK, **settings}
     return {**others, **{f"STREAMSCHED_{name.upper()}": str(value) for name, value in own.items()}}
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from streamsched.domain.addresses import EVERYWHERE, Network
 from streamsched.domain.names import EventName
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.retry import Retry
@@ -17,6 +18,7 @@ from streamsched.launcher.loop import Launcher
 from streamsched.launcher.recovery import Recovery
 from streamsched.launcher.run_monitor import RunMonitor, RunTimeouts
 from streamsched.ports.runner import RunnerId
+from streamsched.process.http_client import HttpClient
 from streamsched.store.runs.launchers import PostgresLauncherLeases
 from streamsched.store.runs.run_batch import PostgresRunBatch
 
@@ -37,6 +39,7 @@ class Staffed:
     world: World
     me: RunnerId = HERE
     capacity: int = 1024
+    networks: Sequence[Network] = EVERYWHERE
     inline_executor: InlineExecutor = field(init=False)
     run_monitor: RunMonitor = field(init=False)
     launcher: Launcher = field(init=False)
@@ -45,7 +48,9 @@ class Staffed:
     def __post_init__(self) -> None:
         world = self.world
         self.inline_executor = InlineExecutor(
-            *(PostgresRunBatch(world.pool), self.me, world.clock), capacity=self.capacity, heartbeat=timedelta(0)
+            *(PostgresRunBatch(world.pool), self.me, HttpClient(self.networks), world.clock),
+            capacity=self.capacity,
+            heartbeat=timedelta(0),
         )
         self.run_monitor = RunMonitor(
             world.run_store, world.runners, world.clock, RunTimeouts(jitter=0), inline=self.inline_executor

@@ -221,15 +221,6 @@ async def test_an_answer_that_is_not_http_says_so(world: World) -> None:
     assert reason.startswith("its answer is not HTTP: Bad status line: Expected HTTP/")
 
 
-async def test_a_proxy_of_the_environment_is_used(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with answering("200 OK") as proxy:
-        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.port}")
-        monkeypatch.setenv("no_proxy", "local.example")
-        await satisfied(world, HttpJob("http://far.example/x?y=a%2Fb"))
-        assert await Staffed(world).until(run(), "COMPLETED") == "HTTP 200: well!"
-    assert proxy.asked[0].splitlines()[0] == "POST http://far.example/x?y=a%2Fb HTTP/1.1"
-
-
 async def test_a_compressed_body_is_not_unpacked(world: World) -> None:
     async def bomb(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")

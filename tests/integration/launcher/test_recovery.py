@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from streamsched.domain.addresses import EVERYWHERE
 from streamsched.domain.constraints.group import Group
 from streamsched.domain.jobs.in_flight import FIRST
 from streamsched.domain.schedules.deadline import Deadline, Promise
@@ -20,6 +21,7 @@ from streamsched.launcher.inline_executor import InlineExecutor
 from streamsched.launcher.start import start
 from streamsched.ports.leases import RecoveredRuns
 from streamsched.ports.runs import LostRun, SilentRun, StopRequest
+from streamsched.process.http_client import HttpClient
 from streamsched.store.runs.launchers import PostgresLauncherLeases
 from streamsched.store.runs.run_batch import PostgresRunBatch
 
@@ -173,7 +175,9 @@ async def test_a_paused_launcher_of_this_host_keeps_what_it_sent_and_sends_nothi
 ) -> None:
     async with answering("") as far:
         paused = await holding(world, request(far), 2)
-        paused.inline_executor = InlineExecutor(PostgresRunBatch(world.pool), HERE, world.clock, capacity=1)
+        paused.inline_executor = InlineExecutor(
+            PostgresRunBatch(world.pool), HERE, HttpClient(EVERYWHERE), world.clock, capacity=1
+        )
         paused.inline_executor.claim_and_execute([run(1), run(2)])
         await paused.inline_executor.run_once()  # both are claimed, but its window is full
         await far.asking.wait()

@@ -8,9 +8,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from streamsched.domain.addresses import EVERYWHERE
 from streamsched.domain.tasks.attempt import Acknowledged, AttemptFailed, Interrupted, StartedTask
 from streamsched.domain.tasks.queue import HttpTarget
 from streamsched.ports.clock import SystemClock
+from streamsched.process.http_client import HttpClient
 from streamsched.tasks.http_receiver import HttpReceiver
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -68,7 +70,10 @@ def task(lane: str = "l", key: str = "k", data: bytes = b"", kind: str = "", fai
 async def test_each_request_has_the_headers_of_its_target_and_of_its_task(server: tuple[Server, str]) -> None:
     far, url = server
     given = {"Authorization": "Bearer x y", "streamsched-lane": "not this"}
-    target, receiver = HttpTarget(f"{url}/a%2Fb?c=d", headers=given), HttpReceiver(SystemClock(), leased=lambda: True)
+    target, receiver = (
+        HttpTarget(f"{url}/a%2Fb?c=d", headers=given),
+        HttpReceiver(HttpClient(EVERYWHERE), SystemClock(), leased=lambda: True),
+    )
     hostile = "ü/✓\r\nX-Injected: 1\0"
     for each in (
         task(),
@@ -104,7 +109,7 @@ async def test_each_request_has_the_headers_of_its_target_and_of_its_task(server
 
 async def test_what_is_no_2xx_has_failed_with_a_reason(server: tuple[Server, str]) -> None:
     far, url = server
-    receiver = HttpReceiver(SystemClock(), leased=lambda: True)
+    receiver = HttpReceiver(HttpClient(EVERYWHERE), SystemClock(), leased=lambda: True)
     reasons: list[str] = []
     for status in ("500 Oops", "302 Found", "404 Not Found"):
         far.status = status
@@ -122,7 +127,7 @@ async def test_what_is_no_2xx_has_failed_with_a_reason(server: tuple[Server, str
 async def test_nothing_is_sent_when_the_lease_ended_while_the_connection_was_opened(server: tuple[Server, str]) -> None:
     far, url = server
     leased = True
-    receiver = HttpReceiver(SystemClock(), leased=lambda: leased)
+    receiver = HttpReceiver(HttpClient(EVERYWHERE), SystemClock(), leased=lambda: leased)
     await receiver.deliver(task(data=b"first"), HttpTarget(url))
 
     leased = False

@@ -12,6 +12,7 @@ from typing import Final
 import orjson
 import pytest
 
+from streamsched.api.access.security_headers import POLICY
 from streamsched.bootstrap import Services
 from streamsched.codec import event as event_codec
 from streamsched.codec.records import signal as signal_codec
@@ -27,7 +28,6 @@ from streamsched.ports.broker import Outgoing, TopicPartition
 from streamsched.ports.runs import RunEnd
 from streamsched.store.runs.run_store import PostgresRunStore
 from streamsched.web.rules import PAGE_RULES
-from streamsched.web.security_headers import POLICY
 from tests.integration.web.conftest import Browser, LogIn
 
 pytestmark = pytest.mark.postgres

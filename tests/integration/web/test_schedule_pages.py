@@ -7,6 +7,8 @@ import asyncio
 import pytest
 
 from streamsched.bootstrap import Services
+from streamsched.domain.access.grant import Caller, Grant
+from streamsched.domain.access.permission import AccessRole
 from streamsched.store.web.page_reads import PostgresPageReads
 from streamsched.web.live import LiveFeed
 from tests.integration.web.conftest import Browser, LogIn
@@ -116,6 +118,12 @@ async def test_theme_and_zone_stick(log_in: LogIn) -> None:
     assert (await browser.get("/ui/")).status_code == 200
 
 
+VIEWER = Caller("token:a", (Grant(role=AccessRole.VIEWER),))
+
+
+async def permitted() -> None: ...
+
+
 async def test_open_pages_share_one_poller_and_are_notified_of_changes(log_in: LogIn, services: Services) -> None:
     reads = PostgresPageReads(services.pool)
     polled = 0
@@ -126,7 +134,7 @@ async def test_open_pages_share_one_poller_and_are_notified_of_changes(log_in: L
         return await reads.version()
 
     feed = LiveFeed(version, every_s=0.02)
-    pages = [feed.follow() for _ in range(20)]
+    pages = [feed.follow(VIEWER, permitted) for _ in range(20)]
     first = [await anext(page) for page in pages]
     assert first[-1] == b"retry: 3000\nevent: open\ndata: 5000\n\n"  # 20 pages, 4 reads a second
     for page in pages:
@@ -144,4 +152,4 @@ async def test_open_pages_share_one_poller_and_are_notified_of_changes(log_in: L
     await asyncio.sleep(0.1)
     assert polled <= ended + 1
     feed.close()
-    assert [notice async for notice in feed.follow()] == [b"retry: 3000\nevent: open\ndata: 1000\n\n"]
+    assert [notice async for notice in feed.follow(VIEWER, permitted)] == [b"retry: 3000\nevent: open\ndata: 1000\n\n"]

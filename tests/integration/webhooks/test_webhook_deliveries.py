@@ -15,7 +15,7 @@ from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.programs.secret import Secret
 from streamsched.domain.programs.secret_rules import parse_rules
 from streamsched.domain.webhooks.signature import secret_text
-from streamsched.domain.webhooks.webhook import EventMode
+from streamsched.domain.webhooks.webhook import EventMode, Webhook
 from streamsched.store.server.gauges import PostgresGauges
 from streamsched.store.webhooks.webhooks import PostgresWebhookStore
 from tests.integration.webhooks.webhook_world import SECRET, Got, WebhookWorld, receiving
@@ -289,6 +289,24 @@ async def test_a_name_with_a_private_address_is_not_connected_to(
         await world.settle(owner)
         assert "127.0.0.1 is not a public address" in (await world.store.get(hook)).error
     assert len(far.got) == 1
+
+
+async def test_a_webhook_made_again_at_once_has_its_own_url_and_key(world: WebhookWorld) -> None:
+    new = secret_text(bytes(reversed(range(32))))
+    async with receiving() as old, receiving() as other, world.owning() as owner:
+        hook = await world.webhook(old.url)
+        await world.write((RUN, "run.started"))
+        await world.feeding().run_once()
+        await world.settle(owner)
+        await world.store.delete(hook)
+        again = Webhook(namespace="default", name="hook", url=other.url)
+        await world.store.create(again, secret=new, by="test", now=world.clock.now())
+        await world.write((RUN, "run.failed"))
+        await world.feeding().run_once()
+        await world.settle(owner)
+    assert [each.event["type"] for each in old.got] == ["streamsched.run.started"]
+    assert [each.event["type"] for each in other.got] == ["streamsched.run.failed"]
+    assert other.got[0].verified(new)
 
 
 async def test_a_deleted_webhook_leaves_nothing(world: WebhookWorld) -> None:

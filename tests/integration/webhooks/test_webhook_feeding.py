@@ -134,13 +134,25 @@ async def test_names_and_numbers_are_limited(world: WebhookWorld) -> None:
     await world.webhook(NOWHERE)
     with pytest.raises(ConflictError, match="already"):
         await world.webhook(NOWHERE)
-    made = [Webhook(namespace="default", name=f"h{n}", url=NOWHERE) for n in range(100)]
-    for each in made[1:]:
-        await world.store.create(each, secret=SECRET, by="test", now=world.clock.now())
+    now = world.clock.now()
+    for n in range(1, 100):
+        made = Webhook(namespace=f"n{n % 5}", name=f"h{n:02}", url=NOWHERE)
+        await world.store.create(made, secret=SECRET, by="test", now=now)
+    one_more = Webhook(namespace="other", name="h", url=NOWHERE)
     with pytest.raises(ConflictError, match="100 webhooks"):
-        await world.store.create(made[0], secret=SECRET, by="test", now=world.clock.now())
-    names = [each.webhook.name for each in await world.store.page("default", after="h95", limit=3)]
-    assert names == ["h96", "h97", "h98"]
+        await world.store.create(one_more, secret=SECRET, by="test", now=now)
+    names = [each.webhook.name for each in await world.store.page("n0", after="h85", limit=3)]
+    assert names == ["h90", "h95"]
+
+
+async def test_a_namespace_leaves_webhooks_to_the_others(world: WebhookWorld) -> None:
+    for n in range(20):
+        await world.webhook(NOWHERE, f"h{n}", namespace="sales")
+    with pytest.raises(ConflictError, match="namespace sales has 20 webhooks, its share"):
+        await world.webhook(NOWHERE, "more", namespace="sales")
+    await world.webhook(NOWHERE, "first", namespace="sales2")
+    await world.store.delete("sales.h3")
+    await world.webhook(NOWHERE, "more", namespace="sales")
 
 
 async def test_the_history_is_read_by_its_index(world: WebhookWorld) -> None:

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 from streamsched.api.streams import decision_feed
 from streamsched.api.streams.decision_feed import DecisionFeed
+from streamsched.domain.access.grant import Caller, Grant
+from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.errors import ConflictError, UnauthenticatedError, UnavailableError
 from streamsched.domain.webhooks.change import WorkLine
 
@@ -101,8 +103,11 @@ class Stream:
 async def permitted() -> None: ...
 
 
+CALLER = Caller("token:a", (Grant(role=AccessRole.VIEWER),))
+
+
 def client(feed: DecisionFeed, after: int | None = None, schedule: str = "", allowed: Any = permitted) -> Stream:
-    return Stream(feed.follow(after, lambda line: not schedule or line.schedule == schedule, allowed))
+    return Stream(feed.follow(CALLER, after, lambda line: not schedule or line.schedule == schedule, allowed))
 
 
 def fed(lines: Lines, **more: Any) -> DecisionFeed:
@@ -186,18 +191,18 @@ async def test_streams_end_when_the_server_stops() -> None:
 
 
 async def test_clients_are_limited() -> None:
-    feed = fed(Lines(), most=2)
+    feed = fed(Lines(), most=4)
     streams = [client(feed) for _ in range(2)]
     for each in streams:
         await each.opened()
     with pytest.raises(ConflictError):
-        feed.admit()
+        feed.places.check(CALLER)
     late = client(feed)
     await late.end()
     assert late.events[-1][0] == "end"
     for each in streams:
         await each.close()
-    feed.admit()
+    feed.places.check(CALLER)
 
 
 async def test_signs_of_life_say_how_far_a_client_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,9 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
+from streamsched.api.access.definitions import check_destination
 from streamsched.api.body import BodyBytes, BodyObject, reason_of, reasoned
-from streamsched.api.deps import ClockDep, QueuesDep, TasksDep
+from streamsched.api.deps import ClockDep, QueuesDep, ServicesDep, TasksDep
 from streamsched.api.paging import After, Limit, moment_cursor, page, read_moment_cursor
 from streamsched.api.rendering import rendered
 from streamsched.api.routes.tasks.views import queue_view, registered_view, task_view
@@ -18,7 +19,7 @@ from streamsched.codec.json.scalar import loads
 from streamsched.codec.tasks.queue import policy_from_json
 from streamsched.codec.tasks.task import request_from_json
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError
-from streamsched.domain.tasks.queue import MOST_TASKS, WebhookTarget
+from streamsched.domain.tasks.queue import MOST_TASKS, HttpTarget, WebhookTarget
 from streamsched.domain.webhooks.webhook import is_webhook_queue
 
 router = APIRouter(prefix="/v1/queues", tags=["tasks"])
@@ -43,12 +44,13 @@ async def get_queue(queue: str, queues: QueuesDep) -> Response:
 
 
 @router.put("/{queue}", summary="Create or change a queue")
-async def set_queue(queue: str, body: BodyObject, queues: QueuesDep, clock: ClockDep) -> Response:
+async def set_queue(queue: str, body: BodyObject, services: ServicesDep) -> Response:
     """Sets the policy: `target` (`{"type": "http", "url", "timeout", "headers"}`, `{"type": "publish", "event"}` or
     `{"type": "worker", "timeout", "maxLosses"}`), and optionally `retry` (`{"type": "backoff", "retries", "delay",
     "longest", "jitter"}`, `{"type": "period", "period"}` or `{"type": "constant", "interval", "retries"}`), `grace`,
     `dedupe`, `maxInFlight`, `rate`, `burst`, `identity`, `ends` (name of the event that each end of a task is). A
-    member that is absent has its default. `reason` (optional) is stored in the history. 409 when `identity` would
+    member that is absent has its default. 400 when `url` is at an address that STREAMSCHED_OUTGOING_NETWORKS does not
+    permit. `reason` (optional) is stored in the history. 409 when `identity` would
     change, or there are 1000 other queues.
     """
     reason, content = reasoned(body)
@@ -57,7 +59,9 @@ async def set_queue(queue: str, body: BodyObject, queues: QueuesDep, clock: Cloc
         raise InvalidDefinitionError(
             "$.target.type", "is webhook for the queues of webhooks, webhook.…, and only for them"
         )
-    return rendered(queue_view(await queues.set(queue, policy, reason, now=clock.now())))
+    if isinstance(policy.target, HttpTarget):
+        check_destination(policy.target.url, services.outgoing_networks, "$.target.url")
+    return rendered(queue_view(await services.queues.set(queue, policy, reason, now=services.clock.now())))
 
 
 @router.post("/{queue}/tasks", summary="Register tasks")

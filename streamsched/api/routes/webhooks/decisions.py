@@ -10,7 +10,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
-from streamsched.api.access.authorise import check_rule
+from streamsched.api.access.authorise import CallerDep, check_rule
 from streamsched.api.access.rules import RULES
 from streamsched.api.deps import ApiServices, NamespaceQuery, ServicesDep
 from streamsched.api.streams.server_sent import HEADERS, MEDIA
@@ -29,6 +29,7 @@ _LONGEST: Final = 18
 async def follow_decisions(
     request: Request,
     services: ServicesDep,
+    caller: CallerDep,
     *,
     namespace: NamespaceQuery = None,
     schedule: Annotated[str | None, Query(description="Only decisions about this schedule's jobs and runs.")] = None,
@@ -45,7 +46,8 @@ async def follow_decisions(
     in whose order they come; `data` an object with `number`, `at`, `kind`, `subject`, `action`, `state` (null: it stays
     as it was), `reason`, `schedule`, `program`, `job` and `attempt`. First comes an event `open`, whose `id` is where
     the stream begins. A comment is sent after 15 seconds without an event. An event `end` with a `reason` ends the
-    stream when the token does not permit it any more, within a second. 409 when 200 clients follow at this process.
+    stream when the token does not permit it any more, within a second. 409 when 200 clients follow at this
+    process, 20 of this caller (100 of one with a role in all namespaces), or 50 of a namespace that it has a role in.
     """
     if namespace is not None:
         check_namespace(namespace)
@@ -59,9 +61,9 @@ async def follow_decisions(
         caller = await services.authentication.caller(request.headers.get("authorization"))
         check_rule(caller, _RULE, request)
 
-    services.decisions.admit()
+    services.decisions.places.check(caller)
     most_s = inf if seconds is None else seconds
-    stream = services.decisions.follow(begin, wants, allowed, most_s=most_s)
+    stream = services.decisions.follow(caller, begin, wants, allowed, most_s=most_s)
     return StreamingResponse(_measured(stream, services), media_type=MEDIA, headers=HEADERS)
 
 

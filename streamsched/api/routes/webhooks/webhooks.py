@@ -6,24 +6,22 @@ import secrets
 from datetime import timedelta
 from http import HTTPStatus
 from typing import Annotated, Any, Final
-from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Depends
 from fastapi.responses import Response
 
 from streamsched.api.access.authorise import CallerDep
+from streamsched.api.access.definitions import check_destination
 from streamsched.api.body import BodyObject, reason_of
-from streamsched.api.deps import ApiServices, ClockDep, ServicesDep, WebhooksDep
+from streamsched.api.deps import ClockDep, ServicesDep, WebhooksDep
 from streamsched.api.paging import After, Limit, page
 from streamsched.api.rendering import rendered
 from streamsched.api.routes.webhooks.trial import tried
 from streamsched.codec.json.reading import Fields
 from streamsched.codec.webhooks.webhook import webhook_from_json, webhook_to_json
-from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.limits import check_duration
 from streamsched.domain.names import check_namespace
 from streamsched.domain.time.duration import parse_duration
-from streamsched.domain.webhooks.addresses import refused_host
 from streamsched.domain.webhooks.signature import SECRET_BYTES, secret_text
 from streamsched.domain.webhooks.webhook import LONGEST_OLD_SECRET, Webhook
 from streamsched.ports.webhooks.webhooks import WebhookRecord
@@ -73,14 +71,14 @@ async def post_webhook(
     target is sent each change in a POST with a CloudEvent, signed as the Standard Webhooks specification says, at least
     once; the changes of a schedule in their order. `changes`: such as `run.failed`, `run.*` or `job.*`; default: all.
     `secret`: `{"secret": reference}`, read by launchers; without one a secret is generated, which the answer has and
-    no later one. 400 when the URL is not at a public address, unless STREAMSCHED_WEBHOOK_NETWORKS permits it. 409 when
-    there is a webhook of this name, or there are 100.
+    no later one. 400 when the URL is not at a public address, unless STREAMSCHED_OUTGOING_NETWORKS permits it. 409 when
+    there is a webhook of this name, there are 20 in the namespace, or 100 in all.
     """
     fields = Fields(body)
     name = fields.text("name")
     given = {each: value for each, value in body.items() if each != "name"}
     made = webhook_from_json(namespace, name, Fields(given))
-    _check_address(made.url, services)
+    check_destination(made.url, services.outgoing_networks, "$.url")
     secret = _new_secret() if made.secret is None else None
     record = await services.webhooks.create(made, secret=secret, by=caller.name, now=services.clock.now())
     return rendered(_created_view(record, secret), status=HTTPStatus.CREATED)
@@ -103,7 +101,7 @@ async def change_webhook(
     def changed(before: Webhook) -> Webhook:
         after = webhook_from_json(namespace, webhook, Fields({**webhook_to_json(before), **members}))
         if after.url != before.url:
-            _check_address(after.url, services)
+            check_destination(after.url, services.outgoing_networks, "$.url")
         return after
 
     record = await services.webhooks.change(
@@ -173,15 +171,6 @@ def _old_secret_for(fields: Fields) -> timedelta | None:
 
 def _new_secret() -> str:
     return secret_text(secrets.token_bytes(SECRET_BYTES))
-
-
-def _check_address(url: str, services: ApiServices) -> None:
-    """Raises:
-    InvalidDefinitionError: webhooks may not be sent there.
-    """
-    why = refused_host(urlsplit(url).hostname or "", services.webhook_networks)
-    if why is not None:
-        raise InvalidDefinitionError("$.url", f"{why}; STREAMSCHED_WEBHOOK_NETWORKS can permit it")
 
 
 def _created_view(found: WebhookRecord, secret: str | None) -> dict[str, Any]:

@@ -173,7 +173,7 @@ def audit_verify(*, output: FormatOption = Format.TABLE, url: UrlOption = "") ->
     elif found["intact"]:
         console().print(f"{found['entries']} entries, all as written; the hash of the last one: {found['last']}")
     else:
-        typer.secho(f"entry {found['number']}: {found['reason']}", fg=typer.colors.RED, err=True)
+        typer.secho(plain(f"entry {found['number']}: {found['reason']}"), fg=typer.colors.RED, err=True)
     if not found["intact"]:
         raise typer.Exit(WRONG)
 

@@ -13,7 +13,7 @@ from streamsched.cli.commands.graphs.plans import App, app_path, ask_graph
 from streamsched.cli.naming import short
 from streamsched.cli.output import console, print_json, print_table
 from streamsched.cli.server import UrlOption
-from streamsched.cli.table import Column, ColumnKind
+from streamsched.cli.table import Column, ColumnKind, plain
 from streamsched.domain.errors import InvalidError
 
 
@@ -79,7 +79,7 @@ def _draw(app: str, params: Mapping[str, Any], output: GraphFormat, url: str) ->
     elif output is GraphFormat.TABLE:
         _print_ancestry(found)
     else:
-        sys.stdout.write(found)
+        sys.stdout.write(plain(found) if sys.stdout.isatty() else found)
 
 
 def _state(node: Mapping[str, Any]) -> str:

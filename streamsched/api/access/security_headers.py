@@ -1,4 +1,4 @@
-"""Headers of every answer of the pages: only own scripts and styles, no frames, nothing stored."""
+"""Headers of every page: only own scripts and styles, no frames, nothing stored."""
 
 from __future__ import annotations
 
