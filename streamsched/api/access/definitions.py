@@ -1,4 +1,4 @@
-"""What a definition or an event needs besides the permission of its route."""
+"""What a definition needs besides the permission of its route."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import assert_never
 from streamsched.api.access.authorise import require
 from streamsched.domain.access.grant import ALLOWED, AccessVerdict, Caller
 from streamsched.domain.access.permission import Permission
-from streamsched.domain.events.event import CustomHappened, Fact, PartitionsAdded, ProgramReached, StreamSize, Ticked
 from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob
 from streamsched.domain.schedules.schedule import ArrivalJob, EnqueueJob, HttpJob, Program, PublishJob
 
@@ -21,19 +20,6 @@ def check_programs(caller: Caller, programs: Iterable[Program]) -> None:
     """
     for program in programs:
         require(_deploy(caller, program))
-
-
-def may_announce(caller: Caller, fact: Fact) -> AccessVerdict:
-    """Whether the caller may emit an event with this fact. The name of a program is `app.program`."""
-    match fact:
-        case PartitionsAdded(dataset=ref) | StreamSize(stream=ref) | CustomHappened(name=ref):
-            return caller.may_emit(ref.namespace, ref.name)
-        case ProgramReached(program=program):
-            return caller.may_emit(program.namespace, f"{program.app}.{program.name}")
-        case Ticked(schedule=schedule):
-            return caller.may(Permission.ADMINISTER, schedule.namespace)
-        case _:
-            assert_never(fact)
 
 
 def _deploy(caller: Caller, program: Program) -> AccessVerdict:
