@@ -15,7 +15,7 @@ from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.responses import Response, StreamingResponse
 
 from streamsched.access.authentication import Authentication
-from streamsched.api.access.authorise import require
+from streamsched.api.access.authorise import CallerDep, require
 from streamsched.api.allowed_hosts import AllowedHosts
 from streamsched.api.body import LINES, BodyBytes
 from streamsched.api.problems import answer_problems
@@ -79,6 +79,7 @@ async def _authorised(request: Request) -> None:
     services: StreamServices = request.app.state.services
     caller = await services.authentication.caller(request.headers.get("authorization"))
     require(caller.may(Permission.EMIT, None))
+    request.state.caller = caller
 
 
 def make_stream_api(
@@ -108,11 +109,13 @@ _ServicesDep = Annotated[StreamServices, Depends(_services)]
 
 
 @router.post("", summary="Receive tasks")
-async def open_stream(body: BodyBytes, services: _ServicesDep) -> Response:
+async def open_stream(body: BodyBytes, caller: CallerDep, services: _ServicesDep) -> Response:
     """A stream of lines of JSON (`codec.tasks.worker`) until the worker disconnects. Tasks that it has not ended then
-    are delivered again.
+    are delivered again. 403 when a grant restricts the caller to names, and one of the queues has another.
     """
     asked = read_request(body)
+    for queue in asked.queues:
+        require(caller.may_emit(None, queue))
     if len(services.connected) >= _MOST_STREAMS:
         raise ConflictError(f"{_MOST_STREAMS} workers are connected to this process, the most it takes")
     return StreamingResponse(_lines(services, asked), media_type=LINES)

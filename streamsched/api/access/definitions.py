@@ -7,7 +7,6 @@ from typing import assert_never
 
 from streamsched.api.access.authorise import require
 from streamsched.domain.access.grant import ALLOWED, AccessVerdict, Caller
-from streamsched.domain.access.permission import Permission
 from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob
 from streamsched.domain.schedules.schedule import ArrivalJob, EnqueueJob, HttpJob, Program, PublishJob
 
@@ -31,8 +30,8 @@ def _deploy(caller: Caller, program: Program) -> AccessVerdict:
             return ALLOWED if master is None else caller.may_use_master(namespace, master)
         case PublishJob(event=event):
             return caller.may_emit(event.namespace, event.name)
-        case EnqueueJob():
-            return caller.may(Permission.EMIT, None)
+        case EnqueueJob(queue=queue):
+            return caller.may_emit(None, queue)
         case HttpJob() | ArrivalJob():
             return ALLOWED
         case _:

@@ -70,7 +70,9 @@ async def token(services: Services, name: str, *grants: Grant, expires_in: timed
 def declared() -> dict[tuple[str, str], Rule]:
     """What the OpenAPI document says that each route needs, by method and path pattern, without the public ones."""
     return {
-        (method, path): Rule(Permission(operation["x-permission"]), Scope(operation["x-scope"]))
+        (method, path): Rule(
+            Permission(operation["x-permission"]), Scope(operation["x-scope"]), operation.get("x-emits")
+        )
         for method, path, operation in operations(api_document())
         if operation.get("security") != []
     }
