@@ -57,7 +57,6 @@ from streamsched.ports.leases import LeaseHolder, Leases
 from streamsched.ports.notifier import Notifier
 from streamsched.process.cancellation import CLOSING_S, cancel
 from streamsched.process.health import ProcessHealth, measure_installation
-from streamsched.process.run_forever import run_forever
 from streamsched.process.supervision import Loop, run_until_signal, supervise, wait_until_available
 from streamsched.program_services import make_inline, program_services, removal_of_bundles
 from streamsched.spark.clusters import open_probe
@@ -104,7 +103,7 @@ from streamsched.task_endpoints import serve_task_streams, task_intakes, task_se
 from streamsched.telemetry.logs import configure_logs
 from streamsched.timers.timers import Timers, WakeIntake
 from streamsched.trace_services import Traces, open_traces
-from streamsched.upkeep import drain_spool, log_cleanup, node_retention
+from streamsched.upkeep import host_loops, node_retention
 from streamsched.web_services import make_http
 
 log = structlog.get_logger()
@@ -205,10 +204,11 @@ def worker_loops(services: Services) -> Mapping[str, Loop]:
     return {"worker": work, "broker_health": services.broker_health.run}
 
 
-def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[str, Loop]:
+def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool = False) -> Mapping[str, Loop]:
     """The loops of a launcher. Loops that must not run twice at a time are singleton roles.
 
-    `environ`: environment of runner processes, in addition to the settings.
+    `environ`: environment of runner processes, in addition to the settings. `dev`: whether they are those of
+    `streamsched dev`, on a machine of one person.
     """
     pool, broker, notifier, clock = services.pool, services.broker, services.notifier, services.clock
     settings = services.settings
@@ -252,7 +252,6 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
         "intake": alone("intake", lambda: Intake(broker, PostgresIntake(pool), clock, services.health.metrics).run()),
         "backfills": alone("backfills", feeding.run),
         "retention": alone("retention", lambda: ArchiveLoop(PostgresArchive(pool), keeps, clock).run()),
-        "log-cleanup": log_cleanup(pool, clock, settings).run,
         "log-cleaning": alone("log-cleaning", LogMaintenance(broker).run),
         "resumption": lambda: Resumption(
             store=PostgresCatalogStore(pool), pauses=PostgresPauseStore(pool), notifier=notifier, clock=clock
@@ -268,7 +267,9 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
         "graph": in_time(Progression(PostgresNodeStore(pool), notifier, theirs).run),
         "clock": theirs.run,
         "broker_health": services.broker_health.run,
-        "spool": lambda: run_forever(partial(drain_spool, settings), called="spool"),
+        **host_loops(
+            pool, broker, services.layout, settings, me=services.identity, clock=clock, metrics=metrics, dev=dev
+        ),
         "probes": lambda: ClusterProbes(PostgresClusterStore(pool), probes, notifier, clock).run(),
         "launcher": in_time(Launcher(decisions, monitor, notifier, theirs, evaluator, inline=inline).run),
         "inline": in_time(inline.run),
@@ -350,7 +351,7 @@ async def serve(
         if role in {Role.WORKER, Role.ALL}:
             loops |= worker_loops(services)
         if role in {Role.LAUNCHER, Role.ALL}:
-            loops |= launcher_loops(services, environ)
+            loops |= launcher_loops(services, environ, dev=role is Role.ALL)
         if role in {Role.API, Role.ALL}:
             bound = bound or bind(settings.api_host, settings.api_port)
             server = HttpServer(make_http(api_services(services), services.pool), bound, started=ready)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from streamsched.api.emit_spans import EmitSpans
+from streamsched.access.emit_spans import EmitSpans
 from streamsched.config import Settings
 from streamsched.launcher.traces.span_export import SpanExport
 from streamsched.ports.clock import Clock

@@ -1,46 +1,56 @@
-"""Periodic work of a launcher that belongs to no room: draining the spool of this host, and what deletes old nodes and
-files of runs.
+"""Periodic work of a launcher that belongs to no room: what sends spooled events of this host's runs, and what deletes
+old nodes and files of runs.
 """
 
 from __future__ import annotations
 
-import asyncio
-from typing import Final
+from collections.abc import Mapping
 
-import structlog
-
+from streamsched.access.authentication import PERSON_OF_DEV
+from streamsched.access.event_intake import EventIntake
+from streamsched.access.quota_watch import QuotaWatch
+from streamsched.access.run_spools import RunSpools
 from streamsched.config import Settings
-from streamsched.emit import drain
+from streamsched.domain.signals.layout import Layout
+from streamsched.emit.destination import SPOOLS
 from streamsched.graph.retention import NodeRetention
 from streamsched.launcher.log_cleanup import LogCleanup
+from streamsched.ports.broker import Broker
 from streamsched.ports.clock import Clock
+from streamsched.ports.leases import LeaseHolder
+from streamsched.process.run_forever import run_forever
+from streamsched.process.supervision import Loop
 from streamsched.spark.run_file_store import LocalRunFileStore
+from streamsched.store.access.quotas import PostgresQuotaStore
+from streamsched.store.access.spools import PostgresSpoolStore
 from streamsched.store.connections import Pool
 from streamsched.store.graph.nodes import PostgresNodeStore
 from streamsched.store.jobs.archive import PostgresArchive
-
-log = structlog.get_logger()
-
-#: Seconds between two drains of the spool of this host's runs.
-_SPOOL_S: Final = 5.0
+from streamsched.telemetry.metrics import Metrics
 
 
-async def drain_spool(settings: Settings) -> float:
-    """Sends spooled events of this host's runs. Returns the seconds until the next call."""
-    spool = settings.data_dir / "spool"
-    if spool.exists():
-        drained = await asyncio.to_thread(drain, spool, settings.broker_url)
-        if drained.sent or drained.refused or drained.left:
-            log.info("spool.drained", sent=drained.sent, refused=drained.refused, left=drained.left)
-    return _SPOOL_S
+def host_loops(
+    pool: Pool,
+    broker: Broker,
+    layout: Layout,
+    settings: Settings,
+    *,
+    me: LeaseHolder,
+    clock: Clock,
+    metrics: Metrics,
+    dev: bool,
+) -> Mapping[str, Loop]:
+    """What each launcher does for its host: sends spooled events of its runs, and deletes files of old ones. `dev`:
+    what is spooled outside of runs is the person's who started `dev`.
+    """
+    quotas = QuotaWatch(PostgresQuotaStore(pool), clock, f"{me.id}-spools", metrics)
+    intake = EventIntake(broker, layout.unkeyed_partitions, quotas, clock, metrics)
+    data, person = settings.data_dir.absolute(), PERSON_OF_DEV if dev else None
+    spools = RunSpools(data / SPOOLS, PostgresSpoolStore(pool), intake, host=me.host, person=person)
+    cleanup = LogCleanup(LocalRunFileStore(data), PostgresArchive(pool), clock, keep=settings.jobs_keep)
+    return {"spools": lambda: run_forever(spools.run_once, called="spools"), "log-cleanup": cleanup.run}
 
 
 def node_retention(pool: Pool, clock: Clock, settings: Settings) -> NodeRetention:
     """Deletes nodes that ended longer ago than the settings say."""
     return NodeRetention(PostgresNodeStore(pool), clock, keep=settings.nodes_keep)
-
-
-def log_cleanup(pool: Pool, clock: Clock, settings: Settings) -> LogCleanup:
-    """Deletes this host's files of runs that ended longer ago than the settings say."""
-    files = LocalRunFileStore(settings.data_dir.absolute())
-    return LogCleanup(files, PostgresArchive(pool), clock, keep=settings.jobs_keep)

@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 
 import structlog
 
-from streamsched.domain.access.audit import Intact, Tampered, verify
+from streamsched.domain.access.audit import Intact, Tampered, against_head, verify
 from streamsched.domain.errors import StreamschedError
 from streamsched.ports.access.audit import AuditStore
 from streamsched.ports.clock import Clock
@@ -67,11 +67,15 @@ class StoredAudit:
 
 
 async def verify_all(store: AuditStore) -> Intact | Tampered:
-    """Checks the whole audit, in pages."""
+    """Checks the whole audit, in pages, and that it reaches to its head."""
+    head = await store.head()
     verdict: Intact | Tampered = verify(())
     while isinstance(verdict, Intact):
         found = await store.following(verdict.entries, limit=_READ)
         if not found:
             break
         verdict = verify(found, verdict)
-    return verdict
+    if isinstance(verdict, Tampered):
+        return verdict
+    at_head = await store.following(head.number - 1, limit=1) if head is not None and head.number else ()
+    return against_head(verdict, head, at_head[0].hash if at_head else b"")

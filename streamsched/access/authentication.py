@@ -24,6 +24,8 @@ _SCHEME: Final = "bearer"
 
 #: The caller of an installation that is open to everybody who reaches it.
 ANYBODY: Final = Caller("anybody", (Grant(role=AccessRole.ADMIN),))
+#: Who started `streamsched dev`: all of it is that person's, as it is of whoever has the token in its folder.
+PERSON_OF_DEV: Final = Caller("the person of dev", (Grant(role=AccessRole.ADMIN),))
 
 
 class Authentication(Protocol):
@@ -121,14 +123,18 @@ class TokenAuthentication:
             return "the token is unknown"
         if not await self._store.active_run(text.run):
             return f"the run {text.run} has ended, and its token with it"
-        namespace = text.run.partition(".")[0]
-        grants = tuple(Grant(role=role, namespace=namespace) for role in (AccessRole.EMITTER, AccessRole.VIEWER))
-        return Caller(f"run:{text.run}", grants)
+        return caller_of_run(text.run, text.run.partition(".")[0])
 
     async def _signing_key(self) -> bytes:
         if self._key is None:
             self._key = await self._store.key()
         return self._key
+
+
+def caller_of_run(run: str, namespace: str) -> Caller:
+    """A run as a caller: it may announce what is in the namespace of its program, and read it."""
+    roles = (AccessRole.EMITTER, AccessRole.VIEWER)
+    return Caller(f"run:{run}", tuple(Grant(role=role, namespace=namespace) for role in roles))
 
 
 def bearer_token(authorization: str | None) -> str:

@@ -18,6 +18,7 @@ from streamsched.admin.java import OLDEST, Java, find_java
 from streamsched.admin.topics import check_topics
 from streamsched.domain.errors import StreamschedError
 from streamsched.log.topics import DEAD_LETTER, SIGNALS
+from streamsched.ports.access.spools import RefusedLines
 from streamsched.ports.archive import ArchiveTable
 from streamsched.ports.broker import Broker, TopicPartition, TopicSpec
 from streamsched.ports.clock import Clock
@@ -132,6 +133,7 @@ def _database(
     else:
         found.append(CheckResult("permissions", CheckLevel.OK, "every table is readable and writable"))
     found += [_history_size(table) for table in facts.history]
+    found += [_refused_spool(each) for each in facts.refused_spools]
     found.append(_skew("clock of the database", max((before - facts.now, facts.now - after)).total_seconds()))
     return found
 
@@ -139,6 +141,17 @@ def _database(
 def _history_size(table: ArchiveTable) -> CheckResult:
     since = "nothing yet" if table.oldest is None else f"since {table.oldest:%Y-%m-%d}"
     return CheckResult(f"history in {table.table}", CheckLevel.OK, f"{since}, {table.bytes / 1_000_000:.1f} MB")
+
+
+def _refused_spool(refused: RefusedLines) -> CheckResult:
+    what = f"of run {refused.run}" if refused.run else "outside the folders of known runs"
+    found = f"{refused.lines} lines {what} on {refused.host} were refused, the last at {refused.at:%Y-%m-%d %H:%M}"
+    return CheckResult(
+        "spools",
+        CheckLevel.WARNING,
+        f"{found}: {refused.reason}",
+        "look at the `.refused` files in the spool folder there; what a run may not announce, its program must not",
+    )
 
 
 def _skew(check: str, seconds: float) -> CheckResult:

@@ -11,10 +11,11 @@ from fastapi import Depends, Query, Request
 
 from streamsched.access.auditing import Audit
 from streamsched.access.authentication import Authentication
+from streamsched.access.emit_spans import EmitSpans
+from streamsched.access.event_intake import EventIntake
 from streamsched.access.quota_watch import QuotaWatch
 from streamsched.admin.installation import Installation
 from streamsched.api.allowed_hosts import AllowedHosts
-from streamsched.api.emit_spans import EmitSpans
 from streamsched.api.health import Health
 from streamsched.api.streams.decision_feed import DecisionFeed
 from streamsched.catalog.catalog import Catalog
@@ -122,6 +123,11 @@ class ApiServices:
     emit_spans: EmitSpans | None = None
     bundle_limit: int = 64 * 1024 * 1024
     update_schedules: bool = True
+
+    @property
+    def intake(self) -> EventIntake:
+        """The way in for events."""
+        return EventIntake(self.broker, self.shards, self.quota_watch, self.clock, self.metrics, self.emit_spans)
 
     @property
     def metrics(self) -> Metrics:

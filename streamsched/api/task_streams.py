@@ -15,7 +15,7 @@ from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.responses import Response, StreamingResponse
 
 from streamsched.access.authentication import Authentication
-from streamsched.api.access.authorise import require
+from streamsched.api.access.authorise import CallerDep, require
 from streamsched.api.allowed_hosts import AllowedHosts
 from streamsched.api.body import LINES, BodyBytes
 from streamsched.api.problems import answer_problems
@@ -73,7 +73,7 @@ class StreamServices:
     places: Places = field(default_factory=lambda: Places("receive tasks", _MOST_STREAMS))
 
 
-async def _authorised(request: Request) -> Caller:
+async def _authorised(request: Request) -> None:
     """Workers need the permission to emit in all namespaces: queues belong to none.
 
     Raises:
@@ -82,7 +82,7 @@ async def _authorised(request: Request) -> Caller:
     services: StreamServices = request.app.state.services
     caller = await services.authentication.caller(request.headers.get("authorization"))
     require(caller.may(Permission.EMIT, None))
-    return caller
+    request.state.caller = caller
 
 
 def make_stream_api(
@@ -108,17 +108,18 @@ def _services(request: Request) -> StreamServices:
     return services
 
 
-_CallerDep = Annotated[Caller, Depends(_authorised)]
 _ServicesDep = Annotated[StreamServices, Depends(_services)]
 
 
 @router.post("", summary="Receive tasks")
-async def open_stream(body: BodyBytes, services: _ServicesDep, caller: _CallerDep) -> Response:
+async def open_stream(body: BodyBytes, caller: CallerDep, services: _ServicesDep) -> Response:
     """A stream of lines of JSON (`codec.tasks.worker`) until the worker disconnects. Tasks that it has not ended then
-    are delivered again.
+    are delivered again. 403 when a grant restricts the caller to names, and one of the queues has another.
     """
     asked = read_request(body)
     services.places.check(caller)
+    for queue in asked.queues:
+        require(caller.may_emit(None, queue))
     return StreamingResponse(_lines(services, asked, caller), media_type=LINES)
 
 

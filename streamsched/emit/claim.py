@@ -1,16 +1,22 @@
 """Exclusive claims on files, released when the process ends.
 
 A claim is a kernel lock (`flock`) on the file's inode, so SIGKILL releases it without a check of process ids. Needs
-POSIX and a local filesystem.
+POSIX and a local filesystem. A link, a pipe and whatever else is no regular file cannot be claimed.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
+
+#: How `open` refuses to open a link, a folder or a socket for writing.
+_NOT_REGULAR: Final = frozenset({errno.ELOOP, errno.EISDIR, errno.ENXIO})
 
 
 @contextmanager
@@ -29,11 +35,18 @@ def claimed(path: Path, *, create: bool = False, wait: bool = False) -> Iterator
 
 
 def _claim(path: Path, create: bool, wait: bool) -> int | None:
-    flags = os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0)
+    flags = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | (os.O_CREAT if create else 0)
     while True:
         try:
             descriptor = os.open(path, flags, 0o644)
         except FileNotFoundError:
+            return None
+        except OSError as exc:
+            if exc.errno in _NOT_REGULAR:
+                return None
+            raise
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
             return None
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -47,7 +60,7 @@ def _claim(path: Path, create: bool, wait: bool) -> int | None:
 
 def _is_at(descriptor: int, path: Path) -> bool:
     try:
-        at_path = path.stat()
+        at_path = path.lstat()
     except FileNotFoundError:
         return False
     held = os.fstat(descriptor)

@@ -21,6 +21,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -260,21 +261,22 @@ class Emitter:
 
     def _drain(self, spool: Spool, patience: RetryLimits) -> Drained:
         sent = refused = 0
-        while True:
-            with spool.oldest() as kept:
-                if kept is None:
-                    self._away = ""
-                    return Drained(sent, refused, 0)
+        with closing(spool.claims()) as files:
+            for kept in files:
                 outcome = self._deliver(kept.events, patience)
                 spool.settle(kept, [each.event for each in outcome.left], outcome.refusals)
-            warn_no_listeners(outcome.unheard)
-            sent += outcome.accepted
-            refused += len(outcome.refusals) + len(kept.unreadable)
-            for bad in outcome.refusals:
-                log.error("spool.refused file=%s path=%s reason=%s", kept.path.name, bad.path, bad.reason)
-            if outcome.left:
-                self._away = outcome.why
-                return Drained(sent, refused, len(outcome.left), outcome.why)
+                warn_no_listeners(outcome.unheard)
+                sent += outcome.accepted
+                refused += len(outcome.refusals) + kept.dropped
+                if kept.unfit:
+                    log.error("spool.refused file=%s reason=%s", kept.path.name, kept.unfit)
+                for bad in outcome.refusals:
+                    log.error("spool.refused file=%s path=%s reason=%s", kept.path.name, bad.path, bad.reason)
+                if outcome.left:
+                    self._away = outcome.why
+                    return Drained(sent, refused, len(outcome.left), outcome.why)
+        self._away = ""
+        return Drained(sent, refused, 0)
 
     def _deliver(self, events: Sequence[Event], patience: RetryLimits) -> DeliveryResult:
         encoded = [EncodedEvent(event, self._transport.encode(event)) for event in events]

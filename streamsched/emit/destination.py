@@ -3,7 +3,7 @@
 | setting   | the first that is set                                                                               |
 |-----------|-----------------------------------------------------------------------------------------------------|
 | URL       | `STREAMSCHED_EMIT_URL`; `STREAMSCHED_URL`; from `dev.json` of a running `streamsched dev`            |
-| spool     | `STREAMSCHED_SPOOL`; `spool/` beside that `dev.json`, which `dev` drains; else none                 |
+| spool     | `STREAMSCHED_SPOOL`, which every run has; `spool/outside-runs/` beside that `dev.json`; else none   |
 | token     | `STREAMSCHED_TOKEN`, which every run has; else that of `dev`, for its URL                           |
 | namespace | `STREAMSCHED_NAMESPACE`, which every run has; else `default`                                        |
 
@@ -29,6 +29,10 @@ TOKEN: Final = "STREAMSCHED_TOKEN"
 NAMESPACE: Final = "STREAMSCHED_NAMESPACE"
 DATA_DIR: Final = "STREAMSCHED_DATA_DIR"
 FOLDER: Final = ".streamsched"
+#: Below a data directory: the folder of spools. In it, each run has one of its name; what other processes of the person
+#: who started `dev` spool is in one whose name, without a dot, no run has.
+SPOOLS: Final = "spool"
+OUTSIDE_RUNS: Final = "outside-runs"
 
 #: Why there is no destination; the end of an error message.
 NO_DESTINATION: Final = (
@@ -57,7 +61,7 @@ def find_destination(environ: Mapping[str, str] | None = None) -> Destination | 
     url = None if folder is None else dev_url(folder)
     if folder is None or url is None:
         return None
-    return Destination(url, spool or folder / "spool", token_for(url, env))
+    return Destination(url, spool or folder / SPOOLS / OUTSIDE_RUNS, token_for(url, env))
 
 
 def namespace(environ: Mapping[str, str] | None = None) -> str:

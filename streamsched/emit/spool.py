@@ -13,43 +13,23 @@ returned; it is skipped.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence, Set
-from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Generator, Sequence, Set
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
-import orjson
-
 from streamsched.codec import event as codec
-from streamsched.domain.errors import DecodeError, Refusal
+from streamsched.domain.errors import Refusal
 from streamsched.domain.events.event import Event
 from streamsched.emit.claim import claimed
+from streamsched.emit.spooled_file import SpooledFile, read_spooled, settle_spooled
 from streamsched.ports.clock import Clock
 from streamsched.process.files import sync_folder
 
 KEPT: Final = ".events"
-REFUSED: Final = ".refused"
 
-#: Size in bytes at which a new file is started; a file is read into memory as a whole.
+#: Size in bytes at which a new file is started.
 _FULL: Final = 4 << 20
-_NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)  # unused default: every spooled event has a time
-
-
-@dataclass(frozen=True, slots=True)
-class SpooledFile:
-    """A claimed file: its events in the order they were spooled, and its undecodable lines."""
-
-    path: Path
-    events: tuple[Event, ...]
-    unreadable: tuple[tuple[bytes, DecodeError], ...]
-
-    @property
-    def keys(self) -> frozenset[str]:
-        """The event keys in the file."""
-        return frozenset(event.key for event in self.events)
 
 
 class Spool:
@@ -57,15 +37,17 @@ class Spool:
     another may drain meanwhile, because claims also exclude threads.
     """
 
-    def __init__(self, folder: Path, clock: Clock) -> None:
+    def __init__(self, folder: Path, clock: Clock, *, owner: int | None = None) -> None:
+        """`owner`: the user id that its files must have to be sent; None: any."""
         self.folder = folder
+        self._owner = owner
         self._clock = clock
         self._path: Path | None = None
         self._named_at = 0  # ms since the epoch
 
     def empty(self) -> bool:
         """Whether no events are spooled, claimed or not."""
-        return next(self.folder.glob(f"*{KEPT}"), None) is None
+        return not self._files()
 
     def keep(self, events: Sequence[Event]) -> None:
         """Appends the events durably.
@@ -73,7 +55,7 @@ class Spool:
         Raises:
             OSError: the write failed; none of the events is spooled.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lines = b"".join(codec.encode(event) + b"\n" for event in events)
         while True:
             path, fresh = (self._path, False) if self._path and _has_room(self._path) else (self._name(), True)
@@ -87,43 +69,46 @@ class Spool:
             sync_folder(self.folder)
 
     def has_of(self, keys: Set[str]) -> bool:
-        """Whether an event with one of these keys is spooled, claimed or not."""
-        return any(not keys.isdisjoint(kept.keys) for kept in map(_read, self._files()) if kept is not None)
+        """Whether an event with one of these keys may be spooled, claimed or not."""
+        read = (read_spooled(path, self._owner) for path in self._files())
+        return any(kept.more or not keys.isdisjoint(kept.keys) for kept in read if kept is not None)
 
-    @contextmanager
-    def oldest(self) -> Iterator[SpooledFile | None]:
-        """Claims, during the block, the oldest unclaimed file that shares no event key with an older file; yields None
-        when there is none.
+    def claims(self, most: int | None = None) -> Generator[SpooledFile, None, None]:
+        """Claims files one after another, oldest first, of the first `most` of the folder; each is claimed until the
+        next is asked for, by when it is settled. Passes over a file that another process has claimed, and over files
+        with events of the same keys. A file with a rest comes again.
+
+        Raises:
+            OSError: the folder or a file cannot be read.
         """
         before: set[str] = set()
-        for path in self._files():
-            with claimed(path) as descriptor:
-                kept = _read(path)
-                if kept is not None and descriptor is not None and before.isdisjoint(kept.keys):
-                    yield kept
+        for path in self._files()[:most]:
+            while True:
+                with claimed(path) as descriptor:
+                    kept = read_spooled(path, self._owner)
+                    if kept is None:
+                        break
+                    if kept.unfit or (descriptor is not None and before.isdisjoint(kept.keys)):
+                        yield kept
+                        if kept.more:
+                            continue
+                        break
+                if kept.more:  # nobody knows which keys follow
                     return
-                before |= frozenset() if kept is None else kept.keys
-        yield None
+                before |= kept.keys
+                break
 
     def settle(self, kept: SpooledFile, left: Sequence[Event], refused: Sequence[Refusal]) -> None:
-        """Moves refused events and undecodable lines to the `.refused` file, keeps the events that are left, and
-        deletes the file if there are none.
-        """
-        dropped = [_refused_line(line, exc.path, exc.reason) for line, exc in kept.unreadable]
-        dropped += [_refused_line(codec.encode(kept.events[bad.index]), bad.path, bad.reason) for bad in refused]
-        if dropped:
-            _write(kept.path.with_name(kept.path.name + REFUSED), dropped, "ab")
-        if not left:
-            kept.path.unlink()
-        elif dropped or len(left) < len(kept.events):
-            rest = kept.path.with_name(kept.path.name + ".rest")
-            _write(rest, [codec.encode(event) for event in left], "wb")
-            rest.replace(kept.path)
+        """Settles a claimed file (`settle_spooled`), durably."""
+        settle_spooled(kept, left, refused)
         sync_folder(self.folder)
 
     def _files(self) -> list[Path]:
         """Oldest first."""
-        return sorted(self.folder.glob(f"*{KEPT}"))
+        try:
+            return sorted(path for path in self.folder.iterdir() if path.name.endswith(KEPT))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
 
     def _name(self) -> Path:
         """A name that sorts after all earlier names of this spool, also within one millisecond."""
@@ -148,30 +133,3 @@ def _append(descriptor: int, lines: bytes) -> None:
     except OSError:
         os.ftruncate(descriptor, before)
         raise
-
-
-def _write(path: Path, lines: Sequence[bytes], mode: str) -> None:
-    with path.open(mode) as file:
-        file.write(b"".join(line + b"\n" for line in lines))
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _read(path: Path) -> SpooledFile | None:
-    """The file's content; None when another process has just deleted it."""
-    try:
-        *whole, _torn = path.read_bytes().split(b"\n")
-    except FileNotFoundError:
-        return None
-    events: list[Event] = []
-    unreadable: list[tuple[bytes, DecodeError]] = []
-    for line in whole:
-        try:
-            events.append(codec.decode(line, fallback_id="", fallback_time=_NEVER))
-        except DecodeError as exc:
-            unreadable.append((line, exc))
-    return SpooledFile(path, tuple(events), tuple(unreadable))
-
-
-def _refused_line(line: bytes, path: str, reason: str) -> bytes:
-    return orjson.dumps({"path": path, "reason": reason, "event": line.decode(errors="replace")})

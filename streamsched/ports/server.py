@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 from streamsched.domain.quotas.quota import QuotaUse
+from streamsched.ports.access.spools import RefusedLines
 from streamsched.ports.archive import ArchiveTable
 from streamsched.ports.broker import TopicPartition
 from streamsched.ports.leases import Lease
@@ -27,6 +28,7 @@ class DatabaseFacts:
         hidden: for each partition of `dead-letter`, the position below which dead letters are archived.
         late: seconds by which the first overdue tick or wake-up is late.
         history: the partitioned tables of ended jobs and runs.
+        refused_spools: the last spools of which lines were refused, newest first.
     """
 
     server: str
@@ -39,6 +41,7 @@ class DatabaseFacts:
     hidden: Mapping[int, int]
     late: float
     history: Sequence[ArchiveTable] = ()
+    refused_spools: Sequence[RefusedLines] = ()
 
 
 class DatabaseProbe(Protocol):

@@ -178,7 +178,7 @@ def environment(assignment: Assignment, runtime: RunEnvironment, run_file: Path)
         "STREAMSCHED_RUN_FILE": str(run_file),
         "STREAMSCHED_NAMESPACE": assignment.program.ref.namespace,
         "STREAMSCHED_EMIT_URL": runtime.emit_url,
-        "STREAMSCHED_SPOOL": str(runtime.data_dir / "spool"),
+        "STREAMSCHED_SPOOL": str(RunFiles(runtime.data_dir, assignment.run).spool),
         "PYTHONUNBUFFERED": "1",
     }
 

@@ -16,6 +16,7 @@ import structlog
 from streamsched.codec.views import run_metrics, trigger_context
 from streamsched.domain.events.event import LOG_TAIL
 from streamsched.domain.jobs.run import RunState
+from streamsched.emit.destination import SPOOLS
 from streamsched.ports.runs import Assignment, RunEnd
 from streamsched.process.files import write_atomically
 
@@ -78,12 +79,18 @@ class RunFiles:
         return self.data_dir / "runs" / f"{self.run}.events"
 
     @property
+    def spool(self) -> Path:
+        """The folder for events that the run could not send; its name is what says whose they are."""
+        return self.data_dir / SPOOLS / self.run
+
+    @property
     def all(self) -> tuple[Path, ...]:
         return tuple(self._at(kind) for kind in _KINDS)
 
     def make_folders(self) -> None:
-        for folder in (*FOLDERS, "spool"):
+        for folder in (*FOLDERS, SPOOLS):
             (self.data_dir / folder).mkdir(parents=True, exist_ok=True)
+        self.spool.mkdir(mode=0o700, exist_ok=True)
 
     def _at(self, kind: tuple[str, str]) -> Path:
         folder, suffix = kind

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
+from streamsched.emit.spooled_file import REFUSED
 from streamsched.spark.files import FOLDERS, RunFiles, run_of
 
 
@@ -34,6 +36,7 @@ class LocalRunFileStore:
                     continue
                 removed += 1
             shutil.rmtree(RunFiles(self._data_dir, run).event_log, ignore_errors=True)
+            removed += _clear_refused(RunFiles(self._data_dir, run).spool)
         return removed
 
     def _files(self) -> Iterator[tuple[str, float]]:
@@ -47,3 +50,18 @@ class LocalRunFileStore:
                     run = run_of(entry.name)
                     if run is not None and entry.is_file(follow_symlinks=False):
                         yield run, entry.stat(follow_symlinks=False).st_mtime
+
+
+def _clear_refused(spool: Path) -> int:
+    """Deletes what was refused of a spool, and the folder with it unless events wait there. Returns the number of
+    files.
+    """
+    try:
+        refused = [path for path in spool.iterdir() if path.name.endswith(REFUSED)]
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+    for path in refused:
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    with suppress(OSError):
+        spool.rmdir()
+    return len(refused)

@@ -44,8 +44,15 @@ _EVENTS: Final = (
         "events_accepted_total",
         _C,
         ("topic", "dialect"),
-        "Events acknowledged by the HTTP intake",
+        "Events of emitters, of the pages and of spools that the log has acknowledged",
         "Do events come in, and from which clients?",
+    ),
+    Metric(
+        "spool_lines_refused_total",
+        _C,
+        (),
+        "Lines of spools of this host's runs that were refused, and left beside the spool",
+        "Does a program write what it may not announce?",
     ),
     Metric(
         "events_rejected_total",

@@ -48,7 +48,7 @@ def land(dev: DevProcess, data: Path, port: int, *, since: str) -> subprocess.Po
             **os.environ,
             "STREAMSCHED_EMIT_URL": f"http://127.0.0.1:{port}",
             "STREAMSCHED_TOKEN": dev.token,
-            "STREAMSCHED_SPOOL": str(dev.state / "spool"),
+            "STREAMSCHED_SPOOL": str(dev.state / "spool" / "outside-runs"),
         },
     )
 

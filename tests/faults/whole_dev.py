@@ -50,7 +50,7 @@ def run(folder: Path, *, kills: int, seed: int) -> tuple[str, bool]:
 
     def emit() -> None:
         with Emitter(
-            f"http://127.0.0.1:{port}", source="torture", spool=dev.state / "spool", token=dev.token
+            f"http://127.0.0.1:{port}", source="torture", spool=dev.state / "spool" / "outside-runs", token=dev.token
         ) as emitter:
             while not enough.wait(0.05):
                 name = rng.randrange(NAMES)

@@ -63,6 +63,9 @@ def check_rule(caller: Caller, rule: Rule, request: Request) -> None:
             _check_query(caller, rule, request)
         case _:
             assert_never(rule.scope)
+    if rule.emits:
+        namespace = request.path_params.get("namespace")
+        require(caller.may_emit(namespace, rule.emits.format_map(request.path_params)))
 
 
 async def record_change(caller: Caller, rule: Rule, action: str, request: Request) -> None:

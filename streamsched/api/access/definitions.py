@@ -1,4 +1,4 @@
-"""What a definition or an event needs besides the permission of its route."""
+"""What a definition needs besides the permission of its route."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from typing import assert_never
 
 from streamsched.api.access.authorise import require
 from streamsched.domain.access.grant import ALLOWED, AccessVerdict, Caller
-from streamsched.domain.access.permission import Permission
 from streamsched.domain.addresses import Network, refused_url
 from streamsched.domain.errors import InvalidDefinitionError
-from streamsched.domain.events.event import CustomHappened, Fact, PartitionsAdded, ProgramReached, StreamSize, Ticked
 from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob
 from streamsched.domain.schedules.schedule import ArrivalJob, EnqueueJob, HttpJob, Program, PublishJob
 
@@ -46,19 +44,6 @@ def check_destinations(programs: Iterable[Program], networks: Sequence[Network])
             check_destination(program.executable.url, networks, f"$.programs[{index}].url")
 
 
-def may_announce(caller: Caller, fact: Fact) -> AccessVerdict:
-    """Whether the caller may emit an event with this fact. The name of a program is `app.program`."""
-    match fact:
-        case PartitionsAdded(dataset=ref) | StreamSize(stream=ref) | CustomHappened(name=ref):
-            return caller.may_emit(ref.namespace, ref.name)
-        case ProgramReached(program=program):
-            return caller.may_emit(program.namespace, f"{program.app}.{program.name}")
-        case Ticked(schedule=schedule):
-            return caller.may(Permission.ADMINISTER, schedule.namespace)
-        case _:
-            assert_never(fact)
-
-
 def _deploy(caller: Caller, program: Program) -> AccessVerdict:
     namespace = program.ref.namespace
     match program.executable:
@@ -68,8 +53,8 @@ def _deploy(caller: Caller, program: Program) -> AccessVerdict:
             return ALLOWED if master is None else caller.may_use_master(namespace, master)
         case PublishJob(event=event):
             return caller.may_emit(event.namespace, event.name)
-        case EnqueueJob():
-            return caller.may(Permission.EMIT, None)
+        case EnqueueJob(queue=queue):
+            return caller.may_emit(None, queue)
         case HttpJob() | ArrivalJob():
             return ALLOWED
         case _:

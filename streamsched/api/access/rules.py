@@ -28,7 +28,7 @@ class Scope(Enum):
     PATH: the path parameter `namespace`, or the first part of the name or id in the path.
     QUERY: the query parameter `namespace`, or the first part of `app`, `program` or `schedule`; without any of them
         the request concerns all namespaces.
-    BODY: the body, or the name of a bookmark; the route asks the caller itself (`CallerDep`).
+    BODY: the body, the query, or the name of a bookmark; the route asks the caller itself (`CallerDep`).
     INSTALLATION: the request concerns all namespaces.
     NONE: the request concerns no namespace; any valid token will do.
     """
@@ -42,11 +42,28 @@ class Scope(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The permission that a route needs, and its scope."""
+    """The permission that a route needs, and its scope.
+
+    Attributes:
+        emits: with the permission to emit, the name that grants may restrict it to (`Grant.names`), with path
+            parameters in braces; `NOTHING`: the route emits nothing. None where the route asks the caller itself.
+
+    Raises:
+        ValueError: a route that emits does not say under which name.
+    """
 
     permission: Permission
     scope: Scope = Scope.PATH
+    emits: str | None = None
 
+    def __post_init__(self) -> None:
+        asked_here = self.permission is Permission.EMIT and self.scope is not Scope.BODY
+        if asked_here is (self.emits is None):
+            raise ValueError("a rule says under which name its route emits, unless the route asks the caller itself")
+
+
+#: `emits` of a route that only reads.
+NOTHING: Final = ""
 
 #: Routes that need no token: health checks, and the description of the API.
 PUBLIC: Final = frozenset({"/health/live", "/health/ready", "/v1/openapi.json", "/docs"})
@@ -78,8 +95,8 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType(
         "GET /v1/bookmarks/{name}/cue": Rule(_EMIT, _BODY),
         "PUT /v1/bookmarks/{name}": Rule(_EMIT, _BODY),
         "DELETE /v1/bookmarks/{name}": Rule(_OPERATE, _BODY),
-        "GET /v1/datasets/{namespace}/{dataset}/commits": Rule(_EMIT),
-        "POST /v1/datasets/{namespace}/{dataset}/commits": Rule(_EMIT),
+        "GET /v1/datasets/{namespace}/{dataset}/commits": Rule(_EMIT, emits="{dataset}"),
+        "POST /v1/datasets/{namespace}/{dataset}/commits": Rule(_EMIT, emits="{dataset}"),
         "DELETE /v1/datasets/{namespace}/{dataset}/commits": Rule(_OPERATE),
         "GET /v1/changes/{change}": Rule(_VIEW, Scope.NONE),
         "GET /v1/programs": Rule(_VIEW, _LIST),
@@ -172,11 +189,11 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType(
         "GET /v1/queues/{queue}": Rule(_VIEW, _ALL),
         "PUT /v1/queues/{queue}": Rule(_DEPLOY, _ALL),
         "GET /v1/queues/{queue}/lane": Rule(_VIEW, _ALL),
-        "POST /v1/queues/{queue}/tasks": Rule(_EMIT, _ALL),
+        "POST /v1/queues/{queue}/tasks": Rule(_EMIT, _ALL, emits="{queue}"),
         "GET /v1/queues/{queue}/tasks": Rule(_VIEW, _ALL),
         "POST /v1/queues/{queue}/pause": Rule(_OPERATE, _ALL),
         "POST /v1/queues/{queue}/resume": Rule(_OPERATE, _ALL),
-        "GET /v1/tasks/owners": Rule(_EMIT, _ALL),
+        "GET /v1/tasks/owners": Rule(_EMIT, _ALL, emits=NOTHING),
         "GET /v1/tasks/partitions": Rule(_VIEW, _ALL),
         "PUT /v1/tasks/partitions": Rule(_ADMINISTER, _ALL),
         "GET /v1/tasks/{task}": Rule(_VIEW, _ALL),
@@ -189,13 +206,13 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType(
         "GET /api/v1/task": Rule(_VIEW, _ALL),
         "PUT /api/v1/task": Rule(_OPERATE, _ALL),
         "GET /api/v1/tasks": Rule(_VIEW, _ALL),
-        "POST /api/v1/tasks": Rule(_EMIT, _ALL),
+        "POST /api/v1/tasks": Rule(_EMIT, _BODY),
         f"GET {_DAPR}/jobs": Rule(_VIEW),
         f"DELETE {_DAPR}/jobs": Rule(_OPERATE),
         f"GET {_DAPR}/export": Rule(_VIEW),
         f"POST {_DAPR}/import": Rule(_OPERATE),
         f"GET {_DAPR}/jobs/{{name}}": Rule(_VIEW),
-        f"POST {_DAPR}/jobs/{{name}}": Rule(_EMIT),
+        f"POST {_DAPR}/jobs/{{name}}": Rule(_EMIT, emits="{app}.{name}"),
         f"DELETE {_DAPR}/jobs/{{name}}": Rule(_OPERATE),
         # the installation
         "GET /v1/admin/overview": Rule(_VIEW, _ALL),

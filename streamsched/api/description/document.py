@@ -148,6 +148,8 @@ def _operation(path: str, found: Document, name: str, known: Definitions) -> Doc
     else:
         described["x-permission"] = RULES[name].permission.value
         described["x-scope"] = RULES[name].scope.value
+        if RULES[name].emits is not None:
+            described["x-emits"] = RULES[name].emits
     return described
 
 

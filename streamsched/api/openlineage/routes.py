@@ -10,18 +10,16 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import Response
 
 from streamsched.api.access.authorise import CallerDep
-from streamsched.api.access.definitions import may_announce
 from streamsched.api.body import BodyBytes
 from streamsched.api.deps import ServicesDep
 from streamsched.api.rendering import rendered
-from streamsched.api.routes.events import outgoing
 from streamsched.codec.openlineage.facts import SOURCE, LineageFacts, facts
 from streamsched.codec.openlineage.run_event import decode
+from streamsched.domain.access.announcement import may_announce
 from streamsched.domain.access.grant import Caller, Denied
 from streamsched.domain.errors import DecodeError, ForbiddenError
 from streamsched.domain.events.event import Event
 from streamsched.domain.names import DEFAULT_NAMESPACE, DatasetRef
-from streamsched.log.topics import public_topic
 from streamsched.ports.datasets.bookmarks import watch_bookmark
 
 router = APIRouter(prefix="/api/v1", tags=["OpenLineage"])
@@ -56,14 +54,12 @@ async def accept(
     if run is None:
         return rendered({"ids": [], "cued": [], "ignored": []}, status=HTTPStatus.CREATED)
     found, denied = _permitted(caller, facts(run, namespace=namespace, known=services.lineage_datasets))
-    await services.quota_watch.admit((event.fact for event in _of(found, without=())), body=len(body))
+    await services.intake.admit((event.fact for event in _of(found, without=())), body=len(body))
     watched = {watch_bookmark(each.dataset): each.dataset for each in found.datasets}
     cued = [watched[name] for name in await services.bookmarks.cue(sorted(watched))] if watched else []
     events = [*_of(found, without=cued)]
     if events:
-        await services.broker.append([outgoing(event, services.shards) for event in events])
-        for event in events:
-            services.metrics.add("events_accepted_total", topic=public_topic(event.fact), dialect=SOURCE)
+        await services.intake.append(events, dialect=SOURCE)
     ignored = [{"output": each.location, "reason": each.reason} for each in found.ignored]
     answer = {"ids": [event.id for event in events], "cued": [str(each) for each in cued], "ignored": ignored + denied}
     return rendered(answer, status=HTTPStatus.CREATED)

@@ -13,6 +13,7 @@ from typing import Annotated, Final, ParamSpec
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
+from streamsched.api.access.authorise import CallerDep, require
 from streamsched.api.body import BodyBytes
 from streamsched.api.deps import ClockDep, QueuesDep, TaskPartitionsDep, TasksDep
 from streamsched.api.pagerduty.views import task_view
@@ -21,7 +22,14 @@ from streamsched.codec.json.reading import Fields, below
 from streamsched.codec.json.scalar import parsed
 from streamsched.codec.pagerduty import task as codec
 from streamsched.codec.pagerduty.task import SCHEDULER, TOO_LATE, TaskKey, read_time
-from streamsched.domain.errors import ConflictError, DecodeError, InvalidError, NotFoundError, StreamschedError
+from streamsched.domain.errors import (
+    ConflictError,
+    DecodeError,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+    StreamschedError,
+)
 from streamsched.domain.tasks.queue import MOST_TASKS
 from streamsched.ports.tasks.queues import QueueStore
 from streamsched.tasks.intake import open_pagerduty_queue
@@ -147,13 +155,20 @@ async def drop_task(
 @router.post("/tasks", summary="Schedule tasks (PagerDuty)")
 @_answering_errors
 async def schedule_tasks(
-    body: BodyBytes, queues: QueuesDep, tasks: TasksDep, clock: ClockDep, *, queue: QueueQuery = SCHEDULER
+    body: BodyBytes,
+    queues: QueuesDep,
+    tasks: TasksDep,
+    clock: ClockDep,
+    caller: CallerDep,
+    *,
+    queue: QueueQuery = SCHEDULER,
 ) -> Response:
     """Registers up to 1000 tasks, a list of records as on the topic: all or none. 202 with the `key` of each and
     `verdict`: `made`, `replaced`, or, when nothing was stored, `started` or `ended`. A repeat is safe. 400 when one is
     invalid, or due longer ago than the queue's grace: "Attempting to enqueue too far in the past." Queue `scheduler` is
     created when it is missing.
     """
+    require(caller.may_emit(None, queue))
     content = parsed(body)
     if not isinstance(content, list) or len(content) > MOST_TASKS:
         raise DecodeError("$", f"must be a list of at most {MOST_TASKS} tasks")
@@ -191,6 +206,8 @@ def _status(error: StreamschedError) -> HTTPStatus:
     match error:
         case InvalidError():
             return HTTPStatus.BAD_REQUEST
+        case ForbiddenError():
+            return HTTPStatus.FORBIDDEN
         case NotFoundError():
             return HTTPStatus.NOT_FOUND
         case ConflictError():

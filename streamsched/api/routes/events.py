@@ -23,20 +23,15 @@ from uuid import uuid4
 from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import Response
 
+from streamsched.access.emit_spans import in_trace_of
 from streamsched.api.access.authorise import CallerDep
-from streamsched.api.access.definitions import may_announce
 from streamsched.api.body import BodyBytes
-from streamsched.api.deps import ApiServices, ServicesDep
-from streamsched.api.emit_spans import in_trace_of
+from streamsched.api.deps import ServicesDep
 from streamsched.api.rendering import rendered
 from streamsched.codec import event as event_codec
 from streamsched.codec.events import cloudevents
-from streamsched.domain.access.grant import Denied
 from streamsched.domain.errors import DecodeError, ForbiddenError, Refusal
 from streamsched.domain.events.event import Event
-from streamsched.domain.signals.home import home
-from streamsched.log.topics import public_topic
-from streamsched.ports.broker import Outgoing
 
 router = APIRouter(tags=["events"])
 
@@ -80,26 +75,19 @@ async def accept(
     `GET /v1/events/{id}/verdicts` shows what the schedules made of an event.
     """
     mode = _mode(request)
-    events: list[Event] = []
-    refused: list[Refusal] = []
-    denied: list[Refusal] = []
-    for index, decoded in enumerate(_decoded(request.headers, body, mode, now=services.clock.now())):
-        if isinstance(decoded, DecodeError):
-            refused.append(Refusal(index, decoded.path, decoded.reason))
-        elif isinstance(verdict := may_announce(caller, decoded.fact), Denied):
-            denied.append(Refusal(index, "$", verdict.reason))
-        else:
-            events.append(decoded)
-    if denied and not events and not refused:
+    decoded = _decoded(request.headers, body, mode, now=services.clock.now())
+    unreadable = {index: each for index, each in enumerate(decoded) if isinstance(each, DecodeError)}
+    places = [index for index in range(len(decoded)) if index not in unreadable]
+    readable = in_trace_of(request.headers, [each for each in decoded if isinstance(each, Event)])
+    taken = await services.intake.take(caller, readable, body=len(body), dialect=mode)
+    events, denied = taken.events, taken.denied
+    if denied and not events and not unreadable:
         raise ForbiddenError(denied[0].reason)
-    refused = sorted(refused + denied, key=lambda each: each.index)
+    refused = [Refusal(index, each.path, each.reason) for index, each in unreadable.items()]
+    refused += [Refusal(places[each.index], each.path, each.reason) for each in denied]
+    refused.sort(key=lambda each: each.index)
     if refused:
         services.metrics.add("events_rejected_total", len(refused), dialect=mode)
-    if events:
-        await services.quota_watch.admit((event.fact for event in events), body=len(body))
-        await _append(in_trace_of(request.headers, events), services)
-        for event in events:
-            services.metrics.add("events_accepted_total", topic=public_topic(event.fact), dialect=mode)
     answer: dict[str, Any] = {
         "accepted": len(events),
         "ids": [event.id for event in events],
@@ -108,20 +96,6 @@ async def accept(
     if check is Check.LISTENERS:
         answer["unheard"] = await services.listeners.without_listeners(event.key for event in events)
     return _answer(answer, refused)
-
-
-async def _append(events: Sequence[Event], services: ApiServices) -> None:
-    spans = services.emit_spans
-    began_at = services.clock.now()
-    onward = events if spans is None else spans.onward(events)
-    await services.broker.append([outgoing(event, services.shards) for event in onward])
-    if spans is not None:
-        spans.accepted(events, began_at=began_at, ended_at=services.clock.now())
-
-
-def outgoing(event: Event, shards: int) -> Outgoing:
-    """The record of an event for its public topic, in the home partition of its key."""
-    return Outgoing(public_topic(event.fact), home(event.key, shards), event.key.encode(), event_codec.encode(event))
 
 
 def _answer(answer: dict[str, Any], refused: Sequence[Refusal]) -> Response:

@@ -1,5 +1,6 @@
 """The audit: who requested which change. Its entries form a hash chain, so one that was changed, removed or inserted
-later is found. The hash of the last entry, kept elsewhere, proves that none was removed from the end.
+later is found. Number and hash of the last one, its head, are kept beside the entries: none can be removed from the end
+without it. The hash of the last entry, kept on another machine, proves the same against who owns the database.
 """
 
 from __future__ import annotations
@@ -56,6 +57,14 @@ class AuditEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditHead:
+    """The last entry that was appended; number 0: none yet."""
+
+    number: int
+    hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Intact:
     """All entries are as they were written. `last`: the hash of the last one."""
 
@@ -69,6 +78,21 @@ class Tampered:
 
     number: int
     reason: str
+
+
+def against_head(found: Intact, head: AuditHead | None, at_head: bytes) -> Intact | Tampered:
+    """The verdict on entries that are in order, against the head as it was before they were read. `at_head`: the hash
+    of the entry with the head's number.
+    """
+    if head is None:
+        return Tampered(found.entries + 1, "the record of the last entry is missing")
+    if found.entries < head.number:
+        first = found.entries + 1
+        which = f"all {head.number} entries" if first == 1 else f"entries {first} to {head.number}"
+        return Tampered(first, f"{which} were removed")
+    if head.number and at_head != head.hash:
+        return Tampered(head.number, "it is not the entry that was appended last")
+    return found
 
 
 def verify(entries: Iterable[AuditEntry], before: Intact | None = None) -> Intact | Tampered:

@@ -24,8 +24,9 @@ class Grant:
 
     Attributes:
         namespace: its name; `*`: all namespaces and the installation.
-        names: patterns (`*`, `?`) of the names of datasets, streams and events, without the namespace, that may be
-            announced; empty: all. Other permissions are not restricted by it.
+        names: patterns (`*`, `?`) of the names, without the namespace, that the permission to emit is for: datasets,
+            with their commits and bookmarks, streams, events, programs (`app.program`), jobs of Dapr (`app.job`),
+            queues, other bookmarks; empty: all. Other permissions are not restricted by it.
         shell: whether `deploy` includes programs that run any command or Python function on launchers (`bash`,
             `python`). An admin may always.
         masters: patterns of the Spark masters that programs may name. The installation's default is always allowed.
@@ -88,8 +89,8 @@ class Caller:
         """Whether names of the namespace may be shown to the caller."""
         return isinstance(self.may(Permission.VIEW, namespace), Allowed)
 
-    def may_emit(self, namespace: str, name: str) -> AccessVerdict:
-        """Whether a grant lets the caller announce events of this dataset, stream or event name."""
+    def may_emit(self, namespace: str | None, name: str) -> AccessVerdict:
+        """Whether a grant lets the caller emit under this name of the namespace; None: a name of the installation."""
         verdict = self.may(Permission.EMIT, namespace)
         if isinstance(verdict, Denied):
             return verdict
@@ -98,7 +99,8 @@ class Caller:
             if not grant.names or any(fnmatchcase(name, pattern) for pattern in grant.names):
                 return ALLOWED
             patterns += grant.names
-        return Denied(f"{self.name} may announce only {_listed(patterns)} in namespace '{namespace}', not '{name}'")
+        where = "for the whole installation" if namespace is None else f"in namespace '{namespace}'"
+        return Denied(f"{self.name} may announce only {_listed(patterns)} {where}, not '{name}'")
 
     def may_deploy_shell(self, namespace: str) -> AccessVerdict:
         """Whether a grant lets the caller deploy `bash` and `python` programs."""
@@ -122,7 +124,7 @@ class Caller:
         """The namespaces in which the caller has the permission; `*` is among them when it has it everywhere."""
         return frozenset(grant.namespace for grant in self.grants if permission in PERMISSIONS[grant.role])
 
-    def _giving(self, permission: Permission, namespace: str) -> Iterator[Grant]:
+    def _giving(self, permission: Permission, namespace: str | None) -> Iterator[Grant]:
         return (grant for grant in self.grants if grant.gives(permission, namespace))
 
     def _elsewhere(self, permission: Permission) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
-from streamsched.domain.access.audit import AuditEntry
+from streamsched.domain.access.audit import AuditEntry, AuditHead
 
 
 class AuditStore(Protocol):
@@ -20,6 +20,10 @@ class AuditStore(Protocol):
 
     async def newest(self, *, before: int | None = None, caller: str = "", limit: int) -> Sequence[AuditEntry]:
         """Entries with a number below `before`, newest first; of this caller only, unless it is empty."""
+        ...
+
+    async def head(self) -> AuditHead | None:
+        """The last entry that was appended, which is kept beside the entries; None: somebody has removed it."""
         ...
 
     async def following(self, number: int, *, limit: int) -> Sequence[AuditEntry]:

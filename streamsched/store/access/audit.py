@@ -1,4 +1,4 @@
-"""`ports.access.audit.AuditStore` on PostgreSQL. A trigger refuses changes of its rows."""
+"""`ports.access.audit.AuditStore` on PostgreSQL. Triggers refuse changes and removals of its rows and of its head."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import asyncpg
 
-from streamsched.domain.access.audit import ORIGIN, AuditEntry
+from streamsched.domain.access.audit import AuditEntry, AuditHead
+from streamsched.domain.errors import UnavailableError
 from streamsched.domain.limits import MOST
 from streamsched.store.connections import translated
 from streamsched.store.sql import queries
@@ -36,6 +37,10 @@ class PostgresAuditStore:
                 return [_entry(row) for row in await self._pool.fetch(_SQL["newest_of_caller"], bound, limit, caller)]
             return [_entry(row) for row in await self._pool.fetch(_SQL["newest"], bound, limit)]
 
+    async def head(self) -> AuditHead | None:
+        with translated():
+            return _head(await self._pool.fetchrow(_SQL["head"]))
+
     async def following(self, number: int, *, limit: int) -> Sequence[AuditEntry]:
         with translated():
             return [_entry(row) for row in await self._pool.fetch(_SQL["following"], number, limit)]
@@ -44,17 +49,23 @@ class PostgresAuditStore:
 async def append(
     connection: Any, *, caller: str, action: str, target: str, detail: Mapping[str, Any], now: datetime
 ) -> AuditEntry:
-    """Appends an entry in the transaction of the connection, which others that append wait for."""
+    """Appends an entry in the transaction of the connection, which others that append wait for.
+
+    Raises:
+        UnavailableError: the record of the last entry was removed.
+    """
     await connection.execute(_SQL["lock"])
-    last = await connection.fetchrow(_SQL["last"])
+    last = _head(await connection.fetchrow(_SQL["head"]))
+    if last is None:
+        raise UnavailableError("the audit cannot go on: somebody removed the record of its last entry")
     entry = AuditEntry(
-        number=1 if last is None else last["number"] + 1,
+        number=last.number + 1,
         at=now,
         caller=caller,
         action=action,
         target=target,
         detail=detail,
-        previous=ORIGIN if last is None else last["hash"],
+        previous=last.hash,
     ).sealed()
     await connection.execute(
         _SQL["append"],
@@ -62,6 +73,10 @@ async def append(
         *(dict(entry.detail), entry.previous, entry.hash),
     )
     return entry
+
+
+def _head(row: Any) -> AuditHead | None:
+    return None if row is None else AuditHead(**dict(row))
 
 
 def _entry(row: Any) -> AuditEntry:

@@ -2,9 +2,9 @@
 -- Entries are appended one after another.
 SELECT pg_advisory_xact_lock(hashtextextended('audit', 0));
 
--- name: last
--- The entry that the next one follows.
-SELECT number, hash FROM audit ORDER BY number DESC LIMIT 1;
+-- name: head
+-- The entry that the next one follows; number 0: none. It is there as long as nobody has removed it.
+SELECT number, hash FROM audit_head;
 
 -- name: append
 -- An entry behind the last one; under the lock.

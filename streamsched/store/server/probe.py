@@ -11,6 +11,7 @@ from streamsched.log.topics import DEAD_LETTER, LAUNCH
 from streamsched.ports.leases import Lease
 from streamsched.ports.outbox import OutboxRecord
 from streamsched.ports.server import DatabaseFacts
+from streamsched.store.access.spools import last_refused
 from streamsched.store.catalog import outbox
 from streamsched.store.connections import translated
 from streamsched.store.partitioned import kept
@@ -20,6 +21,8 @@ _SQL = queries("server/probe")
 
 #: Prefix of the topic under which the positions of hidden dead letters are stored, beside those of the intakes.
 _HIDDEN = "hidden:"
+#: Most spools with refused lines that are named.
+_REFUSED = 5
 
 
 class PostgresProbe:
@@ -37,6 +40,7 @@ class PostgresProbe:
                 leases = await connection.fetch(_SQL["leases"]) if revision else ()
                 hidden = await connection.fetch(_SQL["positions"], _HIDDEN + DEAD_LETTER) if revision else ()
                 history = await kept(connection) if revision else ()
+                refused = await last_refused(connection, _REFUSED) if revision else ()
         return DatabaseFacts(
             server=row["server"],
             revision=revision,
@@ -48,6 +52,7 @@ class PostgresProbe:
             hidden={each["partition"]: each["position"] for each in hidden},
             late=backlog["late"] if backlog else 0.0,
             history=history,
+            refused_spools=refused,
         )
 
 

@@ -10,8 +10,8 @@ import httpx
 import orjson
 import pytest
 
+from streamsched.access.emit_spans import EmitSpans
 from streamsched.api.app import make_api
-from streamsched.api.emit_spans import EmitSpans
 from streamsched.bootstrap import Services, api_services
 from streamsched.codec import event as event_codec
 from streamsched.domain.events.event import Event, PartitionsAdded

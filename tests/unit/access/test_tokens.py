@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.domain.access.audit import ORIGIN, AuditEntry, Intact, Tampered, verify
+from streamsched.domain.access.audit import ORIGIN, AuditEntry, AuditHead, Intact, Tampered, against_head, verify
 from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.access.token import (
@@ -122,3 +122,21 @@ def test_every_alteration_is_found(parts: list[tuple[str, str, dict[str, object]
         assert isinstance(verdict, Tampered)
     if place < len(entries) - 1:
         assert isinstance(verify(entries[:place] + entries[place + 1 :]), Tampered)
+
+
+@given(st.lists(st.tuples(texts, texts, details), min_size=1, max_size=8), st.data())
+def test_entries_that_are_missing_at_the_end_are_found_by_the_head(
+    parts: list[tuple[str, str, dict[str, object]]], data: st.DataObject
+) -> None:
+    entries = chain(parts)
+    head = AuditHead(len(entries), entries[-1].hash)
+    left = data.draw(st.integers(0, len(entries) - 1))
+    found, whole = verify(entries[:left]), verify(entries)
+    assert isinstance(found, Intact)
+    assert isinstance(whole, Intact)
+    which = f"entries {left + 1} to {len(entries)}" if left else f"all {len(entries)} entries"
+    assert against_head(found, head, b"") == Tampered(left + 1, f"{which} were removed")
+    assert against_head(whole, head, entries[-1].hash) == whole
+    assert isinstance(against_head(whole, replace(head, hash=ORIGIN), entries[-1].hash), Tampered)
+    assert isinstance(against_head(whole, None, b""), Tampered)
+    assert against_head(Intact(0, ORIGIN), AuditHead(0, ORIGIN), b"") == Intact(0, ORIGIN)

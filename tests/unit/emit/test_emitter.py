@@ -30,6 +30,7 @@ from streamsched.emit.spool import Spool
 from streamsched.log.topics import PARTITIONS, topic_specs
 from streamsched.ports.broker import Broker, TopicPartition
 from streamsched.ports.clock import SystemClock
+from tests.support.spools import oldest
 
 NOW = datetime(2013, 1, 1, tzinfo=UTC)
 HASTY = RetryLimits(deadline=timedelta(milliseconds=30), first=timedelta(milliseconds=5))
@@ -232,7 +233,7 @@ def test_an_event_does_not_overtake_one_of_its_key_that_another_process_is_sendi
         emitter.emit(custom("size", event_id="1"))
 
     with Emitter(far.url, source="test", spool=tmp_path) as emitter:
-        with Spool(tmp_path, SystemClock()).oldest() as sending:
+        with oldest(Spool(tmp_path, SystemClock())) as sending:
             assert sending is not None
             assert emitter.emit(custom("size", event_id="2")).spooled == 1
             assert emitter.emit(custom("size", event_id="3"), custom("other", event_id="4")).spooled == 2
@@ -252,7 +253,7 @@ def test_what_was_kept_behind_another_process_goes_out_though_that_was_done_just
         emitter.emit(custom("size", event_id="1"))
     keep = Spool.keep
     with ExitStack() as another, Emitter(far.url, source="test", spool=tmp_path) as emitter:
-        another.enter_context(Spool(tmp_path, SystemClock()).oldest())
+        another.enter_context(oldest(Spool(tmp_path, SystemClock())))
 
         def keep_late(spool: Spool, events: Sequence[Event]) -> None:
             another.close()

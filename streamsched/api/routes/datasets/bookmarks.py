@@ -21,16 +21,19 @@ router = APIRouter(prefix="/v1/bookmarks", tags=["datasets"])
 
 
 def _named(name: str, request: Request, caller: CallerDep) -> str:
-    """The name in the path. For `<reader>.<namespace>.<dataset>` the caller needs the permission in the namespace, for
-    any other name in all.
+    """The name in the path. For `<reader>.<namespace>.<dataset>` the caller needs the permission in the namespace, to
+    emit under the name of the dataset; for any other name in all namespaces, to emit under that name.
 
     Raises:
         InvalidError: it is no name of a bookmark.
         ForbiddenError: the caller has no permission.
     """
     _, *rest = checked_bookmark_name(name).split(".", 2)
-    permission = Permission.OPERATE if request.method == "DELETE" else Permission.EMIT
-    require(caller.may(permission, rest[0] if len(rest) == 2 else None))
+    namespace, emits = rest if len(rest) == 2 else (None, name)
+    if request.method == "DELETE":
+        require(caller.may(Permission.OPERATE, namespace))
+    else:
+        require(caller.may_emit(namespace, emits))
     return name
 
 

@@ -10,13 +10,10 @@ from typing import Any, Final, NamedTuple
 
 from starlette.responses import RedirectResponse, Response
 
-from streamsched.api.access.authorise import require
-from streamsched.api.access.definitions import may_announce
-from streamsched.api.routes.events import outgoing
 from streamsched.codec import event as event_codec
 from streamsched.codec.events import native
 from streamsched.domain.access.permission import Permission
-from streamsched.domain.errors import InvalidError
+from streamsched.domain.errors import ForbiddenError, InvalidError
 from streamsched.domain.events.event import ProgramReached
 from streamsched.domain.signals.finding import KNOWN_BY
 from streamsched.log.topics import EVENTS, PARTITIONS, PROGRAM_STATUS, PUBLIC, STREAM_SIZES
@@ -98,9 +95,11 @@ async def emit(visit: Visit) -> Response:
         "time": visit.now,
         **_content(form.get("kind", ""), form.get("name", "").strip(), form.get("content", "")),
     }
-    event = event_codec.decode(native.dumps(value), fallback_id=value["id"], fallback_time=visit.now)
-    require(may_announce(visit.caller, event.fact))
-    await visit.api.broker.append([outgoing(event, visit.api.shards)])
+    body = native.dumps(value)
+    event = event_codec.decode(body, fallback_id=value["id"], fallback_time=visit.now)
+    taken = await visit.api.intake.take(visit.caller, [event], body=len(body), dialect="page")
+    if taken.denied:
+        raise ForbiddenError(taken.denied[0].reason)
     return RedirectResponse(f"/ui/events?emitted={event_href(event.id)[len('/ui/event?id=') :]}", HTTPStatus.SEE_OTHER)
 
 
