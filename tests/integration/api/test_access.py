@@ -18,7 +18,7 @@ from streamsched.access.authentication import REUSE
 from streamsched.access.issuing import create_token
 from streamsched.access_services import create_token_directly
 from streamsched.api.access.authorise import check_rule
-from streamsched.api.access.rules import PUBLIC, RULES, RouteTable, Rule, Scope
+from streamsched.api.access.rules import PUBLIC, RULES, RouteTable, Rule, Scope, route_name
 from streamsched.api.app import make_api
 from streamsched.bootstrap import Services, api_services, open_services
 from streamsched.config import Settings
@@ -173,7 +173,7 @@ async def not_as_declared(
 async def test_every_route_and_role_in_the_own_and_in_a_foreign_namespace(
     client: httpx.AsyncClient, services: Services, role: AccessRole
 ) -> None:
-    assert set(RULES) == {" ".join(route) for route in requests()}
+    assert set(RULES) == {route_name(*route) for route in requests()}
     assert not await not_as_declared(client, services, role, requests())
 
 
@@ -410,3 +410,41 @@ async def test_a_bad_token_request_is_refused_with_its_path(
 def test_permissions_cover_all_roles() -> None:
     assert set(PERMISSIONS) == set(AccessRole)
     assert frozenset(Permission) == PERMISSIONS[AccessRole.ADMIN]
+
+
+async def test_a_tenant_that_removes_a_program_leaves_the_schedules_of_others_and_sees_only_their_number(
+    client: httpx.AsyncClient, services: Services
+) -> None:
+    admin = await token(services, "admin", Grant(role=AccessRole.ADMIN))
+    sales = await token(services, "sales", Grant(role=AccessRole.DEVELOPER, namespace=OWN, shell=True))
+    ops = await token(services, "ops", Grant(role=AccessRole.VIEWER, namespace=FOREIGN))
+    program = {"name": "p", "type": "bash", "command": "true"}
+    waits = {"type": "PROGRAM_STATUS", "programId": f"{OWN}.pl.p", "programStatuses": ["COMPLETED"]}
+    critical = {"programs": [program], "schedules": [{"name": "critical", "program": "p", "trigger": waits}]}
+    for path, body in ((f"{OWN}/pl", {"programs": [program]}), (f"{FOREIGN}/dep", critical)):
+        assert (await client.put(f"/v1/apps/{path}", json=body, headers=admin)).status_code == 200
+    before = (await client.get(f"/v1/schedules/{FOREIGN}.dep.critical", headers=ops)).json()
+    other = {"programs": [{**program, "name": "other"}]}
+
+    plan = (await client.put(f"/v1/apps/{OWN}/pl?dry_run=true", json=other, headers=sales)).json()
+    full = (await client.put(f"/v1/apps/{OWN}/pl?dry_run=true", json=other, headers=admin)).json()
+    done = (await client.put(f"/v1/apps/{OWN}/pl", json=other, headers=sales)).json()
+
+    assert FOREIGN not in json.dumps([plan, done])
+    assert plan["waitingElsewhere"] == done["waitingElsewhere"] == {"schedules": [], "others": 1}
+    assert full["waitingElsewhere"] == {"schedules": [f"{FOREIGN}.dep.critical"], "others": 0}
+    after = (await client.get(f"/v1/schedules/{FOREIGN}.dep.critical", headers=ops)).json()
+    (said,) = after.pop("removed")
+    assert after | {"removed": []} == before
+    assert (said["program"], said["by"]) == (f"{OWN}.pl.p", "token:sales")
+    why_not = (await client.get(f"/v1/schedules/{FOREIGN}.dep.critical/why-not", headers=ops)).json()
+    assert said["text"] in why_not["summary"]
+    (entry,) = (
+        each
+        for each in (await client.get("/v1/audit", headers=admin)).json()["entries"]
+        if each["action"] == "program.removed"
+    )
+    assert (entry["caller"], entry["target"]) == ("token:sales", FOREIGN)
+    assert (await client.get("/v1/audit/verify", headers=admin)).json()["intact"] is True
+    await client.put(f"/v1/apps/{OWN}/pl", json={"programs": [program]}, headers=sales)
+    assert (await client.get(f"/v1/schedules/{FOREIGN}.dep.critical", headers=ops)).json()["removed"] == []
