@@ -115,7 +115,6 @@ def app(namespace: str, name: str) -> dict[str, Any]:
                 },
             }
         ],
-        "tasks": {name: {"job_id": "{date}"}},
     }
 
 
@@ -128,10 +127,12 @@ async def tenant(admin: Browser, services: Services, namespace: str, name: str, 
         assert answer.status_code in (statuses or (200,)), (path, answer.text)
         return answer.json()
 
-    body = app(namespace, name)
-    tasks = body.pop("tasks")
-    await send("PUT", f"/v1/apps/{namespace}/{name}", body)
-    del tasks
+    await send("PUT", f"/v1/apps/{namespace}/{name}", app(namespace, name))
+    graph = f"{namespace}/g-{name}"
+    tasks = {name: {"job_id": "{d}", "program": name}}
+    await send("PUT", f"/v1/apps/{graph}", {"programs": app(namespace, name)["programs"], "tasks": tasks})
+    await send("POST", f"/v1/graphs/{graph}/submit", {"task": name, "jobIds": [name]}, 200, 202)
+    await send("POST", f"/v1/dapr/{namespace}/{name}/jobs/{name}", {"schedule": "@every 1h", "data": name}, 201)
     schedule = f"{namespace}.{name}.{name}"
     hook = {"name": name, "url": f"https://{name}.example.com/", "schedules": [schedule]}
     await send("POST", f"/v1/namespaces/{namespace}/webhooks", hook, 201)
@@ -159,7 +160,7 @@ async def tenant(admin: Browser, services: Services, namespace: str, name: str, 
     run = f"{job['job']}.r1"
     if await PostgresRunStore(services.pool).claim(run, runner="h:1:1", log_path=str(log), now=now) is not None:
         await PostgresRunStore(services.pool).started(run, runner="h:1:1", now=now)
-    return Names(namespace, name, job["job"], run, f"{schedule}.backfill-{name}", event["id"])
+    return Names(namespace, name, job["job"], run, f"{schedule}.backfill-{name}", f"{name}-event")
 
 
 async def installation(log_in: LogIn, services: Services, folder: Path) -> tuple[Names, Names]:
