@@ -271,8 +271,12 @@ async def test_no_answer_names_what_is_of_another_namespace(
                     wrong.append(f"{method} {url}: names it: {excerpt(answer.text)}")
                 continue
             counts["pairs"] += 1
-            absent = await browser.http.request(method, url.replace(MARK, ABSENT), headers=browser.authorization)
-            if not same_but_for_the_name(answer, absent):
+            for _ in range(3):  # texts such as `9 s` change between two requests
+                absent = await browser.http.request(method, url.replace(MARK, ABSENT), headers=browser.authorization)
+                if same_but_for_the_name(answer, absent):
+                    break
+                answer = await browser.http.request(method, url, headers=browser.authorization)
+            else:
                 wrong.append(f"{method} {url}: {answer.status_code}, {absent.status_code} for a name that is absent")
     sys.stdout.write(f"{role}, {surface}: {counts}, {len(wrong)} wrong\n")
     assert counts["200"] > 50
