@@ -32,7 +32,8 @@ from streamsched.domain.triggers.trigger import (
     leaf_id,
     leaves,
 )
-from streamsched.ports.catalog import Action, AppChange, AppRecord, FailureStreak, ScheduleChange, ScheduleRecord
+from streamsched.ports.catalog import Action, AppChange, AppRecord, ScheduleChange, ScheduleRecord
+from streamsched.ports.schedules.pauses import FailureStreak
 
 
 def create(app: AppRecord, definition: Schedule, *, enabled: bool, now: datetime) -> AppChange:

@@ -17,9 +17,10 @@ from streamsched.catalog.change import pause_broken, resume_due
 from streamsched.domain.errors import FencedError, UnavailableError, described
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.quarantine import Quarantine
-from streamsched.ports.catalog import CatalogStore, FailureStreak, PauseStore
+from streamsched.ports.catalog import CatalogStore
 from streamsched.ports.clock import Clock
 from streamsched.ports.notifier import TIMERS, Notifier
+from streamsched.ports.schedules.pauses import FailureStreak, PauseStore
 from streamsched.process.run_forever import run_forever
 
 log = structlog.get_logger()

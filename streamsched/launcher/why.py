@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import assert_never
 
 from streamsched.codec.views import constraint_verdict
-from streamsched.domain.access.sight import Sees, nobody
+from streamsched.domain.access.sight import Sees, sees_nothing
 from streamsched.domain.constraints.plugin import PlugIn
 from streamsched.domain.constraints.pool import PoolQueue, QueuePosition, position_at
 from streamsched.domain.decisions.admission import (
@@ -93,7 +93,7 @@ class Why:
     history: tuple[HistoryLine, ...] = field(default=())
 
 
-async def why(job: str, *, jobs: JobStore, clock: Clock, sees: Sees = nobody) -> Why:
+async def why(job: str, *, jobs: JobStore, clock: Clock, sees: Sees = sees_nothing) -> Why:
     """Explains the job's present state to someone who sees names of its namespace and of those that `sees` says.
 
     Raises:
@@ -115,7 +115,7 @@ async def why(job: str, *, jobs: JobStore, clock: Clock, sees: Sees = nobody) ->
         )
 
 
-def explain(snapshot: JobSnapshot, *, now: datetime, sees: Sees = nobody) -> Why:
+def explain(snapshot: JobSnapshot, *, now: datetime, sees: Sees = sees_nothing) -> Why:
     """The explanation of a snapshot. Pure. Texts name runs and jobs of the job's namespace only; the others that the
     reader may view are among the holders.
     """

@@ -317,51 +317,6 @@ class CatalogStore(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class FailureStreak:
-    """A schedule to be paused because too many runs of this generation failed in a row."""
-
-    schedule: ScheduleRef
-    generation: int
-    pause: Pause
-
-
-class PauseStore(Protocol):
-    """Pauses that start after failures or end at a set time."""
-
-    async def broken(self, *, limit: int) -> Sequence[FailureStreak]:
-        """Schedules to be paused, the earliest failure first.
-
-        Raises:
-            UnavailableError: PostgreSQL is unavailable.
-        """
-        ...
-
-    async def mended(self, broken: FailureStreak) -> None:
-        """Removes the streak: the schedule was paused, or has changed. Idempotent.
-
-        Raises:
-            UnavailableError: PostgreSQL is unavailable.
-        """
-        ...
-
-    async def over(self, *, now: datetime, limit: int) -> Sequence[ScheduleRef]:
-        """Schedules whose pause has ended by `now`, the earliest first.
-
-        Raises:
-            UnavailableError: PostgreSQL is unavailable.
-        """
-        ...
-
-    async def next_end(self) -> datetime | None:
-        """When the next pause ends; None when no pause has an end.
-
-        Raises:
-            UnavailableError: PostgreSQL is unavailable.
-        """
-        ...
-
-
 class CatalogReader(Protocol):
     """Reads for API, CLI and UI. Deleted schedules do not exist here."""
 

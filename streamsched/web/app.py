@@ -49,7 +49,7 @@ def make_web(services: PageServices) -> Starlette:
     """
     renderer = Renderer()
     dispatch = Dispatch(services, renderer)
-    pages = list(_pages(renderer))
+    pages = list(page_routes(renderer))
     idle = sorted(set(PAGE_RULES) - {page.name for page in pages})
     if idle:
         raise LookupError(f"web/rules.py: rules without a page: {idle}")
@@ -75,7 +75,8 @@ def make_web(services: PageServices) -> Starlette:
     return app
 
 
-def _pages(renderer: Renderer) -> Iterator[PageRoute]:
+def page_routes(renderer: Renderer) -> Iterator[PageRoute]:
+    """Every page and action that needs a session."""
     for module in (
         home,
         find,

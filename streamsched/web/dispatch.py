@@ -71,7 +71,7 @@ class Dispatch:
         return endpoint
 
     async def _visit(self, request: Request) -> Visit:
-        services = self._services
+        services, namespace = self._services, request.query_params.get("namespace") or None
         cookie = request.cookies.get(await services.sessions.cookie_name())
         signed_in = await services.sessions.read(cookie)
         return Visit(
@@ -81,7 +81,7 @@ class Dispatch:
             csrf=signed_in.csrf,
             now=services.api.clock.now(),
             path=request.url.path,
-            namespace=request.query_params.get("namespace") or None,
+            namespace=namespace if namespace and signed_in.caller.sees(namespace) else None,
             theme=theme_of(request),
             zone=zone_of(request),
         )

@@ -14,11 +14,11 @@ from streamsched.catalog.preview import (
     Suspension,
     program_differences,
 )
-from streamsched.domain.access.sight import Sees, nobody
+from streamsched.domain.access.sight import Sees, sees_nothing
 from streamsched.ports.catalog import AppChange, ForeignWait, ProgramChange
 
 
-def change_view(change: AppChange, sees: Sees = nobody) -> dict[str, Any]:
+def change_view(change: AppChange, sees: Sees = sees_nothing) -> dict[str, Any]:
     """The changed programs and schedules, and what waits in other namespaces for a removed program."""
     return {
         "programs": [_program_change(each) for each in change.programs],
@@ -38,7 +38,7 @@ def change_view(change: AppChange, sees: Sees = nobody) -> dict[str, Any]:
     }
 
 
-def preview_view(preview: Preview, sees: Sees = nobody) -> dict[str, Any]:
+def preview_view(preview: Preview, sees: Sees = sees_nothing) -> dict[str, Any]:
     """A plan. `loses`: accumulated events, waiting jobs or schedules would be lost. `plan` identifies the plan: a
     change that is sent with it is refused if it would now do something else.
     """
@@ -72,7 +72,7 @@ def _planned_view(planned: ForeseenChange) -> dict[str, Any]:
     }
 
 
-def suspension_view(suspension: Suspension, sees: Sees = nobody) -> dict[str, Any]:
+def suspension_view(suspension: Suspension, sees: Sees = sees_nothing) -> dict[str, Any]:
     """The changes of a pause or a disablement, with the losses of each schedule and the ended jobs."""
     view = change_view(suspension.applied.change, sees)
     for shown, each in zip(view["schedules"], suspension.applied.change.schedules, strict=True):

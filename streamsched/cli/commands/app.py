@@ -96,10 +96,10 @@ def delete(
 ) -> None:
     """Deletes an app: all its programs and schedules.
 
-    Schedules of other apps that wait for one of its programs lose that part of their trigger; those whose trigger
-    cannot hold without it are deleted. Waiting jobs end, active runs continue, and the history stays. The command shows
-    what would be lost and asks for confirmation at a terminal; without a terminal it needs --yes (otherwise exit code
-    7).
+    Schedules of other apps of the namespace that wait for one of its programs lose that part of their trigger; those
+    whose trigger cannot hold without it are deleted. Those of other namespaces stay and say so. Waiting jobs end,
+    active runs continue, and the history stays. The command shows what would be lost and asks for confirmation at a
+    terminal; without a terminal it needs --yes (otherwise exit code 7).
     """
     path = _path(full_app(app))
     changed = confirmed_change(

@@ -96,9 +96,10 @@ def delete(
 ) -> None:
     """Deletes a program and its schedules.
 
-    Schedules that wait for the program lose that part of their trigger; those whose trigger cannot hold without it are
-    deleted. Active runs continue. If schedules or accumulated events would be lost, the command asks for confirmation
-    at a terminal; without a terminal it needs --yes (otherwise exit code 7).
+    Schedules of its namespace that wait for the program lose that part of their trigger; those whose trigger cannot
+    hold without it are deleted. Those of other namespaces stay and say so. Active runs continue. If schedules or
+    accumulated events would be lost, the command asks for confirmation at a terminal; without a terminal it needs --yes
+    (otherwise exit code 7).
     """
     path = f"/v1/programs/{full_name(program)}"
     changed = confirmed_change(

@@ -8,7 +8,7 @@ from collections.abc import Callable
 Sees = Callable[[str], bool]
 
 
-def nobody(namespace: str) -> bool:
+def sees_nothing(namespace: str) -> bool:
     """Sees no namespace."""
     del namespace
     return False

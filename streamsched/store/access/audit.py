@@ -9,8 +9,8 @@ from typing import Any, Final
 import asyncpg
 
 from streamsched.domain.access.audit import AuditEntry, AuditHead
-from streamsched.domain.errors import UnavailableError
 from streamsched.domain.limits import MOST
+from streamsched.store.audit_entries import append, head
 from streamsched.store.connections import translated
 from streamsched.store.sql import queries
 
@@ -39,44 +39,11 @@ class PostgresAuditStore:
 
     async def head(self) -> AuditHead | None:
         with translated():
-            return _head(await self._pool.fetchrow(_SQL["head"]))
+            return await head(self._pool)
 
     async def following(self, number: int, *, limit: int) -> Sequence[AuditEntry]:
         with translated():
             return [_entry(row) for row in await self._pool.fetch(_SQL["following"], number, limit)]
-
-
-async def append(
-    connection: Any, *, caller: str, action: str, target: str, detail: Mapping[str, Any], now: datetime
-) -> AuditEntry:
-    """Appends an entry in the transaction of the connection, which others that append wait for.
-
-    Raises:
-        UnavailableError: the record of the last entry was removed.
-    """
-    await connection.execute(_SQL["lock"])
-    last = _head(await connection.fetchrow(_SQL["head"]))
-    if last is None:
-        raise UnavailableError("the audit cannot go on: somebody removed the record of its last entry")
-    entry = AuditEntry(
-        number=last.number + 1,
-        at=now,
-        caller=caller,
-        action=action,
-        target=target,
-        detail=detail,
-        previous=last.hash,
-    ).sealed()
-    await connection.execute(
-        _SQL["append"],
-        *(entry.number, entry.at, entry.caller, entry.action, entry.target),
-        *(dict(entry.detail), entry.previous, entry.hash),
-    )
-    return entry
-
-
-def _head(row: Any) -> AuditHead | None:
-    return None if row is None else AuditHead(**dict(row))
 
 
 def _entry(row: Any) -> AuditEntry:

@@ -1,16 +1,3 @@
--- name: lock
--- Entries are appended one after another.
-SELECT pg_advisory_xact_lock(hashtextextended('audit', 0));
-
--- name: head
--- The entry that the next one follows; number 0: none. It is there as long as nobody has removed it.
-SELECT number, hash FROM audit_head;
-
--- name: append
--- An entry behind the last one; under the lock.
-INSERT INTO audit (number, at, caller, action, target, detail, previous, hash)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8);
-
 -- name: newest
 -- A page, newest first.
 SELECT number, at, caller, action, target, detail, previous, hash

@@ -9,7 +9,7 @@ import asyncpg
 
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedules.pause import Pause, PauseMode
-from streamsched.ports.catalog import FailureStreak
+from streamsched.ports.schedules.pauses import FailureStreak
 from streamsched.store.connections import translated
 from streamsched.store.sql import queries
 

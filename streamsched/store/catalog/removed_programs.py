@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.ports.catalog import Action, AppChange, ForeignWait, HistoryEntry, RemovedProgram
-from streamsched.store.access import audit
+from streamsched.store import audit_entries
 from streamsched.store.catalog.history import record_all
 from streamsched.store.sql import queries
 
@@ -85,7 +85,7 @@ async def _audit(connection: Any, waits: Sequence[ForeignWait], by: str, now: da
             "schedules": _some(schedules),
             "total": len(schedules),
         }
-        await audit.append(connection, caller=by, action=ACTION, target=namespace, detail=detail, now=now)
+        await audit_entries.append(connection, caller=by, action=ACTION, target=namespace, detail=detail, now=now)
 
 
 def _program_id(ref: ProgramRef) -> dict[str, str]:

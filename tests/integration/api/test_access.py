@@ -18,7 +18,7 @@ from streamsched.access.authentication import REUSE
 from streamsched.access.issuing import create_token
 from streamsched.access_services import create_token_directly
 from streamsched.api.access.authorise import check_rule
-from streamsched.api.access.rules import PUBLIC, RULES, RouteTable, Rule, Scope
+from streamsched.api.access.rules import PUBLIC, RULES, RouteTable, Rule, Scope, route_name
 from streamsched.api.app import make_api
 from streamsched.bootstrap import Services, api_services, open_services
 from streamsched.config import Settings
@@ -173,7 +173,7 @@ async def not_as_declared(
 async def test_every_route_and_role_in_the_own_and_in_a_foreign_namespace(
     client: httpx.AsyncClient, services: Services, role: AccessRole
 ) -> None:
-    assert set(RULES) == {" ".join(route) for route in requests()}
+    assert set(RULES) == {route_name(*route) for route in requests()}
     assert not await not_as_declared(client, services, role, requests())
 
 

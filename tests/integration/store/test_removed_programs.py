@@ -144,7 +144,7 @@ async def with_a_foreign_listener(scheduler: CatalogProcess) -> None:
     await scheduler.catalog.deploy(AppDefinition(FOREIGN, (PAY,), waiting, frozenset({"critical", "or", "tidy"})))
 
 
-async def told(scheduler: CatalogProcess) -> dict[str, tuple[int, bool, list[str]]]:
+async def reported_removals(scheduler: CatalogProcess) -> dict[str, tuple[int, bool, list[str]]]:
     """Of each schedule of the other namespace: generation, whether it is enabled, what it says of removed programs."""
     return {
         each.record.definition.ref.name: (each.record.generation, each.record.enabled, [str(r) for r in each.removed])
@@ -157,7 +157,7 @@ async def test_no_way_of_removing_a_program_changes_schedules_of_another_namespa
     relaying_scheduler: CatalogProcess, way: str
 ) -> None:
     await with_a_foreign_listener(relaying_scheduler)
-    before = await told(relaying_scheduler)
+    before = await reported_removals(relaying_scheduler)
     catalog = relaying_scheduler.catalog.requested_by("token:sales")
 
     match way:
@@ -172,7 +172,7 @@ async def test_no_way_of_removing_a_program_changes_schedules_of_another_namespa
     said = f"waits for {JOIN.ref}, which was deleted by token:sales at {at}"
     gone = [said.replace(str(JOIN.ref), str(TIDY.ref))] if way == "delete the app" else []
     assert {each.after.definition.ref.namespace for each in applied.change.schedules} == {"default"}
-    assert await told(relaying_scheduler) == {
+    assert await reported_removals(relaying_scheduler) == {
         name: (*before[name][:2], [said] if name != "tidy" else gone) for name in before
     }
     (line, *_) = await relaying_scheduler.reader.history("schedule", "finance.dep.critical")
@@ -185,12 +185,12 @@ async def test_no_way_of_removing_a_program_changes_schedules_of_another_namespa
 
 async def test_a_schedule_says_so_until_the_program_is_deployed_again(relaying_scheduler: CatalogProcess) -> None:
     await with_a_foreign_listener(relaying_scheduler)
-    before = await told(relaying_scheduler)
+    before = await reported_removals(relaying_scheduler)
     await relaying_scheduler.catalog.delete_program(JOIN.ref)
 
     await relaying_scheduler.catalog.deploy(app(schedule(), programs=(JOIN, TIDY)))
 
-    assert await told(relaying_scheduler) == before
+    assert await reported_removals(relaying_scheduler) == before
 
 
 async def test_one_that_no_longer_waits_for_it_says_nothing(relaying_scheduler: CatalogProcess) -> None:
@@ -199,7 +199,7 @@ async def test_one_that_no_longer_waits_for_it_says_nothing(relaying_scheduler: 
 
     await relaying_scheduler.catalog.update(foreign("critical", WEATHER))
 
-    assert (await told(relaying_scheduler))["critical"] == (2, True, [])
+    assert (await reported_removals(relaying_scheduler))["critical"] == (2, True, [])
 
 
 async def test_a_plan_has_the_schedules_of_other_namespaces_apart(relaying_scheduler: CatalogProcess) -> None:

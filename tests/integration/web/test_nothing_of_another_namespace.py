@@ -6,6 +6,7 @@ Routes and pages, their parameters and the roles come from the tables that the p
 from __future__ import annotations
 
 import asyncio
+import inspect
 import itertools
 import re
 import sys
@@ -17,7 +18,6 @@ import httpx
 import orjson
 import pytest
 
-import streamsched.web.pages
 from streamsched.bootstrap import Services
 from streamsched.codec import event as event_codec
 from streamsched.domain.access.grant import Grant
@@ -27,6 +27,8 @@ from streamsched.log.topics import PARTITIONS
 from streamsched.ports.broker import Outgoing
 from streamsched.store.jobs.decisions import PostgresDecisionStore
 from streamsched.store.runs.run_store import PostgresRunStore
+from streamsched.web.app import page_routes
+from streamsched.web.rendering import Renderer
 from streamsched.web.rules import PAGE_RULES
 from tests.integration.web.conftest import Browser, LogIn
 from tests.support.described_answers import api_document, operations
@@ -113,7 +115,6 @@ def app(namespace: str, name: str) -> dict[str, Any]:
                 },
             }
         ],
-        "tasks": {name: {"job_id": "{date}"}},
     }
 
 
@@ -126,10 +127,12 @@ async def tenant(admin: Browser, services: Services, namespace: str, name: str, 
         assert answer.status_code in (statuses or (200,)), (path, answer.text)
         return answer.json()
 
-    body = app(namespace, name)
-    tasks = body.pop("tasks")
-    await send("PUT", f"/v1/apps/{namespace}/{name}", body)
-    del tasks
+    await send("PUT", f"/v1/apps/{namespace}/{name}", app(namespace, name))
+    graph = f"{namespace}/g-{name}"
+    tasks = {name: {"job_id": "{d}", "program": name}}
+    await send("PUT", f"/v1/apps/{graph}", {"programs": app(namespace, name)["programs"], "tasks": tasks})
+    await send("POST", f"/v1/graphs/{graph}/submit", {"task": name, "jobIds": [name]}, 200, 202)
+    await send("POST", f"/v1/dapr/{namespace}/{name}/jobs/{name}", {"schedule": "@every 1h", "data": name}, 201)
     schedule = f"{namespace}.{name}.{name}"
     hook = {"name": name, "url": f"https://{name}.example.com/", "schedules": [schedule]}
     await send("POST", f"/v1/namespaces/{namespace}/webhooks", hook, 201)
@@ -157,7 +160,7 @@ async def tenant(admin: Browser, services: Services, namespace: str, name: str, 
     run = f"{job['job']}.r1"
     if await PostgresRunStore(services.pool).claim(run, runner="h:1:1", log_path=str(log), now=now) is not None:
         await PostgresRunStore(services.pool).started(run, runner="h:1:1", now=now)
-    return Names(namespace, name, job["job"], run, f"{schedule}.backfill-{name}", event["id"])
+    return Names(namespace, name, job["job"], run, f"{schedule}.backfill-{name}", f"{name}-event")
 
 
 async def installation(log_in: LogIn, services: Services, folder: Path) -> tuple[Names, Names]:
@@ -184,18 +187,21 @@ async def installation(log_in: LogIn, services: Services, folder: Path) -> tuple
     return own, foreign
 
 
-def reads() -> Iterator[tuple[str, list[str]]]:
-    """The path pattern of every route and page that is read, with its query parameters."""
-    for method, path, operation in operations(api_document()):
-        if method == "GET":
-            yield path, [each["name"] for each in operation.get("parameters", ()) if each["in"] == "query"]
-    sources = Path(streamsched.web.pages.__file__).parent.parent.rglob("*.py")
-    queries = sorted(set(itertools.chain.from_iterable(_QUERIES.findall(each.read_text()) for each in sources)))
-    assert {"focus", "q", "namespace", "schedule"} <= set(queries)
+def reads(surface: str) -> Iterator[tuple[str, list[str]]]:
+    """The path pattern of every route, or page, that is read, with its query parameters."""
+    if surface == "routes":
+        for method, path, operation in operations(api_document()):
+            if method == "GET":
+                yield path, [each["name"] for each in operation.get("parameters", ()) if each["in"] == "query"]
+        return
+    handlers = {each.name: each.handler for each in page_routes(Renderer())}
+    assert handlers.keys() >= {name for name in PAGE_RULES if name.startswith("GET")} - _ENDLESS
     for name in PAGE_RULES:
         method, path = name.split(" ")
         if method == "GET" and name not in _ENDLESS:
-            yield path, queries
+            handler = handlers[name]
+            source = inspect.getsource(inspect.getmodule(getattr(handler, "func", handler)) or re)
+            yield path, sorted({"namespace", *_QUERIES.findall(source)})
 
 
 def filled(path: str, names: Names, namespace: str) -> str:
@@ -205,11 +211,11 @@ def filled(path: str, names: Names, namespace: str) -> str:
     return re.sub(r"\{(\w+)(?::\w+)?\}", lambda found: names.of(found[1], in_cdap=in_cdap), path)
 
 
-def asked(own: Names, foreign: Names, *, queries: bool) -> Iterator[str]:
+def asked(surface: str, own: Names, foreign: Names, *, queries: bool) -> Iterator[str]:
     """What is asked: every read of what is one's own, alone and with every query for what is another's; and of what is
     another's, also as if it were in one's own namespace.
     """
-    for path, parameters in reads():
+    for path, parameters in reads(surface):
         ends = "&seconds=0" if path == "/v1/decisions" else ""
         for scope in ("", f"namespace={OWN}", f"app={OWN}.own", f"schedule={OWN}.own.own"):
             yield f"{filled(path, own, OWN)}?{scope}{ends}"
@@ -219,8 +225,8 @@ def asked(own: Names, foreign: Names, *, queries: bool) -> Iterator[str]:
         if not queries:
             continue
         for parameter, value in itertools.product(parameters, foreign.values()):
-            yield f"{filled(path, own, OWN)}?{parameter}={value}{ends}"
-            yield f"{filled(path, own, OWN)}?namespace={OWN}&{parameter}={value}{ends}"
+            within = f"namespace={OWN}&" if "namespace" in parameters else ""
+            yield f"{filled(path, own, OWN)}?{within}{parameter}={value}{ends}"
         if path.endswith("trigger-type/program-status"):
             yield f"{filled(path, own, OWN)}?" + "&".join(f"{each}={own.of(each)}" for each in parameters[-5:-1])
 
@@ -235,6 +241,7 @@ def same_but_for_the_name(real: httpx.Response, absent: httpx.Response) -> bool:
     return real.status_code == absent.status_code and texts[0] == texts[1] and lengths[0] == lengths[1]
 
 
+@pytest.mark.parametrize("surface", ["routes", "pages"])
 @pytest.mark.parametrize(
     ("role", "queries"),
     [
@@ -244,14 +251,15 @@ def same_but_for_the_name(real: httpx.Response, absent: httpx.Response) -> bool:
         pytest.param(AccessRole.DEVELOPER, False, marks=pytest.mark.long),
     ],
 )
+@pytest.mark.timeout(900)
 async def test_no_answer_names_what_is_of_another_namespace(
-    log_in: LogIn, services: Services, tmp_path: Path, role: AccessRole, *, queries: bool
+    log_in: LogIn, services: Services, tmp_path: Path, surface: str, role: AccessRole, *, queries: bool
 ) -> None:
     own, foreign = await installation(log_in, services, tmp_path)
     browser = await log_in(Grant(role=role, namespace=OWN))
     wrong: list[str] = []
     counts = {"answers": 0, "200": 0, "pairs": 0}
-    for url in dict.fromkeys(asked(own, foreign, queries=queries)):
+    for url in dict.fromkeys(asked(surface, own, foreign, queries=queries)):
         for method in ("GET", "HEAD") if url.startswith("/ui/") else ("GET",):
             answer = await browser.http.request(method, url, headers=browser.authorization)
             counts["answers"] += 1
@@ -263,11 +271,15 @@ async def test_no_answer_names_what_is_of_another_namespace(
                     wrong.append(f"{method} {url}: names it: {excerpt(answer.text)}")
                 continue
             counts["pairs"] += 1
-            absent = await browser.http.request(method, url.replace(MARK, ABSENT), headers=browser.authorization)
-            if not same_but_for_the_name(answer, absent):
+            for _ in range(3):  # texts such as `9 s` change between two requests
+                absent = await browser.http.request(method, url.replace(MARK, ABSENT), headers=browser.authorization)
+                if same_but_for_the_name(answer, absent):
+                    break
+                answer = await browser.http.request(method, url, headers=browser.authorization)
+            else:
                 wrong.append(f"{method} {url}: {answer.status_code}, {absent.status_code} for a name that is absent")
-    sys.stdout.write(f"{role}: {counts}, {len(wrong)} wrong\n")
-    assert counts["200"] > 60
+    sys.stdout.write(f"{role}, {surface}: {counts}, {len(wrong)} wrong\n")
+    assert counts["200"] > 50
     assert not wrong, "\n".join(wrong[:60])
 
 
