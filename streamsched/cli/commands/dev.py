@@ -35,6 +35,8 @@ def dev(
 ) -> None:
     """Runs a complete scheduler on this machine: PostgreSQL, log, worker, launcher and API.
 
+    HTTP programs, queues and webhooks may send to this machine, unless STREAMSCHED_OUTGOING_NETWORKS says otherwise.
+
     Ctrl-C stops it. Started again in the same folder, it continues with the stored state.
     """
     from streamsched.embedded import run_dev
