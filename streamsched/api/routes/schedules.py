@@ -42,6 +42,7 @@ from streamsched.codec.json.reading import moment_ago
 from streamsched.codec.schedules import pause as pause_codec
 from streamsched.codec.schedules.schedule import submitted_schedule_from_json
 from streamsched.domain.access.permission import Permission
+from streamsched.domain.access.references import schedule_references
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.limits import later
 from streamsched.domain.names import AppRef, ScheduleRef
@@ -76,6 +77,7 @@ async def create_schedule(
     definition, enabled, _ = submitted_schedule_from_json(body)
     require(caller.may(Permission.DEPLOY, definition.ref.namespace))
     await services.quota_watch.check_body(definition.ref.namespace, len(raw))
+    await services.references.check(caller, definition.ref.namespace, schedule_references(definition))
     created = await catalog.create(definition, enabled=enabled)
     return rendered(
         schedule_view(created),
@@ -155,7 +157,8 @@ async def get_why_not(
 async def update_schedule(
     schedule: str,
     body: BodyObject,
-    catalog: CatalogDep,
+    caller: CallerDep,
+    services: ServicesDep,
     expected: ExpectedDep,
     *,
     keep: KeepQuery = None,
@@ -166,13 +169,14 @@ async def update_schedule(
     With `keep`, or `"onChange": "keep"` in the body, the schedule keeps its waiting jobs and the accumulated events
     that fit the new trigger. Otherwise the events are dropped and the waiting jobs end as OBSOLETE.
     """
-    ref = ScheduleRef.parse(schedule)
+    ref, catalog = ScheduleRef.parse(schedule), services.catalog
     named = {"namespace": ref.namespace, "application": ref.app, "name": ref.name}
     definition, _, keeps = submitted_schedule_from_json({**named, **body})
     if keep is not None:
         keeps = keep
     if definition.ref != ref:
         raise DecodeError("$.name", f"is {definition.ref}, but the path has {ref}")
+    await services.references.check(caller, ref.namespace, schedule_references(definition), dry_run=dry_run)
     if dry_run:
         await catalog.planner.expect(ref, expected)
         return rendered(preview_view(await catalog.planner.update(definition, keep=keeps)))
