@@ -9,8 +9,8 @@ from typing import Final
 
 from streamsched.catalog.catalog import Catalog
 from streamsched.domain.access.grant import Caller, Denied
-from streamsched.domain.access.namespace_grant import GrantState, NamespaceGrant, SharedKind
-from streamsched.domain.access.references import KnownGrants, foreign, is_used, judge_all, named_by, schedule_references
+from streamsched.domain.access.namespace_grant import GrantState, NamespaceGrant, SharedKind, covering
+from streamsched.domain.access.references import foreign, is_used, judge_all, named_by, schedule_references
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedules.pause import Pause, PauseMode
@@ -38,6 +38,19 @@ class GrantDesk:
     ) -> Sequence[NamespaceGrant]:
         """Those that the namespace has given and those that it has, ordered by owner, kind, name and grantee."""
         return await self._store.of(namespace, after=after, limit=limit)
+
+    async def used_by(self, schedule: Schedule) -> Sequence[NamespaceGrant]:
+        """The grants that a schedule relies on, and refusals and pending ones; asks only about other namespaces."""
+        references = foreign(schedule_references(schedule), schedule.ref.namespace)
+        if not references:
+            return ()
+        known = await self._store.known(schedule.ref.namespace, *named_by(references))
+        found: dict[tuple[str, str, str], NamespaceGrant] = {}
+        for each in references:
+            grant = covering(each.kind, each.name, known.grants.get(known.owner(each) or "", ()))
+            if grant is not None:
+                found[grant.owner, grant.kind, grant.name] = grant
+        return [found[each] for each in sorted(found)]
 
     async def decide(self, grant: NamespaceGrant) -> Sequence[ScheduleRef]:
         """Stores or replaces a grant. Returns the schedules that a refusal, or the loss of details, has suspended.
@@ -92,5 +105,5 @@ class GrantDesk:
     async def _lacks(self, schedule: Schedule) -> bool:
         namespace = schedule.ref.namespace
         references = foreign(schedule_references(schedule), namespace)
-        known: KnownGrants = await self._store.known(namespace, *named_by(references))
+        known = await self._store.known(namespace, *named_by(references))
         return isinstance(judge_all(references, _NOBODY, namespace, known), Denied)

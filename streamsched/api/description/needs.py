@@ -71,7 +71,8 @@ NEEDS: Final[Definitions] = {
     "StoredBundle": answer(
         {"namespace": _NAMESPACE, "digest": _DIGEST, "bytes": whole(10240), "files": whole(3), "new": boolean()}
     ),
-    "NamespaceGrantPage": paged("grants", answer(_GRANT)),
+    "NamespaceGrant": answer(_GRANT),
+    "NamespaceGrantPage": paged("grants", ref("NamespaceGrant")),
     "NewNamespaceGrant": record(
         {"kind": choice(SharedKind), "name": text("pay.payroll"), "grantee": text("sales", pattern=r"^[a-zA-Z0-9_]+$")},
         {"state": choice(("granted", "refused")), "details": boolean(), **REASON},

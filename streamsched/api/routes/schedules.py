@@ -28,6 +28,7 @@ from streamsched.api.paging import After, Limit, page
 from streamsched.api.plans.views import dropped_view, preview_view
 from streamsched.api.preconditions import ExpectedDep, TaggedDep, stored
 from streamsched.api.rendering import rendered
+from streamsched.api.routes.needs.grants import grant_view
 from streamsched.api.routes.verdicts import total_view
 from streamsched.api.views import (
     decision_view,
@@ -88,11 +89,15 @@ async def create_schedule(
 
 @router.get("/{schedule}", summary="Get a schedule")
 async def get_schedule(schedule: str, catalog: CatalogDep, services: ServicesDep, tagged: TaggedDep) -> Response:
-    """The schedule's definition, state and progress. `verdicts` counts its verdicts over all generations."""
+    """The schedule's definition, state and progress. `verdicts` counts its verdicts over all generations. `grants` are
+    those of other namespaces that it relies on.
+    """
     ref = ScheduleRef.parse(schedule)
     status = await catalog.get(ref)
     totals = [total_view(total) for total in await services.traces.totals(ref)]
-    return tagged({**schedule_view(status), "verdicts": totals}, str(status.record.generation))
+    used = [grant_view(each) for each in await services.grant_desk.used_by(status.record.definition)]
+    shown = {**schedule_view(status), "verdicts": totals, **({"grants": used} if used else {})}
+    return tagged(shown, str(status.record.generation))
 
 
 @router.get("/{schedule}/keys", summary="List the open keys of a schedule")
