@@ -13,6 +13,7 @@ from streamsched.access.auditing import NoAudit, StoredAudit
 from streamsched.access.authentication import Authentication, OpenAuthentication, TokenAuthentication
 from streamsched.access.issuing import create_token
 from streamsched.access.quota_watch import QuotaWatch
+from streamsched.access.references import ReferenceChecks
 from streamsched.api.allowed_hosts import allowed_hosts
 from streamsched.api.rendering import encoded
 from streamsched.codec.access.grant import token_request_from_json, token_to_json
@@ -27,6 +28,7 @@ from streamsched.ports.clock import Clock, SystemClock
 from streamsched.store.access.audit import PostgresAuditStore
 from streamsched.store.access.quotas import PostgresQuotaStore
 from streamsched.store.access.tokens import PostgresTokenStore
+from streamsched.store.catalog.namespace_grants import PostgresNamespaceGrantStore
 from streamsched.store.connections import Pool, open_pool
 from streamsched.telemetry.metrics import Metrics
 
@@ -37,6 +39,7 @@ TOKEN_FILE: Final = "token"
 def access_services(pool: Pool, clock: Clock, settings: Settings, process: str, metrics: Metrics) -> dict[str, Any]:
     """The members of `ApiServices` that check requests and record changes. `process`: a name that no other has."""
     tokens, entries, quotas = PostgresTokenStore(pool), PostgresAuditStore(pool), PostgresQuotaStore(pool)
+    grants = PostgresNamespaceGrantStore(pool)
     callers, login = _callers(pool, clock, settings)
     return {
         "allowed_hosts": allowed_hosts(settings),
@@ -47,6 +50,8 @@ def access_services(pool: Pool, clock: Clock, settings: Settings, process: str, 
         "audit_entries": entries,
         "quotas": quotas,
         "quota_watch": QuotaWatch(quotas, clock, process, metrics),
+        "references": ReferenceChecks(grants, clock),
+        "grants": grants,
     }
 
 

@@ -31,6 +31,8 @@ _SKEW_BAD: Final = 30.0
 #: Lag of a shard in records, and delay of outbox and timers in seconds, above which a warning is given.
 _LAG_OK: Final = 10_000
 _LATE_OK: Final = 30.0
+#: Pending grants that are named.
+_LISTED: Final = 20
 
 
 class CheckLevel(StrEnum):
@@ -134,6 +136,8 @@ def _database(
         found.append(CheckResult("permissions", CheckLevel.OK, "every table is readable and writable"))
     found += [_history_size(table) for table in facts.history]
     found += [_refused_spool(each) for each in facts.refused_spools]
+    if facts.pending_grants:
+        found.append(_pending(facts.pending_grants))
     found.append(_skew("clock of the database", max((before - facts.now, facts.now - after)).total_seconds()))
     return found
 
@@ -152,6 +156,12 @@ def _refused_spool(refused: RefusedLines) -> CheckResult:
         f"{found}: {refused.reason}",
         "look at the `.refused` files in the spool folder there; what a run may not announce, its program must not",
     )
+
+
+def _pending(grants: Sequence[str]) -> CheckResult:
+    listed = ", ".join(grants[:_LISTED]) + (f" and {len(grants) - _LISTED} more" if len(grants) > _LISTED else "")
+    advice = "their owners decide: streamsched grant list, give, refuse"
+    return CheckResult("grants between namespaces", CheckLevel.WARNING, f"pending: {listed}", advice)
 
 
 def _skew(check: str, seconds: float) -> CheckResult:

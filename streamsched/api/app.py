@@ -43,7 +43,7 @@ from streamsched.api.routes import (
 )
 from streamsched.api.routes.datasets import bookmarks, file_sets
 from streamsched.api.routes.limits import clusters, groups, pools, quotas
-from streamsched.api.routes.needs import bundles, profiles
+from streamsched.api.routes.needs import bundles, grants, profiles
 from streamsched.api.routes.tasks import lanes, partitions, queues, tasks
 from streamsched.api.routes.webhooks import decisions, webhooks
 
@@ -60,6 +60,7 @@ def make_routes() -> Sequence[BaseRoute]:
         preferences,
         profiles,
         bundles,
+        grants,
         bookmarks,
         file_sets,
         schedules,

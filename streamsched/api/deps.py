@@ -13,7 +13,9 @@ from streamsched.access.auditing import Audit
 from streamsched.access.authentication import Authentication
 from streamsched.access.emit_spans import EmitSpans
 from streamsched.access.event_intake import EventIntake
+from streamsched.access.namespace_grants import GrantDesk
 from streamsched.access.quota_watch import QuotaWatch
+from streamsched.access.references import ReferenceChecks
 from streamsched.admin.installation import Installation
 from streamsched.api.allowed_hosts import AllowedHosts
 from streamsched.api.health import Health
@@ -27,6 +29,7 @@ from streamsched.domain.names import DatasetRef
 from streamsched.graph.submission import GraphDesk
 from streamsched.ports.access.audit import AuditStore
 from streamsched.ports.access.login import ProviderLogin
+from streamsched.ports.access.namespace_grants import NamespaceGrantStore
 from streamsched.ports.access.quotas import QuotaStore
 from streamsched.ports.access.tokens import TokenStore
 from streamsched.ports.broker import Broker
@@ -65,6 +68,8 @@ class ApiServices:
         authentication: finds out who sends a request.
         login: how people log in to the pages at the OpenID provider; None: not at all.
         audit: records who requests which change.
+        references: checks what definitions refer to in other namespaces.
+        grants: what owners of namespaces decide about that.
         quota_watch: checks requests against the quotas of their namespaces.
         allowed_hosts: accepted values of the Host header.
         cluster_urls: probe URL of each cluster, by cluster name.
@@ -116,6 +121,8 @@ class ApiServices:
     audit_entries: AuditStore
     quotas: QuotaStore
     quota_watch: QuotaWatch
+    references: ReferenceChecks
+    grants: NamespaceGrantStore
     lineage_datasets: Mapping[str, DatasetRef]
     outgoing_networks: Sequence[Network] = ()
     installation_name: str = ""
@@ -128,6 +135,10 @@ class ApiServices:
     def intake(self) -> EventIntake:
         """The way in for events."""
         return EventIntake(self.broker, self.shards, self.quota_watch, self.clock, self.metrics, self.emit_spans)
+
+    @property
+    def grant_desk(self) -> GrantDesk:
+        return GrantDesk(self.grants, self.catalog, self.clock)
 
     @property
     def metrics(self) -> Metrics:
@@ -173,6 +184,7 @@ WebhooksDep = Annotated[WebhookStore, _service("webhooks")]
 DaprDep = Annotated[DaprDesk, _service("dapr")]
 GroupsDep = Annotated[GroupStore, _service("groups")]
 PoolsDep = Annotated[PoolStore, _service("pools")]
+GrantDeskDep = Annotated[GrantDesk, _service("grant_desk")]
 TokensDep = Annotated[TokenStore, _service("tokens")]
 QuotasDep = Annotated[QuotaStore, _service("quotas")]
 AuditDep = Annotated[AuditStore, _service("audit_entries")]

@@ -29,6 +29,7 @@ class DatabaseFacts:
         late: seconds by which the first overdue tick or wake-up is late.
         history: the partitioned tables of ended jobs and runs.
         refused_spools: the last spools of which lines were refused, newest first.
+        pending_grants: uses by other namespaces that their owners have not decided about, as text.
     """
 
     server: str
@@ -42,6 +43,7 @@ class DatabaseFacts:
     late: float
     history: Sequence[ArchiveTable] = ()
     refused_spools: Sequence[RefusedLines] = ()
+    pending_grants: Sequence[str] = ()
 
 
 class DatabaseProbe(Protocol):

@@ -11,15 +11,17 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, HTTPException, Query
 from fastapi.responses import Response
 
+from streamsched.api.access.authorise import CallerDep
 from streamsched.api.body import BodyBytes
 from streamsched.api.cdap.addresses import ScheduleDep
 from streamsched.api.cdap.forms import Form, FormDep, shown
-from streamsched.api.deps import CatalogDep
+from streamsched.api.deps import CatalogDep, ServicesDep
 from streamsched.api.rendering import rendered
 from streamsched.codec.cdap import schedule as details
 from streamsched.codec.cdap import specification
 from streamsched.codec.cdap.extension import extensions
 from streamsched.codec.json.scalar import loads
+from streamsched.domain.access.references import schedule_references
 from streamsched.domain.errors import DecodeError, InvalidError, NotFoundError
 from streamsched.domain.schedules.schedule import Schedule
 
@@ -39,26 +41,32 @@ _BODY: Final = {
 
 
 @router.put("/{schedule}", openapi_extra=_BODY, summary="Create a schedule")
-async def create(ref: ScheduleDep, body: BodyBytes, catalog: CatalogDep, strict: StrictDep = False) -> Response:
+async def create(
+    ref: ScheduleDep, body: BodyBytes, caller: CallerDep, services: ServicesDep, strict: StrictDep = False
+) -> Response:
     """Creates the schedule in status SUSPENDED. 404 when the program does not exist, 409 when the schedule exists."""
     obj = _object(body)
     legacy = specification.is_specification(obj)
     schedule = specification.from_json(obj, ref) if legacy else details.from_json(obj, ref)
     _check(schedule, strict)
-    await catalog.program(schedule.program)
-    await catalog.create(schedule, enabled=False)
+    await services.catalog.program(schedule.program)
+    await services.references.check(caller, ref.namespace, schedule_references(schedule))
+    await services.catalog.create(schedule, enabled=False)
     return Response()
 
 
 @router.post("/{schedule}/update", openapi_extra=_BODY, summary="Update a schedule")
-async def update(ref: ScheduleDep, body: BodyBytes, catalog: CatalogDep, strict: StrictDep = False) -> Response:
+async def update(
+    ref: ScheduleDep, body: BodyBytes, caller: CallerDep, services: ServicesDep, strict: StrictDep = False
+) -> Response:
     """Members that the body omits keep their values. The status does not change. An update that changes nothing keeps
     all accumulated events.
     """
     obj = _object(body)
-    schedule = details.changed((await catalog.get(ref)).record.definition, obj)
+    schedule = details.changed((await services.catalog.get(ref)).record.definition, obj)
     _check(schedule, strict)
-    await catalog.update(schedule)
+    await services.references.check(caller, ref.namespace, schedule_references(schedule))
+    await services.catalog.update(schedule)
     return Response()
 
 

@@ -156,7 +156,11 @@ ANSWERS: Final[Definitions] = {
     },
     "StoredSchedule": {
         **extended(_SCHEDULE, _SHOWN),
-        "properties": {**extended(_SCHEDULE, _SHOWN)["properties"], "verdicts": listed(ref("VerdictTotal"))},
+        "properties": {
+            **extended(_SCHEDULE, _SHOWN)["properties"],
+            "verdicts": listed(ref("VerdictTotal")),
+            "grants": listed(ref("NamespaceGrant")),
+        },
         "description": "A schedule: its definition, its state and its progress.",
     },
     "SuspendedSchedule": extended(

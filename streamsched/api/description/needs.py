@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from streamsched.api.description.shared_schemas import PROGRAM, REASON
+from streamsched.api.description.shared_schemas import PROGRAM, REASON, WHEN, paged
 from streamsched.codec.schema.programs import SIZES, secret_texts
 from streamsched.codec.schema.shapes import (
     Definitions,
     answer,
     any_text,
     boolean,
+    choice,
     instant,
     listed,
     record,
@@ -18,9 +19,21 @@ from streamsched.codec.schema.shapes import (
     text,
     whole,
 )
+from streamsched.domain.access.namespace_grant import GrantState, SharedKind
 
 _DIGEST: Final = any_text("9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", "SHA-256 of the archive.")
 _NAMESPACE: Final = any_text("default")
+_GRANT: Final = {
+    "owner": any_text("finance"),
+    "kind": choice(SharedKind),
+    "name": any_text("pay.payroll"),
+    "grantee": any_text("sales"),
+    "state": choice(GrantState),
+    "details": boolean(),
+    "reason": any_text("the report of the month"),
+    "by": any_text("token:finance"),
+    "at": WHEN,
+}
 _CONF: Final = secret_texts("spark.executor.memoryOverhead", "1g")
 
 NEEDS: Final[Definitions] = {
@@ -57,6 +70,17 @@ NEEDS: Final[Definitions] = {
     "BundleUse": answer({"namespace": _NAMESPACE, "digest": _DIGEST, "exists": boolean(), "limit": whole(268_435_456)}),
     "StoredBundle": answer(
         {"namespace": _NAMESPACE, "digest": _DIGEST, "bytes": whole(10240), "files": whole(3), "new": boolean()}
+    ),
+    "NamespaceGrant": answer(_GRANT),
+    "NamespaceGrantPage": paged("grants", ref("NamespaceGrant")),
+    "NewNamespaceGrant": record(
+        {"kind": choice(SharedKind), "name": text("pay.payroll"), "grantee": text("sales", pattern=r"^[a-zA-Z0-9_]+$")},
+        {"state": choice(("granted", "refused")), "details": boolean(), **REASON},
+    ),
+    "DecidedNamespaceGrant": answer({**_GRANT, "suspended": listed(any_text("sales.flights.weekly"))}),
+    "NewOwner": record({"namespace": text("sales", pattern=r"^[a-zA-Z0-9_]+$")}),
+    "SharedName": answer(
+        {"kind": choice(("group", "pool")), "name": any_text("licences"), "namespace": any_text("sales")}
     ),
     "Archive": text("bytes of a tar archive", contentMediaType="application/x-tar"),
 }

@@ -59,6 +59,7 @@ _APP, _GRAPH, _DAPR = "/v1/apps/{namespace}/{app}", "/v1/graphs/{namespace}/{app
 _SCHEDULE, _PREFERENCES = "/v1/schedules/{schedule}", "/v1/namespaces/{namespace}/preferences"
 _PROFILES, _BUNDLES = "/v1/namespaces/{namespace}/spark-profiles", "/v1/namespaces/{namespace}/bundles"
 _QUOTAS = "/v1/namespaces/{namespace}/quotas"
+_GRANTS = "/v1/namespaces/{namespace}/grants"
 _WEBHOOKS = "/v1/namespaces/{namespace}/webhooks"
 _COMMITS = "/v1/datasets/{namespace}/{dataset}/commits"
 _CDAP = "/v3/namespaces/{namespace}"
@@ -119,6 +120,9 @@ _DEFINITIONS: Final = {
     f"GET {_BUNDLES}": _read("BundleList"),
     f"PUT {_BUNDLES}/{{digest}}": Operation(body={ARCHIVE: "Archive"}, answers={200: "StoredBundle"}),
     f"POST {_BUNDLES}/{{digest}}/use": Operation(answers={200: "BundleUse"}),
+    f"GET {_GRANTS}": _read("NamespaceGrantPage"),
+    f"PUT {_GRANTS}": _write("NewNamespaceGrant", {200: "DecidedNamespaceGrant"}, conflict=True),
+    f"DELETE {_GRANTS}": _read("DecidedNamespaceGrant", missing=True),
     f"GET {_COMMITS}": _read("FileSetCommitPage"),
     f"POST {_COMMITS}": _write("NewFileSetCommit", {200: "FileSetCommit"}, conflict=True),
     f"DELETE {_COMMITS}": _read("ForgottenCommits"),
@@ -163,9 +167,11 @@ _EXECUTIONS: Final = {
 _LIMITS: Final = {
     "GET /v1/groups": _read("GroupPage"),
     "PUT /v1/groups/{name}": _write("GroupLimit", {200: "Group"}),
+    "PUT /v1/groups/{name}/owner": _write("NewOwner", {200: "SharedName"}),
     "GET /v1/pools": _read("PoolPage"),
     "GET /v1/pools/{name}": _read("Pool"),
     "PUT /v1/pools/{name}": _write("PoolSize", {200: "Pool"}),
+    "PUT /v1/pools/{name}/owner": _write("NewOwner", {200: "SharedName"}),
     "GET /v1/quotas": _read("QuotaPage"),
     f"GET {_QUOTAS}": _read("NamespaceQuotas"),
     f"PUT {_QUOTAS}/{{quota}}": _write("NewQuota", {200: "Quota"}),

@@ -33,6 +33,7 @@ from streamsched.api.routes.needs.checking import check_needs
 from streamsched.api.views import app_view
 from streamsched.codec.schedules import pause as pause_codec
 from streamsched.codec.schedules.schedule import app_from_json
+from streamsched.domain.access.references import app_references
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.names import AppRef
 
@@ -137,6 +138,8 @@ async def deploy(
     await check_needs(services, caller, ref, definition.programs, dry_run=dry_run)
     tasks = definition.tasks if prune else await services.graphs.with_others(ref, definition.tasks)
     await services.graphs.check(tasks)
+    references = app_references(definition.programs, definition.schedules)
+    await services.references.check(caller, namespace, references, dry_run=dry_run)
     if dry_run:
         await catalog.planner.expect(ref, expected)
         preview = await catalog.planner.deploy(definition, update, keep=keep)

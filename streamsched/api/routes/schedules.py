@@ -28,6 +28,7 @@ from streamsched.api.paging import After, Limit, page
 from streamsched.api.plans.views import dropped_view, preview_view
 from streamsched.api.preconditions import ExpectedDep, TaggedDep, stored
 from streamsched.api.rendering import rendered
+from streamsched.api.routes.needs.grants import grant_view
 from streamsched.api.routes.verdicts import total_view
 from streamsched.api.views import (
     decision_view,
@@ -42,6 +43,7 @@ from streamsched.codec.json.reading import moment_ago
 from streamsched.codec.schedules import pause as pause_codec
 from streamsched.codec.schedules.schedule import submitted_schedule_from_json
 from streamsched.domain.access.permission import Permission
+from streamsched.domain.access.references import schedule_references
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.limits import later
 from streamsched.domain.names import AppRef, ScheduleRef
@@ -76,6 +78,7 @@ async def create_schedule(
     definition, enabled, _ = submitted_schedule_from_json(body)
     require(caller.may(Permission.DEPLOY, definition.ref.namespace))
     await services.quota_watch.check_body(definition.ref.namespace, len(raw))
+    await services.references.check(caller, definition.ref.namespace, schedule_references(definition))
     created = await catalog.create(definition, enabled=enabled)
     return rendered(
         schedule_view(created),
@@ -86,11 +89,15 @@ async def create_schedule(
 
 @router.get("/{schedule}", summary="Get a schedule")
 async def get_schedule(schedule: str, catalog: CatalogDep, services: ServicesDep, tagged: TaggedDep) -> Response:
-    """The schedule's definition, state and progress. `verdicts` counts its verdicts over all generations."""
+    """The schedule's definition, state and progress. `verdicts` counts its verdicts over all generations. `grants` are
+    those of other namespaces that it relies on.
+    """
     ref = ScheduleRef.parse(schedule)
     status = await catalog.get(ref)
     totals = [total_view(total) for total in await services.traces.totals(ref)]
-    return tagged({**schedule_view(status), "verdicts": totals}, str(status.record.generation))
+    used = [grant_view(each) for each in await services.grant_desk.used_by(status.record.definition)]
+    shown = {**schedule_view(status), "verdicts": totals, **({"grants": used} if used else {})}
+    return tagged(shown, str(status.record.generation))
 
 
 @router.get("/{schedule}/keys", summary="List the open keys of a schedule")
@@ -155,7 +162,8 @@ async def get_why_not(
 async def update_schedule(
     schedule: str,
     body: BodyObject,
-    catalog: CatalogDep,
+    caller: CallerDep,
+    services: ServicesDep,
     expected: ExpectedDep,
     *,
     keep: KeepQuery = None,
@@ -166,13 +174,14 @@ async def update_schedule(
     With `keep`, or `"onChange": "keep"` in the body, the schedule keeps its waiting jobs and the accumulated events
     that fit the new trigger. Otherwise the events are dropped and the waiting jobs end as OBSOLETE.
     """
-    ref = ScheduleRef.parse(schedule)
+    ref, catalog = ScheduleRef.parse(schedule), services.catalog
     named = {"namespace": ref.namespace, "application": ref.app, "name": ref.name}
     definition, _, keeps = submitted_schedule_from_json({**named, **body})
     if keep is not None:
         keeps = keep
     if definition.ref != ref:
         raise DecodeError("$.name", f"is {definition.ref}, but the path has {ref}")
+    await services.references.check(caller, ref.namespace, schedule_references(definition), dry_run=dry_run)
     if dry_run:
         await catalog.planner.expect(ref, expected)
         return rendered(preview_view(await catalog.planner.update(definition, keep=keeps)))

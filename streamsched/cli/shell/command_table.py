@@ -95,6 +95,11 @@ COMMANDS: Final = {
         "commands",
         "Lists pools and sets their sizes and priorities: slots that runs share, with a queue.",
     ),
+    "grant": Source(
+        "access.grant",
+        "commands",
+        "Lets schedules of another namespace wait for events, or use groups and pools, of one.",
+    ),
     "quota": Source("limits.quota", "commands", "Sets quotas: limits of a namespace, and shows what is in use."),
     "cluster": Source("limits.cluster", "commands", "Lists clusters and the load that jobs wait for."),
     "queue": Source(

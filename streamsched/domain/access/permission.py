@@ -11,12 +11,14 @@ from typing import Final
 class Permission(StrEnum):
     """What a request needs.
 
-    `view`: read definitions, jobs, runs, logs. `emit`: announce events, register tasks. `operate`: start, rerun, kill,
-    pause, backfill, cancel, replay. `deploy`: create, change and delete definitions and preferences. `administer`:
-    tokens, and what belongs to the installation as a whole.
+    `view`: read definitions, jobs, runs, logs. `listen`: let a schedule of another namespace wait for events of this
+    one. `emit`: announce events, register tasks. `operate`: start, rerun, kill, pause, backfill, cancel, replay.
+    `deploy`: create, change and delete definitions and preferences. `administer`: tokens, and what belongs to the
+    installation as a whole.
     """
 
     VIEW = "view"
+    LISTEN = "listen"
     EMIT = "emit"
     OPERATE = "operate"
     DEPLOY = "deploy"
@@ -33,11 +35,12 @@ class AccessRole(StrEnum):
     ADMIN = "admin"
 
 
-_OPERATOR: Final = frozenset({Permission.VIEW, Permission.EMIT, Permission.OPERATE})
+_VIEWER: Final = frozenset({Permission.VIEW, Permission.LISTEN})
+_OPERATOR: Final = _VIEWER | {Permission.EMIT, Permission.OPERATE}
 
 PERMISSIONS: Final[Mapping[AccessRole, frozenset[Permission]]] = MappingProxyType(
     {
-        AccessRole.VIEWER: frozenset({Permission.VIEW}),
+        AccessRole.VIEWER: _VIEWER,
         AccessRole.EMITTER: frozenset({Permission.EMIT}),
         AccessRole.OPERATOR: _OPERATOR,
         AccessRole.DEVELOPER: _OPERATOR | {Permission.DEPLOY},

@@ -36,6 +36,7 @@ from streamsched.ports.catalog import (
 )
 from streamsched.store.catalog import outbox, quota_counts
 from streamsched.store.catalog.history import record_all
+from streamsched.store.catalog.namespace_grants import check_resumed
 from streamsched.store.catalog.removed_programs import awaiting, record_removals
 from streamsched.store.catalog.versions import record_versions
 from streamsched.store.connections import translated
@@ -77,6 +78,7 @@ class PostgresCatalogStore:
                         record = await self._read(connection, app, schedules, programs, now)
                         large = len(record.schedules) > _LARGE or schedules is None
                         change = await asyncio.to_thread(decide, record) if large else decide(record)
+                        await check_resumed(connection, change.schedules)
                         await quota_counts.check(connection, app.namespace, growth_of(change.schedules), now=now)
                         applied = await self._write(connection, record, change, now, by)
                         if origin is not None and schedules is None:

@@ -6,22 +6,28 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
+from streamsched.codec.records.withheld import foreign_programs, without_details
+from streamsched.domain.access.namespace_grant import NamespaceGrant, SharedKind, covering
 from streamsched.domain.jobs.job import JobState
+from streamsched.domain.names import ProgramRef
 from streamsched.ports.intake import IntakeBatch, IntakeResult, ReadyJobRow
+from streamsched.store.catalog.namespace_grants import grant_of
 from streamsched.store.connections import translated
 from streamsched.store.positions import StoredPositions
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("jobs/intake")
+_GRANTS: Final = queries("catalog/namespace_grants")
 
 
 class PostgresIntake(StoredPositions):
     """See `ports.intake.IntakeStore`."""
 
     async def take(self, topic: str, batches: Sequence[IntakeBatch[ReadyJobRow]], *, now: datetime) -> IntakeResult:
-        jobs = [(batch.partition, *job) for batch in batches for job in batch.rows]
-        columns = [list(column) for column in zip(*jobs, strict=True)] if jobs else [[] for _ in range(7)]
         with translated():
+            jobs = await self._told([(batch.partition, job) for batch in batches for job in batch.rows])
+            rows = [(partition, *job) for partition, job in jobs]
+            columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(7)]
             row = await self._pool.fetchrow(
                 _SQL["take"],
                 topic,
@@ -35,3 +41,32 @@ class PostgresIntake(StoredPositions):
             )
         assert row is not None
         return IntakeResult(frozenset(row["partitions"]), row["jobs"], row["obsolete"])
+
+    async def _told(self, jobs: Sequence[tuple[int, ReadyJobRow]]) -> Sequence[tuple[int, ReadyJobRow]]:
+        """The jobs without what their namespaces are not told of programs of others. Asks only when there are ends of
+        such programs.
+        """
+        foreign = {job: programs for _, job in jobs if (programs := foreign_programs(job.schedule, job.ready))}
+        if not foreign:
+            return jobs
+        pairs = {(_namespace(job), program.namespace) for job, programs in foreign.items() for program in programs}
+        rows = await self._pool.fetch(_GRANTS["between"], *map(list, zip(*sorted(pairs), strict=True)))
+        granted: dict[tuple[str, str], list[NamespaceGrant]] = {}
+        for row in rows:
+            granted.setdefault((row["grantee"], row["owner"]), []).append(grant_of(row))
+        told = {}
+        for job, programs in foreign.items():
+            withheld = {
+                each for each in programs if not _detailed(each, granted.get((_namespace(job), each.namespace), ()))
+            }
+            told[job] = job._replace(ready=without_details(job.ready, withheld)) if withheld else job
+        return [(partition, told.get(job, job)) for partition, job in jobs]
+
+
+def _namespace(job: ReadyJobRow) -> str:
+    return job.schedule.partition(".")[0]
+
+
+def _detailed(program: ProgramRef, grants: Sequence[NamespaceGrant]) -> bool:
+    known = covering(SharedKind.PROGRAM, f"{program.app}.{program.name}", grants)
+    return known is not None and known.details

@@ -41,6 +41,7 @@ class PostgresProbe:
                 hidden = await connection.fetch(_SQL["positions"], _HIDDEN + DEAD_LETTER) if revision else ()
                 history = await kept(connection) if revision else ()
                 refused = await last_refused(connection, _REFUSED) if revision else ()
+                pending = await connection.fetch(_SQL["pending_grants"]) if row["has_grants"] else ()
         return DatabaseFacts(
             server=row["server"],
             revision=revision,
@@ -53,6 +54,7 @@ class PostgresProbe:
             late=backlog["late"] if backlog else 0.0,
             history=history,
             refused_spools=refused,
+            pending_grants=tuple(each[0] for each in pending),
         )
 
 

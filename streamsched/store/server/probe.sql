@@ -3,7 +3,7 @@
 -- name: facts
 -- The server's version and clock, and the privileges this user lacks.
 SELECT current_setting('server_version') AS server, clock_timestamp() AS now,
-    to_regclass('alembic_version') IS NOT NULL AS migrated,
+    to_regclass('alembic_version') IS NOT NULL AS migrated, to_regclass('namespace_grants') IS NOT NULL AS has_grants,
     array(
         SELECT format('%s: %s', c.relname, privilege)
         FROM pg_class c, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS privilege
@@ -21,6 +21,11 @@ SELECT version_num FROM alembic_version;
 SELECT (SELECT count(*) FROM outbox)::int AS outbox, (SELECT min(created_at) FROM outbox) AS outbox_since,
     coalesce(greatest(0, extract(epoch FROM clock_timestamp() - least(
         (SELECT min(due_at) FROM timers), (SELECT min(due_at) FROM wakes)))), 0)::float8 AS late;
+
+-- name: pending_grants
+-- Uses by other namespaces that their owners have not decided about.
+SELECT format('%s %s.%s to %s', kind, owner, name, grantee) FROM namespace_grants
+WHERE state = 'pending' ORDER BY owner, kind, name, grantee;
 
 -- name: leases
 -- All leases.

@@ -13,6 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from streamsched.catalog.preview import Difference
 from streamsched.codec.schedules.schedule import stored_schedule_from_json
 from streamsched.domain.access.permission import Permission
+from streamsched.domain.access.references import schedule_references
 from streamsched.domain.errors import InvalidError, NotFoundError
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedules.schedule import Schedule
@@ -82,8 +83,10 @@ async def restore(visit: Visit) -> Response:
     ref = ScheduleRef.parse(visit.param("schedule"))
     versions = await visit.api.catalog.planner.versions(ref, limit=_VERSIONS)
     chosen = _chosen(versions, visit.form.get("of", ""))
+    definition = _definition(chosen)
+    await visit.api.references.check(visit.caller, ref.namespace, schedule_references(definition))
     await visit.api.catalog.update(
-        _definition(chosen), keep=visit.form.get("keep") == "yes", plan=visit.form.get("plan") or None
+        definition, keep=visit.form.get("keep") == "yes", plan=visit.form.get("plan") or None
     )
     return RedirectResponse(f"{schedule_href(ref)}/versions?done=yes", HTTPStatus.SEE_OTHER)
 

@@ -204,3 +204,23 @@ async def test_an_open_installation_needs_no_login_but_the_token_of_forms(servic
         assert (await http.get("/ui/")).status_code == 200
         assert (await http.get("/ui/login")).headers["location"] == "/ui/"
         assert (await http.post("/ui/display", data={"theme": "dark"})).status_code == 403
+
+
+async def test_an_old_version_that_listens_elsewhere_is_restored_only_by_who_may(log_in: LogIn) -> None:
+    admin = await log_in()
+    foreign = {"type": "EVENT", "event": "finance.closed"}
+    for trigger in (foreign, APP["schedules"][0]["trigger"]):
+        body = {**APP, "schedules": [{**APP["schedules"][0], "trigger": trigger}]}
+        deployed = await admin.http.put("/v1/apps/sales/app", json=body, headers=admin.authorization)
+        assert deployed.status_code == 200, deployed.text
+    given = {"kind": "event", "name": "closed", "grantee": "sales"}
+    url = "/v1/namespaces/finance/grants"
+    assert (await admin.http.delete(url, params=given, headers=admin.authorization)).status_code == 200
+
+    developer = await log_in(Grant(role=AccessRole.DEVELOPER, namespace="sales"))
+    page = "/ui/schedules/sales.app.weekly/versions"
+    own = "/ui/schedules?namespace=sales"
+    refused = await developer.send(page, page=own, of="1")
+    assert (refused.status_code, "streamsched grant give finance event closed sales" in refused.text) == (403, True)
+    assert (await admin.http.put(url, json=given, headers=admin.authorization)).status_code == 200
+    assert (await developer.send(page, page=own, of="1")).status_code == 303

@@ -1,0 +1,109 @@
+"""What owners of namespaces decide about uses by others. Who refuses, or takes a grant back, suspends the schedules
+that rely on it: they are paused and keep what they have accumulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
+
+from streamsched.catalog.catalog import Catalog
+from streamsched.domain.access.grant import Caller, Denied
+from streamsched.domain.access.namespace_grant import GrantState, NamespaceGrant, SharedKind, covering
+from streamsched.domain.access.references import foreign, is_used, judge_all, named_by, schedule_references
+from streamsched.domain.errors import ConflictError, NotFoundError
+from streamsched.domain.names import ScheduleRef
+from streamsched.domain.schedules.pause import Pause, PauseMode
+from streamsched.domain.schedules.schedule import Schedule
+from streamsched.ports.access.namespace_grants import NamespaceGrantStore
+from streamsched.ports.catalog import ScheduleRecord
+from streamsched.ports.clock import Clock
+
+#: Schedules of the other namespace that are read at a time.
+_PAGE: Final = 500
+#: Whose roles permit nothing: only grants count.
+_NOBODY: Final = Caller("nobody", ())
+
+
+class GrantDesk:
+    """Decisions of owners. Whether the caller may decide is checked before."""
+
+    def __init__(self, store: NamespaceGrantStore, catalog: Catalog, clock: Clock) -> None:
+        self._store = store
+        self._catalog = catalog
+        self._clock = clock
+
+    async def of(
+        self, namespace: str, *, after: tuple[str, str, str, str] | None, limit: int
+    ) -> Sequence[NamespaceGrant]:
+        """Those that the namespace has given and those that it has, ordered by owner, kind, name and grantee."""
+        return await self._store.of(namespace, after=after, limit=limit)
+
+    async def used_by(self, schedule: Schedule) -> Sequence[NamespaceGrant]:
+        """The grants that a schedule relies on, and refusals and pending ones; asks only about other namespaces."""
+        references = foreign(schedule_references(schedule), schedule.ref.namespace)
+        if not references:
+            return ()
+        known = await self._store.known(schedule.ref.namespace, *named_by(references))
+        found: dict[tuple[str, str, str], NamespaceGrant] = {}
+        for each in references:
+            grant = covering(each.kind, each.name, known.grants.get(known.owner(each) or "", ()))
+            if grant is not None:
+                found[grant.owner, grant.kind, grant.name] = grant
+        return [found[each] for each in sorted(found)]
+
+    async def decide(self, grant: NamespaceGrant) -> Sequence[ScheduleRef]:
+        """Stores or replaces a grant. Returns the schedules that a refusal, or the loss of details, has suspended.
+
+        Raises:
+            ConflictError: a namespace would give or have too many.
+        """
+        await self._store.record([grant], now=self._clock.now())
+        if grant.state is GrantState.REFUSED:
+            return await self._suspend(grant, f"refused by {grant.by}")
+        narrowed = grant.kind is SharedKind.PROGRAM and not grant.details
+        return await self._suspend(grant, f"restricted by {grant.by}") if narrowed else ()
+
+    async def remove(self, grant: NamespaceGrant) -> tuple[NamespaceGrant, Sequence[ScheduleRef]]:
+        """Takes back the grant with the owner, kind, name and grantee of this one. Returns what it was, and the
+        schedules that this has suspended.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        former = await self._store.remove(grant, now=self._clock.now())
+        return former, await self._suspend(grant, f"taken back by {grant.by}")
+
+    async def hand_over(self, kind: SharedKind, name: str, namespace: str) -> None:
+        """Makes the namespace the owner of a group or pool."""
+        await self._store.hand_over(kind, name, namespace, now=self._clock.now())
+
+    async def _suspend(self, grant: NamespaceGrant, decision: str) -> Sequence[ScheduleRef]:
+        why = f": {grant.reason}" if grant.reason else ""
+        note = f"the use of {grant.kind} {grant.name} of namespace {grant.owner} was {decision}{why}"
+        suspended: list[ScheduleRef] = []
+        async for record in self._using(grant):
+            ref = record.definition.ref
+            try:
+                await self._catalog.pause(ref, Pause(PauseMode.KEEP, note=note), reason=note)
+            except (ConflictError, NotFoundError):  # it is paused so already, or was deleted meanwhile
+                continue
+            suspended.append(ref)
+        return suspended
+
+    async def _using(self, grant: NamespaceGrant) -> AsyncIterator[ScheduleRecord]:
+        """Schedules that may run, now or after the end of a pause, and that no other grant permits to."""
+        after = ""
+        while page := await self._catalog.list(namespace=grant.grantee, after=after, limit=_PAGE):
+            after = str(page[-1].record.definition.ref)
+            for record in (status.record for status in page):
+                ends = record.pause is not None and record.pause.until is not None
+                definition = record.definition
+                if (record.enabled or ends) and is_used(grant, definition) and await self._lacks(definition):
+                    yield record
+
+    async def _lacks(self, schedule: Schedule) -> bool:
+        namespace = schedule.ref.namespace
+        references = foreign(schedule_references(schedule), namespace)
+        known = await self._store.known(namespace, *named_by(references))
+        return isinstance(judge_all(references, _NOBODY, namespace, known), Denied)

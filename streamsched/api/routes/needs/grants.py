@@ -1,0 +1,149 @@
+"""Grants between namespaces: what the owner of one lets the definitions of another refer to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query
+from fastapi.responses import Response
+
+from streamsched.api.access.authorise import CallerDep
+from streamsched.api.body import BodyObject
+from streamsched.api.deps import GrantDeskDep
+from streamsched.api.paging import After, Limit, page
+from streamsched.api.rendering import rendered
+from streamsched.codec.json.reading import Fields
+from streamsched.domain.access.namespace_grant import GrantState, NamespaceGrant, SharedKind
+from streamsched.domain.constraints.group import check_group_name
+from streamsched.domain.errors import DecodeError
+from streamsched.domain.names import ScheduleRef, check_namespace
+
+router = APIRouter(prefix="/v1", tags=["access"])
+
+#: Between the parts of a cursor; no name has it.
+_SEPARATOR: Final = "/"
+
+
+@router.get("/namespaces/{namespace}/grants", summary="List the grants that a namespace has given and has")
+async def list_grants(namespace: str, desk: GrantDeskDep, after: After = "", limit: Limit = 100) -> Response:
+    """A page, ordered by owner, kind, name and grantee. A `pending` one is of a use from before grants existed: it goes
+    on, without log, error and arguments of programs, until its owner decides.
+    """
+    check_namespace(namespace)
+    found = await desk.of(namespace, after=_position(after) if after else None, limit=limit + 1)
+    return rendered(page("grants", found, limit, grant_view, _cursor))
+
+
+@router.put("/namespaces/{namespace}/grants", summary="Give or refuse a grant")
+async def put_grant(namespace: str, body: BodyObject, caller: CallerDep, desk: GrantDeskDep) -> Response:
+    """Decides whether definitions of `grantee` may refer to something of the namespace: `kind` is `dataset`, `stream`,
+    `event`, `program`, `group` or `pool`; `name` is without the namespace (of a program, `app.program`), or a pattern
+    with `*` and `?`. `state` is `granted` (default) or `refused`. With `details`, ends of programs arrive with error,
+    log, run and arguments. Replaces an earlier decision about the same.
+
+    Schedules that rely on what is refused are paused; they keep what they have accumulated. `suspended` names them.
+    """
+    fields = Fields(body)
+    state = fields.optional_choice("state", GrantState) or GrantState.GRANTED
+    if state is GrantState.PENDING:
+        fields.fail("state", "must be granted or refused")
+    details = fields.optional_boolean("details") or False
+    if details and (state is GrantState.REFUSED or body.get("kind") != SharedKind.PROGRAM):
+        fields.fail("details", "are of programs, and go with a grant")
+    grant = NamespaceGrant(
+        owner=namespace,
+        kind=fields.choice("kind", SharedKind),
+        name=fields.text("name"),
+        grantee=fields.text("grantee"),
+        state=state,
+        details=details,
+        reason=fields.optional_text("reason") or "",
+        by=caller.name,
+    )
+    fields.done()
+    return rendered(_decided(grant, await desk.decide(grant)))
+
+
+@router.delete("/namespaces/{namespace}/grants", summary="Take back a grant")
+async def delete_grant(
+    namespace: str,
+    caller: CallerDep,
+    desk: GrantDeskDep,
+    *,
+    kind: Annotated[SharedKind, Query(description="As it was given.")],
+    name: Annotated[str, Query(max_length=1000, description="As it was given.")],
+    grantee: Annotated[str, Query(max_length=1000, description="The namespace that has it.")],
+    reason: Annotated[str, Query(max_length=1000, description="Stored in the history.")] = "",
+) -> Response:
+    """Removes the grant and returns what it was. Schedules that relied on it are paused, as by a refusal."""
+    wanted = NamespaceGrant(
+        owner=namespace,
+        kind=kind,
+        name=name,
+        grantee=grantee,
+        state=GrantState.REFUSED,
+        reason=reason,
+        by=caller.name,
+    )
+    former, suspended = await desk.remove(wanted)
+    return rendered(_decided(former, suspended))
+
+
+@router.put("/groups/{name}/owner", summary="Hand over a group")
+async def put_group_owner(name: str, body: BodyObject, desk: GrantDeskDep) -> Response:
+    """Makes `namespace` the owner of the group: it may use the name, and decides who else may. Without this it is the
+    namespace that declared the group first.
+    """
+    return await _handed_over(SharedKind.GROUP, name, body, desk)
+
+
+@router.put("/pools/{name}/owner", summary="Hand over a pool")
+async def put_pool_owner(name: str, body: BodyObject, desk: GrantDeskDep) -> Response:
+    """Makes `namespace` the owner of the pool: it may use the name, and decides who else may. Without this it is the
+    namespace that declared the pool first.
+    """
+    return await _handed_over(SharedKind.POOL, name, body, desk)
+
+
+def grant_view(grant: NamespaceGrant) -> dict[str, Any]:
+    """A grant; `by` and `at`: who decided, and when."""
+    return {
+        "owner": grant.owner,
+        "kind": grant.kind,
+        "name": grant.name,
+        "grantee": grant.grantee,
+        "state": grant.state,
+        "details": grant.details,
+        "reason": grant.reason,
+        "by": grant.by,
+        "at": grant.at,
+    }
+
+
+def _decided(grant: NamespaceGrant, suspended: Sequence[ScheduleRef]) -> dict[str, Any]:
+    return {**grant_view(grant), "suspended": [str(ref) for ref in suspended]}
+
+
+async def _handed_over(kind: SharedKind, name: str, body: BodyObject, desk: GrantDeskDep) -> Response:
+    check_group_name(name, "$")
+    fields = Fields(body)
+    namespace = fields.text("namespace")
+    fields.done()
+    check_namespace(namespace)
+    await desk.hand_over(kind, name, namespace)
+    return rendered({"kind": kind, "name": name, "namespace": namespace})
+
+
+def _cursor(grant: NamespaceGrant) -> str:
+    return _SEPARATOR.join((grant.owner, grant.kind, grant.name, grant.grantee))
+
+
+def _position(cursor: str) -> tuple[str, str, str, str]:
+    """Raises:
+    DecodeError: it is no cursor of this list.
+    """
+    parts = cursor.split(_SEPARATOR)
+    if len(parts) != 4 or "\0" in cursor:
+        raise DecodeError("after", "is no `next` of this list")
+    return parts[0], parts[1], parts[2], parts[3]

@@ -1,0 +1,150 @@
+"""`streamsched grant`: what the owner of a namespace lets schedules of another refer to."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+from urllib.parse import quote
+
+import typer
+
+from streamsched.cli.group import new_group
+from streamsched.cli.output import Format, FormatOption, console, print_structured, print_table
+from streamsched.cli.paging import AfterOption, LimitOption, listed, print_more
+from streamsched.cli.server import ReasonOption, UrlOption, ask
+from streamsched.cli.table import Column, ColumnKind, plain
+from streamsched.domain.access.namespace_grant import SharedKind
+
+OwnerArgument = Annotated[str, typer.Argument(metavar="NAMESPACE", help="The namespace that owns it.")]
+KindArgument = Annotated[SharedKind, typer.Argument(metavar="KIND", help=f"{', '.join(SharedKind)}.")]
+NameArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME", help="Its name without the namespace (of a program, app.program), or a pattern such as '*'."
+    ),
+]
+GranteeArgument = Annotated[str, typer.Argument(metavar="TO", help="The namespace whose schedules refer to it.")]
+_COLUMNS: Final = (
+    Column("owner", kind=ColumnKind.ID),
+    "kind",
+    Column("name", kind=ColumnKind.ID),
+    Column("grantee", "to", kind=ColumnKind.ID),
+    "state",
+    "details",
+    Column("by", optional=1),
+    Column("at", optional=2),
+    Column("reason", kind=ColumnKind.TEXT, optional=3),
+)
+
+
+def commands() -> typer.Typer:
+    """The commands of `streamsched grant`."""
+    app = new_group("Lets schedules of another namespace wait for events, or use groups and pools, of one.")
+    app.command("list")(list_)
+    app.command("give")(give)
+    app.command("refuse")(refuse)
+    app.command("remove")(remove)
+    app.command("hand-over")(hand_over)
+    return app
+
+
+def list_(
+    namespace: Annotated[str, typer.Argument(metavar="NAMESPACE", help="The namespace that has given or has them.")],
+    *,
+    after: AfterOption = "",
+    limit: LimitOption = None,
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Lists the grants that a namespace has given and those that it has. A pending one waits for its owner's decision;
+    until then ends of programs arrive without log, error and arguments.
+    """
+    grants, more = listed(_path(namespace), "grants", url=url, output=output, after=after, limit=limit)
+    if output.structured:
+        print_structured(grants, output)
+        return
+    print_table(
+        grants, _COLUMNS, wide=output.wide, empty=f"namespace {plain(namespace)} has given no grant and has none"
+    )
+    print_more(more)
+
+
+def give(
+    namespace: OwnerArgument,
+    kind: KindArgument,
+    name: NameArgument,
+    to: GranteeArgument,
+    *,
+    details: Annotated[
+        bool, typer.Option("--details", help="Ends of programs arrive with error, log, run and arguments.")
+    ] = False,
+    reason: ReasonOption = "",
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Gives a grant, or answers one that is pending."""
+    body = {"kind": kind, "name": name, "grantee": to, "details": details, "reason": reason}
+    _print(ask("PUT", _path(namespace), url=url, body=body), "granted", output)
+
+
+def refuse(
+    namespace: OwnerArgument,
+    kind: KindArgument,
+    name: NameArgument,
+    to: GranteeArgument,
+    *,
+    reason: ReasonOption = "",
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Refuses a use. Schedules that rely on it are paused; they keep what they have accumulated."""
+    body = {"kind": kind, "name": name, "grantee": to, "state": "refused", "reason": reason}
+    _print(ask("PUT", _path(namespace), url=url, body=body), "refused", output)
+
+
+def remove(
+    namespace: OwnerArgument,
+    kind: KindArgument,
+    name: NameArgument,
+    to: GranteeArgument,
+    *,
+    reason: ReasonOption = "",
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Takes a decision back. Schedules that relied on a grant are paused, as by a refusal."""
+    params = {"kind": kind, "name": name, "grantee": to, "reason": reason}
+    _print(ask("DELETE", _path(namespace), url=url, params=params), "removed", output)
+
+
+def hand_over(
+    kind: Annotated[SharedKind, typer.Argument(metavar="KIND", help="group or pool.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the group or pool.")],
+    namespace: Annotated[str, typer.Argument(metavar="NAMESPACE", help="The namespace that owns it from now on.")],
+    *,
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Hands a group or pool over to a namespace. Without this it belongs to the one that declared it first."""
+    if kind not in (SharedKind.GROUP, SharedKind.POOL):
+        raise typer.BadParameter("KIND is group or pool; other names belong to their namespace")
+    path = f"/v1/{kind}s/{quote(name, safe='')}/owner"
+    found = ask("PUT", path, url=url, body={"namespace": namespace})
+    if output.structured:
+        print_structured(found, output)
+    else:
+        console().print(f"{kind} {plain(name)} belongs to namespace {plain(namespace)}", markup=False)
+
+
+def _print(found: dict[str, Any], done: str, output: Format) -> None:
+    if output.structured:
+        print_structured(found, output)
+        return
+    what = f"{found['kind']} {found['owner']}.{found['name']} to {found['grantee']}"
+    details = " with details" if found["details"] and done == "granted" else ""
+    console().print(f"{plain(what)}: {done}{details}", markup=False)
+    for each in found["suspended"]:
+        console().print(f"  paused: {plain(each)}", markup=False)
+
+
+def _path(namespace: str) -> str:
+    return f"/v1/namespaces/{quote(namespace, safe='')}/grants"

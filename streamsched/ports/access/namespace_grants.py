@@ -1,0 +1,58 @@
+"""Grants between namespaces, and the owners of groups and pools. Times are UTC. Each method raises UnavailableError
+when PostgreSQL is unavailable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from streamsched.domain.access.namespace_grant import NamespaceGrant, SharedKind
+from streamsched.domain.access.references import KnownGrants
+
+
+class NamespaceGrantStore(Protocol):
+    """Every call is one transaction."""
+
+    async def known(
+        self, grantee: str, owners: Collection[str], shared: Collection[tuple[SharedKind, str]]
+    ) -> KnownGrants:
+        """What these namespaces, and the owners of these groups and pools, have given to `grantee`."""
+        ...
+
+    async def of(
+        self, namespace: str, *, after: tuple[str, str, str, str] | None = None, limit: int
+    ) -> Sequence[NamespaceGrant]:
+        """Those that the namespace has given and those that it has, ordered by owner, kind, name and grantee; at most
+        `limit` of those after `after`.
+        """
+        ...
+
+    async def record(self, grants: Sequence[NamespaceGrant], *, now: datetime) -> None:
+        """Stores or replaces grants.
+
+        Raises:
+            ConflictError: a namespace would give or have more than `MOST_NAMESPACE_GRANTS`; nothing changed.
+        """
+        ...
+
+    async def claim(self, namespace: str, shared: Collection[tuple[SharedKind, str]], *, now: datetime) -> int:
+        """Makes groups and pools without an owner those of the namespace; returns how many are now its."""
+        ...
+
+    async def hand_over(self, kind: SharedKind, name: str, namespace: str, *, now: datetime) -> None:
+        """Makes the namespace the owner of a group or pool."""
+        ...
+
+    async def remove(self, grant: NamespaceGrant, *, now: datetime) -> NamespaceGrant:
+        """Removes the grant with the owner, kind, name and grantee of this one, and returns what it was.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        ...
+
+    async def pending(self, *, limit: int) -> Sequence[NamespaceGrant]:
+        """Those that wait for their owner's decision, ordered as `of`."""
+        ...

@@ -1,0 +1,148 @@
+"""`ports.access.namespace_grants.NamespaceGrantStore` on PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import asyncpg
+
+from streamsched.domain.access.grant import Caller, Denied
+from streamsched.domain.access.namespace_grant import MOST_NAMESPACE_GRANTS, GrantState, NamespaceGrant, SharedKind
+from streamsched.domain.access.references import KnownGrants, foreign, judge_all, named_by, schedule_references
+from streamsched.domain.errors import ConflictError, ForbiddenError, NotFoundError
+from streamsched.ports.catalog import Action, ScheduleChange
+from streamsched.store.catalog.history import record
+from streamsched.store.connections import translated
+from streamsched.store.sql import queries
+
+_SQL: Final = queries("catalog/namespace_grants")
+#: Whose roles permit nothing: only grants count.
+_NOBODY: Final = Caller("whoever resumes it", ())
+
+
+class PostgresNamespaceGrantStore:
+    """See `ports.access.namespace_grants.NamespaceGrantStore`."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+
+    async def known(
+        self, grantee: str, owners: Collection[str], shared: Collection[tuple[SharedKind, str]]
+    ) -> KnownGrants:
+        with translated():
+            async with self._pool.acquire() as connection:
+                return await _known(connection, grantee, owners, shared)
+
+    async def of(
+        self, namespace: str, *, after: tuple[str, str, str, str] | None = None, limit: int
+    ) -> Sequence[NamespaceGrant]:
+        with translated():
+            rows = await self._pool.fetch(_SQL["of"], namespace, *(after or ("", "", "", "")), limit)
+        return [grant_of(row) for row in rows]
+
+    async def pending(self, *, limit: int) -> Sequence[NamespaceGrant]:
+        with translated():
+            return [grant_of(row) for row in await self._pool.fetch(_SQL["pending"], limit)]
+
+    async def record(self, grants: Sequence[NamespaceGrant], *, now: datetime) -> None:
+        columns = [
+            [getattr(each, name) for each in grants]
+            for name in ("owner", "kind", "name", "grantee", "state", "details", "reason", "by")
+        ]
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                await connection.execute(_SQL["record"], *columns, now)
+                namespaces = sorted({each for grant in grants for each in (grant.owner, grant.grantee)})
+                crowded = await connection.fetchval(_SQL["crowded"], namespaces, MOST_NAMESPACE_GRANTS)
+                if crowded is not None:
+                    most = f"more than {MOST_NAMESPACE_GRANTS} grants; a pattern stands for many"
+                    raise ConflictError(f"namespace '{crowded}' would give or have {most}")
+                for each in grants:
+                    await _note(connection, each, f"grant.{each.state}", now)
+
+    async def claim(self, namespace: str, shared: Collection[tuple[SharedKind, str]], *, now: datetime) -> int:
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                await connection.execute(_SQL["claim"], *_columns(shared), namespace, now)
+                rows = await connection.fetch(_SQL["owners"], *_columns(shared))
+                return sum(row["namespace"] == namespace for row in rows)
+
+    async def hand_over(self, kind: SharedKind, name: str, namespace: str, *, now: datetime) -> None:
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                await connection.execute(_SQL["hand_over"], kind, name, namespace, now)
+                await record(connection, "namespace", namespace, f"{kind}.owned", f"it owns {kind} {name}", at=now)
+
+    async def remove(self, grant: NamespaceGrant, *, now: datetime) -> NamespaceGrant:
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                row = await connection.fetchrow(_SQL["remove"], grant.owner, grant.kind, grant.name, grant.grantee)
+                if row is None:
+                    named = f"{grant.kind} {grant.owner}.{grant.name} to {grant.grantee}"
+                    raise NotFoundError("grant", named)
+                await _note(connection, grant, "grant.removed", now)
+                return grant_of(row)
+
+
+async def check_resumed(connection: Any, changes: Sequence[ScheduleChange]) -> None:
+    """Checks that the schedules which a change enables or resumes may still refer to what they refer to in other
+    namespaces. Definitions are checked when they come in (`access.references`).
+
+    Raises:
+        ForbiddenError: a namespace has refused it, or given nothing.
+    """
+    resumed = [each.after.definition for each in changes if each.action in (Action.ENABLED, Action.RESUMED)]
+    for namespace in sorted({definition.ref.namespace for definition in resumed}):
+        references = [
+            each
+            for definition in resumed
+            if definition.ref.namespace == namespace
+            for each in foreign(schedule_references(definition), namespace)
+        ]
+        if references:
+            known = await _known(connection, namespace, *named_by(references))
+            verdict = judge_all(references, _NOBODY, namespace, known)
+            if isinstance(verdict, Denied):
+                raise ForbiddenError(verdict.reason)
+
+
+async def _known(
+    connection: Any, grantee: str, owners: Collection[str], shared: Collection[tuple[SharedKind, str]]
+) -> KnownGrants:
+    rows = await connection.fetch(_SQL["owners"], *_columns(shared)) if shared else ()
+    owned = {(SharedKind(row["kind"]), row["name"]): row["namespace"] for row in rows}
+    named = {*owners, *owned.values()} - {grantee}
+    found: dict[str, list[NamespaceGrant]] = {}
+    for row in await connection.fetch(_SQL["given"], grantee, sorted(named)) if named else ():
+        found.setdefault(row["owner"], []).append(grant_of(row))
+    return KnownGrants(owned, found)
+
+
+async def _note(connection: Any, grant: NamespaceGrant, action: str, now: datetime) -> None:
+    """The history of both namespaces."""
+    what = f"{grant.kind} {grant.owner}.{grant.name} to {grant.grantee}" + (" with details" if grant.details else "")
+    why = f"{what}, by {grant.by}" + (f": {grant.reason}" if grant.reason else "")
+    for namespace in (grant.owner, grant.grantee):
+        await record(connection, "namespace", namespace, action, why, at=now)
+
+
+def _columns(shared: Collection[tuple[SharedKind, str]]) -> tuple[list[str], list[str]]:
+    ordered = sorted(shared)
+    return [kind for kind, _ in ordered], [name for _, name in ordered]
+
+
+def grant_of(row: Any) -> NamespaceGrant:
+    """A row of the table."""
+    return NamespaceGrant(
+        owner=row["owner"],
+        kind=SharedKind(row["kind"]),
+        name=row["name"],
+        grantee=row["grantee"],
+        state=GrantState(row["state"]),
+        details=row["details"],
+        reason=row["reason"],
+        by=row["changed_by"],
+        at=row["changed_at"],
+    )
