@@ -21,7 +21,7 @@ from streamsched.domain.programs.secret import Secret
 from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob
 from streamsched.domain.schedules.schedule import EnqueueJob, HttpJob, PublishJob
 from streamsched.domain.schedules.shell_command import variable_of
-from streamsched.domain.schedules.template import filled
+from streamsched.domain.schedules.template import filled, filled_path
 from streamsched.ports.runs import Assignment
 from streamsched.spark.files import RunFiles
 from streamsched.spark.metrics.event_log_files import event_log_settings
@@ -207,7 +207,7 @@ def _spark_submit(
     env: dict[str, str],
     secrets: Mapping[Secret, str] | None,
 ) -> Command:
-    main = filled(job.main, assignment.arguments) if job.module is None else str(_SPARK_CALL)
+    main = filled_path(job.main, assignment.arguments) if job.module is None else str(_SPARK_CALL)
     if "://" not in main and not Path(main).is_file():  # spark-submit downloads URLs
         raise ConfigurationError(f"the program's main file {main} does not exist (working directory: {Path.cwd()})")
     spec = find_spec("pyspark")

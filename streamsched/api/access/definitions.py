@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import assert_never
 
 from streamsched.api.access.authorise import require
+from streamsched.domain.access.execution import ProgramProfile, executions
 from streamsched.domain.access.grant import ALLOWED, AccessVerdict, Caller
 from streamsched.domain.addresses import Network, refused_url
 from streamsched.domain.errors import InvalidDefinitionError
@@ -44,18 +45,34 @@ def check_destinations(programs: Iterable[Program], networks: Sequence[Network])
             check_destination(program.executable.url, networks, f"$.programs[{index}].url")
 
 
+def check_execution(
+    caller: Caller, program: Program, path: str, profile: ProgramProfile | None = None, *, apart: bool = False
+) -> None:
+    """Checks that the caller may deploy what the program executes on launchers.
+
+    Args:
+        path: of the program.
+        profile: the one that it names; None: none, or not known yet.
+        apart: whether it runs as an OS user that is not the launcher's.
+
+    Raises:
+        ForbiddenError: it may not; the message has the path of the field.
+    """
+    for found in executions(program, profile, apart=apart):
+        what = f"program '{program.ref.name}' ({path}{found.path.removeprefix('$')} {found.reason})"
+        require(caller.may_execute(program.ref.namespace, what))
+
+
 def _deploy(caller: Caller, program: Program) -> AccessVerdict:
     namespace = program.ref.namespace
     match program.executable:
-        case BashJob() | PythonJob():
-            return caller.may_deploy_shell(namespace)
         case SparkJob(master=master):
             return ALLOWED if master is None else caller.may_use_master(namespace, master)
         case PublishJob(event=event):
             return caller.may_emit(event.namespace, event.name)
         case EnqueueJob(queue=queue):
             return caller.may_emit(None, queue)
-        case HttpJob() | ArrivalJob():
+        case BashJob() | PythonJob() | HttpJob() | ArrivalJob():  # what executes: check_execution
             return ALLOWED
         case _:
             assert_never(program.executable)
