@@ -89,6 +89,21 @@ def filled_path(text: str, arguments: Mapping[str, str]) -> str:
     return filled(text, arguments, written=written)
 
 
+def filled_part(text: str, arguments: Mapping[str, str]) -> str:
+    """As `filled`, for a part of a command line whose reader has options of ours: no caller gives it one.
+
+    >>> filled_part("{day}", {"day": "-1"})
+    '-1'
+
+    Raises:
+        ConfigurationError: the run has no such argument, or the part would be an option that the program does not have.
+    """
+    part = filled(text, arguments)
+    if part.startswith("--") and not text.startswith("--"):
+        raise ConfigurationError(f"the argument for {abridged(text)} begins an option of the command line")
+    return part
+
+
 def has_placeholder(text: str) -> bool:
     """Whether the text has a placeholder of an argument."""
     return any(not found[1].startswith("secret:") for found in _PLACEHOLDER.finditer(text))
