@@ -29,6 +29,7 @@ class DatabaseFacts:
         late: seconds by which the first overdue tick or wake-up is late.
         history: the partitioned tables of ended jobs and runs.
         refused_spools: the last spools of which lines were refused, newest first.
+        executing: how many programs execute something on the machines of launchers, by namespace, the most first.
     """
 
     server: str
@@ -42,6 +43,7 @@ class DatabaseFacts:
     late: float
     history: Sequence[ArchiveTable] = ()
     refused_spools: Sequence[RefusedLines] = ()
+    executing: Mapping[str, int] = field(default_factory=dict)
 
 
 class DatabaseProbe(Protocol):

@@ -28,7 +28,7 @@ from streamsched.domain.schedules.schedule import EnqueueJob, HttpJob, Program, 
 _WITHOUT: Final = "without `shell` it needs deploy_mode cluster"
 
 
-class Reader(Enum):
+class FieldReader(Enum):
     """Who reads a field of a Spark program in cluster mode.
 
     REMOTE: driver and executors only. FILE: the submitter, depending on the path. SETTING: depending on the name.
@@ -44,31 +44,31 @@ class Reader(Enum):
 
 #: Of each field of `SparkJob` and `SparkNeeds`. `master` has a permission of its own; a profile is judged by its
 #: content.
-READERS: Final[Mapping[str, Reader]] = MappingProxyType(
+READERS: Final[Mapping[str, FieldReader]] = MappingProxyType(
     {
-        "main": Reader.FILE,
-        "arguments": Reader.REMOTE,
-        "master": Reader.REMOTE,
-        "conf": Reader.SETTING,
-        "module": Reader.LAUNCHER,
-        "folder": Reader.LAUNCHER,
-        "env": Reader.REMOTE,
-        "env_from_os": Reader.LAUNCHER,
-        "uris": Reader.FILE,
-        "needs": Reader.REMOTE,  # its fields follow
-        "deploy_mode": Reader.REMOTE,
-        "profile": Reader.REMOTE,
-        "py_files": Reader.FILE,
-        "packages": Reader.RESOLVED,
-        "jars": Reader.FILE,
-        "files": Reader.FILE,
-        "archives": Reader.FILE,
-        "requirements": Reader.LAUNCHER,
-        "driver": Reader.REMOTE,
-        "executors": Reader.REMOTE,
-        "secret_conf": Reader.LAUNCHER,
-        "secret_env": Reader.LAUNCHER,
-        "bundle": Reader.REMOTE,  # files in it are judged by their paths
+        "main": FieldReader.FILE,
+        "arguments": FieldReader.REMOTE,
+        "master": FieldReader.REMOTE,
+        "conf": FieldReader.SETTING,
+        "module": FieldReader.LAUNCHER,
+        "folder": FieldReader.LAUNCHER,
+        "env": FieldReader.REMOTE,
+        "env_from_os": FieldReader.LAUNCHER,
+        "uris": FieldReader.FILE,
+        "needs": FieldReader.REMOTE,  # its fields follow
+        "deploy_mode": FieldReader.REMOTE,
+        "profile": FieldReader.REMOTE,
+        "py_files": FieldReader.FILE,
+        "packages": FieldReader.RESOLVED,
+        "jars": FieldReader.FILE,
+        "files": FieldReader.FILE,
+        "archives": FieldReader.FILE,
+        "requirements": FieldReader.LAUNCHER,
+        "driver": FieldReader.REMOTE,
+        "executors": FieldReader.REMOTE,
+        "secret_conf": FieldReader.LAUNCHER,
+        "secret_env": FieldReader.LAUNCHER,
+        "bundle": FieldReader.REMOTE,  # files in it are judged by their paths
     }
 )
 
@@ -86,14 +86,14 @@ class Execution:
 
 @dataclass(frozen=True, slots=True)
 class ProgramProfile:
-    """The profile that a program names. `trusted`: it was set by somebody who has the permission `shell`."""
+    """The profile that a program names. `trusted`: it was set by a user who has the permission `shell`."""
 
     profile: SparkProfile
     trusted: bool
 
 
 def executions(program: Program, profile: ProgramProfile | None = None, *, apart: bool = False) -> Iterator[Execution]:
-    """What the program executes on launchers. Without any, whoever may deploy in its namespace may deploy it.
+    """What the program executes on launchers. Without any, it needs the permission to deploy only.
 
     Args:
         apart: whether programs of the namespace run as an OS user that is not the launcher's.
@@ -112,8 +112,8 @@ def executions(program: Program, profile: ProgramProfile | None = None, *, apart
 
 
 def profile_executions(job: SparkJob, profile: SparkProfile) -> Iterator[Execution]:
-    """What a profile that somebody without the permission `shell` has set does on launchers for this program, whoever
-    has deployed it.
+    """What a profile that a user without the permission `shell` has set does on launchers for this program, whichever
+    user has deployed it.
     """
     path, named = "$.profile", f"'{profile.name}' was set without the permission `shell`"
     match job.deploy_mode:
@@ -152,14 +152,14 @@ def _submitted(job: SparkJob, kind: ClusterKind | None) -> Iterator[Execution]:
         if why := setting_refusal(name, value, kind):
             yield Execution(conf_path(name), why + hint)
     for path, text in paths_of(job, whole=True).items():
-        if _reader(path) is Reader.FILE and (why := file_refusal(text, kind, bundled=bool(job.needs.bundle))):
+        if _reader(path) is FieldReader.FILE and (why := file_refusal(text, kind, bundled=bool(job.needs.bundle))):
             yield Execution(path, why + hint)
     for part in (job, job.needs):
         for field in fields(part):
             reader, value = READERS[field.name], getattr(part, field.name)
-            if reader is Reader.LAUNCHER and value:
+            if reader is FieldReader.LAUNCHER and value:
                 yield Execution(f"$.{field.name}", "is read on the launcher's machine")
-            elif reader is Reader.RESOLVED and value and kind is not ClusterKind.STANDALONE:
+            elif reader is FieldReader.RESOLVED and value and kind is not ClusterKind.STANDALONE:
                 yield Execution(f"$.{field.name}", f"are resolved by spark-submit on the launcher's machine{hint}")
 
 
@@ -171,7 +171,7 @@ def _kind(master: str | None) -> ClusterKind | None:
         return None
 
 
-def _reader(path: str) -> Reader:
+def _reader(path: str) -> FieldReader:
     return READERS[path.removeprefix("$.").partition("[")[0]]
 
 

@@ -39,6 +39,7 @@ class PostgresProbe:
                 backlog = await connection.fetchrow(_SQL["standing"]) if revision else None
                 leases = await connection.fetch(_SQL["leases"]) if revision else ()
                 hidden = await connection.fetch(_SQL["positions"], _HIDDEN + DEAD_LETTER) if revision else ()
+                executing = await connection.fetch(_SQL["executing"]) if revision else ()
                 history = await kept(connection) if revision else ()
                 refused = await last_refused(connection, _REFUSED) if revision else ()
         return DatabaseFacts(
@@ -53,6 +54,7 @@ class PostgresProbe:
             late=backlog["late"] if backlog else 0.0,
             history=history,
             refused_spools=refused,
+            executing={each["namespace"]: each["programs"] for each in executing},
         )
 
 

@@ -22,6 +22,13 @@ SELECT (SELECT count(*) FROM outbox)::int AS outbox, (SELECT min(created_at) FRO
     coalesce(greatest(0, extract(epoch FROM clock_timestamp() - least(
         (SELECT min(due_at) FROM timers), (SELECT min(due_at) FROM wakes)))), 0)::float8 AS late;
 
+-- name: executing
+-- How many programs of each namespace execute something on the machines of launchers (domain/access/execution.py).
+SELECT split_part(id, '.', 1) AS namespace, count(*)::int AS programs FROM programs
+WHERE definition ->> 'type' IN ('bash', 'python')
+    OR (definition ->> 'type' = 'spark' AND coalesce(definition ->> 'deploy_mode', '') <> 'cluster')
+GROUP BY 1 ORDER BY 2 DESC, 1;
+
 -- name: leases
 -- All leases.
 SELECT name, owner, epoch, extract(epoch FROM expires_at - now())::float8 AS expires_in, wanted_by

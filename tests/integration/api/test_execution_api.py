@@ -151,7 +151,7 @@ async def test_what_is_imported_from_other_systems_needs_the_same(
         assert accepted.status_code == 200, accepted.text
 
 
-async def test_a_profile_of_somebody_without_shell_executes_nothing_on_launchers(
+async def test_a_profile_set_without_shell_executes_nothing_on_launchers(
     client: httpx.AsyncClient, services: Services, plain: dict[str, str], shell: dict[str, str]
 ) -> None:
     profile, agent = (
@@ -216,3 +216,18 @@ async def test_names_of_files_and_hosts_are_no_templates(
     body = {"programs": [{"name": "p", **program}]}
     answer = await client.put("/v1/apps/sales/a", json=body, headers=shell)
     assert (answer.status_code, answer.json().get("path")) == (400, f"$.programs[0].{path}")
+
+
+async def test_the_check_up_counts_what_executes_on_launchers(
+    client: httpx.AsyncClient, services: Services, shell: dict[str, str]
+) -> None:
+    admin = await token(services, "admin", Grant(role=AccessRole.ADMIN))
+    programs = [{"name": f"p{at}", **each} for at, (each, _) in enumerate(DOORS.values())]
+    programs += [{"name": "http", "type": "http", "url": "https://example.com/x"}]
+    beside = sum("deploy_mode" not in each or each["deploy_mode"] == "connect" for each, _ in DOORS.values())
+    for app in ("a", "b"):
+        answer = await client.put(f"/v1/apps/sales/{app}", json={"programs": programs}, headers=shell)
+        assert answer.status_code == 200, answer.text
+    found = (await client.get("/v1/admin/checks", headers=admin)).json()["findings"]
+    said = next(each for each in found if each["check"] == "execution on launchers")
+    assert said["found"].startswith(f"{2 * beside} programs ({2 * beside} in sales)")

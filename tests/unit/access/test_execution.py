@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.domain.access.execution import CLASSES, READERS, ProgramProfile, Reader, executions
+from streamsched.domain.access.execution import CLASSES, READERS, FieldReader, ProgramProfile, executions
 from streamsched.domain.access.grant import Caller, Denied, Grant
 from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.names import EventName, ProgramRef
@@ -72,7 +72,7 @@ def test_every_field_of_a_spark_program_says_who_reads_it() -> None:
     named = {each.name for kind in CLASSES for each in fields(kind)}
     assert named == set(READERS)
     assert set(OF_LAUNCHER) | set(OF_CLUSTER) == named
-    assert {name for name in OF_CLUSTER if READERS[name] is not Reader.REMOTE} == set()
+    assert {name for name in OF_CLUSTER if READERS[name] is not FieldReader.REMOTE} == set()
 
 
 @pytest.mark.parametrize("name", sorted(OF_LAUNCHER))
