@@ -43,7 +43,8 @@ class Settings:
         oidc_issuer: URL of an OpenID provider whose tokens the API accepts beside its own; empty: none. `https`, or on
             loopback `http`.
         oidc_audience: the audience (`aud`) of these tokens; required with an issuer.
-        oidc_roles: what the provider's roles or groups give: comma-separated `value=role` or `value=role@namespace`.
+        oidc_roles: what the provider's roles or groups give: comma-separated `value=role` or `value=role@namespace`,
+            with the permission `shell` as `value=developer+shell@namespace`.
         oidc_roles_claim: the claim with these values; dots go into objects, as in `realm_access.roles`.
         oidc_name_claim: the claim that names the caller in the audit.
         oidc_algorithms: comma-separated algorithms that may sign these tokens.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from streamsched.store.server.migrate import run_beside
 
 revision = "0094_pre"
-down_revision = "0091_pre"
+down_revision = "0092_pre"
 
 
 def upgrade() -> None:

@@ -33,6 +33,8 @@ _LAG_OK: Final = 10_000
 _LATE_OK: Final = 30.0
 #: Pending grants that are named.
 _LISTED: Final = 20
+#: Namespaces that a finding names.
+_NAMED: Final = 10
 
 
 class CheckLevel(StrEnum):
@@ -138,8 +140,20 @@ def _database(
     found += [_refused_spool(each) for each in facts.refused_spools]
     if facts.pending_grants:
         found.append(_pending(facts.pending_grants))
+    if facts.executing:
+        found.append(_executing(facts.executing))
     found.append(_skew("clock of the database", max((before - facts.now, facts.now - after)).total_seconds()))
     return found
+
+
+def _executing(programs: Mapping[str, int]) -> CheckResult:
+    named = list(programs.items())[:_NAMED]
+    listed = ", ".join(f"{count} in {namespace}" for namespace, count in named) + (
+        " …" if len(programs) > _NAMED else ""
+    )
+    said = f"{sum(programs.values())} programs ({listed})"
+    since = "deployed by holders of `shell`, or before Spark programs needed it"
+    return CheckResult("execution on launchers", CheckLevel.OK, f"{said}, {since}")
 
 
 def _history_size(table: ArchiveTable) -> CheckResult:

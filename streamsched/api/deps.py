@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Annotated, Any
 
@@ -25,7 +25,7 @@ from streamsched.catalog.listeners import Listeners
 from streamsched.catalog.replaying import ScheduleReplay
 from streamsched.dapr.desk import DaprDesk
 from streamsched.domain.addresses import Network
-from streamsched.domain.names import DatasetRef
+from streamsched.domain.names import DatasetRef, ProgramRef
 from streamsched.graph.submission import GraphDesk
 from streamsched.ports.access.audit import AuditStore
 from streamsched.ports.access.login import ProviderLogin
@@ -78,6 +78,7 @@ class ApiServices:
         lineage_datasets: dataset of each location that OpenLineage names, by `codec.openlineage.run_event.LineageName`.
         emit_spans: makes spans of accepted events; None when no spans are made.
         outgoing_networks: beside public addresses, where definitions may send to.
+        runs_apart: whether a program runs as an OS user that is not the launcher's.
         installation_name: location of the database without credentials; identifies the installation in plans.
     """
 
@@ -125,6 +126,7 @@ class ApiServices:
     grants: NamespaceGrantStore
     lineage_datasets: Mapping[str, DatasetRef]
     outgoing_networks: Sequence[Network] = ()
+    runs_apart: Callable[[ProgramRef], bool] = field(default=lambda _: False)
     installation_name: str = ""
     login: ProviderLogin | None = None
     emit_spans: EmitSpans | None = None

@@ -19,7 +19,13 @@ from streamsched.domain.names import AppRef, EventName, ProgramRef
 from streamsched.domain.programs.secret import Secret
 from streamsched.domain.programs.spark_deployment import deploy_mode as deploy_mode_of
 from streamsched.domain.programs.spark_needs import SparkNeeds
-from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob, check_spark_deployment
+from streamsched.domain.schedules.process_job import (
+    BashJob,
+    PythonJob,
+    SparkJob,
+    check_file_names,
+    check_spark_deployment,
+)
 from streamsched.domain.schedules.schedule import EnqueueJob, Executable, HttpJob, Program, PublishJob
 from streamsched.domain.schedules.shell_command import filled_by_shell
 
@@ -119,6 +125,7 @@ class ProgramBuilder:
                 needs,
                 deploy_mode_of(deploy_mode, "$.deploy_mode"),
             )
+        check_file_names(job, path)
         check_spark_deployment(job, path)
         return self._add(name, job, texts(defaults, f"{path}.defaults"))
 

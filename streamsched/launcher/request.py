@@ -13,14 +13,14 @@ from urllib.parse import quote, quote_plus
 import httpx
 import orjson
 
-from streamsched.domain.errors import ConfigurationError
+from streamsched.domain.errors import ConfigurationError, InvalidDefinitionError
 from streamsched.domain.graph.arrival_job import ArrivalJob
 from streamsched.domain.graph.task import NodeId
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.limits import later
 from streamsched.domain.programs.secret import Secret
 from streamsched.domain.schedules.arguments import LOGICAL_START_TIME
-from streamsched.domain.schedules.schedule import WITH_BODY, EnqueueJob, HttpJob
+from streamsched.domain.schedules.schedule import WITH_BODY, EnqueueJob, HttpJob, check_host
 from streamsched.domain.schedules.template import filled, filled_json, is_json
 from streamsched.domain.tasks.identity import check_task_key
 from streamsched.domain.tasks.task import TaskRequest
@@ -44,7 +44,8 @@ def request(run: Assignment, job: HttpJob, secrets: Mapping[Secret, str] | None 
     those that the job refers to.
 
     Raises:
-        ConfigurationError: the run lacks an argument of the template, or the filled URL or a header is invalid.
+        ConfigurationError: the run lacks an argument of the template, an argument would choose the host, or the filled
+            URL or a header is invalid.
     """
     values = {f"secret:{each.reference}": _SecretValue(value) for each, value in (secrets or {}).items()}
     arguments = {**run.arguments, **values}
@@ -58,6 +59,10 @@ def request(run: Assignment, job: HttpJob, secrets: Mapping[Secret, str] | None 
         headers = {"Content-Type": "application/json", **headers}
     if content is None and job.method in WITH_BODY:
         content = _default_body(run)
+    try:
+        check_host(job, "$")  # it may have been stored before there was this rule
+    except InvalidDefinitionError as exc:
+        raise ConfigurationError(str(exc)) from exc
     url = filled(job.url, arguments, written=_in_url)
     if not url.lower().startswith(("http://", "https://")):
         raise ConfigurationError("no request can be made of it: the URL must begin with http:// or https://")

@@ -30,6 +30,7 @@ class DatabaseFacts:
         history: the partitioned tables of ended jobs and runs.
         refused_spools: the last spools of which lines were refused, newest first.
         pending_grants: uses by other namespaces that their owners have not decided about, as text.
+        executing: how many programs execute something on the machines of launchers, by namespace, the most first.
     """
 
     server: str
@@ -44,6 +45,7 @@ class DatabaseFacts:
     history: Sequence[ArchiveTable] = ()
     refused_spools: Sequence[RefusedLines] = ()
     pending_grants: Sequence[str] = ()
+    executing: Mapping[str, int] = field(default_factory=dict)
 
 
 class DatabaseProbe(Protocol):

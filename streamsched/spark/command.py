@@ -21,7 +21,7 @@ from streamsched.domain.programs.secret import Secret
 from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob
 from streamsched.domain.schedules.schedule import EnqueueJob, HttpJob, PublishJob
 from streamsched.domain.schedules.shell_command import variable_of
-from streamsched.domain.schedules.template import filled
+from streamsched.domain.schedules.template import filled, filled_part, filled_path
 from streamsched.ports.runs import Assignment
 from streamsched.spark.files import RunFiles
 from streamsched.spark.metrics.event_log_files import event_log_settings
@@ -207,7 +207,7 @@ def _spark_submit(
     env: dict[str, str],
     secrets: Mapping[Secret, str] | None,
 ) -> Command:
-    main = filled(job.main, assignment.arguments) if job.module is None else str(_SPARK_CALL)
+    main = filled_path(job.main, assignment.arguments) if job.module is None else str(_SPARK_CALL)
     if "://" not in main and not Path(main).is_file():  # spark-submit downloads URLs
         raise ConfigurationError(f"the program's main file {main} does not exist (working directory: {Path.cwd()})")
     spec = find_spec("pyspark")
@@ -240,7 +240,8 @@ def _spark_submit(
     env |= {"SPARK_HOME": str(home), "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": sys.executable}
     if master.startswith("local"):
         env.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    settings = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
+    settings = [each for name, value in conf.items() for each in ("--conf", f"{name}={value}")]
+    part = filled if job.module is None else filled_part
     file = None
     if private:
         path = RunFiles(runtime.data_dir, assignment.run).private_conf
@@ -256,7 +257,7 @@ def _spark_submit(
             *(str(home / "bin" / "spark-submit"), "--master", master, "--deploy-mode", "client"),
             *("--name", assignment.run, *settings, *file_options(job), main),
             *(() if job.module is None else (job.module,)),
-            *(filled(argument, assignment.arguments) for argument in job.arguments),
+            *(part(argument, assignment.arguments) for argument in job.arguments),
         ),
         env,
         private=file,

@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import assert_never
 
 from streamsched.api.access.authorise import require
-from streamsched.domain.access.grant import ALLOWED, AccessVerdict, Caller
+from streamsched.domain.access.execution import ProgramProfile, executions
+from streamsched.domain.access.grant import Caller
 from streamsched.domain.addresses import Network, refused_url
 from streamsched.domain.errors import InvalidDefinitionError
-from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob
-from streamsched.domain.schedules.schedule import ArrivalJob, EnqueueJob, HttpJob, Program, PublishJob
-
-
-def check_programs(caller: Caller, programs: Iterable[Program]) -> None:
-    """Checks that the caller may deploy programs of these kinds.
-
-    Raises:
-        ForbiddenError: it may not deploy one of them; the message names the program.
-    """
-    for program in programs:
-        require(_deploy(caller, program))
+from streamsched.domain.schedules.schedule import HttpJob, Program
 
 
 def check_destination(url: str, networks: Sequence[Network], path: str) -> None:
@@ -44,18 +33,19 @@ def check_destinations(programs: Iterable[Program], networks: Sequence[Network])
             check_destination(program.executable.url, networks, f"$.programs[{index}].url")
 
 
-def _deploy(caller: Caller, program: Program) -> AccessVerdict:
-    namespace = program.ref.namespace
-    match program.executable:
-        case BashJob() | PythonJob():
-            return caller.may_deploy_shell(namespace)
-        case SparkJob(master=master):
-            return ALLOWED if master is None else caller.may_use_master(namespace, master)
-        case PublishJob(event=event):
-            return caller.may_emit(event.namespace, event.name)
-        case EnqueueJob(queue=queue):
-            return caller.may_emit(None, queue)
-        case HttpJob() | ArrivalJob():
-            return ALLOWED
-        case _:
-            assert_never(program.executable)
+def check_execution(
+    caller: Caller, program: Program, path: str, profile: ProgramProfile | None = None, *, apart: bool = False
+) -> None:
+    """Checks that the caller may deploy what the program executes on launchers.
+
+    Args:
+        path: of the program.
+        profile: the one that it names; None: none, or not known yet.
+        apart: whether it runs as an OS user that is not the launcher's.
+
+    Raises:
+        ForbiddenError: it may not; the message has the path of the field.
+    """
+    for found in executions(program, profile, apart=apart):
+        what = f"program '{program.ref.name}' ({path}{found.path.removeprefix('$')} {found.reason})"
+        require(caller.may_execute(program.ref.namespace, what))

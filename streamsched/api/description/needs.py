@@ -42,6 +42,7 @@ NEEDS: Final[Definitions] = {
             "namespace": _NAMESPACE,
             "name": any_text("large"),
             "conf": _CONF,
+            "shell": boolean(about="Whether who set it has `shell`; else it is for cluster mode only."),
             "reason": any_text("more memory"),
             "changedAt": instant(),
             "users": listed(PROGRAM),

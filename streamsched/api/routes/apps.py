@@ -12,7 +12,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from streamsched.api.access.authorise import CallerDep
-from streamsched.api.access.definitions import check_destinations, check_programs
+from streamsched.api.access.definitions import check_destinations
 from streamsched.api.body import BodyObject, reason_of, reasoned
 from streamsched.api.deps import (
     CatalogDep,
@@ -133,7 +133,6 @@ async def deploy(
     definition = replace(definition, prunes=prune)
     if definition.ref != ref:
         raise DecodeError("$.application", f"is {definition.ref}, but the path has {ref}")
-    check_programs(caller, definition.programs)
     check_destinations(definition.programs, services.outgoing_networks)
     await check_needs(services, caller, ref, definition.programs, dry_run=dry_run)
     tasks = definition.tasks if prune else await services.graphs.with_others(ref, definition.tasks)

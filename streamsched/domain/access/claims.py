@@ -18,6 +18,8 @@ from streamsched.domain.limits import LONGEST_NAME
 ALGORITHMS: Final = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 )
+#: After a role: what it permits besides.
+_SHELL: Final = "shell"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,9 +115,10 @@ def expiry(claims: Mapping[str, Any]) -> datetime | None:
 
 
 def grants_from_text(text: str) -> dict[str, tuple[Grant, ...]]:
-    """Reads `value=role` and `value=role@namespace`, comma-separated; a value may occur several times.
+    """Reads `value=role` and `value=role@namespace`, comma-separated; a value may occur several times. The role
+    `developer+shell` has the permission `shell`.
 
-    >>> sorted(grants_from_text("ops=operator, sales=developer@sales"))
+    >>> sorted(grants_from_text("ops=operator, sales=developer+shell@sales"))
     ['ops', 'sales']
 
     Raises:
@@ -124,12 +127,15 @@ def grants_from_text(text: str) -> dict[str, tuple[Grant, ...]]:
     found: dict[str, tuple[Grant, ...]] = {}
     for part in filter(None, (each.strip() for each in text.split(","))):
         value, sign, given = part.rpartition("=")
-        role, at, namespace = given.partition("@")
+        named, at, namespace = given.partition("@")
+        role, plus, extra = named.partition("+")
         if not value or not sign or role not in set(AccessRole) or (at and not namespace):
             raise InvalidError(
                 "$", f"'{part}' must be value=role or value=role@namespace; roles: {', '.join(AccessRole)}"
             )
-        grant = Grant(role=AccessRole(role), namespace=namespace or EVERYWHERE)
+        if plus and (role, extra) != (AccessRole.DEVELOPER, _SHELL):
+            raise InvalidError("$", f"'{part}' may have +{_SHELL} after {AccessRole.DEVELOPER} only")
+        grant = Grant(role=AccessRole(role), namespace=namespace or EVERYWHERE, shell=bool(plus))
         found[value] = (*found.get(value, ()), grant)
     return found
 

@@ -27,8 +27,8 @@ class Grant:
         names: patterns (`*`, `?`) of the names, without the namespace, that the permission to emit is for: datasets,
             with their commits and bookmarks, streams, events, programs (`app.program`), jobs of Dapr (`app.job`),
             queues, other bookmarks; empty: all. Other permissions are not restricted by it.
-        shell: whether `deploy` includes programs that run any command or Python function on launchers (`bash`,
-            `python`). An admin may always.
+        shell: whether `deploy` includes what executes on the machines of launchers (`domain.access.execution`). An
+            admin may always.
         masters: patterns of the Spark masters that programs may name. The installation's default is always allowed.
 
     Raises:
@@ -102,13 +102,11 @@ class Caller:
         where = "for the whole installation" if namespace is None else f"in namespace '{namespace}'"
         return Denied(f"{self.name} may announce only {_listed(patterns)} {where}, not '{name}'")
 
-    def may_deploy_shell(self, namespace: str) -> AccessVerdict:
-        """Whether a grant lets the caller deploy `bash` and `python` programs."""
+    def may_execute(self, namespace: str, what: str = "what executes on launchers") -> AccessVerdict:
+        """Whether a grant lets the caller deploy what executes on the machines of launchers. `what`: for the reason."""
         if any(grant.shell or grant.role is AccessRole.ADMIN for grant in self._giving(Permission.DEPLOY, namespace)):
             return ALLOWED
-        return Denied(
-            f"{self.name} may not deploy bash and python programs in namespace '{namespace}': its grant has no `shell`"
-        )
+        return Denied(f"{self.name} may not deploy {what} in namespace '{namespace}': its grant has no `shell`")
 
     def may_use_master(self, namespace: str, master: str) -> AccessVerdict:
         """Whether a grant lets the caller deploy Spark programs that name this master."""

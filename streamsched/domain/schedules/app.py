@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import assert_never
 
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.graph.arrival_job import ArrivalJob
@@ -12,8 +13,14 @@ from streamsched.domain.graph.release import node_trigger
 from streamsched.domain.graph.task import TaskTemplate, at
 from streamsched.domain.names import AppRef
 from streamsched.domain.schedules.arguments import check_properties
-from streamsched.domain.schedules.process_job import SparkJob, check_spark_deployment
-from streamsched.domain.schedules.schedule import Program, Schedule
+from streamsched.domain.schedules.process_job import (
+    BashJob,
+    PythonJob,
+    SparkJob,
+    check_file_names,
+    check_spark_deployment,
+)
+from streamsched.domain.schedules.schedule import EnqueueJob, HttpJob, Program, PublishJob, Schedule, check_host
 from streamsched.domain.triggers.trigger import ProgramStatus, leaves
 
 
@@ -105,5 +112,16 @@ def _check_properties(schedule: Schedule, index: int) -> None:
 
 def _check_deployments(programs: Iterable[Program]) -> None:
     for index, program in enumerate(programs):
-        if isinstance(program.executable, SparkJob):
-            check_spark_deployment(program.executable, f"$.programs[{index}]")
+        path = f"$.programs[{index}]"
+        match program.executable:
+            case SparkJob() as job:
+                check_file_names(job, path)
+                check_spark_deployment(job, path)
+            case PythonJob() as job:
+                check_file_names(job, path)
+            case HttpJob() as job:
+                check_host(job, path)
+            case BashJob() | PublishJob() | EnqueueJob() | ArrivalJob():
+                pass
+            case _:
+                assert_never(program.executable)

@@ -19,6 +19,7 @@ from streamsched.domain.programs.spark_deployment import (
     cluster_kind,
 )
 from streamsched.domain.programs.spark_needs import SparkNeeds
+from streamsched.domain.schedules.template import NO_TEMPLATE, has_placeholder
 
 #: Most entries of an environment, and most files of a Spark job.
 MOST_ENTRIES: Final = 1000
@@ -178,16 +179,32 @@ def check_folder_in_bundle(folder: str) -> None:
         check_path(folder, "$.folder")
 
 
-def paths_of(job: SparkJob) -> dict[str, str]:
-    """The files that a Spark program names, by the paths of their fields: of lists without the `#name` of an entry."""
+def paths_of(job: SparkJob, *, whole: bool = False) -> dict[str, str]:
+    """The files that a Spark program names, by the paths of their fields: of lists without the `#name` of an entry,
+    unless `whole`.
+    """
     needs = job.needs
     listed = {"uris": job.uris, "py_files": needs.py_files, "jars": needs.jars, "files": needs.files}
     listed |= {"archives": needs.archives}
     found = {
-        f"$.{name}[{at}]": each.partition("#")[0] for name, values in listed.items() for at, each in enumerate(values)
+        f"$.{name}[{at}]": each if whole else each.partition("#")[0]
+        for name, values in listed.items()
+        for at, each in enumerate(values)
     }
     single = {"$.main": job.main, "$.requirements": needs.requirements}
     return {path: text for path, text in {**single, **found}.items() if text}
+
+
+def check_file_names(job: SparkJob | PythonJob, path: str) -> None:
+    """Checks a program when it is deployed: no argument of a run chooses which files it has.
+
+    Raises:
+        InvalidDefinitionError: one of them has a placeholder; the path is that of the field.
+    """
+    named = {"$.folder": job.folder} | (paths_of(job, whole=True) if isinstance(job, SparkJob) else {})
+    for field_, text in named.items():
+        if has_placeholder(text):
+            raise InvalidDefinitionError(f"{path}{field_.removeprefix('$')}", f"is {abridged(text)}, but {NO_TEMPLATE}")
 
 
 def _check_in_bundle(job: SparkJob) -> None:

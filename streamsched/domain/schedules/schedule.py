@@ -18,7 +18,7 @@ from streamsched.domain.constraints.rate import Rate
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.events.lateness import Late
 from streamsched.domain.graph.arrival_job import ArrivalJob
-from streamsched.domain.limits import MOST_PARTS, check_duration, check_most
+from streamsched.domain.limits import MOST_PARTS, abridged, check_duration, check_most
 from streamsched.domain.names import EventName, ProgramRef, ScheduleRef, check_queue_name
 from streamsched.domain.programs.secret import Secret, refuse_secrets, secrets_in
 from streamsched.domain.schedules.catchup import UNBOUNDED, CatchUp
@@ -27,12 +27,15 @@ from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.pause import PauseAfter
 from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob
 from streamsched.domain.schedules.retry import Retry
+from streamsched.domain.schedules.template import has_placeholder
 from streamsched.domain.triggers.consumption import Consumption
 from streamsched.domain.triggers.trigger import Trigger
 
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 _URL: Final = re.compile(r"https?://[^/\s]|\{secret:", re.IGNORECASE)
+#: Scheme or secret, and then what may be host and port.
+_HOST: Final = re.compile(r"(?:https?://|\{secret:[^}]*\})([^/?#]*)", re.IGNORECASE)
 _STORED: Final = "what it makes is stored"
 
 
@@ -73,6 +76,20 @@ class HttpJob:
         headers = {f"$.headers.{name}": value for name, value in self.headers.items()}
         texts = {"$.url": self.url, "$.body": self.body or "", **headers}
         return {secret: path for path, text in texts.items() for secret in secrets_in(text, path)}
+
+
+def check_host(job: HttpJob, path: str) -> None:
+    """Checks that no argument of a run chooses where the request goes. Not part of `HttpJob`: programs stored before
+    this rule must still be read.
+
+    Raises:
+        InvalidDefinitionError: host or port have a placeholder; the path is that of the URL.
+    """
+    found = _HOST.match(job.url)
+    if found is not None and has_placeholder(found[1]):
+        raise InvalidDefinitionError(
+            f"{path}.url", f"is {abridged(job.url)}, but the arguments of a run do not choose host and port"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,17 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from streamsched.domain.errors import ConfigurationError
+from streamsched.domain.limits import abridged
 
 #: A placeholder of an argument, or of a secret (`domain.programs.secret`), whose value is passed as the argument
 #: `secret:<reference>`.
 _PLACEHOLDER: Final = re.compile(r"\{([A-Za-z0-9_.\-]+|secret:[^{}\s\"\\]+)\}")
 
 
+#: Why a field has no placeholders.
+NO_TEMPLATE: Final = "names of files are not chosen by the arguments of a run; give the argument to the program instead"
+#: A part of a path that stays where it is.
+_SEGMENT: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*", re.ASCII)
 #: PostgreSQL rejects NUL, UTF-8 rejects lone surrogates, and terminals interpret the other control characters.
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 #: The tokens of a JSON text that decide whether a placeholder is within a string.
@@ -62,6 +67,46 @@ def filled_json(text: str, arguments: Mapping[str, str]) -> str:
         return json.dumps(argument, ensure_ascii=False)[1:-1] if quoted else argument
 
     return _IN_JSON.sub(value, text)
+
+
+def filled_path(text: str, arguments: Mapping[str, str]) -> str:
+    """As `filled`, for the path of a file in a program that was stored before templates were refused there: what a
+    caller gives names a file beside, not elsewhere.
+
+    >>> filled_path("prog/{job}.py", {"job": "load"})
+    'prog/load.py'
+
+    Raises:
+        ConfigurationError: the run has no such argument, or its value has other characters than letters, digits and
+            `_ - .`, or begins with one of the last two.
+    """
+
+    def written(value: str) -> str:
+        if not _SEGMENT.fullmatch(value):
+            raise ConfigurationError(f"$.main: '{text}' takes no value such as {abridged(value)}: {NO_TEMPLATE}")
+        return value
+
+    return filled(text, arguments, written=written)
+
+
+def filled_part(text: str, arguments: Mapping[str, str]) -> str:
+    """As `filled`, for a part of a command line whose reader has options of ours: no caller gives it one.
+
+    >>> filled_part("{day}", {"day": "-1"})
+    '-1'
+
+    Raises:
+        ConfigurationError: the run has no such argument, or the part would be an option that the program does not have.
+    """
+    part = filled(text, arguments)
+    if part.startswith("--") and not text.startswith("--"):
+        raise ConfigurationError(f"the argument for {abridged(text)} begins an option of the command line")
+    return part
+
+
+def has_placeholder(text: str) -> bool:
+    """Whether the text has a placeholder of an argument."""
+    return any(not found[1].startswith("secret:") for found in _PLACEHOLDER.finditer(text))
 
 
 def is_json(text: str) -> bool:

@@ -17,6 +17,7 @@ class ProfileRecord:
     """A stored profile.
 
     Attributes:
+        shell: whether who set it has the permission `shell`; of the installation's, always.
         reason: of the last change.
         revision: of its settings.
         users: programs that name it and get it, at most 100.
@@ -24,6 +25,7 @@ class ProfileRecord:
 
     namespace: str
     profile: SparkProfile
+    shell: bool
     reason: str
     changed_at: datetime
     revision: str
@@ -33,9 +35,9 @@ class ProfileRecord:
 class ProfileReader(Protocol):
     """What the start of a run and a deployment need."""
 
-    async def effective(self, namespace: str, name: str) -> SparkProfile | None:
-        """The profile that programs of the namespace get by this name: the namespace's own, or else the installation's;
-        None without either.
+    async def effective(self, namespace: str, name: str) -> ProfileRecord | None:
+        """The profile that programs of the namespace get by this name, without users: the namespace's own, or else the
+        installation's; None without either.
 
         Raises:
             UnavailableError: PostgreSQL is unavailable.
@@ -57,7 +59,14 @@ class ProfileStore(ProfileReader, Protocol):
         ...
 
     async def set(
-        self, namespace: str, profile: SparkProfile, reason: str, *, now: datetime, expected: Expected | None = None
+        self,
+        namespace: str,
+        profile: SparkProfile,
+        reason: str,
+        *,
+        now: datetime,
+        expected: Expected | None = None,
+        shell: bool,
     ) -> ProfileRecord:
         """Stores or replaces the profile. Runs that start afterwards have its settings. Idempotent.
 

@@ -12,7 +12,7 @@ from streamsched.domain.errors import ConfigurationError, InvalidDefinitionError
 from streamsched.domain.programs.spark_deployment import ClusterKind, cluster_kind
 from streamsched.domain.programs.spark_needs import ENVIRONMENT
 from streamsched.domain.schedules.process_job import SparkJob
-from streamsched.domain.schedules.template import filled
+from streamsched.domain.schedules.template import filled, filled_path
 from streamsched.ports.runs import Assignment
 from streamsched.spark.backends.backend import Backend, DriverSubmission
 from streamsched.spark.backends.kubernetes import KubernetesBackend
@@ -86,7 +86,7 @@ def submission_of(
     return DriverSubmission(
         run=assignment.run,
         master=master,
-        main=filled(job.main, assignment.arguments),
+        main=filled_path(job.main, assignment.arguments),
         arguments=tuple(filled(each, assignment.arguments) for each in job.arguments),
         conf={
             **trace_settings(assignment),

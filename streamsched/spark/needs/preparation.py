@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from streamsched.domain.access.execution import profile_executions
 from streamsched.domain.errors import ConfigurationError
 from streamsched.domain.programs.secret import Secret
 from streamsched.domain.schedules.process_job import PythonJob, SparkJob
@@ -77,7 +78,10 @@ class Preparation:
         profile = None if self._profiles is None else await self._profiles.effective(namespace, name)
         if profile is None:
             raise ConfigurationError(f"Spark profile '{name}' does not exist in namespace {namespace}, nor for all")
-        return with_profile(job, profile)
+        if not profile.shell:  # it may have been set after the program was deployed
+            for found in profile_executions(job, profile.profile):
+                raise ConfigurationError(str(found))
+        return with_profile(job, profile.profile)
 
     async def _with_files(self, assignment: Assignment, job: SparkJob) -> SparkJob:
         return spark_in(job, await self._folder(assignment, job.needs.bundle)) if job.needs.bundle else job

@@ -31,10 +31,10 @@ class PostgresProfileStore:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def effective(self, namespace: str, name: str) -> SparkProfile | None:
+    async def effective(self, namespace: str, name: str) -> ProfileRecord | None:
         with translated():
             row = await self._pool.fetchrow(_SQL["effective"], namespace, name)
-        return None if row is None else _record(row).profile
+        return None if row is None else _record(row)
 
     async def list(self, namespace: str) -> Sequence[ProfileRecord]:
         with translated():
@@ -46,7 +46,14 @@ class PostgresProfileStore:
                 return await _found(connection, namespace, name)
 
     async def set(
-        self, namespace: str, profile: SparkProfile, reason: str, *, now: datetime, expected: Expected | None = None
+        self,
+        namespace: str,
+        profile: SparkProfile,
+        reason: str,
+        *,
+        now: datetime,
+        expected: Expected | None = None,
+        shell: bool,
     ) -> ProfileRecord:
         definition = profile_to_json(profile)
         with translated():
@@ -57,7 +64,7 @@ class PostgresProfileStore:
                     expected.check(f"Spark profile '{profile.name}'", None if row is None else _record(row).revision)
                 if await connection.fetchval(_SQL["count"], namespace, profile.name) >= MOST_PROFILES:
                     raise ConflictError(f"namespace {namespace} has {MOST_PROFILES} profiles, the most it may have")
-                await connection.execute(_SQL["set"], namespace, profile.name, definition, reason, now)
+                await connection.execute(_SQL["set"], namespace, profile.name, definition, reason, now, shell)
                 because = _because(profile.name, reason)
                 await record(connection, "namespace", namespace, "spark_profile.set", because, at=now)
                 return await _found(connection, namespace, profile.name)
@@ -103,4 +110,5 @@ def _listed(users: Sequence[ProgramRef]) -> str:
 def _record(row: Any) -> ProfileRecord:
     with as_stored():
         profile = profile_from_json(row["name"], row["definition"])
-    return ProfileRecord(row["namespace"], profile, row["reason"], row["changed_at"], digest(row["definition"]))
+    revision = digest(row["definition"])
+    return ProfileRecord(row["namespace"], profile, row["shell"], row["reason"], row["changed_at"], revision)

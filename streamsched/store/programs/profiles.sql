@@ -2,17 +2,17 @@
 
 -- name: effective
 -- That of the namespace $1 by name $2, or else the installation's.
-SELECT namespace, name, definition, reason, changed_at FROM spark_profiles
+SELECT namespace, name, definition, shell, reason, changed_at FROM spark_profiles
 WHERE name = $2 AND namespace IN ($1, '*') ORDER BY namespace = '*' LIMIT 1;
 
 -- name: list
 -- Those of the namespace and of the installation.
-SELECT namespace, name, definition, reason, changed_at FROM spark_profiles
+SELECT namespace, name, definition, shell, reason, changed_at FROM spark_profiles
 WHERE namespace IN ($1, '*') ORDER BY name, namespace;
 
 -- name: get
 -- One of the namespace itself.
-SELECT namespace, name, definition, reason, changed_at FROM spark_profiles WHERE namespace = $1 AND name = $2;
+SELECT namespace, name, definition, shell, reason, changed_at FROM spark_profiles WHERE namespace = $1 AND name = $2;
 
 -- name: lock
 -- Changes of profiles are one after another.
@@ -24,9 +24,11 @@ SELECT count(*) FROM spark_profiles WHERE namespace = $1 AND name <> $2;
 
 -- name: set
 -- Stores or replaces.
-INSERT INTO spark_profiles (namespace, name, definition, reason, changed_at) VALUES ($1, $2, $3::jsonb, $4, $5)
+INSERT INTO spark_profiles (namespace, name, definition, reason, changed_at, shell)
+VALUES ($1, $2, $3::jsonb, $4, $5, $6)
 ON CONFLICT (namespace, name) DO UPDATE
-SET definition = excluded.definition, reason = excluded.reason, changed_at = excluded.changed_at;
+SET definition = excluded.definition, reason = excluded.reason, changed_at = excluded.changed_at,
+    shell = excluded.shell;
 
 -- name: remove
 -- One.

@@ -39,6 +39,7 @@ class PostgresProbe:
                 backlog = await connection.fetchrow(_SQL["standing"]) if revision else None
                 leases = await connection.fetch(_SQL["leases"]) if revision else ()
                 hidden = await connection.fetch(_SQL["positions"], _HIDDEN + DEAD_LETTER) if revision else ()
+                executing = await connection.fetch(_SQL["executing"]) if revision else ()
                 history = await kept(connection) if revision else ()
                 refused = await last_refused(connection, _REFUSED) if revision else ()
                 pending = await connection.fetch(_SQL["pending_grants"]) if row["has_grants"] else ()
@@ -55,6 +56,7 @@ class PostgresProbe:
             history=history,
             refused_spools=refused,
             pending_grants=tuple(each[0] for each in pending),
+            executing={each["namespace"]: each["programs"] for each in executing},
         )
 
 

@@ -27,6 +27,13 @@ SELECT (SELECT count(*) FROM outbox)::int AS outbox, (SELECT min(created_at) FRO
 SELECT format('%s %s.%s to %s', kind, owner, name, grantee) FROM namespace_grants
 WHERE state = 'pending' ORDER BY owner, kind, name, grantee;
 
+-- name: executing
+-- How many programs of each namespace execute something on the machines of launchers (domain/access/execution.py).
+SELECT split_part(id, '.', 1) AS namespace, count(*)::int AS programs FROM programs
+WHERE definition ->> 'type' IN ('bash', 'python')
+    OR (definition ->> 'type' = 'spark' AND coalesce(definition ->> 'deploy_mode', '') <> 'cluster')
+GROUP BY 1 ORDER BY 2 DESC, 1;
+
 -- name: leases
 -- All leases.
 SELECT name, owner, epoch, extract(epoch FROM expires_at - now())::float8 AS expires_in, wanted_by

@@ -252,8 +252,9 @@ async def test_bash_masters_and_foreign_events_need_their_own_permission(
     status, why = await deploy(plain, type="bash", command="true")
     assert (status, "shell" in why) == (403, True)
     assert (await deploy(shell, type="bash", command="true"))[0] == 200
-    assert (await deploy(plain, type="spark", main="/x.py", master="spark://a:7077"))[0] == 200
-    assert (await deploy(plain, type="spark", main="/x.py", master="spark://b:7077"))[0] == 403
+    cluster = {"type": "spark", "main": "/x.py", "deploy_mode": "cluster"}
+    assert (await deploy(plain, **cluster, master="spark://a:7077"))[0] == 200
+    assert (await deploy(plain, **cluster, master="spark://b:7077"))[0] == 403
     assert (await deploy(shell, type="spark", main="/x.py", master="local[2]"))[0] == 403
     assert (await deploy(plain, type="publish", event=f"{FOREIGN}.ready"))[0] == 403
     assert (await deploy(plain, type="enqueue", queue="mail"))[0] == 403

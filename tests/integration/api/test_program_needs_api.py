@@ -65,7 +65,7 @@ async def test_a_namespaces_own_profile_precedes_the_installations(
     own, other = await store.effective("default", "p"), await store.effective("other", "p")
     assert own is not None
     assert other is not None
-    assert (own.conf["spark.a"], other.conf["spark.a"]) == ("own", "all")
+    assert (own.profile.conf["spark.a"], other.profile.conf["spark.a"]) == ("own", "all")
     assert await store.effective("default", "q") is None
 
     assert (await client.put("/v1/apps/default/shop", json=app(profile="p"))).status_code == 200

@@ -63,7 +63,7 @@ def test_shell_and_masters_need_their_own_permission(caller: Caller, master: str
     ]
     shell = any(grant.shell or grant.role is AccessRole.ADMIN for grant in deploying)
     masters = any(g.role is AccessRole.ADMIN or any(fnmatchcase(master, each) for each in g.masters) for g in deploying)
-    assert isinstance(caller.may_deploy_shell("sales"), Allowed) == shell
+    assert isinstance(caller.may_execute("sales"), Allowed) == shell
     assert isinstance(caller.may_use_master("sales", master), Allowed) == masters
 
 

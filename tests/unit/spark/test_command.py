@@ -108,6 +108,29 @@ def test_a_main_file_with_a_url_is_fetched_by_spark_submit(site: RunEnvironment,
     assert made.argv[-2:] == (main.format(day="7"), "--x")
 
 
+@pytest.mark.parametrize("value", ["../evil/x", "/etc/x", "..", "a/b", "a\\b", "%2e%2e", "a,b", "", "-x", "a\n", "{x}"])
+def test_an_argument_names_no_file_elsewhere_in_a_program_stored_before(
+    site: RunEnvironment, tmp_path: Path, value: str
+) -> None:
+    (tmp_path / "prog").mkdir()
+    (tmp_path / "evil").mkdir()
+    for each in ("prog/load.py", "evil/x.py"):
+        (tmp_path / each).write_text("")
+    job = SparkJob(f"{tmp_path}/prog/{{job}}.py")
+
+    assert command(assignment(job, job="load"), site, Path("/run.json")).argv[-1] == f"{tmp_path}/prog/load.py"
+    with pytest.raises(ConfigurationError, match="names of files are not chosen by the arguments of a run"):
+        command(assignment(job, job=value), site, Path("/run.json"))
+
+
+def test_an_argument_gives_a_module_no_option(site: RunEnvironment) -> None:
+    job = SparkJob("", ("{day}", "--day", "{day}"), module="tasks.flow")
+
+    assert command(assignment(job, day="-1"), site, Path("/run.json")).argv[-3:] == ("-1", "--day", "-1")
+    with pytest.raises(ConfigurationError, match="begins an option"):
+        command(assignment(job, day="--spark_env=LD_PRELOAD=/x.so"), site, Path("/run.json"))
+
+
 def test_what_is_no_placeholder_is_left_as_it_is() -> None:
     assert filled('{"a": 1} {day} {}', {"day": "7"}) == '{"a": 1} 7 {}'
 

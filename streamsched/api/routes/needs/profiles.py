@@ -13,6 +13,7 @@ from streamsched.api.deps import ClockDep, ProfilesDep, ServicesDep
 from streamsched.api.preconditions import ExpectedDep, TaggedDep, stored
 from streamsched.api.rendering import rendered
 from streamsched.codec.schedules.spark_needs import profile_from_json, profile_to_json
+from streamsched.domain.access.grant import Allowed
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.names import check_namespace
 from streamsched.domain.programs.spark_profile import EVERYWHERE
@@ -61,14 +62,16 @@ async def set_profile(
     """Replaces the profile by `{"master"?, "conf"?, "driver"?: {"cores"?, "memory"?}, "executors"?: {"instances"?,
     "cores"?, "memory"?}, "reason"?}`. Runs that start afterwards have its settings; those of their program override
     them. Namespace `*`: for programs of all namespaces that have no profile of this name; needs the role admin.
+    What a caller without the permission `shell` has set is for programs with `deploy_mode` cluster only, and has only
+    settings that driver and executors read: `shell` is false.
     """
     _require_admin(caller, namespace)
     reason, rest = reasoned(body)
     wanted = profile_from_json(profile, rest)
     if wanted.master is not None and namespace != EVERYWHERE:
         require(caller.may_use_master(namespace, wanted.master))
-    now = services.clock.now()
-    found = await services.profiles.set(namespace, wanted, reason, now=now, expected=expected)
+    now, shell = services.clock.now(), isinstance(caller.may_execute(namespace), Allowed)
+    found = await services.profiles.set(namespace, wanted, reason, now=now, expected=expected, shell=shell)
     return stored(_view(found), found.revision)
 
 
@@ -103,6 +106,7 @@ def _view(found: ProfileRecord) -> dict[str, Any]:
         "namespace": found.namespace,
         "name": found.profile.name,
         **profile_to_json(found.profile),
+        "shell": found.shell,
         "reason": found.reason,
         "changedAt": found.changed_at,
         "users": [str(each) for each in found.users],

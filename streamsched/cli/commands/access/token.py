@@ -54,7 +54,9 @@ def create(
                      "'raw_*'; can be repeated. Default: all."),
     ] = None,
     shell: Annotated[
-        bool, typer.Option("--shell", help="A developer may deploy bash and python programs.")
+        bool,
+        typer.Option("--shell", help="A developer may deploy what executes on launchers: bash, python, and Spark in "
+                     "client mode or by Connect. Without it: Spark in cluster mode."),
     ] = False,
     master: Annotated[
         list[str] | None,

@@ -161,6 +161,8 @@ def _print(found: dict[str, Any], output: Format) -> None:
         written = value if isinstance(value, str) else f"(secret {value['secret']})"
         lines.append(f"{plain(name)}={plain(written)}")
     lines += [f"used by {short(each)}" for each in found["users"]] or ["used by no program"]
+    if not found.get("shell", True):
+        lines.append("set without the permission shell: for programs with deploy_mode cluster only")
     because = f": {plain(found['reason'])}" if found["reason"] else ""
     lines.append(f"last changed {moment(found['changedAt'])}{because}")
     for line in lines:

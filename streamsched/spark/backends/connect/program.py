@@ -15,7 +15,7 @@ import structlog
 from streamsched.domain.errors import ConfigurationError, UnavailableError
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.process_job import SparkJob
-from streamsched.domain.schedules.template import filled
+from streamsched.domain.schedules.template import filled, filled_path
 from streamsched.ports.runs import Assignment
 from streamsched.process.cancellation import cancel
 from streamsched.spark.backends.connect.server import Use, connect_folder, use_server
@@ -143,7 +143,7 @@ class ConnectProgram(RunProcesses):
         ConfigurationError: a file does not exist.
         """
         job, assignment = self._job, self._assignment
-        main = filled(job.main, assignment.arguments)
+        main = filled_path(job.main, assignment.arguments)
         if not Path(main).is_file():
             raise ConfigurationError(f"the program's main file {main} does not exist")
         check_files(job)
