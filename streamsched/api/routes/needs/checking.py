@@ -20,9 +20,9 @@ from streamsched.ports.programs.profiles import ProfileRecord
 async def check_needs(
     services: ApiServices, caller: Caller, app: AppRef, programs: Iterable[Program], *, dry_run: bool
 ) -> None:
-    """Checks that the caller may deploy what programs execute on launchers, that the profiles and bundles that they
-    name exist, and that it may use the masters of programs and profiles. Bundles are in use afterwards; in a dry run they need
-    not exist yet.
+    """Checks that the caller may deploy what programs execute on launchers and use the masters of programs and
+    profiles, and that the profiles and bundles exist. Bundles are in use afterwards; in a dry run they need not exist
+    yet.
 
     Raises:
         InvalidDefinitionError: one does not exist; the path is that of the field.
