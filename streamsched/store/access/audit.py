@@ -31,7 +31,7 @@ class PostgresAuditStore:
                 await connection.execute(_SQL["lock"])
                 last = _head(await connection.fetchrow(_SQL["head"]))
                 if last is None:
-                    raise UnavailableError("the audit cannot go on: somebody removed the record of its last entry")
+                    raise UnavailableError("the audit cannot go on: the record of its last entry was removed")
                 entry = AuditEntry(
                     number=last.number + 1,
                     at=now,
