@@ -36,7 +36,7 @@ class Settings:
         shards: number of shards; `streamsched reshard` changes it.
         data_dir: folder of run logs, Spark's scratch files and the embedded PostgreSQL.
         emit_url: where programs of runs send their events: an API or the log; default: the API on their launcher's
-            machine. When it is unreachable, events are spooled in `<data_dir>/spool`, which launchers drain.
+            machine. When it is unreachable, events are spooled in `<data_dir>/spool/<run>`, which launchers drain.
         api_host, api_port: address of the API, with its health checks and metrics.
         api_access: `tokens`: requests need a token with the permission. `open`: any client that reaches the API
             may do everything; only with `api_host` on loopback.

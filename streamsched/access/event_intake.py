@@ -22,7 +22,7 @@ from streamsched.telemetry.metrics import Metrics
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TakenEvents:
     """What became of a request: the events that the log acknowledged, and a refusal of each other, by its index."""
 
     events: Sequence[Event]
@@ -40,7 +40,7 @@ class EventIntake:
     metrics: Metrics
     spans: EmitSpans | None = None
 
-    async def take(self, caller: Caller, events: Sequence[Event], *, body: int, dialect: str) -> Taken:
+    async def take(self, caller: Caller, events: Sequence[Event], *, body: int, dialect: str) -> TakenEvents:
         """Takes the events that the caller may announce, all or, when this raises, none. `body`: bytes of the request.
 
         Raises:
@@ -52,7 +52,7 @@ class EventIntake:
         if permitted:
             await self.admit((event.fact for event in permitted), body=body)
             await self.append(permitted, dialect=dialect)
-        return Taken(permitted, denied)
+        return TakenEvents(permitted, denied)
 
     async def admit(self, facts: Iterable[Fact], *, body: int) -> None:
         """Checks facts that their caller may announce, in a body of so many bytes, and charges them.

@@ -67,7 +67,7 @@ _DIALECT: Final = "spool"
 
 @dataclass(frozen=True, slots=True)
 class _Whose:
-    """Whose a folder is: a caller, or the reason why nobody's (`refusal`).
+    """Whose a folder is: a caller's, or no caller's (`refusal` says why).
 
     Attributes:
         run: its id; "" for a folder of no known run.
@@ -115,8 +115,8 @@ class RunSpools:
         """
         names = await asyncio.to_thread(self._names)
         me = os.geteuid()
-        nobodys = "it lies in no folder of a run" if self._person is None else ""
-        outside = _Whose("", me, self._person, nobodys)
+        unowned = "it lies in no folder of a run" if self._person is None else ""
+        outside = _Whose("", me, self._person, unowned)
         more = await self._turn(self._folder, outside)
         if OUTSIDE_RUNS in names:
             more |= await self._turn(self._folder / OUTSIDE_RUNS, outside)
@@ -229,7 +229,7 @@ class RunSpools:
 
 
 def _checked(folder: Path, whose: _Whose) -> _Whose:
-    """Nobody's, when the folder is not its owner's.
+    """No caller's, when the folder has another owner than expected.
 
     Raises:
         FileNotFoundError: there is no such folder.

@@ -93,7 +93,7 @@ class Spool:
                         if kept.more:
                             continue
                         break
-                if kept.more:  # nobody knows which keys follow
+                if kept.more:  # which keys follow is unknown
                     return
                 before |= kept.keys
                 break

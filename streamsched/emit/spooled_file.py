@@ -1,4 +1,4 @@
-"""One file of a spool, read as if somebody else had written it: piece by piece, and only if it is a regular file of the
+"""One file of a spool, read as if a stranger had written it: piece by piece, and only if it is a regular file of the
 owner that it must have.
 """
 

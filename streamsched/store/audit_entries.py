@@ -24,7 +24,7 @@ async def append(
     await connection.execute(_SQL["lock"])
     last = await head(connection)
     if last is None:
-        raise UnavailableError("the audit cannot go on: somebody removed the record of its last entry")
+        raise UnavailableError("the audit cannot go on: the record of its last entry was removed")
     entry = AuditEntry(
         number=last.number + 1,
         at=now,

@@ -15,7 +15,7 @@ from typing import Annotated, Final, assert_never
 
 from fastapi import Depends, Request
 
-from streamsched.api.access.rules import RouteTable, Rule, Scope
+from streamsched.api.access.rules import IN_QUERY, NOTHING, RouteTable, Rule, Scope
 from streamsched.domain.access.grant import AccessVerdict, Caller, Denied
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import ForbiddenError, NotFoundError, storable_text
@@ -63,7 +63,7 @@ def check_rule(caller: Caller, rule: Rule, request: Request) -> None:
             _check_query(caller, rule, request)
         case _:
             assert_never(rule.scope)
-    if rule.emits:
+    if rule.emits is not None and rule.emits not in {NOTHING, IN_QUERY}:
         namespace = request.path_params.get("namespace")
         require(caller.may_emit(namespace, rule.emits.format_map(request.path_params)))
 

@@ -28,7 +28,7 @@ class Scope(Enum):
     PATH: the path parameter `namespace`, or the first part of the name or id in the path.
     QUERY: the query parameter `namespace`, or the first part of `app`, `program` or `schedule`; without any of them
         the request concerns all namespaces.
-    BODY: the body, the query, or the name of a bookmark; the route asks the caller itself (`CallerDep`).
+    BODY: the body, or the name of a bookmark; the route asks the caller itself (`CallerDep`).
     INSTALLATION: the request concerns all namespaces.
     NONE: the request concerns no namespace; any valid token will do.
     """
@@ -46,7 +46,8 @@ class Rule:
 
     Attributes:
         emits: with the permission to emit, the name that grants may restrict it to (`Grant.names`), with path
-            parameters in braces; `NOTHING`: the route emits nothing. None where the route asks the caller itself.
+            parameters in braces, or `NOTHING` or `IN_QUERY`. None: the route asks the caller itself (`Scope.BODY`), or
+            needs another permission.
 
     Raises:
         ValueError: a route that emits does not say under which name.
@@ -62,8 +63,9 @@ class Rule:
             raise ValueError("a rule says under which name its route emits, unless the route asks the caller itself")
 
 
-#: `emits` of a route that only reads.
+#: `emits` of a route that only reads, and of one that asks its caller itself because the query has the name.
 NOTHING: Final = ""
+IN_QUERY: Final = "?"
 
 #: Routes that need no token: health checks, and the description of the API.
 PUBLIC: Final = frozenset({"/health/live", "/health/ready", "/v1/openapi.json", "/docs"})
@@ -211,7 +213,7 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType(
         "GET /api/v1/task": Rule(_VIEW, _ALL),
         "PUT /api/v1/task": Rule(_OPERATE, _ALL),
         "GET /api/v1/tasks": Rule(_VIEW, _ALL),
-        "POST /api/v1/tasks": Rule(_EMIT, _BODY),
+        "POST /api/v1/tasks": Rule(_EMIT, _ALL, emits=IN_QUERY),
         f"GET {_DAPR}/jobs": Rule(_VIEW),
         f"DELETE {_DAPR}/jobs": Rule(_OPERATE),
         f"GET {_DAPR}/export": Rule(_VIEW),

@@ -79,7 +79,7 @@ async def list_audit(
 async def verify_audit(entries: AuditDep) -> Response:
     """Reads the whole audit and checks its hash chain: `{"intact", "entries", "last"}`, or `{"intact": false, "number",
     "reason"}` of the first entry that is not as it was written, or is missing, at the end too. Keep `last` elsewhere:
-    it proves the same later against somebody who owns the database.
+    it proves the same later against a user who owns the database.
     """
     verdict = await verify_all(entries)
     if isinstance(verdict, Intact):

@@ -23,7 +23,7 @@ class AuditStore(Protocol):
         ...
 
     async def head(self) -> AuditHead | None:
-        """The last entry that was appended, which is kept beside the entries; None: somebody has removed it."""
+        """The last entry that was appended, which is kept beside the entries; None: it was removed."""
         ...
 
     async def following(self, number: int, *, limit: int) -> Sequence[AuditEntry]:

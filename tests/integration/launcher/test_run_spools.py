@@ -28,6 +28,7 @@ from streamsched.store.access.quotas import PostgresQuotaStore
 from streamsched.store.access.spools import PostgresSpoolStore
 from streamsched.store.server.probe import PostgresProbe
 from streamsched.telemetry.metrics import Metrics
+from tests.support.services import need
 
 pytestmark = pytest.mark.postgres
 
@@ -220,8 +221,8 @@ async def test_a_folder_or_file_of_another_user_is_not_believed(host: Host) -> N
     assert not path.exists()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to another user: run the tests as root")
 async def test_the_rest_of_a_file_stays_its_owners(host: Host) -> None:
+    need("a user who may give files to another", os.geteuid() == 0, "run the tests as root")
     await host.add_run(RUN)
     stranger = 12345
     path = spool(host.folder / RUN, *[partitions("sales.raw", f"{n}") for n in range(2000)])
