@@ -26,6 +26,7 @@ from streamsched.config import Settings
 from streamsched.domain.addresses import LOOPBACK
 from streamsched.domain.errors import ConfigurationError, StreamschedError
 from streamsched.domain.jobs.run import RunState
+from streamsched.domain.programs.inherited_environment import ALL
 from streamsched.ports.runs import RunRecord
 from streamsched.process.supervision import run_until_signal
 from streamsched.store.connections import open_pool
@@ -84,6 +85,7 @@ def run_dev(
     given = {
         "log_level": environ.get("STREAMSCHED_LOG_LEVEL") or "warning",
         "outgoing_networks": environ.get("STREAMSCHED_OUTGOING_NETWORKS") or LOOPBACK,
+        "program_environment": environ.get("STREAMSCHED_PROGRAM_ENVIRONMENT") or ALL,  # of the person who started it
         **_present(options),
     }
     settings = Settings.from_env(environ, **given, database_url=_PLACEHOLDER, data_dir=folder)

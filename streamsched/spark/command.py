@@ -79,14 +79,15 @@ class RunEnvironment:
         signing_key: the installation's key, with which the token of a run is signed; empty: runs get none.
         connect: how programs find a Spark Connect server.
         sampler: of traces; None when no spans are made.
-        environ: the environment that programs inherit, except `STREAMSCHED_*`, which may contain secrets; without the
-            variables that are secrets of some namespace.
+        environ: the variables of the launcher that programs inherit; `STREAMSCHED_*` is never passed.
+        withheld: the names of its other variables, which programs do not get.
     """
 
     data_dir: Path
     spark_master: str
     emit_url: str
     environ: Mapping[str, str]
+    withheld: tuple[str, ...] = ()
     signing_key: bytes = b""
     spark_metrics: bool = True
     sampler: Sampler | None = None
@@ -232,7 +233,7 @@ def _spark_submit(
     private = {f"spark.executorEnv.{name}": value for name, value in secret_env.items()}
     private |= _values(job.needs.secret_conf, secrets)
     conf = {**redaction(private), **conf}
-    _check_set(job.env_from_os, env)
+    _check_passed(job.env_from_os, env, runtime.withheld)
     env = _with_folder({**env, **own, **secret_env}, job.folder)
     if job.env_from_os:  # by name: arguments of a process are visible to all users of its host
         env["STREAMSCHED_EXECUTOR_ENV"] = ",".join(job.env_from_os)
@@ -275,11 +276,15 @@ def _event_log(assignment: Assignment, job: SparkJob, runtime: RunEnvironment, h
     return RunFiles(runtime.data_dir, assignment.run).event_log
 
 
-def _check_set(names: Sequence[str], env: Mapping[str, str]) -> None:
+def _check_passed(names: Sequence[str], env: Mapping[str, str], withheld: Sequence[str]) -> None:
     """Raises:
-    ConfigurationError: one of these variables is not set here.
+    ConfigurationError: one of these variables is not set here, or programs do not get it.
     """
     for name in names:
+        if name in withheld:
+            raise ConfigurationError(
+                f"programs do not get variable {name} of env_from_os: STREAMSCHED_PROGRAM_ENVIRONMENT does not name it"
+            )
         if name not in env:
             raise ConfigurationError(f"variable {name} of env_from_os is not set where the launcher runs")
 

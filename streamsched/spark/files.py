@@ -178,7 +178,7 @@ def read_note(files: RunFiles) -> RunEnd | None:
 
 def log_tail(path: Path) -> str:
     """The last `TAIL_LINES` lines of a log, at most the last `LOG_TAIL` characters; "" if it cannot be read."""
-    lines = _end_of(path).splitlines()[-TAIL_LINES:]
+    lines = end_of(path).splitlines()[-TAIL_LINES:]
     return "\n".join(line.rstrip() for line in lines).strip("\n")[-LOG_TAIL:]
 
 
@@ -188,7 +188,7 @@ def failure_reason(path: Path) -> str:
     else the last line that is neither a stack frame nor an informational message. Empty when there is none, or the log
     cannot be read.
     """
-    lines = [line.rstrip() for line in _end_of(path).splitlines() if line.strip()]
+    lines = [line.rstrip() for line in end_of(path).splitlines() if line.strip()]
     raised = _raised(lines)
     if raised:
         return raised[:_REASON_LENGTH]
@@ -216,7 +216,8 @@ def _raised(lines: Sequence[str]) -> str:
     return message
 
 
-def _end_of(path: Path) -> str:
+def end_of(path: Path) -> str:
+    """The last 64 KiB of a log; "" if it cannot be read."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - _TAIL))

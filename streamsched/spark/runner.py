@@ -21,8 +21,10 @@ from streamsched.domain.errors import ConfigurationError, ConflictError, Unavail
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.jobs.run_metrics import RunMetrics
 from streamsched.domain.programs.driver import Driver
+from streamsched.domain.programs.inherited_environment import environment_hint
 from streamsched.domain.programs.spark_deployment import DeployMode
-from streamsched.domain.schedules.process_job import SparkJob
+from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob
+from streamsched.domain.schedules.schedule import Executable
 from streamsched.ports.clock import Clock
 from streamsched.ports.runs import Assignment, RunEnd, RunStore, StopRequest
 from streamsched.process.cancellation import cancel
@@ -31,7 +33,7 @@ from streamsched.spark.backends.connect.program import ConnectProgram
 from streamsched.spark.backends.remote_driver import RemoteDriver
 from streamsched.spark.child import RunProcesses
 from streamsched.spark.command import RunEnvironment, command
-from streamsched.spark.files import RunFiles, failure_reason, full_disk, log_tail, write_note, write_run_file
+from streamsched.spark.files import RunFiles, end_of, failure_reason, full_disk, log_tail, write_note, write_run_file
 from streamsched.spark.metrics.event_log_files import EventLogFiles
 from streamsched.spark.metrics.reading import MetricsReader
 from streamsched.spark.needs.deployable import check_prepared
@@ -147,7 +149,8 @@ class Runner:
             _remove_private(files)
             return RunEnd(RunState.FAILED, why, self._clock.now())
         try:
-            ending = await self._supervised(child, files, assignment.run, output)
+            executable = prepared.assignment.program.executable
+            ending = await self._supervised(child, files, assignment.run, executable, output)
         finally:
             await child.close()
             if output is not None:
@@ -220,7 +223,7 @@ class Runner:
         return child, output
 
     async def _supervised(
-        self, child: RunProcesses, files: RunFiles, run: str, output: LogOutput | None
+        self, child: RunProcesses, files: RunFiles, run: str, executable: Executable, output: LogOutput | None
     ) -> RunEnd | None:
         exited = asyncio.ensure_future(child.wait())
         heartbeat = asyncio.ensure_future(self._heartbeats(run, child))
@@ -228,7 +231,7 @@ class Runner:
             await asyncio.wait({exited, heartbeat, self._stop}, return_when=asyncio.FIRST_COMPLETED)
             if exited.done():
                 await _complete(output, child)
-                return self._ended(child, exited.result(), files)
+                return self._ended(child, exited.result(), files, executable)
             request = self._stop.result() if self._stop.done() else heartbeat.result()
             if isinstance(request, _Disowned):
                 return None
@@ -237,7 +240,7 @@ class Runner:
             await _complete(output, child)
             found = child.verdict(code)
             if found is not None and found[0] is RunState.COMPLETED:
-                return self._ended(child, code, files)  # before the cluster got the request
+                return self._ended(child, code, files, executable)  # before the cluster got the request
             why = request.why if found is None else f"{request.why}: {found[1]}"
             return RunEnd(RunState.KILLED, why, self._clock.now(), code, log_tail(files.log))
         finally:
@@ -276,19 +279,36 @@ class Runner:
             await self._store.submitted(run, runner=self._id, driver=driver, now=self._clock.now())
             self._stored = driver
 
-    def _ended(self, child: RunProcesses, code: int, files: RunFiles) -> RunEnd:
+    def _ended(self, child: RunProcesses, code: int, files: RunFiles, executable: Executable) -> RunEnd:
         now = self._clock.now()
         if (found := child.verdict(code)) is not None:
             state, why = found
             cause = failure_reason(files.log) if state is RunState.FAILED else ""
             tail = "" if state is RunState.COMPLETED else log_tail(files.log)
-            return RunEnd(state, f"{why}: {cause}" if cause and cause not in why else why, now, code, tail)
+            why = f"{why}: {cause}" if cause and cause not in why else why
+            if state is RunState.FAILED:
+                why = "; ".join(word for word in (why, self._environment_hint(executable, files)) if word)
+            return RunEnd(state, why, now, code, tail)
         if code == 0:
             return RunEnd(RunState.COMPLETED, "exit code 0", now, code)
         how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
         why = ": ".join(word for word in (how, failure_reason(files.log)) if word)
-        reason = "; ".join(word for word in (why, full_disk(files)) if word)
+        reason = "; ".join(word for word in (why, full_disk(files), self._environment_hint(executable, files)) if word)
         return RunEnd(RunState.FAILED, reason, now, code, log_tail(files.log))
+
+    def _environment_hint(self, executable: Executable, files: RunFiles) -> str:
+        """A sentence about variables of the launcher that the failed program misses; empty without any."""
+        match executable:
+            case BashJob(command=line):
+                return environment_hint(self._runtime.withheld, (), (line, end_of(files.log)))
+            case PythonJob() as job:
+                return environment_hint(self._runtime.withheld, {**job.env, **job.secret_env}, (end_of(files.log),))
+            case SparkJob() as job if job.deploy_mode is not DeployMode.CLUSTER:  # a driver elsewhere never had them
+                return environment_hint(
+                    self._runtime.withheld, {**job.env, **job.needs.secret_env}, (end_of(files.log),)
+                )
+            case _:
+                return ""
 
 
 async def _complete(output: LogOutput | None, child: RunProcesses) -> None:
