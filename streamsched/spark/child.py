@@ -18,6 +18,7 @@ from typing import Final, Self
 
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.programs.driver import Driver
+from streamsched.process.closed_process import plain_environ
 
 _PR_SET_PDEATHSIG: Final = 1
 _GUARD: Final = Path(__file__).with_name("guard.py")
@@ -92,6 +93,7 @@ class Child(RunProcesses):
         guard = await asyncio.create_subprocess_exec(
             *(sys.executable, "-I", "-S", str(_GUARD), *removed),
             stdin=asyncio.subprocess.PIPE,
+            env=plain_environ(os.environ),
             start_new_session=True,
         )
         try:

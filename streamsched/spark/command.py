@@ -23,6 +23,7 @@ from streamsched.domain.schedules.schedule import EnqueueJob, HttpJob, PublishJo
 from streamsched.domain.schedules.shell_command import variable_of
 from streamsched.domain.schedules.template import filled
 from streamsched.ports.runs import Assignment
+from streamsched.process.closed_process import plain_environ
 from streamsched.spark.files import RunFiles
 from streamsched.spark.metrics.event_log_files import event_log_settings
 from streamsched.spark.needs.options import check_files, executor_python, file_options
@@ -303,7 +304,12 @@ def _java_version(java: Path) -> int | None:
         return int(found[1])
     try:
         printed = subprocess.run(
-            [os.fspath(java), "-version"], capture_output=True, text=True, timeout=20, check=False
+            [os.fspath(java), "-version"],
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+            env=plain_environ(os.environ),
         ).stderr
     except (OSError, subprocess.TimeoutExpired):
         return None
