@@ -14,6 +14,7 @@ from streamsched.domain.constraints.pace import Pace
 from streamsched.domain.errors import ConfigurationError, InvalidDefinitionError, InvalidError
 from streamsched.domain.names import DatasetRef
 from streamsched.domain.programs.inherited_environment import DEFAULT, parse_names
+from streamsched.domain.programs.program_users import ProgramUsers
 from streamsched.domain.programs.secret_rules import SecretRule, parse_rules
 from streamsched.setting_values import read_value, written_value
 
@@ -109,6 +110,10 @@ class Settings:
         outgoing_proxy: URL of the proxy through which they send to other addresses than these; empty: none.
         program_environment: the variables of a launcher that its programs get: comma-separated names, where `*` stands
             for any characters. With `dev` the default is `*`: all of its caller, without secrets.
+        run_as: the users of a launcher's machine as whom programs run: comma-separated `namespace=user`,
+            `namespace.app.program=user`, `*=user`; empty: all run as the launcher. The launcher is the superuser.
+        proxy_user: as whom programs run on YARN, in the same form; the submitting user may impersonate them.
+        log_limit: most bytes of a run's log on the disk; the middle of a longer one is left out. 0: no limit.
         spark_metrics: whether Spark programs write an event log into `data_dir` while they run, from which the metrics
             of their runs are read: `true` or `false`.
         traces: whether spans of events, jobs and runs are sent to a receiver of OpenTelemetry (`OTEL_EXPORTER_OTLP_*`):
@@ -173,6 +178,9 @@ class Settings:
     warm_starts: bool = True
     secrets: str = ""
     program_environment: str = DEFAULT
+    run_as: str = ""
+    proxy_user: str = ""
+    log_limit: int = 64 * 1024 * 1024
     bundle_limit: int = 64 * 1024 * 1024
     outgoing_networks: str = ""
     outgoing_proxy: str = field(default="", repr=False)
@@ -213,6 +221,7 @@ class Settings:
         _check_locations(self.lineage_datasets)
         _require(self.launches_per_second >= 0, "launches_per_second", "must be at least 0 (unlimited)")
         _require(self.launch_burst >= 1, "launch_burst", "must be at least 1")
+        _require(self.log_limit == 0 or self.log_limit >= 1 << 20, "log_limit", "must be 0 or at least 1048576 bytes")
         for limit in ("body_limit", "bundle_limit"):
             _require(getattr(self, limit) >= 1024, limit, "must be at least 1024 bytes")
         _require(self.api_access in _ACCESS, "api_access", f"must be one of {', '.join(_ACCESS)}")
@@ -239,6 +248,8 @@ class Settings:
             ("secrets", parse_rules),
             ("outgoing_networks", parse_networks),
             ("program_environment", parse_names),
+            ("run_as", ProgramUsers.parse),
+            ("proxy_user", ProgramUsers.parse),
         ):
             try:
                 parse(getattr(self, name))

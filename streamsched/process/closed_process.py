@@ -17,7 +17,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, Final
+from typing import IO, Final
 
 _PR_GET_DUMPABLE: Final = 3
 _PR_SET_DUMPABLE: Final = 4
@@ -42,9 +42,16 @@ def plain_environ(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def start_closed(
-    module: str, arguments: Sequence[str], *, environ: Mapping[str, str], **options: Any
+    module: str,
+    arguments: Sequence[str],
+    *,
+    environ: Mapping[str, str],
+    stdout: IO[bytes] | int | None = None,
+    stderr: IO[bytes] | int | None = None,
+    pass_fds: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
-    """Starts `python -m module arguments…` as a closed process with this environment. `options`: of `Popen`.
+    """Starts `python -m module arguments…` as a closed process with this environment, in a session of its own. The
+    others are options of `Popen`.
 
     Raises:
         OSError: it cannot be started, or has ended at once.
@@ -55,8 +62,11 @@ def start_closed(
             process = subprocess.Popen(
                 [sys.executable, "-m", __name__, module, *arguments],
                 stdin=theirs.fileno(),
+                stdout=stdout,
+                stderr=stderr,
                 env=plain_environ(environ),
-                **options,
+                pass_fds=pass_fds,
+                start_new_session=True,
             )
         ours.sendall(json.dumps(dict(environ)).encode())
     return process

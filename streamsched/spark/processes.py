@@ -57,7 +57,6 @@ class LocalRunners:
                         environ=self._environ,
                         stdout=log,
                         stderr=log,
-                        start_new_session=True,
                     )
                 )
         except OSError as exc:

@@ -28,12 +28,13 @@ from streamsched.domain.schedules.schedule import Executable
 from streamsched.ports.clock import Clock
 from streamsched.ports.runs import Assignment, RunEnd, RunStore, StopRequest
 from streamsched.process.cancellation import cancel
+from streamsched.process.os_user import private_folder
 from streamsched.spark.backends.cluster import cluster_backend, cluster_master
 from streamsched.spark.backends.connect.program import ConnectProgram
 from streamsched.spark.backends.remote_driver import RemoteDriver
 from streamsched.spark.child import RunProcesses
 from streamsched.spark.command import RunEnvironment, command
-from streamsched.spark.files import RunFiles, end_of, failure_reason, full_disk, log_tail, write_note, write_run_file
+from streamsched.spark.files import RunFiles, failure_reason, full_disk, log_tail, write_note, write_run_file
 from streamsched.spark.metrics.event_log_files import EventLogFiles
 from streamsched.spark.metrics.reading import MetricsReader
 from streamsched.spark.needs.deployable import check_prepared
@@ -41,6 +42,7 @@ from streamsched.spark.needs.log_output import LogOutput
 from streamsched.spark.needs.preparation import Preparation, Prepared
 from streamsched.spark.needs.private_conf import write_private
 from streamsched.spark.processes import this_process
+from streamsched.spark.run_log import LogBound, create_log, end_of
 from streamsched.spark.warm.child import Starts
 from streamsched.telemetry.traces.onward import traced
 
@@ -58,6 +60,7 @@ class Timing:
     Attributes:
         heartbeat: between two heartbeats.
         grace: from SIGTERM to SIGKILL.
+        log: between two looks at the size of its log.
         metrics: between two readings of the run's metrics.
         last_metrics: how long the last reading may take, after the program has ended.
         claim, store: how long claiming the run, or storing its end, is retried while PostgreSQL is unreachable.
@@ -65,6 +68,7 @@ class Timing:
 
     heartbeat: timedelta = timedelta(seconds=2)
     grace: timedelta = timedelta(seconds=10)
+    log: timedelta = timedelta(seconds=0.5)
     metrics: timedelta = timedelta(seconds=2)
     last_metrics: timedelta = timedelta(seconds=10)
     claim: timedelta = timedelta(minutes=1)
@@ -77,7 +81,11 @@ class _Disowned:
 
 
 class Runner:
-    """Executes one run. `stop` may be called at any time, also from a signal handler."""
+    """Executes one run. `stop` may be called at any time, also from a signal handler.
+
+    Args:
+        log_limit: most bytes of its log on the disk; 0: no limit.
+    """
 
     def __init__(
         self,
@@ -88,6 +96,7 @@ class Runner:
         *,
         starts: Starts | None = None,
         preparation: Preparation | None = None,
+        log_limit: int = 0,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -95,6 +104,7 @@ class Runner:
         self._timing = timing or Timing()
         self._starts = starts or Starts(cold="its runner has no fork server")
         self._preparation = preparation or Preparation()
+        self._log_limit = log_limit
         self._id = str(this_process())
         self._metrics: MetricsReader | None = None
         self._stored: Driver | None = None
@@ -123,7 +133,11 @@ class Runner:
             return None
         assignment = traced(assignment, self._runtime.sampler)
         log.info("run.claimed", run=run, runner=self._id)
-        ending = await self._executed(files, assignment)
+        bound = asyncio.create_task(self._bounded(files))
+        try:
+            ending = await self._executed(files, assignment)
+        finally:
+            await cancel(bound)
         if ending is None:
             log.error("run.disowned", run=run)
             return None
@@ -140,6 +154,9 @@ class Runner:
     async def _executed(self, files: RunFiles, assignment: Assignment) -> RunEnd | None:
         prepared = Prepared(assignment)
         try:
+            self._runtime = self._runtime.of(assignment.program.ref)
+            self._runtime.make_scratch()
+            create_log(files.log, self._runtime.user)
             prepared = await self._prepared(assignment)
             child, output = await self._started(files, assignment, prepared)
         except (ConfigurationError, OSError) as exc:
@@ -166,12 +183,23 @@ class Runner:
             await self._starts.learn()
         return None if ending is None else replace(ending, start=self._starts.how)
 
+    async def _bounded(self, files: RunFiles) -> None:
+        """Keeps the log within its limit while the run is active."""
+        bound = LogBound(files.log, self._log_limit)
+        try:
+            while self._log_limit:
+                await asyncio.to_thread(bound.keep)
+                await asyncio.sleep(self._timing.log.total_seconds())
+        finally:
+            bound.close()
+
     async def _prepared(self, assignment: Assignment) -> Prepared:
         """Raises:
         ConfigurationError: what the program needs is not there, or not for its deploy mode.
         """
         try:
-            prepared = await _retried(lambda: self._preparation.prepare(assignment), self._timing.claim)
+            user = self._runtime.user
+            prepared = await _retried(lambda: self._preparation.prepare(assignment, user), self._timing.claim)
             check_prepared(assignment, prepared.assignment, self._runtime.spark_master)
             return prepared
         except ConfigurationError as exc:
@@ -188,7 +216,7 @@ class Runner:
         Raises:
             ConfigurationError, OSError: the program cannot be started.
         """
-        run_file = write_run_file(files, assignment)
+        run_file = write_run_file(files, assignment, self._runtime.user)
         match prepared.assignment.program.executable:
             case SparkJob(deploy_mode=DeployMode.CLUSTER) as job:
                 driver = RemoteDriver(
@@ -208,9 +236,9 @@ class Runner:
     async def _beside(self, files: RunFiles, prepared: Prepared, run_file: Path) -> tuple[RunProcesses, LogOutput]:
         program = command(prepared.assignment, self._runtime, run_file, prepared.secrets)
         if program.event_log is not None:
-            program.event_log.mkdir(mode=0o700, parents=True, exist_ok=True)
+            private_folder(program.event_log, program.user)
         if program.private is not None:
-            write_private(*program.private)
+            write_private(*program.private, program.user)
         output = LogOutput(files.log, prepared.redaction)
         try:
             child = await self._starts.start(program, output.fileno())

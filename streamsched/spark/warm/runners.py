@@ -84,6 +84,5 @@ class ForkServerProcess:
                 environ=self._environ,
                 stdout=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
-                start_new_session=True,
             )
         self._socket = ours

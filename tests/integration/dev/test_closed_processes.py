@@ -92,7 +92,7 @@ def test_a_program_of_the_same_user_reads_neither_scheduler_nor_runner_nor_fork_
 STARTER: Final = """
 import os, sys
 from streamsched.process.closed_process import start_closed
-process = start_closed("{module}", {arguments!r}, environ=os.environ, pass_fds=(0,), start_new_session=True)
+process = start_closed("{module}", {arguments!r}, environ=os.environ, pass_fds=(0,))
 print(process.pid, flush=True)
 sys.stdin.read()
 process.terminate()

@@ -116,7 +116,6 @@ def start_keeper(
             stdout=log,
             stderr=log,
             pass_fds=(lock,),
-            start_new_session=True,
         )
 
 
