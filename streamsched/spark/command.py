@@ -45,6 +45,8 @@ PYTHON_CALL: Final = "streamsched.spark.calls.python_call"
 _WITH_ENVIRONMENT: Final = "streamsched.spark.calls.with_environment"
 #: Below the data folder: Python environments made from requirements files.
 _ENVIRONMENTS: Final = "environments"
+#: And the tables of programs that name no other place.
+_WAREHOUSE: Final = "spark-warehouse"
 #: Settings of an event log, which are left alone where there are any.
 _EVENT_LOG: Final = "spark.eventLog."
 _VERSION: Final = re.compile(r'(?:JAVA_VERSION=|version )"(?:1\.)?(\d+)')
@@ -118,7 +120,7 @@ class RunEnvironment:
         return self.data_dir if self.user is None else self.data_dir / "users" / self.user.name
 
     def make_scratch(self) -> None:
-        """Makes it, where the program has a user.
+        """Makes it, where programs have users.
 
         Raises:
             OSError: it cannot be made.
@@ -126,6 +128,8 @@ class RunEnvironment:
         if self.user is not None:
             private_folder(self.data_dir / "users", passable=True)
             private_folder(self.scratch, self.user)
+        elif self.users.users:
+            private_folder(self.data_dir / _WAREHOUSE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +272,7 @@ def _spark_submit(
         **({} if event_log is None else event_log_settings(event_log)),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.warehouse.dir": str(runtime.scratch / "spark-warehouse"),
+        "spark.sql.warehouse.dir": str(runtime.scratch / _WAREHOUSE),
         **trace_settings(assignment),
         **{f"spark.executorEnv.{name}": value for name, value in job.env.items()},
         **job.needs.sizes(),

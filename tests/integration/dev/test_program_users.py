@@ -11,54 +11,11 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
+from compose.cluster.walls import OUTPUT, files
 from tests.support.dev_process import DevProcess
 from tests.support.os_users import folder_of, os_users
 
 KEY: Final = "canary-key-51fe"
-OUTPUT: Final = "canary-output-88a0"
-APPS: Final = {
-    "finance": """
-from streamsched import App, secret
-app = App("pay", namespace="finance")
-app.python("roll", "roll:run", folder="FOLDER", env={"KEY": secret("env:FIN_KEY")})
-""",
-    "sales": """
-from streamsched import App
-app = App("spy", namespace="sales")
-app.bash("spy", "bash FOLDER/spy.sh")
-""",
-}
-ROLL: Final = f"""
-import os, sys, time
-def run(**arguments):
-    print("{OUTPUT}", os.getuid(), len(os.environ["KEY"]), flush=True)
-    time.sleep(600)
-"""
-#: Tries what it can; says GOT for everything that it gets.
-SPY: Final = r"""
-id -un
-umask
-DATA=FOLDER/.streamsched
-RUN=$STREAMSCHED_ARG_RUN
-for each in logs/$RUN.log runs/$RUN.json runs/$RUN.conf token dev.json dev.log lock postgres/PG_VERSION; do
-  cat $DATA/$each >/dev/null 2>&1 && echo "GOT $each"
-done
-for each in . logs runs spool bundles users postgres users/FINANCE bundles/FINANCE spool/$RUN; do
-  ls $DATA/$each >/dev/null 2>&1 && echo "GOT list of $each"
-  touch $DATA/$each/mine 2>/dev/null && echo "GOT $each to write"
-done
-ln -sf /etc/passwd $DATA/logs/$STREAMSCHED_RUN_ID.log 2>/dev/null && echo "GOT its log replaced"
-for at in /proc/[0-9]*; do
-  [ $(stat -c %u $at 2>/dev/null || echo $UID) = $UID ] && continue
-  name="$(tr '\0' ' ' <$at/cmdline 2>/dev/null)"
-  (exec 3<$at/mem) 2>/dev/null && echo "GOT mem of $name"
-  cat $at/environ >/dev/null 2>&1 && [ -n "$name" ] && echo "GOT environ of $name"
-  ls $at/fd >/dev/null 2>&1 && echo "GOT fd of $name"
-  kill -0 ${at#/proc/} 2>/dev/null && echo "GOT to kill $name"
-done
-cat "$STREAMSCHED_RUN_FILE" >/dev/null && echo "own run file"
-echo DONE
-"""
 
 
 class Installation(NamedTuple):
@@ -67,25 +24,24 @@ class Installation(NamedTuple):
     finance: pwd.struct_passwd
 
     def runs(self, app: str) -> list[dict[str, Any]]:
-        return [run for run in self.dev.run("run", "list", "-o", "json").json if f".{app}." in run["id"]]
+        return [run for run in self.dev.run("run", "list", "-o", "json").json if run["id"].startswith(f"{app}.")]
 
 
 @pytest.fixture(scope="module")
 def installation() -> Iterator[Installation]:
     with os_users("sales", "finance") as (sales, finance), folder_of(pwd.getpwuid(os.geteuid()), {}) as folder:
         folder.chmod(0o755)
-        for name, content in {**APPS, "roll": ROLL}.items():
-            (folder / f"{name}.py").write_text(content.replace("FOLDER", str(folder)))
-        spy = SPY.replace("FOLDER", str(folder)).replace("FINANCE", finance.pw_name)
-        (folder / "spy.sh").write_text(spy)
+        users = {"sales": sales.pw_name, "finance": finance.pw_name}
+        for name, content in files(folder, folder / ".streamsched", users).items():
+            (folder / name).write_text(content)
         dev = DevProcess(folder)
         dev.start(
-            FIN_KEY=KEY,
-            STREAMSCHED_SECRETS="finance=env:FIN_*",
+            WALL_KEY=KEY,
+            STREAMSCHED_SECRETS="finance=env:WALL_*",
             STREAMSCHED_RUN_AS=f"sales={sales.pw_name},finance={finance.pw_name}",
         )
         try:
-            for app in APPS:
+            for app in ("keeper", "spy"):
                 deployed = dev.run("deploy", f"{app}.py")
                 assert deployed.code == 0, deployed
             yield Installation(dev, sales, finance)
@@ -97,13 +53,15 @@ def installation() -> Iterator[Installation]:
 @pytest.mark.timeout(300)
 def test_a_program_gets_nothing_of_another_namespace_nor_of_the_scheduler(installation: Installation) -> None:
     dev, sales, finance = installation
-    assert dev.run("run", "start", "finance.pay.roll", "--now").code == 0
-    running = dev.until(lambda: [run for run in installation.runs("pay") if run["state"] == "RUNNING"])[0]
+    assert dev.run("run", "start", "finance.walls.keep", "--now").code == 0
+    running = dev.until(lambda: [run for run in installation.runs("finance.walls") if run["state"] == "RUNNING"])[0]
     dev.until(lambda: OUTPUT in dev.run("run", "logs", running["id"]).out)
 
-    started = dev.run("run", "start", "sales.spy.spy", "--now", "--arg", f"run={running['id']}")
+    started = dev.run("run", "start", "sales.walls.spy", "--now", "--arg", f"run={running['id']}")
     assert started.code == 0, started
-    spied = dev.until(lambda: [run for run in installation.runs("spy") if run["state"] in ("COMPLETED", "FAILED")])[0]
+    spied = dev.until(
+        lambda: [run for run in installation.runs("sales.walls") if run["state"] in ("COMPLETED", "FAILED")]
+    )[0]
     log = dev.run("run", "logs", spied["id"]).out
 
     assert log.splitlines()[:2] == [sales.pw_name, "0077"]
@@ -117,7 +75,7 @@ def test_a_program_gets_nothing_of_another_namespace_nor_of_the_scheduler(instal
             assert (found.st_uid, stat.S_IMODE(found.st_mode)) == (user.pw_uid, 0o600), name
 
     assert dev.run("run", "kill", running["id"]).code == 0
-    dev.until(lambda: [run for run in installation.runs("pay") if run["state"] == "KILLED"])
+    dev.until(lambda: [run for run in installation.runs("finance.walls") if run["state"] == "KILLED"])
 
 
 @pytest.mark.long
@@ -135,17 +93,17 @@ def test_a_bundle_is_read_by_its_user_and_not_changed(installation: Installation
         "    except OSError as error:\n"
         "        print('read', here.parent.parent.name, error.strerror)\n"
     )
-    (dev.folder / "bundled.py").write_text(
-        "from streamsched import App\n"
-        'app = App("box", namespace="sales")\n'
-        f'app.python("tool", "tool:run", folder="{code}")\n'
+    (code / "bundled.py").write_text(
+        'from streamsched import App\napp = App("box", namespace="sales")\napp.python("tool", "tool:run")\n'
     )
-    deployed = dev.run("deploy", "bundled.py")
+    deployed = dev.run("deploy", "--bundle", "code/bundled.py")
     assert deployed.code == 0, deployed
 
     assert dev.run("run", "start", "sales.box.tool", "--now").code == 0
 
-    run = dev.until(lambda: [run for run in installation.runs("box") if run["state"] in ("COMPLETED", "FAILED")])[0]
+    run = dev.until(lambda: [run for run in installation.runs("sales.box") if run["state"] in ("COMPLETED", "FAILED")])[
+        0
+    ]
     assert f"read {sales.pw_name} Permission denied" in dev.run("run", "logs", run["id"]).out
     gate = (dev.state / "bundles" / sales.pw_name).stat()
     assert (gate.st_uid, gate.st_gid, stat.S_IMODE(gate.st_mode)) == (os.geteuid(), sales.pw_gid, 0o750)

@@ -21,6 +21,7 @@ import orjson
 from streamsched.domain.errors import ConfigurationError
 from streamsched.process.closed_process import start_closed
 from streamsched.process.files import write_atomically
+from streamsched.process.os_user import private_folder
 from streamsched.spark.command import ConnectSettings
 from streamsched.spark.files import failure_reason
 from streamsched.spark.processes import is_alive, start_ticks
@@ -82,7 +83,7 @@ async def use_server(folder: Path, settings: ConnectSettings, run: str, environ:
     Raises:
         ConfigurationError: it cannot be started.
     """
-    await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
+    await asyncio.to_thread(private_folder, folder)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + STARTING_S
     started: subprocess.Popen[bytes] | None = None
