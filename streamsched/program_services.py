@@ -19,9 +19,9 @@ from streamsched.ports.clock import Clock
 from streamsched.ports.runner import RunnerId
 from streamsched.process.http_client import HttpClient
 from streamsched.process.run_forever import run_forever
+from streamsched.process.separation import check_users, not_separated
 from streamsched.secrets.resolver import Secrets, installed
 from streamsched.spark.processes import LocalRunners
-from streamsched.spark.separation import check_users, not_separated
 from streamsched.store.catalog.bookmarks import PostgresBookmarkStore
 from streamsched.store.catalog.file_set_commits import PostgresFileSetCommitStore
 from streamsched.store.catalog.preferences import PostgresPreferenceStore

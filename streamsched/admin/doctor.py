@@ -26,7 +26,7 @@ from streamsched.ports.broker import Broker, TopicPartition, TopicSpec
 from streamsched.ports.clock import Clock
 from streamsched.ports.leases import is_shard_lease, role_lease, shard_lease
 from streamsched.ports.server import DatabaseFacts, DatabaseProbe
-from streamsched.spark.separation import not_separated
+from streamsched.process.separation import not_separated
 
 #: Clock differences in seconds: up to the first is ok, up to the second a warning, beyond it a failure.
 _SKEW_OK: Final = 1.0
