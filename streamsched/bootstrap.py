@@ -58,9 +58,9 @@ from streamsched.ports.notifier import Notifier
 from streamsched.process.cancellation import CLOSING_S, cancel
 from streamsched.process.health import ProcessHealth, measure_installation
 from streamsched.process.supervision import Loop, run_until_signal, supervise, wait_until_available
-from streamsched.program_services import make_inline, program_services, removal_of_bundles
+from streamsched.program_services import local_runners, make_inline, program_services, removal_of_bundles
 from streamsched.spark.clusters import open_probe
-from streamsched.spark.processes import LocalRunners, this_process
+from streamsched.spark.processes import this_process
 from streamsched.store.catalog.catalog import PostgresCatalogStore
 from streamsched.store.catalog.catalog_reader import PostgresCatalogReader
 from streamsched.store.catalog.outbox import PostgresOutbox
@@ -214,7 +214,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool 
     settings = services.settings
     theirs = PostgresClock(pool, clock)
     inline = make_inline(pool, this_process(), theirs, settings, environ)
-    runners = LocalRunners(settings.data_dir.absolute(), {**environ, **settings.variables()}, warm=settings.warm_starts)
+    runners = local_runners(settings, environ)
     leases = PostgresLauncherLeases(pool)
     recovery = Recovery(leases, runners, inline.runner, theirs, ttl=settings.lease, attempts=settings.run_attempts)
     timeouts = RunTimeouts(silence=settings.lost_after, attempts=settings.run_attempts, pace=settings.pace)

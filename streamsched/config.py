@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from pathlib import Path
@@ -13,8 +13,10 @@ from streamsched.domain.addresses import Network, parse_networks
 from streamsched.domain.constraints.pace import Pace
 from streamsched.domain.errors import ConfigurationError, InvalidDefinitionError, InvalidError
 from streamsched.domain.names import DatasetRef
+from streamsched.domain.programs.inherited_environment import DEFAULT, parse_names
+from streamsched.domain.programs.program_users import ProgramUsers
 from streamsched.domain.programs.secret_rules import SecretRule, parse_rules
-from streamsched.domain.time.duration import duration_text, parse_duration
+from streamsched.setting_values import read_value, written_value
 
 PREFIX: Final = "STREAMSCHED_"
 _RENAMED: Final = "STREAMSCHED_WEBHOOK_NETWORKS"
@@ -107,6 +109,12 @@ class Settings:
         outgoing_networks: comma-separated networks beside public addresses to which HTTP programs, queues and webhooks
             may send, such as `10.0.0.0/8`; empty: none, in `streamsched dev` loopback.
         outgoing_proxy: URL of the proxy through which they send to other addresses than these; empty: none.
+        program_environment: the variables of a launcher that its programs get: comma-separated names, where `*` stands
+            for any characters. With `dev` the default is `*`: all of its caller, without secrets.
+        run_as: the users of a launcher's machine as whom programs run: comma-separated `namespace=user`,
+            `namespace.app.program=user`, `*=user`; empty: all run as the launcher. The launcher is the superuser.
+        proxy_user: as whom programs run on YARN, in the same form; the submitting user may impersonate them.
+        log_limit: most bytes of a run's log on the disk; the middle of a longer one is left out. 0: no limit.
         spark_metrics: whether Spark programs write an event log into `data_dir` while they run, from which the metrics
             of their runs are read: `true` or `false`.
         traces: whether spans of events, jobs and runs are sent to a receiver of OpenTelemetry (`OTEL_EXPORTER_OTLP_*`):
@@ -170,6 +178,10 @@ class Settings:
     update_schedules: bool = True
     warm_starts: bool = True
     secrets: str = ""
+    program_environment: str = DEFAULT
+    run_as: str = ""
+    proxy_user: str = ""
+    log_limit: int = 64 * 1024 * 1024
     bundle_limit: int = 64 * 1024 * 1024
     outgoing_networks: str = ""
     outgoing_proxy: str = field(default="", repr=False)
@@ -210,6 +222,7 @@ class Settings:
         _check_locations(self.lineage_datasets)
         _require(self.launches_per_second >= 0, "launches_per_second", "must be at least 0 (unlimited)")
         _require(self.launch_burst >= 1, "launch_burst", "must be at least 1")
+        _require(self.log_limit == 0 or self.log_limit >= 1 << 20, "log_limit", "must be 0 or at least 1048576 bytes")
         for limit in ("body_limit", "bundle_limit"):
             _require(getattr(self, limit) >= 1024, limit, "must be at least 1024 bytes")
         _require(self.api_access in _ACCESS, "api_access", f"must be one of {', '.join(_ACCESS)}")
@@ -232,7 +245,13 @@ class Settings:
             bare = host == "*" or (host.count(":") != 1 and not set(host) & set("/@* "))
             _require(bare, "api_allowed_hosts", f"must be comma-separated host names without ports: '{listed}'")
         _require(not self.task_log_url or "://" in self.task_log_url, "task_log_url", "must be a URL such as kafka://…")
-        for name, parse in (("secrets", parse_rules), ("outgoing_networks", parse_networks)):
+        for name, parse in (
+            ("secrets", parse_rules),
+            ("outgoing_networks", parse_networks),
+            ("program_environment", parse_names),
+            ("run_as", ProgramUsers.parse),
+            ("proxy_user", ProgramUsers.parse),
+        ):
             try:
                 parse(getattr(self, name))
             except InvalidDefinitionError as exc:
@@ -273,7 +292,10 @@ class Settings:
         for each in fields(cls):
             text = environ.get(_variable(each.name), "").strip()
             if text and each.name not in values:
-                values[each.name] = _read(each.name, str(each.type), text)
+                try:
+                    values[each.name] = read_value(str(each.type), text)
+                except ValueError as exc:
+                    raise ConfigurationError(f"{_variable(each.name)}: {exc}") from exc
         if "database_url" not in values:
             raise ConfigurationError(
                 f"{_variable('database_url')} is not set: the URL of PostgreSQL, such as postgresql://host/streamsched "
@@ -288,6 +310,10 @@ class Settings:
     def secret_rules(self) -> Sequence[SecretRule]:
         """Which secrets programs may refer to."""
         return parse_rules(self.secrets)
+
+    def program_names(self) -> Sequence[str]:
+        """The names of the variables that programs get; with `*` in them."""
+        return parse_names(self.program_environment)
 
     def cluster_urls(self) -> dict[str, str]:
         """The URL of each cluster's probe, by cluster name."""
@@ -326,7 +352,7 @@ class Settings:
 
     def variables(self) -> dict[str, str]:
         """The variables from which `from_env` reads equal settings, for a child process."""
-        return {_variable(each.name): _written(getattr(self, each.name)) for each in fields(self)}
+        return {_variable(each.name): written_value(getattr(self, each.name)) for each in fields(self)}
 
 
 def url_here(host: str, port: int) -> str:
@@ -344,52 +370,6 @@ def _check_locations(listed: str) -> None:
         except InvalidError as exc:
             raise ConfigurationError(f"{_variable('lineage_datasets')}: '{each}': {exc.reason}") from exc
         _require(bool(location.strip()), "lineage_datasets", f"must be location=dataset,location=dataset: '{each}'")
-
-
-def _duration(text: str) -> timedelta:
-    try:
-        return timedelta(0) if text == "0" else parse_duration(text)
-    except InvalidDefinitionError as exc:
-        raise ValueError(exc.reason) from None
-
-
-def _whole(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError(f"'{text}' is not a whole number") from None
-
-
-def _switch(text: str) -> bool:
-    if text.lower() not in {"true", "false"}:
-        raise ValueError(f"'{text}' is not `true` or `false`")
-    return text.lower() == "true"
-
-
-_READERS: Final[Mapping[str, Callable[[str], object]]] = {
-    "str": str,
-    "int": _whole,
-    "bool": _switch,
-    "Path": Path,
-    "timedelta": _duration,
-}
-
-
-def _read(name: str, kind: str, text: str) -> object:
-    try:
-        return _READERS[kind](text)
-    except ValueError as exc:
-        raise ConfigurationError(f"{_variable(name)}: {exc}") from exc
-
-
-def _written(value: object) -> str:
-    match value:
-        case timedelta():
-            return duration_text(value)
-        case bool():
-            return str(value).lower()
-        case _:
-            return str(value)
 
 
 def _require(holds: bool, name: str, rule: str) -> None:

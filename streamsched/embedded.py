@@ -26,7 +26,9 @@ from streamsched.config import Settings
 from streamsched.domain.addresses import LOOPBACK
 from streamsched.domain.errors import ConfigurationError, StreamschedError
 from streamsched.domain.jobs.run import RunState
+from streamsched.domain.programs.inherited_environment import ALL
 from streamsched.ports.runs import RunRecord
+from streamsched.process.os_user import private_folder
 from streamsched.process.supervision import run_until_signal
 from streamsched.store.connections import open_pool
 from streamsched.store.runs.run_queries import PostgresRunQueries
@@ -84,6 +86,7 @@ def run_dev(
     given = {
         "log_level": environ.get("STREAMSCHED_LOG_LEVEL") or "warning",
         "outgoing_networks": environ.get("STREAMSCHED_OUTGOING_NETWORKS") or LOOPBACK,
+        "program_environment": environ.get("STREAMSCHED_PROGRAM_ENVIRONMENT") or ALL,  # of the person who started it
         **_present(options),
     }
     settings = Settings.from_env(environ, **given, database_url=_PLACEHOLDER, data_dir=folder)
@@ -141,8 +144,9 @@ def _locked(folder: Path) -> Iterator[None]:
         ConfigurationError: another process holds it, or the folder cannot be created.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(folder)
         lock = (folder / "lock").open("a+")
+        os.fchmod(lock.fileno(), 0o600)
     except OSError as exc:
         raise ConfigurationError(f"{folder} cannot be used: {exc.strerror}; name another by --data-dir") from exc
     with lock:

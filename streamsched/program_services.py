@@ -13,12 +13,15 @@ from typing import Any, Final
 import structlog
 
 from streamsched.config import Settings
+from streamsched.domain.programs.program_users import ProgramUsers
 from streamsched.launcher.inline_executor import InlineExecutor
 from streamsched.ports.clock import Clock
 from streamsched.ports.runner import RunnerId
 from streamsched.process.http_client import HttpClient
 from streamsched.process.run_forever import run_forever
+from streamsched.process.separation import check_users, not_separated
 from streamsched.secrets.resolver import Secrets, installed
+from streamsched.spark.processes import LocalRunners
 from streamsched.store.catalog.bookmarks import PostgresBookmarkStore
 from streamsched.store.catalog.file_set_commits import PostgresFileSetCommitStore
 from streamsched.store.catalog.preferences import PostgresPreferenceStore
@@ -64,6 +67,20 @@ def make_inline(
     if ignored:
         log.warning("outgoing.proxies_ignored", variables=ignored, instead="STREAMSCHED_OUTGOING_PROXY")
     return InlineExecutor(batch, me, client, clock, heartbeat=settings.heartbeat, secrets=secrets, sampler=sampler)
+
+
+def local_runners(settings: Settings, environ: Mapping[str, str]) -> LocalRunners:
+    """What starts runners on this machine. Logs what does not separate programs. `environ`: of the runners, in addition
+    to the settings.
+
+    Raises:
+        ConfigurationError: programs cannot run as the users that the settings name.
+    """
+    users = ProgramUsers.parse(settings.run_as)
+    check_users(users)
+    for each in not_separated(users):
+        log.warning("programs.not_separated", reason=each)
+    return LocalRunners(settings.data_dir.absolute(), {**environ, **settings.variables()}, warm=settings.warm_starts)
 
 
 def removal_of_bundles(pool: Pool, clock: Clock) -> Callable[[], Coroutine[Any, Any, None]]:

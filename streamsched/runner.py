@@ -16,6 +16,8 @@ from typing import Final, TypeVar
 
 from streamsched.config import Settings
 from streamsched.domain.errors import StreamschedError, UnavailableError
+from streamsched.domain.programs.inherited_environment import InheritedEnvironment
+from streamsched.domain.programs.program_users import ProgramUsers
 from streamsched.ports.clock import SystemClock
 from streamsched.process.cancellation import cancel
 from streamsched.secrets.resolver import Secrets, installed
@@ -56,6 +58,7 @@ async def execute(run: str, environ: Mapping[str, str], *, server: socket.socket
     clock_task = asyncio.create_task(clock.run())
     try:
         secrets = Secrets(settings.secret_rules(), environ, installed())
+        inherited = InheritedEnvironment(environ, settings.program_names(), settings.secret_rules())
         runtime = RunEnvironment(
             data_dir=settings.data_dir.absolute(),
             spark_master=settings.spark_master,
@@ -68,7 +71,10 @@ async def execute(run: str, environ: Mapping[str, str], *, server: socket.socket
                 resident=settings.spark_connect_resident,
                 idle_s=settings.spark_connect_idle.total_seconds(),
             ),
-            environ=secrets.inherited(environ),
+            environ=inherited.passed,
+            withheld=inherited.withheld,
+            users=ProgramUsers.parse(settings.run_as),
+            proxy_users=ProgramUsers.parse(settings.proxy_user),
             spark_metrics=settings.spark_metrics,
             sampler=run_sampler(environ, traces=settings.traces),
             signing_key=await _patiently(PostgresTokenStore(pool).key) if settings.api_access == "tokens" else b"",
@@ -79,7 +85,8 @@ async def execute(run: str, environ: Mapping[str, str], *, server: socket.socket
             PostgresBundleStore(pool), settings.data_dir.absolute() / "bundles", most_bytes=settings.bundle_limit
         )
         preparation = Preparation(secrets, PostgresProfileStore(pool), cache.folder)
-        runner = Runner(PostgresRunStore(pool), clock, runtime, timing, starts=starts, preparation=preparation)
+        store, limit = PostgresRunStore(pool), settings.log_limit
+        runner = Runner(store, clock, runtime, timing, starts=starts, preparation=preparation, log_limit=limit)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, runner.stop, f"its runner got {number.name}")

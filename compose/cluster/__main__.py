@@ -26,6 +26,8 @@ from compose.cluster.folder import ClusterFolder
 from compose.cluster.local_cluster import LocalCluster
 from compose.cluster.ports import free_ports, usual_ports
 from compose.cluster.report import report
+from compose.cluster.walls import try_walls
+from streamsched.domain.programs.program_users import ProgramUsers
 
 
 def main() -> int:
@@ -38,6 +40,7 @@ def main() -> int:
     parser.add_argument("--free-ports", action="store_true", help="any free ports; always with --check")
     parser.add_argument("--without-spark", action="store_true", help="no Spark cluster; Spark programs run locally")
     parser.add_argument("--without-prometheus", action="store_true")
+    parser.add_argument("--run-as", default="", help="users of programs, such as sales=alice,finance=bob; as root")
     asked = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     logging.getLogger("httpx").setLevel(logging.WARNING)
@@ -51,6 +54,7 @@ def main() -> int:
                     with_spark=not asked.without_spark,
                     with_prometheus=not asked.without_prometheus,
                     say=_say,
+                    run_as=asked.run_as,
                 )
                 asyncio.run(_run(cluster, check=asked.check))
     except (NotStartedError, DriveFailedError) as error:
@@ -92,6 +96,9 @@ async def _started(cluster: LocalCluster, *, check: bool) -> None:
     _say(f"all healthy after {time.monotonic() - began:.0f} s")
     if check:
         await drive(cluster, _say)
+        users = ProgramUsers.parse(cluster.run_as).users
+        if len(users) == 2:
+            await try_walls(cluster, users, _say)
     else:
         await cluster.keep()
 

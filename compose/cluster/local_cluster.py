@@ -45,6 +45,7 @@ class LocalCluster:
     parts: dict[str, Part] = field(default_factory=dict)
     away: set[str] = field(default_factory=set)
     database: str = ""
+    run_as: str = ""
 
     @property
     def api(self) -> str:
@@ -63,7 +64,12 @@ class LocalCluster:
     def environ(self) -> dict[str, str]:
         """Of the roles."""
         return role_environ(
-            self.folder, self.ports, database=self.database, broker=self.kafka.url, spark=self.with_spark
+            self.folder,
+            self.ports,
+            database=self.database,
+            broker=self.kafka.url,
+            spark=self.with_spark,
+            run_as=self.run_as,
         )
 
     async def start(self) -> None:

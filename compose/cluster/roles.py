@@ -12,6 +12,8 @@ from compose.cluster.part import Part, answers_ok
 from compose.cluster.ports import HOST
 
 SHARDS: Final = 4
+#: A secret of the launchers' environment that programs may refer to, where they have users.
+SECRET: Final = {"WALL_KEY": "canary-key-51fe"}
 
 #: Part → its role.
 ROLES: Final[Mapping[str, str]] = {
@@ -35,13 +37,15 @@ def streamsched(*arguments: str) -> tuple[str, ...]:
 
 
 def role_environ(
-    folder: ClusterFolder, ports: Mapping[str, int], *, database: str, broker: str, spark: bool
+    folder: ClusterFolder, ports: Mapping[str, int], *, database: str, broker: str, spark: bool, run_as: str = ""
 ) -> dict[str, str]:
     """The environment of every role. No other variable of the product is taken over."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("STREAMSCHED_")}
     master = {"STREAMSCHED_SPARK_MASTER": f"spark://{HOST}:{ports['spark-master']}"} if spark else {}
+    walled = {} if not run_as else {"STREAMSCHED_RUN_AS": run_as, "STREAMSCHED_SECRETS": "*=env:WALL_*", **SECRET}
     return {
         **kept,
+        **walled,
         "STREAMSCHED_DATABASE_URL": database,
         "STREAMSCHED_BROKER_URL": broker,
         "STREAMSCHED_SHARDS": str(SHARDS),

@@ -6,6 +6,7 @@ Read-only, except that it opens (and so fences) a writer of its own name to chec
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,8 @@ from typing import Final
 from streamsched.admin.changelog import lags
 from streamsched.admin.java import OLDEST, Java, find_java
 from streamsched.admin.topics import check_topics
-from streamsched.domain.errors import StreamschedError
+from streamsched.domain.errors import InvalidDefinitionError, StreamschedError
+from streamsched.domain.programs.program_users import ProgramUsers
 from streamsched.log.topics import DEAD_LETTER, SIGNALS
 from streamsched.ports.access.spools import RefusedLines
 from streamsched.ports.archive import ArchiveTable
@@ -24,6 +26,7 @@ from streamsched.ports.broker import Broker, TopicPartition, TopicSpec
 from streamsched.ports.clock import Clock
 from streamsched.ports.leases import is_shard_lease, role_lease, shard_lease
 from streamsched.ports.server import DatabaseFacts, DatabaseProbe
+from streamsched.process.separation import not_separated
 
 #: Clock differences in seconds: up to the first is ok, up to the second a warning, beyond it a failure.
 _SKEW_OK: Final = 1.0
@@ -72,7 +75,8 @@ async def examine(
 ) -> Sequence[CheckResult]:
     """All checks, in the order in which to repair. A check that cannot run is a failed finding; the others still run.
 
-    `revisions`: schema revisions this release supports. `environ`: used to find Java; None skips that check.
+    `revisions`: schema revisions this release supports. `environ`: of this process, to find Java and what separates
+    programs; None skips these checks.
     """
     findings: list[CheckResult] = []
     try:
@@ -90,6 +94,7 @@ async def examine(
         findings.append(CheckResult("log", CheckLevel.FAILED, str(exc), "check STREAMSCHED_BROKER_URL"))
     if environ is not None:
         findings.append(_java(await asyncio.to_thread(find_java, environ)))
+        findings += _separation(environ)
     return findings
 
 
@@ -116,6 +121,21 @@ def _java(found: Java | None) -> CheckResult:
             check, CheckLevel.WARNING, f"{found.path} {where} is Java {found.major}, too old for Spark", advice
         )
     return CheckResult(check, CheckLevel.OK, f"Java {found.major} {where} ({found.path})")
+
+
+def _separation(environ: Mapping[str, str]) -> Sequence[CheckResult]:
+    """What separates programs where this process runs; of launchers elsewhere, their logs say it."""
+    check = "programs"
+    try:
+        users = ProgramUsers.parse(environ.get("STREAMSCHED_RUN_AS", ""))
+        remaining = not_separated(users)
+    except InvalidDefinitionError as exc:
+        return [CheckResult(check, CheckLevel.FAILED, str(exc), "correct STREAMSCHED_RUN_AS")]
+    if not remaining:
+        return [CheckResult(check, CheckLevel.OK, f"all run as users of their own on {socket.gethostname()}")]
+    advice = "name users by STREAMSCHED_RUN_AS where namespaces must not trust each other"
+    level = CheckLevel.WARNING if os.geteuid() == 0 else CheckLevel.OK
+    return [CheckResult(check, level, each, advice if level is CheckLevel.WARNING else "") for each in remaining]
 
 
 def _database(

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from streamsched.process.closed_process import plain_environ
+
 #: The oldest major version that Spark 4 runs on.
 OLDEST: Final = 17
 _TIMEOUT_S: Final = 20
@@ -36,7 +38,14 @@ def find_java(environ: Mapping[str, str]) -> Java | None:
     if path is None or not Path(path).is_file():
         return None
     try:
-        printed = subprocess.run((path, "-version"), capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+        printed = subprocess.run(
+            (path, "-version"),
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+            env=plain_environ(environ),
+        )
     except (OSError, subprocess.TimeoutExpired):
         return Java(path, None)
     return Java(path, major_version(printed.stderr + printed.stdout))

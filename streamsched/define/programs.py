@@ -76,7 +76,8 @@ class ProgramBuilder:
             conf: settings of Spark, without `spark.submit.deployMode`; with `connect` those of a session, such as
                 `spark.sql.shuffle.partitions`. A value may be a `secret(…)` with `client`.
             env: environment variables of the driver and the executors. A value may be a `secret(…)` with `client`.
-            env_from_os: names of variables of the launcher that the executors get too; the driver has all of them.
+            env_from_os: names of variables of the launcher that the executors get too; the driver has all that are
+                passed to programs.
             uris: files for driver and executors. `.py`, `.zip`, `.egg` and `.whl` can be imported there.
             py_files: Python files, and `.zip`, `.egg` and `.whl` files, that can be imported there.
             packages: Maven coordinates `group:artifact:version`; Spark fetches them with what they depend on.

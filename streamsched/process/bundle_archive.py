@@ -98,8 +98,8 @@ def listed(archive: BinaryIO, *, most_bytes: int) -> list[BundleFile]:
     return found
 
 
-def unpack(archive: BinaryIO, folder: Path, *, most_bytes: int) -> None:
-    """Writes the files below the folder, which is empty.
+def unpack(archive: BinaryIO, folder: Path, *, most_bytes: int, shared: bool = False) -> None:
+    """Writes the files below the folder, which is empty; for their owner only, unless `shared`: then others read them.
 
     Raises:
         InvalidDefinitionError: as `listed`.
@@ -116,7 +116,10 @@ def unpack(archive: BinaryIO, folder: Path, *, most_bytes: int) -> None:
             with content, path.open("xb") as file:
                 while chunk := content.read(_CHUNK):
                     file.write(chunk)
-            path.chmod(0o755 if entry.mode & 0o100 else 0o644)
+            mode = 0o755 if entry.mode & 0o100 else 0o644
+            path.chmod(mode if shared else mode & 0o700)
+    for where, _, _ in os.walk(folder):
+        Path(where).chmod(0o755 if shared else 0o700)
 
 
 def _file(entry: tarfile.TarInfo) -> BundleFile:

@@ -13,6 +13,7 @@ import uvloop
 
 from streamsched.domain.errors import ConfigurationError, UnavailableError
 from streamsched.process.cancellation import CLOSING_S, cancel, cancelled
+from streamsched.process.closed_process import close_process
 from streamsched.process.memory import configure_memory
 from streamsched.telemetry.metrics import Metrics
 
@@ -96,7 +97,10 @@ async def _keep(name: str, loop: Loop, metrics: Metrics) -> None:
 
 
 def run_until_signal(main: Coroutine[Any, Any, None]) -> None:
-    """Runs `main` in a new event loop; SIGINT, SIGTERM and SIGHUP cancel it. Returns when it has ended."""
+    """Runs `main` in a new event loop; SIGINT, SIGTERM and SIGHUP cancel it. Returns when it has ended. The process is
+    closed to others of its user from then on.
+    """
+    close_process()
     configure_memory()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_until_signal(main))

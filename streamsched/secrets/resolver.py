@@ -14,7 +14,7 @@ import orjson
 
 from streamsched.domain.errors import ConfigurationError
 from streamsched.domain.programs.secret import Secret
-from streamsched.domain.programs.secret_rules import SecretRule, without_secrets
+from streamsched.domain.programs.secret_rules import SecretRule
 
 GROUP: Final = "streamsched.secret_providers"
 #: Least characters of a value: a shorter one could not be kept out of texts without spoiling them.
@@ -53,10 +53,6 @@ class Secrets:
         self._environ = environ or {}
         self._providers = providers or {}
         self._threads: ThreadPoolExecutor | None = None
-
-    def inherited(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """The variables that programs inherit: neither the installation's own nor secrets."""
-        return without_secrets(environ, self._rules)
 
     async def read(self, namespace: str, secrets: Mapping[Secret, str]) -> dict[Secret, str]:
         """The values of secrets for a program of the namespace. `secrets`: each with the path of its field.

@@ -18,6 +18,8 @@ from typing import Final, Self
 
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.programs.driver import Driver
+from streamsched.process.closed_process import plain_environ
+from streamsched.process.os_user import OsUser, identity
 
 _PR_SET_PDEATHSIG: Final = 1
 _GUARD: Final = Path(__file__).with_name("guard.py")
@@ -80,10 +82,11 @@ class Child(RunProcesses):
         output: int,
         inherited: Sequence[int] = (),
         private: Path | None = None,
+        user: OsUser | None = None,
     ) -> Self:
         """Starts `argv` with its output appended to the file descriptor `output`, and with the descriptors `inherited`.
         Call it in the main thread: the parent-death signal is bound to the thread that forks. `private`: a file that is
-        removed when the session has ended, also if this process is killed.
+        removed when the session has ended, also if this process is killed. `user`: as whom; None: as this process.
 
         Raises:
             OSError: the program cannot be executed.
@@ -92,6 +95,7 @@ class Child(RunProcesses):
         guard = await asyncio.create_subprocess_exec(
             *(sys.executable, "-I", "-S", str(_GUARD), *removed),
             stdin=asyncio.subprocess.PIPE,
+            env=plain_environ(os.environ),
             start_new_session=True,
         )
         try:
@@ -104,6 +108,7 @@ class Child(RunProcesses):
                 pass_fds=inherited,
                 start_new_session=True,
                 preexec_fn=parent_death_signal(),
+                **identity(user),
             )
         except OSError:
             _close_pipe(guard)

@@ -8,21 +8,25 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, assert_never
+from typing import Final, Self, assert_never
 
 from streamsched.domain.access.token import run_token_text
 from streamsched.domain.errors import ConfigurationError
 from streamsched.domain.events.sampler import Sampler
 from streamsched.domain.graph.arrival_job import ArrivalJob
+from streamsched.domain.names import ProgramRef
+from streamsched.domain.programs.program_users import ProgramUsers
 from streamsched.domain.programs.secret import Secret
 from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob
 from streamsched.domain.schedules.schedule import EnqueueJob, HttpJob, PublishJob
 from streamsched.domain.schedules.shell_command import variable_of
 from streamsched.domain.schedules.template import filled, filled_part, filled_path
 from streamsched.ports.runs import Assignment
+from streamsched.process.closed_process import plain_environ
+from streamsched.process.os_user import OsUser, private_folder
 from streamsched.spark.files import RunFiles
 from streamsched.spark.metrics.event_log_files import event_log_settings
 from streamsched.spark.needs.options import check_files, executor_python, file_options
@@ -41,6 +45,8 @@ PYTHON_CALL: Final = "streamsched.spark.calls.python_call"
 _WITH_ENVIRONMENT: Final = "streamsched.spark.calls.with_environment"
 #: Below the data folder: Python environments made from requirements files.
 _ENVIRONMENTS: Final = "environments"
+#: And the tables of programs that name no other place.
+_WAREHOUSE: Final = "spark-warehouse"
 #: Settings of an event log, which are left alone where there are any.
 _EVENT_LOG: Final = "spark.eventLog."
 _VERSION: Final = re.compile(r'(?:JAVA_VERSION=|version )"(?:1\.)?(\d+)')
@@ -79,18 +85,51 @@ class RunEnvironment:
         signing_key: the installation's key, with which the token of a run is signed; empty: runs get none.
         connect: how programs find a Spark Connect server.
         sampler: of traces; None when no spans are made.
-        environ: the environment that programs inherit, except `STREAMSCHED_*`, which may contain secrets; without the
-            variables that are secrets of some namespace.
+        users, proxy_users: as whom programs run on this machine, and on YARN.
+        user, proxy_user: of the run's program (`of`); None, "": the launcher's.
+        environ: the variables of the launcher that programs inherit; `STREAMSCHED_*` is never passed.
+        withheld: the names of its other variables, which programs do not get.
     """
 
     data_dir: Path
     spark_master: str
     emit_url: str
     environ: Mapping[str, str]
+    withheld: tuple[str, ...] = ()
     signing_key: bytes = b""
     spark_metrics: bool = True
     sampler: Sampler | None = None
     connect: ConnectSettings = field(default_factory=ConnectSettings)
+    users: ProgramUsers = field(default_factory=ProgramUsers)
+    proxy_users: ProgramUsers = field(default_factory=ProgramUsers)
+    user: OsUser | None = None
+    proxy_user: str = ""
+
+    def of(self, program: ProgramRef) -> Self:
+        """This environment for a program, with its users.
+
+        Raises:
+            ConfigurationError: a user does not exist on this machine.
+        """
+        name = self.users.of(program)
+        return replace(self, user=OsUser.named(name) if name else None, proxy_user=self.proxy_users.of(program))
+
+    @property
+    def scratch(self) -> Path:
+        """The folder of what the programs of one user keep between runs."""
+        return self.data_dir if self.user is None else self.data_dir / "users" / self.user.name
+
+    def make_scratch(self) -> None:
+        """Makes it, where programs have users.
+
+        Raises:
+            OSError: it cannot be made.
+        """
+        if self.user is not None:
+            private_folder(self.data_dir / "users", passable=True)
+            private_folder(self.scratch, self.user)
+        elif self.users.users:
+            private_folder(self.data_dir / _WAREHOUSE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +143,7 @@ class Command:
             only, before the start, and removes it after the end.
         event_log: of a Spark program, the folder of its event log, which must exist when it starts; None: it writes
             none for us.
+        user: as whom it runs, and who owns these files; None: this process's.
     """
 
     argv: tuple[str, ...]
@@ -112,6 +152,7 @@ class Command:
     cold: str = ""
     private: tuple[Path, bytes] | None = field(default=None, repr=False)
     event_log: Path | None = None
+    user: OsUser | None = None
 
 
 def command(
@@ -128,19 +169,25 @@ def command(
     env = environment(assignment, runtime, run_file)
     match assignment.program.executable:
         case BashJob(command=line):
-            return Command((shutil.which("bash") or "/bin/bash", "-c", line), env)
+            return Command((shutil.which("bash") or "/bin/bash", "-c", line), env, user=runtime.user)
         case PythonJob() as job:
             options = (filled(each, assignment.arguments) for each in job.arguments)
             own = _with_folder({**env, **job.env, **_values(job.secret_env, secrets)}, job.folder)
             call = (job.target, *options)
-            cold = "it is given secrets" if job.secret_env else ""
-            return Command((sys.executable, "-m", PYTHON_CALL, *call), own, call, cold)
+            argv = (sys.executable, "-m", PYTHON_CALL, *call)
+            return Command(argv, own, call, _why_cold(job, runtime), user=runtime.user)
         case SparkJob() as job:
             return _spark_submit(assignment, job, runtime, env, secrets)
         case HttpJob() | PublishJob() | EnqueueJob() | ArrivalJob():
             raise ConfigurationError("launchers execute such programs inline, without a command")
         case _:
             assert_never(assignment.program.executable)
+
+
+def _why_cold(job: PythonJob, runtime: RunEnvironment) -> str:
+    if runtime.user is not None:
+        return f"it runs as user {runtime.user.name}"
+    return "it is given secrets" if job.secret_env else ""
 
 
 def find_java(environ: Mapping[str, str]) -> Path:
@@ -167,6 +214,9 @@ def environment(assignment: Assignment, runtime: RunEnvironment, run_file: Path)
         for name, value in runtime.environ.items()
         if not name.startswith("STREAMSCHED_") and name not in _OF_LAUNCHER
     }
+    if runtime.user is not None:
+        env |= runtime.user.environ()
+        env.pop("TMPDIR", None)  # of the launcher's user
     for name, value in assignment.arguments.items():
         env[variable_of(name)] = value
     if runtime.signing_key:
@@ -222,7 +272,7 @@ def _spark_submit(
         **({} if event_log is None else event_log_settings(event_log)),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.warehouse.dir": str(runtime.data_dir / "spark-warehouse"),
+        "spark.sql.warehouse.dir": str(runtime.scratch / _WAREHOUSE),
         **trace_settings(assignment),
         **{f"spark.executorEnv.{name}": value for name, value in job.env.items()},
         **job.needs.sizes(),
@@ -232,7 +282,7 @@ def _spark_submit(
     private = {f"spark.executorEnv.{name}": value for name, value in secret_env.items()}
     private |= _values(job.needs.secret_conf, secrets)
     conf = {**redaction(private), **conf}
-    _check_set(job.env_from_os, env)
+    _check_passed(job.env_from_os, env, runtime.withheld)
     env = _with_folder({**env, **own, **secret_env}, job.folder)
     if job.env_from_os:  # by name: arguments of a process are visible to all users of its host
         env["STREAMSCHED_EXECUTOR_ENV"] = ",".join(job.env_from_os)
@@ -249,12 +299,13 @@ def _spark_submit(
         settings += ["--properties-file", str(path)]
     wrapped: tuple[str, ...] = ()
     if job.needs.requirements:
-        folder = str(runtime.data_dir / _ENVIRONMENTS)
+        folder = str(runtime.scratch / _ENVIRONMENTS)
         wrapped = (sys.executable, "-m", _WITH_ENVIRONMENT, folder, job.needs.requirements)
     return Command(
         (
             *wrapped,
             *(str(home / "bin" / "spark-submit"), "--master", master, "--deploy-mode", "client"),
+            *proxy_options(master, runtime.proxy_user),
             *("--name", assignment.run, *settings, *file_options(job), main),
             *(() if job.module is None else (job.module,)),
             *(part(argument, assignment.arguments) for argument in job.arguments),
@@ -262,7 +313,13 @@ def _spark_submit(
         env,
         private=file,
         event_log=event_log,
+        user=runtime.user,
     )
+
+
+def proxy_options(master: str, user: str) -> tuple[str, ...]:
+    """The options of `spark-submit` for a user of YARN whom the submitting user may impersonate."""
+    return ("--proxy-user", user) if user and master.startswith("yarn") else ()
 
 
 def _event_log(assignment: Assignment, job: SparkJob, runtime: RunEnvironment, home: Path) -> Path | None:
@@ -276,11 +333,15 @@ def _event_log(assignment: Assignment, job: SparkJob, runtime: RunEnvironment, h
     return RunFiles(runtime.data_dir, assignment.run).event_log
 
 
-def _check_set(names: Sequence[str], env: Mapping[str, str]) -> None:
+def _check_passed(names: Sequence[str], env: Mapping[str, str], withheld: Sequence[str]) -> None:
     """Raises:
-    ConfigurationError: one of these variables is not set here.
+    ConfigurationError: one of these variables is not set here, or programs do not get it.
     """
     for name in names:
+        if name in withheld:
+            raise ConfigurationError(
+                f"programs do not get variable {name} of env_from_os: STREAMSCHED_PROGRAM_ENVIRONMENT does not name it"
+            )
         if name not in env:
             raise ConfigurationError(f"variable {name} of env_from_os is not set where the launcher runs")
 
@@ -299,7 +360,12 @@ def _java_version(java: Path) -> int | None:
         return int(found[1])
     try:
         printed = subprocess.run(
-            [os.fspath(java), "-version"], capture_output=True, text=True, timeout=20, check=False
+            [os.fspath(java), "-version"],
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+            env=plain_environ(os.environ),
         ).stderr
     except (OSError, subprocess.TimeoutExpired):
         return None

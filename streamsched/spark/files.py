@@ -19,6 +19,8 @@ from streamsched.domain.jobs.run import RunState
 from streamsched.emit.destination import SPOOLS
 from streamsched.ports.runs import Assignment, RunEnd
 from streamsched.process.files import write_atomically
+from streamsched.process.os_user import OsUser, give, private_folder
+from streamsched.spark.run_log import end_of
 
 log = structlog.get_logger()
 
@@ -31,7 +33,6 @@ _PRIVATE_CONF: Final = ("runs", ".conf")
 _KINDS: Final = (_RUNNER_LOG, _LOG, _RUN_FILE, _NOTE, _PRIVATE_CONF)
 #: All folders with files of runs.
 FOLDERS: Final = tuple(dict.fromkeys(folder for folder, _ in _KINDS))
-_TAIL: Final = 64 * 1024
 _ERROR: Final = re.compile(r"^[\w.$]*(Error|Exception|Interrupt|Exit|Failure)\b")
 _NOISE: Final = re.compile(r"^\s*(at |\.\.\. \d+ more|Traceback|File \"|\^+$|~)|\b(INFO|DEBUG|TRACE)\b")
 _TRACEBACK: Final = "Traceback (most recent call last):"
@@ -88,9 +89,12 @@ class RunFiles:
         return tuple(self._at(kind) for kind in _KINDS)
 
     def make_folders(self) -> None:
+        """Makes the folders, and closes them to other users. Users of programs get to those files that are theirs."""
+        if not self.data_dir.exists():
+            private_folder(self.data_dir)
         for folder in (*FOLDERS, SPOOLS):
-            (self.data_dir / folder).mkdir(parents=True, exist_ok=True)
-        self.spool.mkdir(mode=0o700, exist_ok=True)
+            private_folder(self.data_dir / folder, passable=folder in (_RUN_FILE[0], SPOOLS))
+        private_folder(self.spool)
 
     def _at(self, kind: tuple[str, str]) -> Path:
         folder, suffix = kind
@@ -103,8 +107,8 @@ def run_of(name: str) -> str | None:
     return None if suffix is None else name.removesuffix(suffix)
 
 
-def write_run_file(files: RunFiles, assignment: Assignment) -> Path:
-    """Writes the run file, which `streamsched.spark.current_run()` reads:
+def write_run_file(files: RunFiles, assignment: Assignment, user: OsUser | None = None) -> Path:
+    """Writes the run file, which only its owner can read: this process's user, or `user`. `current_run()` reads it:
 
     {"run", "attempt", "program", "arguments",
      "trigger": `codec.views.trigger_context.native` or null, "triggeringScheduleInfo": CDAP's shape or null}
@@ -122,7 +126,7 @@ def write_run_file(files: RunFiles, assignment: Assignment) -> Path:
         content["triggeringScheduleInfo"] = trigger_context.triggering_schedule_info(
             ready, trigger=schedule.trigger, description=schedule.description, properties=schedule.properties
         )
-    _write(files.run_file, orjson.dumps(content, option=orjson.OPT_INDENT_2))
+    _write(files.run_file, orjson.dumps(content, option=orjson.OPT_INDENT_2), user)
     return files.run_file
 
 
@@ -178,7 +182,7 @@ def read_note(files: RunFiles) -> RunEnd | None:
 
 def log_tail(path: Path) -> str:
     """The last `TAIL_LINES` lines of a log, at most the last `LOG_TAIL` characters; "" if it cannot be read."""
-    lines = _end_of(path).splitlines()[-TAIL_LINES:]
+    lines = end_of(path).splitlines()[-TAIL_LINES:]
     return "\n".join(line.rstrip() for line in lines).strip("\n")[-LOG_TAIL:]
 
 
@@ -188,7 +192,7 @@ def failure_reason(path: Path) -> str:
     else the last line that is neither a stack frame nor an informational message. Empty when there is none, or the log
     cannot be read.
     """
-    lines = [line.rstrip() for line in _end_of(path).splitlines() if line.strip()]
+    lines = [line.rstrip() for line in end_of(path).splitlines() if line.strip()]
     raised = _raised(lines)
     if raised:
         return raised[:_REASON_LENGTH]
@@ -216,16 +220,9 @@ def _raised(lines: Sequence[str]) -> str:
     return message
 
 
-def _end_of(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - _TAIL))
-            return file.read(_TAIL).decode(errors="replace")
-    except OSError:
-        return ""
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Writes the file atomically and durably."""
+def _write(path: Path, content: bytes, user: OsUser | None = None) -> None:
+    """Writes the file atomically and durably, for its owner only."""
     with write_atomically(path) as file:
+        os.fchmod(file.fileno(), 0o600)
+        give(file.fileno(), user)
         file.write(content)

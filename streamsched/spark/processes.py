@@ -13,6 +13,7 @@ from typing import Final
 from streamsched.domain.errors import UnavailableError
 from streamsched.ports.runner import RunnerId
 from streamsched.ports.runs import RunEnd
+from streamsched.process.closed_process import start_closed
 from streamsched.spark.files import RunFiles, read_note
 from streamsched.spark.warm.runners import ForkServerProcess
 
@@ -21,8 +22,8 @@ _CAN_FORK: Final = sys.platform == "linux" and hasattr(os, "pidfd_open")
 
 
 class LocalRunners:
-    """Starts `python -m streamsched.runner <run>` in its own session with its output in a file, so that it survives the
-    process that started it.
+    """Starts `python -m streamsched.runner <run>` as a closed process, in its own session with its output in a file, so
+    that it survives the process that started it.
 
     Args:
         environ: the runner's environment, with its `Settings`.
@@ -50,13 +51,12 @@ class LocalRunners:
                 if self._fork(run, log.fileno()):
                     return
                 self._started.append(
-                    subprocess.Popen(
-                        [sys.executable, "-m", "streamsched.runner", run],
-                        stdin=subprocess.DEVNULL,
+                    start_closed(
+                        "streamsched.runner",
+                        [run],
+                        environ=self._environ,
                         stdout=log,
                         stderr=log,
-                        env=self._environ,
-                        start_new_session=True,
                     )
                 )
         except OSError as exc:

@@ -21,11 +21,14 @@ from streamsched.domain.errors import ConfigurationError, ConflictError, Unavail
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.jobs.run_metrics import RunMetrics
 from streamsched.domain.programs.driver import Driver
+from streamsched.domain.programs.inherited_environment import environment_hint
 from streamsched.domain.programs.spark_deployment import DeployMode
-from streamsched.domain.schedules.process_job import SparkJob
+from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob
+from streamsched.domain.schedules.schedule import Executable
 from streamsched.ports.clock import Clock
 from streamsched.ports.runs import Assignment, RunEnd, RunStore, StopRequest
 from streamsched.process.cancellation import cancel
+from streamsched.process.os_user import private_folder
 from streamsched.spark.backends.cluster import cluster_backend, cluster_master
 from streamsched.spark.backends.connect.program import ConnectProgram
 from streamsched.spark.backends.remote_driver import RemoteDriver
@@ -39,6 +42,7 @@ from streamsched.spark.needs.log_output import LogOutput
 from streamsched.spark.needs.preparation import Preparation, Prepared
 from streamsched.spark.needs.private_conf import write_private
 from streamsched.spark.processes import this_process
+from streamsched.spark.run_log import LogBound, create_log, end_of
 from streamsched.spark.warm.child import Starts
 from streamsched.telemetry.traces.onward import traced
 
@@ -56,6 +60,7 @@ class Timing:
     Attributes:
         heartbeat: between two heartbeats.
         grace: from SIGTERM to SIGKILL.
+        log: between two looks at the size of its log.
         metrics: between two readings of the run's metrics.
         last_metrics: how long the last reading may take, after the program has ended.
         claim, store: how long claiming the run, or storing its end, is retried while PostgreSQL is unreachable.
@@ -63,6 +68,7 @@ class Timing:
 
     heartbeat: timedelta = timedelta(seconds=2)
     grace: timedelta = timedelta(seconds=10)
+    log: timedelta = timedelta(seconds=0.5)
     metrics: timedelta = timedelta(seconds=2)
     last_metrics: timedelta = timedelta(seconds=10)
     claim: timedelta = timedelta(minutes=1)
@@ -75,7 +81,11 @@ class _Disowned:
 
 
 class Runner:
-    """Executes one run. `stop` may be called at any time, also from a signal handler."""
+    """Executes one run. `stop` may be called at any time, also from a signal handler.
+
+    Args:
+        log_limit: most bytes of its log on the disk; 0: no limit.
+    """
 
     def __init__(
         self,
@@ -86,6 +96,7 @@ class Runner:
         *,
         starts: Starts | None = None,
         preparation: Preparation | None = None,
+        log_limit: int = 0,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -93,6 +104,7 @@ class Runner:
         self._timing = timing or Timing()
         self._starts = starts or Starts(cold="its runner has no fork server")
         self._preparation = preparation or Preparation()
+        self._log_limit = log_limit
         self._id = str(this_process())
         self._metrics: MetricsReader | None = None
         self._stored: Driver | None = None
@@ -121,7 +133,11 @@ class Runner:
             return None
         assignment = traced(assignment, self._runtime.sampler)
         log.info("run.claimed", run=run, runner=self._id)
-        ending = await self._executed(files, assignment)
+        bound = asyncio.create_task(self._bounded(files))
+        try:
+            ending = await self._executed(files, assignment)
+        finally:
+            await cancel(bound)
         if ending is None:
             log.error("run.disowned", run=run)
             return None
@@ -138,6 +154,9 @@ class Runner:
     async def _executed(self, files: RunFiles, assignment: Assignment) -> RunEnd | None:
         prepared = Prepared(assignment)
         try:
+            self._runtime = self._runtime.of(assignment.program.ref)
+            self._runtime.make_scratch()
+            create_log(files.log, self._runtime.user)
             prepared = await self._prepared(assignment)
             child, output = await self._started(files, assignment, prepared)
         except (ConfigurationError, OSError) as exc:
@@ -147,7 +166,8 @@ class Runner:
             _remove_private(files)
             return RunEnd(RunState.FAILED, why, self._clock.now())
         try:
-            ending = await self._supervised(child, files, assignment.run, output)
+            executable = prepared.assignment.program.executable
+            ending = await self._supervised(child, files, assignment.run, executable, output)
         finally:
             await child.close()
             if output is not None:
@@ -163,12 +183,23 @@ class Runner:
             await self._starts.learn()
         return None if ending is None else replace(ending, start=self._starts.how)
 
+    async def _bounded(self, files: RunFiles) -> None:
+        """Keeps the log within its limit while the run is active."""
+        bound = LogBound(files.log, self._log_limit)
+        try:
+            while self._log_limit:
+                await asyncio.to_thread(bound.keep)
+                await asyncio.sleep(self._timing.log.total_seconds())
+        finally:
+            bound.close()
+
     async def _prepared(self, assignment: Assignment) -> Prepared:
         """Raises:
         ConfigurationError: what the program needs is not there, or not for its deploy mode.
         """
         try:
-            prepared = await _retried(lambda: self._preparation.prepare(assignment), self._timing.claim)
+            user = self._runtime.user
+            prepared = await _retried(lambda: self._preparation.prepare(assignment, user), self._timing.claim)
             check_prepared(assignment, prepared.assignment, self._runtime.spark_master)
             return prepared
         except ConfigurationError as exc:
@@ -185,7 +216,7 @@ class Runner:
         Raises:
             ConfigurationError, OSError: the program cannot be started.
         """
-        run_file = write_run_file(files, assignment)
+        run_file = write_run_file(files, assignment, self._runtime.user)
         match prepared.assignment.program.executable:
             case SparkJob(deploy_mode=DeployMode.CLUSTER) as job:
                 driver = RemoteDriver(
@@ -205,9 +236,9 @@ class Runner:
     async def _beside(self, files: RunFiles, prepared: Prepared, run_file: Path) -> tuple[RunProcesses, LogOutput]:
         program = command(prepared.assignment, self._runtime, run_file, prepared.secrets)
         if program.event_log is not None:
-            program.event_log.mkdir(mode=0o700, parents=True, exist_ok=True)
+            private_folder(program.event_log, program.user)
         if program.private is not None:
-            write_private(*program.private)
+            write_private(*program.private, program.user)
         output = LogOutput(files.log, prepared.redaction)
         try:
             child = await self._starts.start(program, output.fileno())
@@ -220,7 +251,7 @@ class Runner:
         return child, output
 
     async def _supervised(
-        self, child: RunProcesses, files: RunFiles, run: str, output: LogOutput | None
+        self, child: RunProcesses, files: RunFiles, run: str, executable: Executable, output: LogOutput | None
     ) -> RunEnd | None:
         exited = asyncio.ensure_future(child.wait())
         heartbeat = asyncio.ensure_future(self._heartbeats(run, child))
@@ -228,7 +259,7 @@ class Runner:
             await asyncio.wait({exited, heartbeat, self._stop}, return_when=asyncio.FIRST_COMPLETED)
             if exited.done():
                 await _complete(output, child)
-                return self._ended(child, exited.result(), files)
+                return self._ended(child, exited.result(), files, executable)
             request = self._stop.result() if self._stop.done() else heartbeat.result()
             if isinstance(request, _Disowned):
                 return None
@@ -237,7 +268,7 @@ class Runner:
             await _complete(output, child)
             found = child.verdict(code)
             if found is not None and found[0] is RunState.COMPLETED:
-                return self._ended(child, code, files)  # before the cluster got the request
+                return self._ended(child, code, files, executable)  # before the cluster got the request
             why = request.why if found is None else f"{request.why}: {found[1]}"
             return RunEnd(RunState.KILLED, why, self._clock.now(), code, log_tail(files.log))
         finally:
@@ -276,19 +307,36 @@ class Runner:
             await self._store.submitted(run, runner=self._id, driver=driver, now=self._clock.now())
             self._stored = driver
 
-    def _ended(self, child: RunProcesses, code: int, files: RunFiles) -> RunEnd:
+    def _ended(self, child: RunProcesses, code: int, files: RunFiles, executable: Executable) -> RunEnd:
         now = self._clock.now()
         if (found := child.verdict(code)) is not None:
             state, why = found
             cause = failure_reason(files.log) if state is RunState.FAILED else ""
             tail = "" if state is RunState.COMPLETED else log_tail(files.log)
-            return RunEnd(state, f"{why}: {cause}" if cause and cause not in why else why, now, code, tail)
+            why = f"{why}: {cause}" if cause and cause not in why else why
+            if state is RunState.FAILED:
+                why = "; ".join(word for word in (why, self._environment_hint(executable, files)) if word)
+            return RunEnd(state, why, now, code, tail)
         if code == 0:
             return RunEnd(RunState.COMPLETED, "exit code 0", now, code)
         how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
         why = ": ".join(word for word in (how, failure_reason(files.log)) if word)
-        reason = "; ".join(word for word in (why, full_disk(files)) if word)
+        reason = "; ".join(word for word in (why, full_disk(files), self._environment_hint(executable, files)) if word)
         return RunEnd(RunState.FAILED, reason, now, code, log_tail(files.log))
+
+    def _environment_hint(self, executable: Executable, files: RunFiles) -> str:
+        """A sentence about variables of the launcher that the failed program misses; empty without any."""
+        match executable:
+            case BashJob(command=line):
+                return environment_hint(self._runtime.withheld, (), (line, end_of(files.log)))
+            case PythonJob() as job:
+                return environment_hint(self._runtime.withheld, {**job.env, **job.secret_env}, (end_of(files.log),))
+            case SparkJob() as job if job.deploy_mode is not DeployMode.CLUSTER:  # a driver elsewhere never had them
+                return environment_hint(
+                    self._runtime.withheld, {**job.env, **job.needs.secret_env}, (end_of(files.log),)
+                )
+            case _:
+                return ""
 
 
 async def _complete(output: LogOutput | None, child: RunProcesses) -> None:

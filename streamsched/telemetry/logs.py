@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import MutableMapping
+from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final, TextIO, cast
 
 import orjson
 import structlog
@@ -27,6 +29,18 @@ QUIETED: Final = {
     "uvicorn.access": logging.ERROR,
     "uvicorn.error": logging.WARNING,
 }
+
+
+class _PrivateFileHandler(RotatingFileHandler):
+    """Its files are for their owner only."""
+
+    def _open(self) -> TextIOWrapper:
+        def opened(path: str, flags: int) -> int:
+            descriptor = os.open(path, flags, 0o600)
+            os.fchmod(descriptor, 0o600)
+            return descriptor
+
+        return cast(TextIOWrapper, open(self.baseFilename, self.mode, encoding=self.encoding, opener=opened))
 
 
 def configure_logs(
@@ -53,7 +67,7 @@ def configure_logs(
     shown.setFormatter(_formatter(_columns(colours=out.isatty()) if pretty else _JSON))
     handlers: list[logging.Handler] = [shown]
     if file:
-        kept = RotatingFileHandler(file, maxBytes=10_000_000, backupCount=3, encoding="utf-8")
+        kept = _PrivateFileHandler(file, maxBytes=10_000_000, backupCount=3, encoding="utf-8")
         kept.setLevel(logging.INFO)
         kept.setFormatter(_formatter(_JSON))
         handlers.append(kept)

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -30,10 +30,11 @@ class CommandOutput:
 
 
 class DevProcess:
-    """One folder: its scheduler, and commands run in it."""
+    """One folder: its scheduler, and commands run in it. `identity`: options of `subprocess` with its user."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, identity: Mapping[str, Any] | None = None) -> None:
         self.folder = folder
+        self._identity = identity or {}
         self.state = folder / ".streamsched"
         self.said_at_end = ""
         self._process: subprocess.Popen[str] | None = None
@@ -61,6 +62,7 @@ class DevProcess:
             stdout=subprocess.PIPE,
             stderr=(self.folder / "stderr").open("w"),
             text=True,
+            **self._identity,
         )
         assert self._process.stdout is not None
         said = ""
@@ -97,6 +99,7 @@ class DevProcess:
             text=True,
             timeout=within,
             check=False,
+            **self._identity,
         )
         return CommandOutput(done.returncode, done.stdout, done.stderr)
 

@@ -22,6 +22,7 @@ from streamsched.domain.errors import InvalidError, NotFoundError
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import AppRef, ProgramRef
 from streamsched.ports.runs import RunQueries, RunRecord, StopRequest
+from streamsched.spark.run_log import read_end, read_part
 
 router = APIRouter(prefix="/v1/runs", tags=["runs"])
 
@@ -124,13 +125,7 @@ def _read(path: Path, lines: int, offset: int | None) -> tuple[bytes, int]:
     """The bytes from `offset` on, or without it the last `lines` lines, at most `_MOST_BYTES` bytes; and the offset
     after them.
     """
-    with path.open("rb") as file:
-        size = file.seek(0, 2)
-        if offset is not None:
-            begin = min(offset, size)
-            file.seek(begin)
-            content = file.read(min(_MOST_BYTES, size - begin))
-            return content, begin + len(content)
-        file.seek(max(0, size - _MOST_BYTES))
-        content = file.read(min(_MOST_BYTES, size))
-        return b"".join(content.splitlines(keepends=True)[-lines:]), size
+    if offset is not None:
+        return read_part(path, offset, _MOST_BYTES)
+    content, end = read_end(path, _MOST_BYTES)
+    return b"".join(content.splitlines(keepends=True)[-lines:]), end

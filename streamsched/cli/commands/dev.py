@@ -39,6 +39,9 @@ def dev(
 
     Ctrl-C stops it. Started again in the same folder, it continues with the stored state.
     """
+    from streamsched.process.closed_process import close_process
+
+    close_process()  # before the imports, which take their time
     from streamsched.embedded import run_dev
 
     run_dev(

@@ -68,7 +68,7 @@ class SparkJob:
                     "$.pymodule", f"must be a module such as tasks.flow but is {abridged(self.module)}"
                 )
         elif self.env_from_os:
-            raise InvalidDefinitionError("$.env_from_os", "is for a pymodule; the driver has all variables anyhow")
+            raise InvalidDefinitionError("$.env_from_os", "is for a pymodule; the driver has these variables anyhow")
         _check_environment(self.env, self.env_from_os, self.needs.secret_env)
         _check_command_line(self.arguments)
         self.needs.check_conf(self.conf)

@@ -50,6 +50,8 @@ class DriverSubmission:
         conf: settings of Spark.
         env: variables of the driver.
         importable, files: paths or URLs that driver and executors get.
+        user: who submits it; empty: this process's user.
+        proxy_user: of YARN, as whom the driver runs; empty: as the submitting user.
     """
 
     run: str
@@ -60,6 +62,8 @@ class DriverSubmission:
     env: Mapping[str, str] = field(default_factory=dict)
     importable: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    user: str = ""
+    proxy_user: str = ""
 
     @property
     def label(self) -> str:

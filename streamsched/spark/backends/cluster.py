@@ -98,6 +98,8 @@ def submission_of(
         env=env,
         importable=importable_files(job),
         files=other_files(job),
+        user="" if runtime.user is None else runtime.user.name,
+        proxy_user=runtime.proxy_user,
     )
 
 
@@ -124,6 +126,7 @@ def _submit(submission: DriverSubmission, runtime: RunEnvironment, files: RunFil
     home = Path(spec.origin).parent
     environ: Mapping[str, str] = {
         **{name: value for name, value in runtime.environ.items() if not name.startswith("STREAMSCHED_")},
+        **({} if runtime.user is None else runtime.user.environ()),
         "SPARK_HOME": str(home),
     }
-    return SubmitProcess(home / "bin" / "spark-submit", environ, files.log)
+    return SubmitProcess(home / "bin" / "spark-submit", environ, files.log, runtime.user)

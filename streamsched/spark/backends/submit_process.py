@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Final
 
 from streamsched.domain.errors import ConfigurationError, UnavailableError
+from streamsched.process.os_user import OsUser, give
 from streamsched.spark.backends.backend import DriverSubmission
 from streamsched.spark.backends.requests import after_submission, before_submission
 from streamsched.spark.child import Child
+from streamsched.spark.command import proxy_options
 from streamsched.spark.files import failure_reason
 
 #: Seconds after which a submission is given up; the driver may have been submitted.
@@ -26,12 +28,14 @@ class SubmitProcess:
         program: path of `spark-submit`.
         environ: variables of the process, such as `HADOOP_CONF_DIR`.
         log_path: gets what it prints.
+        user: as whom it runs; None: as this process.
     """
 
-    def __init__(self, program: Path, environ: Mapping[str, str], log_path: Path) -> None:
+    def __init__(self, program: Path, environ: Mapping[str, str], log_path: Path, user: OsUser | None = None) -> None:
         self._program = program
         self._environ = environ
         self._log_path = log_path
+        self._user = user
 
     async def submitted(
         self,
@@ -70,9 +74,13 @@ class SubmitProcess:
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 file.write(properties({**submission.conf, **conf}))
+                give(handle, self._user)
             with self._log_path.open("ab") as output:
                 child = await Child.start(
-                    command_line(self._program, submission, path), env=self._environ, output=output.fileno()
+                    command_line(self._program, submission, path),
+                    env=self._environ,
+                    output=output.fileno(),
+                    user=self._user,
                 )
             try:
                 async with asyncio.timeout(_LONGEST_S):
@@ -91,6 +99,7 @@ def command_line(program: Path, submission: DriverSubmission, settings: Path) ->
     return (
         *(str(program), "--master", submission.master, "--deploy-mode", "cluster", "--name", submission.run),
         *("--properties-file", str(settings), "--load-spark-defaults"),
+        *proxy_options(submission.master, submission.proxy_user),
         *(part for option, paths in lists if paths for part in (option, ",".join(paths))),
         submission.main,
         *submission.arguments,

@@ -70,7 +70,8 @@ class YarnBackend:
         return DriverStatus(_STATES.get(said, DriverState.WAITING), f"{driver} is {said}. {why}".strip(), logs=logs)
 
     async def kill(self, driver: str) -> None:
-        path = f"apps/{quote(driver)}/state?user.name={quote(getpass.getuser())}"
+        user = self._submission.proxy_user or self._submission.user or getpass.getuser()
+        path = f"apps/{quote(driver)}/state?user.name={quote(user)}"
         answer = await self._ask("PUT", path, {"state": "KILLED"})
         if answer is None:
             raise UnavailableError(f"YARN does not know {driver}")

@@ -34,7 +34,7 @@ def main(folder: Path, requirements: Path, command: list[str]) -> int:
     python = f"{sys.executable}\n{sys.version}\n"
     name = hashlib.sha256(python.encode() + content).hexdigest()[:32]
     made = folder / name
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = os.open(folder / f"{name}.lock", os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
     if not (made / _COMPLETE).exists():

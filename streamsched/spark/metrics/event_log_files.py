@@ -7,6 +7,7 @@ A file that has a successor is deleted when it has been read, so the folder hold
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from contextlib import suppress
@@ -17,6 +18,7 @@ from typing import Final
 from streamsched.domain.jobs.run_metrics import RunMetrics
 from streamsched.ports.clock import Clock
 from streamsched.spark.metrics.event_log import EventLogSummary
+from streamsched.spark.run_log import open_log
 
 #: Most bytes of one application that one call reads.
 _AT_ONCE: Final = 4 << 20
@@ -50,7 +52,7 @@ class EventLogFiles:
         self._applications: dict[str, _Application] = {}
 
     def read(self) -> RunMetrics | None:
-        for folder in sorted(self._folder.glob(f"{_FOLDER}*")):
+        for folder in sorted(each for each in self._folder.glob(f"{_FOLDER}*") if not each.is_symlink()):
             if folder.name in self._applications or len(self._applications) < _MOST_APPLICATIONS:
                 self._take(self._applications.setdefault(folder.name, _Application()), folder)
         now = int(self._clock.now().timestamp() * 1000)
@@ -80,9 +82,11 @@ class EventLogFiles:
                     files[number].unlink()
 
     def _take_file(self, at: _Application, path: Path, room: int) -> int:
-        with path.open("rb") as file:
-            file.seek(at.offset)
-            content = file.read(room)
+        file = open_log(path)
+        try:
+            content = os.pread(file, room, at.offset)
+        finally:
+            os.close(file)
         at.offset += len(content)
         *lines, rest = (at.rest + content).split(b"\n")
         for line in lines:

@@ -13,6 +13,7 @@ from streamsched.domain.errors import ConfigurationError, InvalidError, NotFound
 from streamsched.domain.programs.bundle import check_digest
 from streamsched.ports.programs.bundles import BundleStore
 from streamsched.process.bundle_archive import unpack
+from streamsched.process.os_user import OsUser, private_folder
 
 #: Seconds after which a folder that no run has used is removed, and what a killed runner has not completed.
 _KEEP_S: Final = 30 * 86_400.0
@@ -32,18 +33,19 @@ class BundleCache:
         self._folder = folder
         self._most = most_bytes
 
-    async def folder(self, namespace: str, digest: str) -> Path:
-        """The folder with the files of the bundle.
+    async def folder(self, namespace: str, digest: str, user: OsUser | None = None) -> Path:
+        """The folder with the files of the bundle: of this process's user, or one that `user` can read and not change.
 
         Raises:
             ConfigurationError: there is no such bundle, it is damaged, or it cannot be written here.
             UnavailableError: PostgreSQL is unavailable.
         """
         check_digest(digest)
-        made = self._folder / digest
+        folder = self._folder if user is None else self._folder / user.name
+        made = folder / digest
         try:
             if not made.is_dir():
-                await self._fetch(namespace, digest, made)
+                await self._fetch(namespace, digest, made, user)
             await asyncio.to_thread(os.utime, made)  # when it was last used
         except NotFoundError as exc:
             raise ConfigurationError(f"bundle {digest} does not exist in namespace {namespace}: deploy again") from exc
@@ -53,10 +55,10 @@ class BundleCache:
             raise ConfigurationError(f"bundle {digest} cannot be unpacked here: {exc}") from exc
         return made
 
-    async def _fetch(self, namespace: str, digest: str, made: Path) -> None:
-        await asyncio.to_thread(self._begin)
-        archive = self._folder / f".{digest}.{os.getpid()}.tar"
-        unpacked = self._folder / f".{digest}.{os.getpid()}"
+    async def _fetch(self, namespace: str, digest: str, made: Path, user: OsUser | None) -> None:
+        await asyncio.to_thread(self._begin, made.parent, user)
+        archive = made.parent / f".{digest}.{os.getpid()}.tar"
+        unpacked = made.parent / f".{digest}.{os.getpid()}"
         try:
             with archive.open("w+b") as file:
                 found = hashlib.sha256()
@@ -65,16 +67,20 @@ class BundleCache:
                     await asyncio.to_thread(file.write, chunk)
                 if found.hexdigest() != digest:
                     raise ConfigurationError(f"bundle {digest} is damaged: its content has digest {found.hexdigest()}")
-                await asyncio.to_thread(self._unpack, file, unpacked, made)
+                await asyncio.to_thread(self._unpack, file, unpacked, made, shared=user is not None)
         finally:
             archive.unlink(missing_ok=True)
             await asyncio.to_thread(shutil.rmtree, unpacked, ignore_errors=True)
 
-    def _begin(self) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        os.utime(self._folder)
-        now = self._folder.stat().st_mtime  # by the clock of the file system, as the other times
-        for each in self._folder.iterdir():
+    def _begin(self, folder: Path, user: OsUser | None) -> None:
+        private_folder(self._folder, passable=True)
+        if user is not None:
+            folder.mkdir(mode=0o700, exist_ok=True)
+            os.chown(folder, -1, user.gid, follow_symlinks=False)
+            folder.chmod(0o750)
+        os.utime(folder)
+        now = folder.stat().st_mtime  # by the clock of the file system, as the other times
+        for each in folder.iterdir():
             try:
                 unused_s = now - each.stat().st_mtime
             except OSError:  # removed by another process
@@ -83,10 +89,10 @@ class BundleCache:
                 shutil.rmtree(each, ignore_errors=True)
                 each.unlink(missing_ok=True) if each.is_file() else None
 
-    def _unpack(self, archive: BinaryIO, unpacked: Path, made: Path) -> None:
+    def _unpack(self, archive: BinaryIO, unpacked: Path, made: Path, *, shared: bool) -> None:
         shutil.rmtree(unpacked, ignore_errors=True)
-        unpacked.mkdir()
-        unpack(archive, unpacked, most_bytes=self._most)
+        unpacked.mkdir(mode=0o700)
+        unpack(archive, unpacked, most_bytes=self._most, shared=shared)
         try:
             unpacked.rename(made)
         except OSError:

@@ -12,13 +12,14 @@ from streamsched.domain.programs.secret import Secret
 from streamsched.domain.schedules.process_job import PythonJob, SparkJob
 from streamsched.ports.programs.profiles import ProfileReader
 from streamsched.ports.runs import Assignment
+from streamsched.process.os_user import OsUser
 from streamsched.secrets.redaction import Redaction
 from streamsched.secrets.resolver import Secrets
 from streamsched.spark.needs.located import python_in, spark_in
 from streamsched.spark.needs.options import with_profile
 
-#: Returns the folder with the files of a bundle: of a namespace, by its digest.
-BundleFolder = Callable[[str, str], Awaitable[Path]]
+#: Returns the folder with the files of a bundle: of a namespace, by its digest, for the user that reads them.
+BundleFolder = Callable[[str, str, OsUser | None], Awaitable[Path]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +54,19 @@ class Preparation:
         self._profiles = profiles
         self._bundle_folder = bundle_folder
 
-    async def prepare(self, assignment: Assignment) -> Prepared:
-        """Raises:
+    async def prepare(self, assignment: Assignment, user: OsUser | None = None) -> Prepared:
+        """`user`: as whom the program runs.
+
+        Raises:
         ConfigurationError: its profile, its bundle or a secret does not exist, or cannot be read.
         UnavailableError: PostgreSQL is unavailable.
         """
         match assignment.program.executable:
             case SparkJob() as job:
-                found = await self._with_files(assignment, await self._with_profile(assignment, job))
+                found = await self._with_files(assignment, await self._with_profile(assignment, job), user)
                 references = found.needs.secrets()
             case PythonJob() as job:
-                found = python_in(job, await self._folder(assignment, job.bundle)) if job.bundle else job
+                found = python_in(job, await self._folder(assignment, job.bundle, user)) if job.bundle else job
                 references = {secret: f"$.env.{name}" for name, secret in job.secret_env.items()}
             case _:
                 return Prepared(assignment)
@@ -83,10 +86,10 @@ class Preparation:
                 raise ConfigurationError(str(found))
         return with_profile(job, profile.profile)
 
-    async def _with_files(self, assignment: Assignment, job: SparkJob) -> SparkJob:
-        return spark_in(job, await self._folder(assignment, job.needs.bundle)) if job.needs.bundle else job
+    async def _with_files(self, assignment: Assignment, job: SparkJob, user: OsUser | None) -> SparkJob:
+        return spark_in(job, await self._folder(assignment, job.needs.bundle, user)) if job.needs.bundle else job
 
-    async def _folder(self, assignment: Assignment, digest: str) -> Path:
+    async def _folder(self, assignment: Assignment, digest: str, user: OsUser | None) -> Path:
         if self._bundle_folder is None:
             raise ConfigurationError("programs of a bundle are executed only by a launcher's runs")
-        return await self._bundle_folder(assignment.program.ref.namespace, digest)
+        return await self._bundle_folder(assignment.program.ref.namespace, digest, user)

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
+from streamsched.process.os_user import OsUser, give
+
 #: Spark's own pattern of names whose values it does not show.
 _SPARKS: Final = "(?i)secret|password|token|access[.]?key"
 _DEFAULTS: Final = "spark-defaults.conf"
@@ -33,8 +35,8 @@ def properties(conf: Mapping[str, str], environ: Mapping[str, str], home: Path) 
     return "\n".join([defaults, *lines, ""]).encode()
 
 
-def write_private(path: Path, content: bytes) -> None:
-    """Writes a file that only its owner can read.
+def write_private(path: Path, content: bytes, user: OsUser | None = None) -> None:
+    """Writes a file that only its owner can read: this process's user, or `user`.
 
     Raises:
         OSError: it cannot be written.
@@ -43,6 +45,7 @@ def write_private(path: Path, content: bytes) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
+        give(descriptor, user)
 
 
 def _written(text: str) -> str:

@@ -93,10 +93,10 @@ class Starts:
         """
         if not program.python:
             private = None if program.private is None else program.private[0]
-            return await Child.start(program.argv, env=program.env, output=output, private=private)
+            return await Child.start(program.argv, env=program.env, output=output, private=private, user=program.user)
         if self._server is None or program.cold:
             self.how = f"cold: {program.cold or self._cold}"
-            return await Child.start(program.argv, env=program.env, output=output)
+            return await Child.start(program.argv, env=program.env, output=output, user=program.user)
         key, described = _described(program)
         answer = await self._asked(self._server, key, program, output)
         if isinstance(answer, socket.socket):

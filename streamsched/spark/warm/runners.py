@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
+from streamsched.process.closed_process import start_closed
 from streamsched.spark.warm.messages import pair, receive, send
 
 #: Seconds to wait for a fork, and between two starts of fork servers.
@@ -78,12 +78,11 @@ class ForkServerProcess:
         self._started_at = now
         ours, theirs = pair()
         with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "streamsched.runner", "--fork-server", str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
+            self._process = start_closed(
+                "streamsched.runner",
+                ["--fork-server", str(theirs.fileno())],
+                environ=self._environ,
                 stdout=subprocess.DEVNULL,
-                env=self._environ,
                 pass_fds=(theirs.fileno(),),
-                start_new_session=True,
             )
         self._socket = ours

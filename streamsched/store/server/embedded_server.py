@@ -29,6 +29,7 @@ import psutil
 import structlog
 
 from streamsched.domain.errors import ConfigurationError, UnavailableError
+from streamsched.process.closed_process import plain_environ
 
 MAJOR: Final = 18
 _SYSTEM_USER: Final = "pgserver"
@@ -239,6 +240,7 @@ def _run(binaries: Path, command: str, *arguments: str, check: bool = True) -> s
             stdout=output,
             stderr=subprocess.STDOUT,
             cwd="/",
+            env=plain_environ(os.environ),
             **_identity(),
             timeout=120,
             check=False,

@@ -75,9 +75,10 @@ async def log_part(visit: Visit) -> Response:
     if not given.isdecimal() or int(given) > _LARGEST_OFFSET:
         raise DecodeError("offset", "must be a number of bytes")
     run = await visit.api.runs.get(visit.param("run"))
-    content, _ = await read_log(run, tail=1, offset=int(given))
+    content, end = await read_log(run, tail=1, offset=int(given))
     sent = whole_characters(content[:_CHUNK])
-    headers = {"Streamsched-Log-Offset": str(int(given) + len(sent)), "Streamsched-Run-State": run.state}
+    offset = end - (len(content) - len(sent))  # what was left out of the log is not sent
+    headers = {"Streamsched-Log-Offset": str(offset), "Streamsched-Run-State": run.state}
     return PlainTextResponse(sent.decode(errors="replace"), headers=headers)
 
 

@@ -120,6 +120,11 @@ class ConnectProgram(RunProcesses):
             ConfigurationError: there is none.
         """
         if not self._external:
+            if self._runtime.user is not None:
+                raise ConfigurationError(
+                    f"it runs as user {self._runtime.user.name}, and all share this machine's Spark Connect server: "
+                    "name a server by `master` or STREAMSCHED_SPARK_CONNECT, or choose another deploy mode"
+                )
             folder = connect_folder(self._runtime.data_dir)
             self._use = await use_server(folder, self._runtime.connect, self._assignment.run, self._runtime.environ)
             return self._use.server.url, self._use.server.token
@@ -163,7 +168,9 @@ class ConnectProgram(RunProcesses):
             "STREAMSCHED_CONNECT": orjson.dumps(described).decode(),
         }
         call = (_CALL, main, *(filled(each, assignment.arguments) for each in job.arguments))
-        return Command((sys.executable, "-m", PYTHON_CALL, *call), env, call)
+        user = self._runtime.user
+        cold = "" if user is None else f"it runs as user {user.name}"
+        return Command((sys.executable, "-m", PYTHON_CALL, *call), env, call, cold, user=user)
 
 
 def _former(assignment: Assignment) -> str | None:

@@ -11,7 +11,6 @@ import asyncio
 import fcntl
 import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,7 +19,9 @@ from typing import Final, Self
 import orjson
 
 from streamsched.domain.errors import ConfigurationError
+from streamsched.process.closed_process import start_closed
 from streamsched.process.files import write_atomically
+from streamsched.process.os_user import private_folder
 from streamsched.spark.command import ConnectSettings
 from streamsched.spark.files import failure_reason
 from streamsched.spark.processes import is_alive, start_ticks
@@ -82,7 +83,7 @@ async def use_server(folder: Path, settings: ConnectSettings, run: str, environ:
     Raises:
         ConfigurationError: it cannot be started.
     """
-    await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
+    await asyncio.to_thread(private_folder, folder)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + STARTING_S
     started: subprocess.Popen[bytes] | None = None
@@ -109,17 +110,13 @@ def start_keeper(
         OSError: it cannot be started.
     """
     with (folder / "keeper.log").open("ab") as log:
-        return subprocess.Popen(
-            [
-                *(sys.executable, "-m", "streamsched.spark.backends.connect.keeper"),
-                *(str(folder), orjson.dumps(asdict(settings)).decode(), str(lock)),
-            ],
-            stdin=subprocess.DEVNULL,
+        return start_closed(
+            "streamsched.spark.backends.connect.keeper",
+            (str(folder), orjson.dumps(asdict(settings)).decode(), str(lock)),
+            environ={name: value for name, value in environ.items() if not name.startswith("STREAMSCHED_")},
             stdout=log,
             stderr=log,
-            env={name: value for name, value in environ.items() if not name.startswith("STREAMSCHED_")},
             pass_fds=(lock,),
-            start_new_session=True,
         )
 
 
