@@ -43,7 +43,9 @@ _EVERY_S: Final = 600.0
 
 def program_services(pool: Pool, settings: Settings) -> Mapping[str, Any]:
     """These services of the HTTP application (`ApiServices`)."""
+    users = ProgramUsers.parse(settings.run_as)
     return {
+        "runs_apart": lambda program: bool(users.of(program)),
         "preferences": PostgresPreferenceStore(pool),
         "bookmarks": PostgresBookmarkStore(pool),
         "profiles": PostgresProfileStore(pool),
