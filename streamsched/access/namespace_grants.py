@@ -8,9 +8,16 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 from streamsched.catalog.catalog import Catalog
-from streamsched.domain.access.grant import Caller, Denied
+from streamsched.domain.access.grant import Denied
 from streamsched.domain.access.namespace_grant import GrantState, NamespaceGrant, SharedKind, covering
-from streamsched.domain.access.references import foreign, is_used, judge_all, named_by, schedule_references
+from streamsched.domain.access.references import (
+    WITHOUT_ROLES,
+    foreign,
+    is_used,
+    judge_all,
+    named_by,
+    schedule_references,
+)
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedules.pause import Pause, PauseMode
@@ -21,8 +28,6 @@ from streamsched.ports.clock import Clock
 
 #: Schedules of the other namespace that are read at a time.
 _PAGE: Final = 500
-#: Whose roles permit nothing: only grants count.
-_NOBODY: Final = Caller("nobody", ())
 
 
 class GrantDesk:
@@ -106,4 +111,4 @@ class GrantDesk:
         namespace = schedule.ref.namespace
         references = foreign(schedule_references(schedule), namespace)
         known = await self._store.known(namespace, *named_by(references))
-        return isinstance(judge_all(references, _NOBODY, namespace, known), Denied)
+        return isinstance(judge_all(references, WITHOUT_ROLES, namespace, known), Denied)

@@ -155,7 +155,7 @@ def named_fields() -> set[str]:
             parts = list(_parts(hint))
             if field.init and any(part in _NAMES for part in parts):
                 found.add(f"{kind.__name__}.{field.name}")
-            todo += [part for part in parts if is_dataclass(part) and part not in _NAMES[1:]]
+            todo += [part for part in parts if isinstance(part, type) and is_dataclass(part) and part not in _NAMES]
     return found
 
 
@@ -212,7 +212,7 @@ def parts() -> Iterator[Part]:
                 several = typing.get_origin(hint) is tuple
                 places = [(own_leaf(), foreign), (foreign, own_leaf())] if several else [foreign]
                 for number, place in enumerate(places):
-                    trigger = _made(kind, **{field.name: place})
+                    trigger = _made(kind, None, **{field.name: place})
                     assert foreign in leaves(trigger)
                     yield Part(f"{kind.__name__}.{field.name}[{number}]", SharedKind.PROGRAM, trigger=trigger)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import assert_never
+from typing import Final, assert_never
 
 from streamsched.domain.access.grant import ALLOWED, Allowed, Caller, Denied
 from streamsched.domain.access.namespace_grant import GrantState, NamespaceGrant, SharedKind, covering
@@ -49,6 +49,9 @@ from streamsched.domain.triggers.trigger import (
     Unless,
     Within,
 )
+
+#: A caller without roles: only grants decide.
+WITHOUT_ROLES: Final = Caller("a caller without roles", ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +151,7 @@ class KnownGrants:
     grants: Mapping[str, Sequence[NamespaceGrant]] = field(default_factory=dict)
 
     def owner(self, reference: ForeignReference) -> str | None:
-        """The namespace of what is referred to; None of a group or pool that nobody has declared."""
+        """The namespace of what is referred to; None of a group or pool without an owner."""
         if isinstance(reference, Subscription):
             return reference.namespace
         return self.owners.get((reference.kind, reference.name))

@@ -8,9 +8,16 @@ from typing import Any, Final
 
 import asyncpg
 
-from streamsched.domain.access.grant import Caller, Denied
+from streamsched.domain.access.grant import Denied
 from streamsched.domain.access.namespace_grant import MOST_NAMESPACE_GRANTS, GrantState, NamespaceGrant, SharedKind
-from streamsched.domain.access.references import KnownGrants, foreign, judge_all, named_by, schedule_references
+from streamsched.domain.access.references import (
+    WITHOUT_ROLES,
+    KnownGrants,
+    foreign,
+    judge_all,
+    named_by,
+    schedule_references,
+)
 from streamsched.domain.errors import ConflictError, ForbiddenError, NotFoundError
 from streamsched.ports.catalog import Action, ScheduleChange
 from streamsched.store.catalog.history import record
@@ -18,8 +25,6 @@ from streamsched.store.connections import translated
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("catalog/namespace_grants")
-#: Whose roles permit nothing: only grants count.
-_NOBODY: Final = Caller("whoever resumes it", ())
 
 
 class PostgresNamespaceGrantStore:
@@ -103,7 +108,7 @@ async def check_resumed(connection: Any, changes: Sequence[ScheduleChange]) -> N
         ]
         if references:
             known = await _known(connection, namespace, *named_by(references))
-            verdict = judge_all(references, _NOBODY, namespace, known)
+            verdict = judge_all(references, WITHOUT_ROLES, namespace, known)
             if isinstance(verdict, Denied):
                 raise ForbiddenError(verdict.reason)
 

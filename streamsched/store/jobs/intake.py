@@ -25,7 +25,7 @@ class PostgresIntake(StoredPositions):
 
     async def take(self, topic: str, batches: Sequence[IntakeBatch[ReadyJobRow]], *, now: datetime) -> IntakeResult:
         with translated():
-            jobs = await self._told([(batch.partition, job) for batch in batches for job in batch.rows])
+            jobs = await self._permitted([(batch.partition, job) for batch in batches for job in batch.rows])
             rows = [(partition, *job) for partition, job in jobs]
             columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(7)]
             row = await self._pool.fetchrow(
@@ -42,9 +42,9 @@ class PostgresIntake(StoredPositions):
         assert row is not None
         return IntakeResult(frozenset(row["partitions"]), row["jobs"], row["obsolete"])
 
-    async def _told(self, jobs: Sequence[tuple[int, ReadyJobRow]]) -> Sequence[tuple[int, ReadyJobRow]]:
-        """The jobs without what their namespaces are not told of programs of others. Asks only when there are ends of
-        such programs.
+    async def _permitted(self, jobs: Sequence[tuple[int, ReadyJobRow]]) -> Sequence[tuple[int, ReadyJobRow]]:
+        """The jobs without details of programs of other namespaces that no grant gives. Asks only when there are ends
+        of such programs.
         """
         foreign = {job: programs for _, job in jobs if (programs := foreign_programs(job.schedule, job.ready))}
         if not foreign:
@@ -54,13 +54,13 @@ class PostgresIntake(StoredPositions):
         granted: dict[tuple[str, str], list[NamespaceGrant]] = {}
         for row in rows:
             granted.setdefault((row["grantee"], row["owner"]), []).append(grant_of(row))
-        told = {}
+        permitted = {}
         for job, programs in foreign.items():
             withheld = {
                 each for each in programs if not _detailed(each, granted.get((_namespace(job), each.namespace), ()))
             }
-            told[job] = job._replace(ready=without_details(job.ready, withheld)) if withheld else job
-        return [(partition, told.get(job, job)) for partition, job in jobs]
+            permitted[job] = job._replace(ready=without_details(job.ready, withheld)) if withheld else job
+        return [(partition, permitted.get(job, job)) for partition, job in jobs]
 
 
 def _namespace(job: ReadyJobRow) -> str:

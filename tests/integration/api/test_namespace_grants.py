@@ -242,10 +242,10 @@ async def test_what_is_no_grant_is_refused_with_its_path(people: People) -> None
 
 async def test_what_was_used_before_grants_existed_is_pending_and_goes_on(people: People, services: Services) -> None:
     pool = [{"type": "POOL", "pool": "cluster", "size": 2}]
-    ledger = {"type": "PARTITION", "dataset": "finance.ledger", "numPartitions": 1}
+    postings = {"type": "PARTITION", "dataset": "finance.postings", "numPartitions": 1}
     nested = {
         "type": "THEN",
-        "first": {"type": "OR", "triggers": [PAYROLL, ledger]},
+        "first": {"type": "OR", "triggers": [PAYROLL, postings]},
         "second": {"type": "SILENCE", "of": {"type": "EVENT", "event": "finance.closed"}, "duration": "1h"},
     }
     growth = {"type": "STREAM_SIZE", "streamId": "finance.clicks", "bytes": 9}
@@ -260,7 +260,7 @@ async def test_what_was_used_before_grants_existed_is_pending_and_goes_on(people
     expected = [
         ("finance", kind, name, "sales", "pending", False, "upgrade")
         for kind, name in (
-            ("dataset", "ledger"),
+            ("dataset", "postings"),
             ("event", "closed"),
             ("pool", "cluster"),
             ("program", "pay.payroll"),
@@ -272,6 +272,6 @@ async def test_what_was_used_before_grants_existed_is_pending_and_goes_on(people
     assert (await people.deploy("developer@sales", trigger=nested, constraints=pool)).status_code == 200
     assert (await people.ask("viewer@sales", "GET", "/v1/schedules/sales.app.s")).json()["state"] == "enabled"
 
-    refusal = {"kind": "dataset", "name": "ledger", "grantee": "sales", "state": "refused"}
+    refusal = {"kind": "dataset", "name": "postings", "grantee": "sales", "state": "refused"}
     answer = await people.ask("developer@finance", "PUT", GRANTS, json=refusal)
     assert answer.json()["suspended"] == ["sales.app.s"]

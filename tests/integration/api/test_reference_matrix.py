@@ -18,7 +18,7 @@ from streamsched.api.access.rules import RULES
 from streamsched.bootstrap import Services, open_services
 from streamsched.codec.schedules.schedule import program_to_json, schedule_to_json
 from streamsched.config import Settings
-from streamsched.domain.access.grant import Grant
+from streamsched.domain.access.grant import EVERYWHERE, Grant
 from streamsched.domain.access.namespace_grant import SharedKind
 from streamsched.domain.access.permission import PERMISSIONS, AccessRole, Permission
 from streamsched.domain.access.token import TokenRequest
@@ -177,7 +177,7 @@ class Matrix:
         routes: Iterable[str] = tuple(SENDERS),
     ) -> None:
         """The parts by these routes, as a developer of `OWN` with this role in `FOREIGN`, or everywhere."""
-        other = () if role is None else (Grant(role=role, **({} if everywhere else {"namespace": FOREIGN})),)
+        other = () if role is None else (Grant(role=role, namespace=EVERYWHERE if everywhere else FOREIGN),)
         own = Grant(role=AccessRole.DEVELOPER, namespace=OWN, shell=True)
         header = await self.token(f"{role} {everywhere} {next(_NUMBERS)}", own, *other)
         for route in routes:
