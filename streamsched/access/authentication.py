@@ -24,7 +24,7 @@ _SCHEME: Final = "bearer"
 
 #: The caller of an installation that is open to everybody who reaches it.
 ANYBODY: Final = Caller("anybody", (Grant(role=AccessRole.ADMIN),))
-#: Who started `streamsched dev`: all of it is that person's, as it is of whoever has the token in its folder.
+#: Who started `streamsched dev`: all of it is that person's, as for a caller with the token in its folder.
 PERSON_OF_DEV: Final = Caller("the person of dev", (Grant(role=AccessRole.ADMIN),))
 
 

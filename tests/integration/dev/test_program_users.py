@@ -109,6 +109,41 @@ def test_a_bundle_is_read_by_its_user_and_not_changed(installation: Installation
     assert (gate.st_uid, gate.st_gid, stat.S_IMODE(gate.st_mode)) == (os.geteuid(), sales.pw_gid, 0o750)
 
 
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_a_program_has_its_own_spool_and_no_other(installation: Installation) -> None:
+    dev, sales, _ = installation
+    (dev.folder / "spooling.py").write_text(
+        "from streamsched import App\n"
+        'app = App("spool", namespace="sales")\n'
+        'app.bash("write", """\n'
+        'line() { printf \'{"id":"%s","source":"t","type":"partitions.added",\' $1; '
+        'printf \'"data":{"dataset":"%s","count":1}}\\\\n\' $2; }\n'
+        '{ line own sales.raw; line forged finance.raw; } > "$STREAMSCHED_SPOOL/1-1-a.events" && echo spooled\n'
+        'cd "$STREAMSCHED_SPOOL/.."\n'
+        "mkdir finance.walls.keep.manual-9.r1 && echo GOT a folder\n"
+        "line loose finance.raw > 1-1-b.events && echo GOT loose\n"
+        "ls . && echo GOT a list\n"
+        "true\n"
+        '""")\n'
+    )
+    assert dev.run("deploy", "spooling.py").code == 0
+    assert dev.run("run", "start", "sales.spool.write", "--now").code == 0
+    ended = dev.until(
+        lambda: [run for run in installation.runs("sales.spool") if run["state"] in ("COMPLETED", "FAILED")]
+    )[0]
+    log = dev.run("run", "logs", ended["id"]).out
+    assert "spooled" in log
+    assert "GOT" not in log
+
+    folder = dev.state / "spool" / ended["id"]
+    assert (folder.stat().st_uid, stat.S_IMODE(folder.stat().st_mode)) == (sales.pw_uid, 0o700)
+    refused = dev.until(lambda: sorted(folder.glob("*.refused")))[0]
+    assert "no permission to emit in namespace 'finance'" in refused.read_text()
+    assert refused.read_text().count("\n") == 1
+    assert not list(folder.glob("*.events"))
+
+
 def test_a_user_that_does_not_exist_ends_the_start(tmp_path: Path) -> None:
     dev = DevProcess(tmp_path)
 

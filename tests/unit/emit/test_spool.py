@@ -206,7 +206,7 @@ def test_the_rest_of_a_large_file_stays_behind_what_could_not_be_sent(
         assert kept is not None
         assert kept.more
         spool.settle(kept, kept.events[1:], [])
-    assert spool.has_of({"anything at all"})  # nobody has read the rest
+    assert spool.has_of({"anything at all"})  # the rest is not read yet
     monkeypatch.undo()
     with oldest(spool) as kept:
         assert kept is not None
