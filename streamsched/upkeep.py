@@ -4,20 +4,25 @@ old nodes and files of runs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 
 from streamsched.access.authentication import PERSON_OF_DEV
 from streamsched.access.event_intake import EventIntake
 from streamsched.access.quota_watch import QuotaWatch
 from streamsched.access.run_spools import RunSpools
 from streamsched.config import Settings
+from streamsched.domain.errors import ConfigurationError
+from streamsched.domain.programs.program_users import ProgramUsers
 from streamsched.domain.signals.layout import Layout
 from streamsched.emit.destination import SPOOLS
 from streamsched.graph.retention import NodeRetention
 from streamsched.launcher.log_cleanup import LogCleanup
+from streamsched.ports.access.spools import SpoolingRun
 from streamsched.ports.broker import Broker
 from streamsched.ports.clock import Clock
 from streamsched.ports.leases import LeaseHolder
+from streamsched.process.os_user import OsUser
 from streamsched.process.run_forever import run_forever
 from streamsched.process.supervision import Loop
 from streamsched.spark.run_file_store import LocalRunFileStore
@@ -46,9 +51,25 @@ def host_loops(
     quotas = QuotaWatch(PostgresQuotaStore(pool), clock, f"{me.id}-spools", metrics)
     intake = EventIntake(broker, layout.unkeyed_partitions, quotas, clock, metrics)
     data, person = settings.data_dir.absolute(), PERSON_OF_DEV if dev else None
-    spools = RunSpools(data / SPOOLS, PostgresSpoolStore(pool), intake, host=me.host, person=person)
+    spools = RunSpools(
+        data / SPOOLS, PostgresSpoolStore(pool), intake, host=me.host, person=person, owner_of=_owner_of(settings)
+    )
     cleanup = LogCleanup(LocalRunFileStore(data), PostgresArchive(pool), clock, keep=settings.jobs_keep)
     return {"spools": lambda: run_forever(spools.run_once, called="spools"), "log-cleanup": cleanup.run}
+
+
+def _owner_of(settings: Settings) -> Callable[[SpoolingRun], int]:
+    """The user id of a run's processes, by the settings; -1, which is nobody's, when the user was removed."""
+    users = ProgramUsers.parse(settings.run_as)
+
+    def owner(run: SpoolingRun) -> int:
+        name = users.of(run.program)
+        try:
+            return OsUser.named(name).uid if name else os.geteuid()
+        except ConfigurationError:
+            return -1
+
+    return owner
 
 
 def node_retention(pool: Pool, clock: Clock, settings: Settings) -> NodeRetention:
