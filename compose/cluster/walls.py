@@ -124,7 +124,7 @@ async def _started(client: httpx.AsyncClient, program: str, arguments: Mapping[s
     answer = (await client.post(f"/v1/programs/{program}/runs", json=body)).raise_for_status().json()
     began = time.monotonic()
     while True:
-        run = (await client.get(f"/v1/runs/{answer['id']}")).raise_for_status().json()
+        run = (await client.get(f"/v1/runs/{answer['run']}")).raise_for_status().json()
         if run["state"] == until:
             return run["id"]
         if run["state"] in ("FAILED", "KILLED", "LOST") or time.monotonic() - began > _PATIENCE_S:

@@ -157,6 +157,7 @@ class Runner:
             self._runtime = self._runtime.of(assignment.program.ref)
             self._runtime.make_scratch()
             create_log(files.log, self._runtime.user)
+            private_folder(files.spool, self._runtime.user)
             prepared = await self._prepared(assignment)
             child, output = await self._started(files, assignment, prepared)
         except (ConfigurationError, OSError) as exc:

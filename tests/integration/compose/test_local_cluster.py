@@ -21,6 +21,7 @@ from compose.cluster.ports import HOST, USUAL, free_ports, usual_ports
 from compose.cluster.prometheus import scrape_config
 from compose.cluster.report import WIDTH, report
 from compose.cluster.roles import role_parts
+from tests.support.os_users import os_users
 from tests.support.services import need_kafka_jars, need_program
 
 ROOT = Path(__file__).parents[3]
@@ -139,3 +140,28 @@ def test_the_scrape_configuration_is_valid(tmp_path: Path) -> None:
     done = subprocess.run((promtool, "check", "config", str(config)), capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.long
+@pytest.mark.kafka
+@pytest.mark.postgres
+@pytest.mark.torture
+@pytest.mark.timeout(400)
+def test_a_program_of_one_namespace_gets_nothing_of_another_where_both_have_users() -> None:
+    need_kafka_jars()
+    with os_users("first", "second") as (first, second):
+        users = f"sales={first.pw_name},finance={second.pw_name}"
+        done = subprocess.run(
+            (
+                *(sys.executable, "-m", "compose.cluster", "--check", "--without-spark", "--without-prometheus"),
+                *("--run-as", users),
+            ),
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=380,
+            check=False,
+        )
+
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert f"as user {first.pw_name}, got nothing of finance nor of the scheduler" in done.stdout
