@@ -4,8 +4,11 @@ The caller may announce each of them, and it is charged to the quota of its name
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from streamsched.access.emit_spans import EmitSpans
 from streamsched.access.quota_watch import QuotaWatch
@@ -19,6 +22,9 @@ from streamsched.log.topics import public_topic
 from streamsched.ports.broker import Broker, Outgoing
 from streamsched.ports.clock import Clock
 from streamsched.telemetry.metrics import Metrics
+
+#: Events that are encoded before others get their turn.
+_AT_ONCE: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +76,15 @@ class EventIntake:
         """
         began_at = self.clock.now()
         onward = events if self.spans is None else self.spans.onward(events)
-        await self.broker.append([_outgoing(event, self.shards) for event in onward])
+        records: list[Outgoing] = []
+        for begin in range(0, len(onward), _AT_ONCE):
+            records += [_outgoing(event, self.shards) for event in onward[begin : begin + _AT_ONCE]]
+            await asyncio.sleep(0)
+        await self.broker.append(records)
         if self.spans is not None:
             self.spans.accepted(events, began_at=began_at, ended_at=self.clock.now())
-        for event in events:
-            self.metrics.add("events_accepted_total", topic=public_topic(event.fact), dialect=dialect)
+        for topic, number in Counter(public_topic(event.fact) for event in events).items():
+            self.metrics.add("events_accepted_total", number, topic=topic, dialect=dialect)
 
 
 def _outgoing(event: Event, shards: int) -> Outgoing:

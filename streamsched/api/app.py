@@ -14,6 +14,7 @@ from streamsched.api import health
 from streamsched.api.access.authorise import authorise
 from streamsched.api.access.outcomes import RequestOutcomes
 from streamsched.api.access.rules import Handler, RouteTable
+from streamsched.api.body_room import BodyRoom
 from streamsched.api.cdap.routes import cdap_routes
 from streamsched.api.dapr import native as dapr
 from streamsched.api.deps import ApiServices
@@ -109,6 +110,7 @@ def make_api(services: ApiServices, routes: Sequence[BaseRoute] | None = None) -
         redoc_url=None,
     )
     api.state.services = services
+    api.state.body_room = BodyRoom.of_bodies(services.body_limit)
     api.state.health = services.health
     api.state.closing = [partial(_end_streams, services)]
     api.router.routes.extend(make_routes() if routes is None else routes)

@@ -1,35 +1,72 @@
-"""Request bodies: limited in size, decoded as JSON with errors that name the path."""
+"""Request bodies: limited in size and time, decoded as JSON with errors that name the path."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from hashlib import sha256
 from typing import Annotated, Any, Final, NamedTuple
 
 from fastapi import Depends, HTTPException, Request
+from starlette.requests import ClientDisconnect
 
 from streamsched.access.quota_watch import QuotaWatch
+from streamsched.api.access.rules import RouteTable
+from streamsched.api.body_room import BodyRoom
+from streamsched.api.request_limits import LIMITS, ORDINARY, RequestLimit
 from streamsched.codec.json.reading import Fields
 from streamsched.codec.json.scalar import loads, mapping
 from streamsched.domain.errors import storable_text
 
-#: Commas in a body. Decoding two million values takes most of a second, in which this process answers no other request.
-_COMMAS: Final = 1_500_000
+#: Bytes from which on a body is decoded in a thread, as it takes long.
+LARGE: Final = 256 * 1024
+#: A body that does not end brings at least so many bytes in so many seconds.
+_LEAST_IN_WINDOW: Final = 16 * 1024
+_WINDOW_S: Final = 30.0
 #: The largest body that is read by lines, in bytes.
 _MOST_OF_LINES: Final = 512 * 1024 * 1024
 #: The content type of lines of JSON.
 LINES: Final = "application/x-ndjson"
 
 
-async def read_body(request: Request) -> bytes:
-    """Reads the body up to the configured limit, or that of the namespace which the path names.
+async def received(request: Request) -> AsyncIterator[bytes]:
+    """The body as it arrives.
 
     Raises:
-        HTTPException: 413, as soon as the body is known to be larger; the rest is not received. Or the body has too
-            many values.
+        HTTPException: 408, the client sends too slowly. 400, it has gone, which nobody reads.
+    """
+    clock = asyncio.get_running_loop().time
+    window_ends, due = clock() + _WINDOW_S, _LEAST_IN_WINDOW
+    stream = aiter(request.stream())
+    while True:
+        try:
+            async with asyncio.timeout_at(window_ends):
+                chunk = await anext(stream)
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            raise HTTPException(
+                408, f"the body arrives too slowly: send at least {_LEAST_IN_WINDOW} bytes in {_WINDOW_S:.0f} s"
+            ) from None
+        except ClientDisconnect:
+            raise HTTPException(400, "the client has gone") from None
+        yield chunk
+        due -= len(chunk)
+        if due <= 0:
+            window_ends, due = clock() + _WINDOW_S, _LEAST_IN_WINDOW
+
+
+async def read_body(request: Request) -> AsyncIterator[bytes]:
+    """Reads the body up to the configured limit, or that of the namespace which the path names, and holds room for it
+    until the request is answered.
+
+    Raises:
+        HTTPException: 413, as soon as the body is known to be larger; the rest is not received. Or the body has more
+            values than its route reads. 503: other bodies take the room. 408: it arrives too slowly.
         BodyExceededError: the body is larger than the namespace allows; likewise.
     """
-    limit: int = request.app.state.services.body_limit
+    state = request.app.state
+    limit: int = state.services.body_limit
     quota = await _quota(request)
 
     def check(size: int) -> None:
@@ -41,15 +78,28 @@ async def read_body(request: Request) -> bytes:
     announced = request.headers.get("content-length", "")
     if announced.isdigit():
         check(int(announced))
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        check(len(body))
-    if body.count(b",") > _COMMAS:
-        raise HTTPException(413, f"the body has more than {_COMMAS:,} commas; send fewer values in each request")
-    if getattr(request.state, "audited", None) is not None and body:
-        request.state.body = {"sha256": sha256(body).hexdigest(), "bytes": len(body)}
-    return bytes(body)
+    room: BodyRoom = state.body_room
+    with room.place(request.client.host if request.client else "") as place:
+        chunks, size = list[bytes](), 0
+        async for chunk in received(request):
+            size += len(chunk)
+            check(size)
+            place.grow(len(chunk))
+            chunks.append(chunk)
+        body = b"".join(chunks)
+        chunks.clear()
+        known = limit_of(request)
+        values = known.check_values(body) if size < LARGE else await asyncio.to_thread(known.check_values, body)
+        if getattr(request.state, "audited", None) is not None and body:
+            request.state.body = {"sha256": sha256(body).hexdigest(), "bytes": size}
+        async with room.decoding(values):
+            yield body
+
+
+def limit_of(request: Request) -> RequestLimit:
+    """The limit of the request's route."""
+    routes: RouteTable | None = getattr(request.app.state, "routes", None)
+    return ORDINARY if routes is None else LIMITS.get(routes.name(request.scope.get("endpoint")), ORDINARY)
 
 
 class _BodyQuota(NamedTuple):
@@ -78,7 +128,7 @@ async def read_lines(request: Request) -> AsyncIterator[list[bytes]]:
     """
     limit: int = request.app.state.services.body_limit
     rest, size = b"", 0
-    async for chunk in request.stream():
+    async for chunk in received(request):
         size += len(chunk)
         if size > _MOST_OF_LINES:
             raise _too_large(_MOST_OF_LINES)
@@ -95,8 +145,12 @@ def _too_large(limit: int) -> HTTPException:
     return HTTPException(413, f"the body is larger than {limit} bytes; send fewer events in each request")
 
 
-async def _read_object(request: Request, body: Annotated[bytes, Depends(read_body)]) -> dict[str, Any]:
-    read = mapping(loads(body or b"{}"), "$")
+BodyBytes = Annotated[bytes, Depends(read_body, scope="function")]
+
+
+async def _read_object(request: Request, body: BodyBytes) -> dict[str, Any]:
+    found = loads(body or b"{}") if len(body) < LARGE else await asyncio.to_thread(loads, body)
+    read = mapping(found, "$")
     if isinstance(read.get("reason"), str) and hasattr(request.state, "body"):
         request.state.body["reason"] = storable_text(read["reason"])
     return read
@@ -123,5 +177,4 @@ def reason_of(body: dict[str, Any]) -> str:
     return reason
 
 
-BodyBytes = Annotated[bytes, Depends(read_body)]
 BodyObject = Annotated[dict[str, Any], Depends(_read_object)]

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import uvicorn
 from fastapi import FastAPI
 
+from streamsched.api.connections import Connections, connection_class
 from streamsched.config import url_here
 from streamsched.domain.errors import ConfigurationError
 
@@ -73,11 +74,21 @@ class HttpServer:
     `api.state.closing` when it stops, to end responses that would go on.
     """
 
-    def __init__(self, api: FastAPI, bound: socket.socket, *, started: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        api: FastAPI,
+        bound: socket.socket,
+        *,
+        started: Callable[[], None] | None = None,
+        connections: Connections | None = None,
+    ) -> None:
+        """`connections`: their limits; default: those of `api.connections`."""
         self._bound = bound
         self._api = api
+        self._connections = connections or Connections()
         self._config = uvicorn.Config(
             api,
+            http=connection_class(self._connections),
             lifespan="off",
             ws="none",
             log_config=None,
@@ -92,9 +103,11 @@ class HttpServer:
         started, self._started = self._started, None
         server = _Server(self._config, started)
         serving = asyncio.create_task(server.serve(sockets=[self._bound.dup()]))
+        watching = asyncio.create_task(self._connections.watch())
         try:
             await asyncio.shield(serving)
         finally:
+            watching.cancel()
             server.should_exit = True
             for close in getattr(self._api.state, "closing", ()):
                 close()

@@ -18,6 +18,7 @@ from streamsched.access.authentication import Authentication
 from streamsched.api.access.authorise import CallerDep, require
 from streamsched.api.allowed_hosts import AllowedHosts
 from streamsched.api.body import LINES, BodyBytes
+from streamsched.api.body_room import BodyRoom
 from streamsched.api.problems import answer_problems
 from streamsched.api.rendering import rendered
 from streamsched.api.request_guard import RequestGuard
@@ -97,6 +98,7 @@ def make_stream_api(
         dependencies=[Depends(_authorised)],
     )
     app.state.services = StreamServices(workers, authentication, body_limit)
+    app.state.body_room = BodyRoom.of_bodies(body_limit)
     app.include_router(router)
     answer_problems(app)
     app.add_middleware(RequestGuard, hosts=hosts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from datetime import datetime
@@ -317,6 +317,12 @@ class Catalog:
     ) -> Sequence[ScheduleRecord]:
         """The schedules with the earliest next ticks, earliest first; of every app by default."""
         return await self._reader.ticking(limit=limit, namespace=namespace, app=app)
+
+    async def enabled_of(
+        self, programs: Collection[ProgramRef], *, limit: int | None = None
+    ) -> Mapping[ProgramRef, Sequence[ScheduleRecord]]:
+        """Of those programs that exist, the enabled schedules that start them, by name; at most `limit` of all."""
+        return await self._reader.enabled_of(programs, limit=limit)
 
     async def app(self, ref: AppRef) -> AppSummary:
         """Raises:

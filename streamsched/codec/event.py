@@ -7,7 +7,9 @@ listed). Decoding is total: any bytes give an event or a `DecodeError` that name
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from streamsched.codec.cdap import notification
 from streamsched.codec.events import cloudevents, native
@@ -36,22 +38,28 @@ def decode(raw: bytes, *, fallback_id: str, fallback_time: datetime) -> Event:
 
 
 def decode_batch(raw: bytes, *, fallback_id: str, fallback_time: datetime) -> list[Event | DecodeError]:
-    """Decodes each element of a JSON list by itself, in order: an event, or its error (path such as `$[2].data.bytes`).
-
-    An element without an id gets `<fallback_id>:<index>`, so a repeat of the same batch has the same ids.
+    """`decode_each` of the elements of a JSON list.
 
     Raises:
         DecodeError: it is not a JSON list.
     """
+    return decode_each(elements(raw), fallback_id=fallback_id, fallback_time=fallback_time)
+
+
+def decode_each(items: Sequence[Any], *, fallback_id: str, fallback_time: datetime) -> list[Event | DecodeError]:
+    """Decodes each element of a list (`scalar.elements`) by itself, in order: an event, or its error (path such as
+    `$[2].data.bytes`). An element without an id gets `<fallback_id>:<index>`, so a repeat of the same batch has the
+    same ids.
+    """
     found: list[Event | DecodeError] = []
-    for index, item in enumerate(elements(raw)):
+    for index, item in enumerate(items):
         if isinstance(item, DecodeError):
             found.append(item)
             continue
         try:
             found.append(_accepted(item, f"$[{index}]", f"{fallback_id}:{index}", fallback_time))
         except DecodeError as exc:
-            found.append(exc)
+            found.append(exc.with_traceback(None))  # its frames would keep the whole list
     return found
 
 

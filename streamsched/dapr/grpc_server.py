@@ -15,6 +15,7 @@ import structlog
 from dapr.proto.common.v1 import common_pb2
 from dapr.proto.runtime.v1 import jobs_pb2
 from google.protobuf import any_pb2, duration_pb2
+from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
 from streamsched.codec.dapr.job import (
@@ -48,7 +49,14 @@ SERVER_OPTIONS: Final = (
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.server_handshake_timeout_ms", 10_000),
+    ("grpc.max_concurrent_streams", 1000),
+    ("grpc.max_receive_message_length", 4 * 1024 * 1024),
 )
+#: Calls of all connections at a time; more are RESOURCE_EXHAUSTED.
+MOST_CALLS: Final = 2000
+#: Characters of a message: it goes out twice, in headers that clients read up to 8 KiB of.
+_LONGEST_MESSAGE: Final = 300
 
 _Answer = Callable[[Any], Awaitable[Any]]
 
@@ -63,7 +71,7 @@ class DaprGrpcServer:
     def __init__(self, desk: DaprDesk, endpoint: DaprEndpoint, *, host: str, port: int) -> None:
         self._desk = desk
         self._endpoint = endpoint
-        self._server = grpc.aio.server(options=SERVER_OPTIONS)
+        self._server = grpc.aio.server(options=SERVER_OPTIONS, maximum_concurrent_rpcs=MOST_CALLS)
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, self._methods()),))
         try:
             self.port = self._server.add_insecure_port(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
@@ -112,23 +120,24 @@ class DaprGrpcServer:
         }
 
     def _handler(self, operation: JobOperation, answer: _Answer, request: Any) -> grpc.RpcMethodHandler:
-        async def handle(message: Any, context: grpc.aio.ServicerContext) -> Any:
+        async def handle(message: bytes, context: grpc.aio.ServicerContext) -> Any:
             metadata = {str(name): str(value) for name, value in context.invocation_metadata() or ()}
             if not self._endpoint.admits(metadata):
                 await context.abort(grpc.StatusCode.UNAUTHENTICATED, "the api token is missing or wrong")
             try:
-                return await answer(message)
+                parsed = request.FromString(message)
+            except DecodeError:
+                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the message is no request of this call")
+            try:
+                return await answer(parsed)
             except StreamschedError as exc:
                 refused = answer_of(operation, exc, strict=self._endpoint.strict)
                 if refused.status >= 500:
                     log.warning("dapr.request_failed", operation=operation, error=str(exc))
             return await _abort(context, refused, self._endpoint)
 
-        return grpc.unary_unary_rpc_method_handler(
-            handle,
-            request_deserializer=request.FromString,
-            response_serializer=serialized,
-        )
+        # Without a deserializer the message comes as bytes: it is parsed only for a caller with the token.
+        return grpc.unary_unary_rpc_method_handler(handle, response_serializer=serialized)
 
     async def _schedule(self, request: jobs_pb2.ScheduleJobRequest) -> jobs_pb2.ScheduleJobResponse:
         job = job_from_message(request.job) if request.HasField("job") else None
@@ -159,6 +168,11 @@ class DaprGrpcServer:
             return response()
 
         return answer
+
+
+def grpc_message(text: str) -> str:
+    """A message of an error, as long as it may be in gRPC's headers."""
+    return text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE]}…"
 
 
 def serialized(message: Any) -> bytes:
@@ -232,7 +246,6 @@ async def _abort(context: grpc.aio.ServicerContext, answer: JobAnswer, endpoint:
     )
     detail = any_pb2.Any()
     detail.Pack(info)
-    status = status_pb2.Status(code=code.value[0], message=answer.message, details=[detail])
-    await context.abort(
-        code, answer.message, trailing_metadata=(("grpc-status-details-bin", status.SerializeToString()),)
-    )
+    message = grpc_message(answer.message)
+    status = status_pb2.Status(code=code.value[0], message=message, details=[detail])
+    await context.abort(code, message, trailing_metadata=(("grpc-status-details-bin", status.SerializeToString()),))

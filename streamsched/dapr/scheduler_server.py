@@ -23,7 +23,14 @@ from streamsched.codec.dapr.job import DaprJob
 from streamsched.codec.dapr.scope import ActorType, DaprApp, DaprScope
 from streamsched.codec.dapr.stored import job_from_bytes
 from streamsched.dapr.desk import DaprDesk, KnownJob
-from streamsched.dapr.grpc_server import SERVER_OPTIONS, job_from_message, job_to_message, serialized
+from streamsched.dapr.grpc_server import (
+    MOST_CALLS,
+    SERVER_OPTIONS,
+    grpc_message,
+    job_from_message,
+    job_to_message,
+    serialized,
+)
 from streamsched.dapr.scheduler_messages import PACKAGE, scheduler_messages
 from streamsched.domain.errors import (
     ConfigurationError,
@@ -65,7 +72,7 @@ class DaprSchedulerServer:
         self._instances = instances
         self._own = AppInstance(SCHEDULERS, f"grpc://{address}")
         self._messages = scheduler_messages()
-        self._server = grpc.aio.server(options=SERVER_OPTIONS)
+        self._server = grpc.aio.server(options=SERVER_OPTIONS, maximum_concurrent_rpcs=MOST_CALLS)
         handlers = grpc.method_handlers_generic_handler(f"{PACKAGE}.Scheduler", self._methods())
         self._server.add_generic_rpc_handlers((handlers,))
         try:
@@ -181,7 +188,7 @@ class DaprSchedulerServer:
             if _REMINDERS in kinds:
                 queues += [ActorType(initial.namespace, each).queue for each in initial.actor_types]
         except InvalidError as exc:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(exc))
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, grpc_message(str(exc)))
             return
         log.info("dapr.sidecar_connected", app=initial.app_id, namespace=initial.namespace, queues=len(queues))
         with self._workers.connect(queues, credit=CREDIT) as stream:
@@ -292,7 +299,7 @@ def _refusing(call: _Call) -> Callable[[Any, grpc.aio.ServicerContext], Awaitabl
                 case _:
                     log.warning("dapr.request_failed", operation=call.__name__.strip("_"), error=str(exc))
                     code, text = grpc.StatusCode.UNAVAILABLE, str(exc)
-        return await context.abort(code, text)
+        return await context.abort(code, grpc_message(text))
 
     return handle
 

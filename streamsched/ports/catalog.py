@@ -354,6 +354,12 @@ class CatalogReader(Protocol):
         """The schedules with the earliest next ticks, in order; of every app when none is named."""
         ...
 
+    async def enabled_of(
+        self, programs: Collection[ProgramRef], *, limit: int | None = None
+    ) -> Mapping[ProgramRef, Sequence[ScheduleRecord]]:
+        """Of those programs that exist, the enabled schedules that start them, by name; at most `limit` of all."""
+        ...
+
     async def app(self, ref: AppRef, *, programs: Collection[ProgramRef] | None = None) -> AppRecord:
         """The input `CatalogStore.change` gives to a decision, read without locks; empty when there is no such app."""
         ...

@@ -218,7 +218,6 @@ class Runner:
             ConfigurationError, OSError: the program cannot be started.
         """
         run_file = write_run_file(files, assignment, self._runtime.user)
-        private_folder(files.spool, self._runtime.user)
         match prepared.assignment.program.executable:
             case SparkJob(deploy_mode=DeployMode.CLUSTER) as job:
                 driver = RemoteDriver(

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from starlette.requests import Request
 from starlette.responses import Response
 
+from streamsched.api.body import received
 from streamsched.api.deps import ApiServices
 from streamsched.domain.access.grant import Allowed, Caller
 from streamsched.domain.access.permission import Permission
@@ -116,7 +117,7 @@ async def read_form(request: Request) -> dict[str, str]:
         InvalidError: it is larger, or has more fields, than any form of the pages.
     """
     body = bytearray()
-    async for chunk in request.stream():
+    async for chunk in received(request):
         body += chunk
         if len(body) > _LARGEST_FORM:
             raise InvalidError("the form", f"has more than {_LARGEST_FORM} bytes")

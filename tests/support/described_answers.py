@@ -23,7 +23,7 @@ _DEEP = ("job_id", "event", "name")
 @cache
 def api_document() -> dict[str, Any]:
     """The document of an API without services."""
-    services = SimpleNamespace(health=None, metrics=None, audit=None, allowed_hosts=AllowedHosts())
+    services = SimpleNamespace(health=None, body_limit=1, metrics=None, audit=None, allowed_hosts=AllowedHosts())
     return make_api(cast("ApiServices", services)).openapi()
 
 

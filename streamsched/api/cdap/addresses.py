@@ -15,7 +15,7 @@ from streamsched.ports.catalog import ScheduleStatus
 #: CDAP's program categories in paths. Only workflows can be scheduled in CDAP, so every program here is one; `spark`
 #: is accepted as a second name.
 CATEGORIES: Final = ("workflows", "spark", "flows", "mapreduce", "services", "webapp", "workers")
-_SUPPORTED: Final = ("workflows", "spark")
+SUPPORTED: Final = ("workflows", "spark")
 
 
 def _app(namespace: str, app: str) -> AppRef:
@@ -51,7 +51,7 @@ async def find_program(catalog: Catalog, app: AppRef, category: str, name: str) 
     """
     check_category(category)
     ref = ProgramRef(app.namespace, app.app, name)
-    if category not in _SUPPORTED:
+    if category not in SUPPORTED:
         raise NotFoundError("program", str(ref))
     return await catalog.program(ref)
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -91,7 +92,7 @@ async def schedules_of_app(app: AppDep, catalog: CatalogDep, chosen: FilterDep) 
     """The schedules of the app, ordered by name. `trigger-type` compares the type of the whole trigger: a conjunction
     of times is of type `and`, not `time`.
     """
-    return rendered(chosen(await find_app(catalog, app)))
+    return rendered(await asyncio.to_thread(chosen, await find_app(catalog, app)))
 
 
 @of_app.get("/{category}/{program}/schedules", summary="List the schedules that start a program")
@@ -101,7 +102,8 @@ async def schedules_of_program(
     """The schedules of the app that start the program, ordered by name. `category` is `workflows` or `spark`."""
     ref = (await find_program(catalog, app, category, program)).ref
     found = await find_app(catalog, app)
-    return rendered(chosen(each for each in found if each.record.definition.program == ref))
+    mine = [each for each in found if each.record.definition.program == ref]
+    return rendered(await asyncio.to_thread(chosen, mine))
 
 
 @of_namespace.get("/schedules/trigger-type/program-status", summary="List the schedules triggered by a program")
@@ -142,7 +144,8 @@ async def triggered_by_program(
     check_category(str(category))
     ref, outcomes = ProgramRef(str(trigger_namespace), str(trigger_app), str(program)), _outcomes(statuses)
     found = await catalog.awaiting(ref, namespace=namespace)
-    return rendered(chosen(each for each in found if _waits(each.record.definition.trigger, ref, outcomes)))
+    waiting = [each for each in found if _waits(each.record.definition.trigger, ref, outcomes)]
+    return rendered(await asyncio.to_thread(chosen, waiting))
 
 
 def _waits(trigger: Trigger, program: ProgramRef, outcomes: frozenset[Outcome]) -> bool:

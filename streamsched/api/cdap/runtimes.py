@@ -9,28 +9,31 @@ A suspended schedule has neither.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Final
 
-from fastapi import APIRouter
+from fastapi import APIRouter, HTTPException
 from fastapi.responses import Response
 
 from streamsched.api.body import BodyBytes
-from streamsched.api.cdap.addresses import AppDep, find_program
+from streamsched.api.cdap.addresses import SUPPORTED, AppDep, check_category
 from streamsched.api.deps import CatalogDep, ClockDep
 from streamsched.api.plain import message
 from streamsched.api.problems import status_of
 from streamsched.api.rendering import rendered
+from streamsched.api.request_limits import MOST_TICKING, PROGRAMS
 from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.change import time_leaves
 from streamsched.codec.cdap.schedule import millis
 from streamsched.codec.cdap.trigger import VERSION
 from streamsched.codec.json.reading import Fields, below
 from streamsched.codec.json.scalar import loads, sequence
-from streamsched.domain.errors import StreamschedError
-from streamsched.domain.names import AppRef
+from streamsched.domain.errors import NotFoundError, StreamschedError
+from streamsched.domain.names import AppRef, ProgramRef
 from streamsched.domain.ticks.fire_times import next_fire, previous_fire
 from streamsched.domain.triggers.trigger import Cron, TimeLeaf
 from streamsched.ports.catalog import ScheduleRecord
@@ -38,6 +41,8 @@ from streamsched.ports.catalog import ScheduleRecord
 of_app = APIRouter()
 of_namespace = APIRouter()
 
+#: Schedules whose ticks are computed before other requests get their turn.
+_AT_ONCE: Final = 100
 #: The tick of a time trigger relative to an instant; None when there is none.
 _Tick = Callable[[ScheduleRecord, TimeLeaf, datetime], datetime | None]
 
@@ -56,7 +61,8 @@ async def next_of_program(app: AppDep, category: str, program: str, catalog: Cat
     """The next tick of each time trigger of the program's enabled schedules: `[{"id", "time"}, …]`. `time` is in
     milliseconds since the epoch.
     """
-    return rendered(await _runtimes(catalog, app, category, program, tick=_next, now=clock.now()))
+    ref = _program(app, category, program)
+    return rendered(await _ticks(ref, await catalog.enabled_of([ref]), tick=_next, now=clock.now()))
 
 
 @of_app.get("/{category}/{program}/previousruntime", summary="Previous ticks of a program")
@@ -64,13 +70,15 @@ async def last_of_program(app: AppDep, category: str, program: str, catalog: Cat
     """The previous tick of each time trigger of the program's enabled schedules, in the format of `nextruntime`. Ticks
     before the schedule's latest change are omitted.
     """
-    return rendered(await _runtimes(catalog, app, category, program, tick=_previous, now=clock.now()))
+    ref = _program(app, category, program)
+    return rendered(await _ticks(ref, await catalog.enabled_of([ref]), tick=_previous, now=clock.now()))
 
 
 @of_namespace.post("/nextruntime", summary="Next ticks of several programs")
 async def next_of_programs(namespace: str, body: BodyBytes, catalog: CatalogDep, clock: ClockDep) -> Response:
-    """The body is `[{"appId", "programType", "programId"}, …]`. The response repeats each element with its own
-    `statusCode` and either `schedules` or `error`.
+    """The body is `[{"appId", "programType", "programId"}, …]`, at most 1000. The response repeats each element with
+    its own `statusCode` and either `schedules` or `error`. 413 when they are more, or have more than 20,000 enabled
+    schedules.
     """
     return rendered(await _batch(catalog, namespace, body, tick=_next, now=clock.now()))
 
@@ -82,40 +90,68 @@ async def last_of_programs(namespace: str, body: BodyBytes, catalog: CatalogDep,
 
 
 async def _batch(catalog: Catalog, namespace: str, body: bytes, *, tick: _Tick, now: datetime) -> list[dict[str, Any]]:
-    return [
-        {
-            **(each if isinstance(each, dict) else {}),
-            **await _element(catalog, namespace, each, below("$", index), tick=tick, now=now),
-        }
-        for index, each in enumerate(sequence(loads(body), "$"))
-    ]
+    """An error affects its element only.
+
+    Raises:
+        HTTPException: 413, too many programs, or too many schedules of these.
+    """
+    elements = sequence(loads(body), "$")
+    PROGRAMS.check_elements(len(elements))
+    asked = [_asked(namespace, each, below("$", index)) for index, each in enumerate(elements)]
+    counts = Counter(each for each in asked if isinstance(each, ProgramRef))
+    known = await catalog.enabled_of(counts, limit=MOST_TICKING + 1)
+    if sum(len(known.get(ref, ())) * count for ref, count in counts.items()) > MOST_TICKING:
+        raise HTTPException(413, f"these programs have more than {MOST_TICKING:,} schedules; ask for fewer")
+    results: list[dict[str, Any]] = []
+    for element, ref in zip(elements, asked, strict=True):
+        try:
+            if isinstance(ref, StreamschedError):
+                raise ref
+            found = await _ticks(ref, known, tick=tick, now=now)
+            result = {"statusCode": int(HTTPStatus.OK), "schedules": found}
+        except StreamschedError as exc:
+            result = {"statusCode": int(status_of(exc)), "error": message(exc)}
+        results.append({**(element if isinstance(element, dict) else {}), **result})
+    return results
 
 
-async def _element(
-    catalog: Catalog, namespace: str, element: object, path: str, *, tick: _Tick, now: datetime
-) -> dict[str, Any]:
-    """The result of one element. An error affects this element only."""
+def _asked(namespace: str, element: object, path: str) -> ProgramRef | StreamschedError:
+    """The program that an element names, or what is wrong with it."""
     try:
         fields = Fields(element, path)
         app = AppRef(namespace, fields.text("appId"))
         category = _CATEGORIES.get(fields.text("programType").upper(), fields.text("programType"))
-        found = await _runtimes(catalog, app, category, fields.text("programId"), tick=tick, now=now)
+        return _program(app, category, fields.text("programId"))
     except StreamschedError as exc:
-        return {"statusCode": int(status_of(exc)), "error": message(exc)}
-    return {"statusCode": int(HTTPStatus.OK), "schedules": found}
+        return exc
 
 
-async def _runtimes(
-    catalog: Catalog, app: AppRef, category: str, program: str, *, tick: _Tick, now: datetime
+def _program(app: AppRef, category: str, name: str) -> ProgramRef:
+    """Raises:
+    NotFoundError: no program is of that category.
+    InvalidError: CDAP has no such category, or it is no name.
+    """
+    check_category(category)
+    ref = ProgramRef(app.namespace, app.app, name)
+    if category not in SUPPORTED:
+        raise NotFoundError("program", str(ref))
+    return ref
+
+
+async def _ticks(
+    ref: ProgramRef, known: Mapping[ProgramRef, Sequence[ScheduleRecord]], *, tick: _Tick, now: datetime
 ) -> list[dict[str, Any]]:
-    ref = (await find_program(catalog, app, category, program)).ref
-    records = [status.record for status in await catalog.list(app=app)]
-    return [
-        entry
-        for record in records
-        if record.enabled and record.definition.program == ref
-        for entry in _entries(record, tick, now)
-    ]
+    """Raises:
+    NotFoundError: there is no such program.
+    """
+    if ref not in known:
+        raise NotFoundError("program", str(ref))
+    found: list[dict[str, Any]] = []
+    for index, record in enumerate(known[ref]):
+        found += _entries(record, tick, now)
+        if index % _AT_ONCE == _AT_ONCE - 1:
+            await asyncio.sleep(0)
+    return found
 
 
 def _entries(record: ScheduleRecord, tick: _Tick, now: datetime) -> Iterator[dict[str, Any]]:

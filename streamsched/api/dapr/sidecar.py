@@ -15,11 +15,12 @@ from http import HTTPStatus
 from typing import Any
 
 import structlog
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
 from fastapi.responses import Response
 
 from streamsched.api.allowed_hosts import AllowedHosts
 from streamsched.api.body import BodyBytes
+from streamsched.api.body_room import BodyRoom
 from streamsched.api.problems import answer_problems
 from streamsched.api.rendering import rendered
 from streamsched.api.request_guard import RequestGuard
@@ -48,6 +49,7 @@ def make_sidecar(services: SidecarServices, hosts: AllowedHosts) -> FastAPI:
     """Creates the application."""
     api = FastAPI(title="Dapr jobs", openapi_url=None, docs_url=None, redoc_url=None)
     api.state.services = services
+    api.state.body_room = BodyRoom.of_bodies(services.body_limit)
     for prefix in _PREFIXES:
         api.include_router(_routes(services.desk, services.endpoint), prefix=prefix)
     for path in ("/v1.0/healthz", "/v1.0/healthz/outbound"):
@@ -72,14 +74,15 @@ def job_view(found: KnownJob) -> dict[str, Any]:
 
 
 def _routes(desk: DaprDesk, endpoint: DaprEndpoint) -> APIRouter:
-    routes = APIRouter()
+    async def admitted(request: Request) -> None:
+        """Runs before the body is read."""
+        if not endpoint.admits(request.headers):
+            raise HTTPException(HTTPStatus.UNAUTHORIZED, "the api token is missing or wrong")
+
+    routes = APIRouter(dependencies=[Depends(admitted)])
     app, strict = endpoint.app, endpoint.strict
 
-    async def answered(
-        request: Request, operation: JobOperation, answer: Callable[[], Awaitable[Response]]
-    ) -> Response:
-        if not endpoint.admits(request.headers):
-            return Response("the api token is missing or wrong", HTTPStatus.UNAUTHORIZED)
+    async def answered(operation: JobOperation, answer: Callable[[], Awaitable[Response]]) -> Response:
         try:
             return await answer()
         except StreamschedError as exc:
@@ -89,29 +92,29 @@ def _routes(desk: DaprDesk, endpoint: DaprEndpoint) -> APIRouter:
             return rendered(error_json(refused, app=app.app, namespace=app.namespace), status=refused.status)
 
     @routes.post("/jobs/{name:path}")
-    async def schedule(name: str, request: Request, body: BodyBytes) -> Response:
+    async def schedule(name: str, body: BodyBytes) -> Response:
         async def answer() -> Response:
             job, overwrite = job_from_json(name, body, strict=strict)
             await desk.schedule(app, job, overwrite=overwrite, strict=strict)
             return Response(status_code=HTTPStatus.NO_CONTENT)
 
-        return await answered(request, JobOperation.SCHEDULE, answer)
+        return await answered(JobOperation.SCHEDULE, answer)
 
     @routes.get("/jobs/{name:path}")
-    async def get(name: str, request: Request) -> Response:
+    async def get(name: str) -> Response:
         async def answer() -> Response:
             found = await desk.get(app, name)
             return rendered(job_to_json(found.job) if strict else job_view(found))
 
-        return await answered(request, JobOperation.GET, answer)
+        return await answered(JobOperation.GET, answer)
 
     @routes.delete("/jobs/{name:path}")
-    async def delete(name: str, request: Request) -> Response:
+    async def delete(name: str) -> Response:
         async def answer() -> Response:
             await desk.delete(app, name)
             return Response(status_code=HTTPStatus.NO_CONTENT)
 
-        return await answered(request, JobOperation.DELETE, answer)
+        return await answered(JobOperation.DELETE, answer)
 
     return routes
 

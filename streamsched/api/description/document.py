@@ -8,17 +8,20 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from streamsched.api.access.rules import PUBLIC, RULES, route_name
+from streamsched.api.body import LINES
 from streamsched.api.description.definitions import ANSWERS
 from streamsched.api.description.examples import example_of
 from streamsched.api.description.executions import EXECUTIONS
 from streamsched.api.description.foreign import FOREIGN
 from streamsched.api.description.needs import NEEDS
 from streamsched.api.description.operating import OPERATING
-from streamsched.api.description.operations import JSON, OPERATIONS, PLANNED, RATED, TAGGED, Operation
+from streamsched.api.description.operations import ARCHIVE, JSON, OPERATIONS, PLANNED, RATED, TAGGED, Operation
 from streamsched.api.description.sending import SENDING
 from streamsched.api.description.shared_schemas import REASON, SHARED
 from streamsched.api.plain import CDAP_PREFIX
 from streamsched.api.problems import CONTENT_TYPE
+from streamsched.api.request_limits import LIMITS, ORDINARY
+from streamsched.codec.json.scalar import DEEPEST
 from streamsched.codec.schema.apps import DEFINITIONS
 from streamsched.codec.schema.events import EVENTS
 from streamsched.codec.schema.shapes import Definitions, Schema, extended, listed, one_of, record, ref
@@ -48,12 +51,13 @@ _DESCRIBED: Final = {
     HTTPStatus.NOT_FOUND: "There is no such thing, or the caller may not see it.",
     HTTPStatus.CONFLICT: "The state of the thing forbids the request, or it exists already.",
     HTTPStatus.PRECONDITION_FAILED: "The thing has another revision than `If-Match` expects; nothing was changed.",
-    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is too large.",
+    HTTPStatus.REQUEST_TIMEOUT: "The body arrives too slowly.",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is too large, or has more than `x-limits` allows.",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body is of a content type that this route does not read.",
     HTTPStatus.MISDIRECTED_REQUEST: "The Host header names a host that is not allowed.",
     HTTPStatus.TOO_MANY_REQUESTS: "A namespace has sent as many events as its quota allows; see `Retry-After`.",
     HTTPStatus.INTERNAL_SERVER_ERROR: "A part of the installation cannot be reached; the request can be repeated.",
-    HTTPStatus.SERVICE_UNAVAILABLE: "A part of the installation cannot be reached; `Retry-After` says when to repeat.",
+    HTTPStatus.SERVICE_UNAVAILABLE: "A part of the installation is away, or other bodies take the room; `Retry-After`.",
 }
 
 
@@ -69,7 +73,7 @@ def schemas() -> dict[str, Schema]:
         **FOREIGN,
         **NEEDS,
         **SENDING,
-        "CloudEvents": listed(ref("CloudEvent")),
+        "CloudEvents": listed(ref("CloudEvent"), maxItems=LIMITS["POST /v1/events"].elements),
         "NewTasks": one_of(ref("NewTask"), listed(ref("NewTask"), maxItems=1000)),
         "PauseRequest": extended(DEFINITIONS["Pause"], record({}, REASON)),
     }
@@ -143,6 +147,8 @@ def _operation(path: str, found: Document, name: str, known: Definitions) -> Doc
             "required": operation.required,
             "content": {media: _media(schema, known) for media, schema in operation.body.items()},
         }
+        if not set(operation.body) & {ARCHIVE, LINES}:
+            described["requestBody"]["x-limits"] = _limits(name)
     if public:
         described["security"] = []
     else:
@@ -151,6 +157,13 @@ def _operation(path: str, found: Document, name: str, known: Definitions) -> Doc
         if RULES[name].emits is not None:
             described["x-emits"] = RULES[name].emits
     return described
+
+
+def _limits(name: str) -> Document:
+    """What the body of a route may hold, as `api.request_limits`."""
+    limit = LIMITS.get(name, ORDINARY)
+    found = {"values": limit.values, "levels": DEEPEST}
+    return found if limit.elements is None else {**found, "elements": limit.elements}
 
 
 def _parameters(path: str, found: Document) -> list[Document]:
@@ -206,7 +219,7 @@ def _problems(path: str, name: str, operation: Operation, *, public: bool) -> Do
     if path in TAGGED and name.startswith(("PUT", "DELETE")):
         statuses.append(HTTPStatus.PRECONDITION_FAILED)
     if not name.startswith("GET"):
-        statuses += [HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNSUPPORTED_MEDIA_TYPE]
+        statuses += [HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNSUPPORTED_MEDIA_TYPE]
     if name in RATED:
         statuses.append(HTTPStatus.TOO_MANY_REQUESTS)
     return {str(int(status)): _problem(path, name, status) for status in sorted(statuses)}

@@ -58,7 +58,10 @@ _REFUSED: Final = listed(
 )
 _ACCEPTED: Final = answer(
     {"accepted": whole(1), "ids": listed(any_text("e1")), "errors": _REFUSED},
-    {"unheard": nullable(listed(any_text("partition:default.flights")))},
+    {
+        "unheard": nullable(listed(any_text("partition:default.flights"))),
+        "refused": whole(2000, about="All, when `errors` lists only the first."),
+    },
 )
 _RUNTIME: Final = listed(
     answer({"id": any_text("DEFAULT.default:flights:-SNAPSHOT:WORKFLOW:join:weekly"), "time": whole(1_772_000_000_000)})
@@ -88,6 +91,7 @@ FOREIGN: Final[Definitions] = {
             "detail": any_text("no event was accepted: $.data.dataset: must be text"),
             "accepted": whole(0),
             "errors": _REFUSED,
+            "refused": whole(2000, about="All refused events, when not all are listed."),
         },
     },
     "EventReport": answer(
@@ -143,7 +147,9 @@ FOREIGN: Final[Definitions] = {
     "CdapStatus": answer({"status": any_text("SCHEDULED")}),
     "CdapTicks": _RUNTIME,
     "CdapTicksOfPrograms": listed({"type": "object"}),
-    "CdapPrograms": listed(_like({"appId": "flights", "programType": "WORKFLOW", "programId": "join"}, "A program.")),
+    "CdapPrograms": listed(
+        _like({"appId": "flights", "programType": "WORKFLOW", "programId": "join"}, "A program."), maxItems=1000
+    ),
     "CdapPreferences": texts("region", "EU"),
     "PagerdutyStatus": answer({"status": any_text("OK")}),
     "PagerdutyTask": answer({"task": _PAGERDUTY_TASK, **_ERRORS}),

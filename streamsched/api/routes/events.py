@@ -13,11 +13,13 @@ Header `traceparent` (W3C Trace Context) applies to events without a context of 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
+from functools import partial
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 from uuid import uuid4
 
 from fastapi import APIRouter, HTTPException, Query, Request
@@ -25,15 +27,20 @@ from fastapi.responses import Response
 
 from streamsched.access.emit_spans import in_trace_of
 from streamsched.api.access.authorise import CallerDep
-from streamsched.api.body import BodyBytes
+from streamsched.api.body import LARGE, BodyBytes
 from streamsched.api.deps import ServicesDep
 from streamsched.api.rendering import rendered
+from streamsched.api.request_limits import EVENTS, MOST_LISTED
 from streamsched.codec import event as event_codec
 from streamsched.codec.events import cloudevents
+from streamsched.codec.json.scalar import elements
 from streamsched.domain.errors import DecodeError, ForbiddenError, Refusal
 from streamsched.domain.events.event import Event
 
 router = APIRouter(tags=["events"])
+
+#: Characters of a path or reason in an answer.
+_LONGEST: Final = 500
 
 
 class ContentMode(StrEnum):
@@ -65,7 +72,8 @@ async def accept(
     """Accepts one event or a list: CloudEvents (structured, batch or binary mode), native JSON or CDAP notifications.
 
     202 `{"accepted", "ids", "errors", "unheard"}` when the log has acknowledged at least one event, 400 when all events
-    are invalid. 413, and no event is accepted, when an event is larger than the log allows. An event whose id is
+    are invalid. 413, and no event is accepted, when there are more than 10,000, or an event is larger than the log
+    allows. `errors` has the first 1000 refused events; `refused` counts all when there are more. An event whose id is
     already known has no effect. An event that the caller may not announce is refused like an invalid one; 403 when it
     may announce none of them. 429, and no event is accepted, when a namespace has sent as many events as its quota
     allows; `Retry-After` says when to send them again.
@@ -75,7 +83,8 @@ async def accept(
     `GET /v1/events/{id}/verdicts` shows what the schedules made of an event.
     """
     mode = _mode(request)
-    decoded = _decoded(request.headers, body, mode, now=services.clock.now())
+    read = partial(_decoded, request.headers, body, mode, now=services.clock.now())
+    decoded = read() if len(body) < LARGE else await asyncio.to_thread(read)
     unreadable = {index: each for index, each in enumerate(decoded) if isinstance(each, DecodeError)}
     places = [index for index in range(len(decoded)) if index not in unreadable]
     readable = in_trace_of(request.headers, [each for each in decoded if isinstance(each, Event)])
@@ -91,8 +100,13 @@ async def accept(
     answer: dict[str, Any] = {
         "accepted": len(events),
         "ids": [event.id for event in events],
-        "errors": [{"index": each.index, "path": each.path, "reason": each.reason} for each in refused],
+        "errors": [
+            {"index": each.index, "path": each.path[:_LONGEST], "reason": each.reason[:_LONGEST]}
+            for each in refused[:MOST_LISTED]
+        ],
     }
+    if len(refused) > MOST_LISTED:
+        answer["refused"] = len(refused)
     if check is Check.LISTENERS:
         answer["unheard"] = await services.listeners.without_listeners(event.key for event in events)
     return _answer(answer, refused)
@@ -136,13 +150,16 @@ def _decoded(headers: Mapping[str, str], body: bytes, mode: ContentMode, *, now:
 
     Raises:
         DecodeError: the body as a whole is unreadable.
+        HTTPException: 413, there are too many.
     """
     fallback_id = uuid4().hex
     if mode is ContentMode.BATCH or (mode is ContentMode.JSON and body.lstrip().startswith(b"[")):
-        return event_codec.decode_batch(body, fallback_id=fallback_id, fallback_time=now)
+        items = elements(body)
+        EVENTS.check_elements(len(items))
+        return event_codec.decode_each(items, fallback_id=fallback_id, fallback_time=now)
     try:
         if mode is ContentMode.BINARY:
             return [cloudevents.decode_binary(headers, body, fallback_time=now)]
         return [event_codec.decode(body, fallback_id=fallback_id, fallback_time=now)]
     except DecodeError as exc:
-        return [exc]
+        return [exc.with_traceback(None)]  # its frames would keep the whole body

@@ -181,5 +181,7 @@ def _print_result(result: dict[str, Any], output: Format) -> None:
     for error in result["errors"]:
         prefix = f"{path}: " if (path := field_path(error["path"])) else ""
         typer.secho(plain(f"error: event {error['index']}: {prefix}{error['reason']}"), fg=typer.colors.RED, err=True)
+    if (more := result.get("refused", 0) - len(result["errors"])) > 0:
+        typer.secho(f"error: {more} more events were refused", fg=typer.colors.RED, err=True)
     if result["errors"]:
         raise typer.Exit(2)

@@ -220,6 +220,16 @@ JOIN schedules s ON s.id = next.schedule
 LEFT JOIN pauses z ON z.schedule = s.id AND z.generation = s.generation
 ORDER BY next.due_at, s.id;
 
+-- name: enabled_of_programs
+-- The programs $1 that exist with their enabled schedules; without any, a row without a schedule. At most $2 rows.
+SELECT p.id AS of_program, s.id, s.definition, s.generation, s.enabled, s.created_at, s.updated_at, s.deleted_at,
+    s.kept_in, s.kept_from, s.resumed_at
+FROM programs p
+LEFT JOIN schedules s ON s.program = p.id AND s.deleted_at IS NULL AND s.enabled
+WHERE p.id = ANY ($1::text[])
+ORDER BY p.id, s.id
+LIMIT $2;
+
 -- name: apps
 -- Apps that have programs or schedules; $1 namespace, $2 app, each NULL for any; at most $4 (NULL: all) after id $3.
 SELECT a.id, a.updated_at, a.origin, p.programs, s.enabled, s.paused, s.disabled

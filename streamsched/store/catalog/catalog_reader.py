@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final, TypeVar
 
 import asyncpg
 import structlog
@@ -42,6 +43,9 @@ from streamsched.store.sql import queries
 log = structlog.get_logger()
 
 _SQL = queries("catalog/catalog")
+_R = TypeVar("_R")
+#: Schedules that are decoded before others get their turn.
+_AT_ONCE: Final = 100
 
 
 class PostgresCatalogReader:
@@ -85,6 +89,22 @@ class PostgresCatalogReader:
         for row in rows:
             try:
                 found.append(schedule_record(row, pause_of(row)))
+            except Exception as failure:  # noqa: BLE001 - a row may hold anything; the others are listed
+                log.error("schedule.unreadable", schedule=row["id"], reason=described(failure))
+        return found
+
+    async def enabled_of(
+        self, programs: Collection[ProgramRef], *, limit: int | None = None
+    ) -> Mapping[ProgramRef, Sequence[ScheduleRecord]]:
+        with translated():
+            rows = await self._pool.fetch(_SQL["enabled_of_programs"], [str(each) for each in programs], limit)
+        found: dict[ProgramRef, list[ScheduleRecord]] = {}
+        async for row in _with_pauses(rows):
+            listed = found.setdefault(ProgramRef.parse(row["of_program"]), [])
+            if row["id"] is None:
+                continue
+            try:
+                listed.append(schedule_record(row))
             except Exception as failure:  # noqa: BLE001 - a row may hold anything; the others are listed
                 log.error("schedule.unreadable", schedule=row["id"], reason=described(failure))
         return found
@@ -161,7 +181,7 @@ class PostgresCatalogReader:
                     for leaf, due_at in zip(row["since_leaves"], row["since_due_at"], strict=True)
                 ]
                 last_runs = await last_runs_of(self._pool, since)
-            for row in rows:
+            async for row in _with_pauses(rows):
                 try:
                     found.append(_status(row, last_runs))
                 except Exception as failure:
@@ -191,6 +211,14 @@ class PostgresCatalogReader:
         with translated():
             rows = await self._pool.fetch(_SQL["programs"], *filters)
         return [stored_program(row) for row in rows]
+
+
+async def _with_pauses(rows: Sequence[_R]) -> AsyncIterator[_R]:
+    """The rows, with a turn for others after some: thousands of schedules take seconds to decode."""
+    for index, row in enumerate(rows):
+        if index % _AT_ONCE == _AT_ONCE - 1:
+            await asyncio.sleep(0)
+        yield row
 
 
 def _status(row: Any, last_runs: Mapping[tuple[str, str], RunActivity]) -> ScheduleStatus:

@@ -84,7 +84,9 @@ def _default(parameter: Any) -> str:
 
 
 def http_page() -> str:
-    services = SimpleNamespace(health=None, audit=None, allowed_hosts=AllowedHosts(frozenset()), metrics=Metrics())
+    services = SimpleNamespace(
+        health=None, body_limit=1, audit=None, allowed_hosts=AllowedHosts(frozenset()), metrics=Metrics()
+    )
     document = make_api(cast("ApiServices", services)).openapi()
     lines = [
         "# HTTP",

@@ -81,6 +81,7 @@ async def test_refusals(
 async def test_a_request_needs_the_token_and_health_does_not(installation: DaprInstallation) -> None:
     async with installation.endpoint(dapr_api_token="s3cret") as client:
         assert (await client.get("/v1.0/jobs/j")).status_code == 401
+        assert (await client.post("/v1.0/jobs/j", content=bytes(17 << 20))).status_code == 401, "its body is not read"
         assert (await client.get("/v1.0/jobs/j", headers={"dapr-api-token": "other"})).status_code == 401
         assert (await client.get("/v1.0/jobs/j", headers={"dapr-api-token": "s3cret"})).status_code == 404
         assert (await client.get("/v1.0/healthz/outbound")).status_code == 204

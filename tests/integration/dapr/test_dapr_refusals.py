@@ -125,6 +125,30 @@ async def test_each_refusal_of_an_endpoint_has_its_code_and_its_message(stub: An
     assert not (await stub.ListJobs(jobs_pb2.ListJobsRequest())).jobs, "no refusal has stored a job"
 
 
+async def test_a_name_of_any_length_is_answered(stub: Any) -> None:
+    for name in ("x" * 5000, "\U0001f600" * 5000, "\U0001f600" * 250_000):
+        found = await refusal(stub.GetJob(jobs_pb2.GetJobRequest(name=name)))
+        assert found[:2] == (grpc.StatusCode.NOT_FOUND, "DAPR_SCHEDULER_GET_JOB")
+        assert found[2].startswith(f"failed to get job due to: job not found: '{name[:100]}")
+        found = await refusal(stub.ScheduleJob(jobs_pb2.ScheduleJobRequest(job=job(name, schedule=name))))
+        assert found[:2] == (INVALID, SCHEDULE)
+
+
+async def test_a_message_is_parsed_only_for_who_has_the_token(installation: DaprInstallation) -> None:
+    address = f"127.0.0.1:{installation.settings.dapr_grpc_port}"
+    junk = b"\xff" * 100_000
+    async with installation.endpoint(dapr_api_token="s3cret"), grpc.aio.insecure_channel(address) as channel:
+        call = channel.unary_unary("/dapr.proto.runtime.v1.Dapr/ScheduleJob")
+        for metadata, code in (
+            ((), grpc.StatusCode.UNAUTHENTICATED),
+            ((("dapr-api-token", "other"),), grpc.StatusCode.UNAUTHENTICATED),
+            ((("dapr-api-token", "s3cret"),), INVALID),
+        ):
+            with pytest.raises(grpc.aio.AioRpcError) as error:
+                await call(junk, metadata=metadata)
+            assert error.value.code() is code
+
+
 async def test_hostile_names_and_data_at_the_limit_come_back_as_they_were(stub: Any) -> None:
     for name in NAMES:
         await stub.ScheduleJob(jobs_pb2.ScheduleJobRequest(job=job(name, due_time="1h")))
@@ -143,6 +167,13 @@ async def test_hostile_names_and_data_at_the_limit_come_back_as_they_were(stub: 
         assert (await stub.GetJob(jobs_pb2.GetJobRequest(name=name))).job.name == name
         await stub.DeleteJob(jobs_pb2.DeleteJobRequest(name=name))
     assert [each.name for each in (await stub.ListJobs(jobs_pb2.ListJobsRequest())).jobs] == ["full"]
+
+
+async def test_a_scheduler_answers_for_a_name_of_any_length(sidecar: Sidecar) -> None:
+    for name in ("x" * 5000, "\U0001f600" * 5000):
+        with pytest.raises(grpc.aio.AioRpcError) as error:
+            await sidecar.call("GetJob", name=name, metadata=of_app("orders"))
+        assert error.value.code() is grpc.StatusCode.NOT_FOUND
 
 
 async def test_a_scheduler_refuses_what_an_endpoint_refuses(sidecar: Sidecar) -> None:

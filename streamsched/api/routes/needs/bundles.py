@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import Response
 
+from streamsched.api.body import received
 from streamsched.api.deps import BundlesDep, ClockDep, ServicesDep
 from streamsched.api.rendering import rendered
 from streamsched.api.routes.preferences import NamespaceDep
@@ -60,7 +61,7 @@ async def put_bundle(
     with tempfile.SpooledTemporaryFile(_IN_MEMORY) as spooled:
         archive: BinaryIO = spooled  # type: ignore[assignment]
         size, found = 0, sha256()
-        async for chunk in request.stream():
+        async for chunk in received(request):
             size += len(chunk)
             if size > limit:
                 raise _too_large(limit)

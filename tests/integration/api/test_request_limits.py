@@ -1,0 +1,105 @@
+"""Requests at and over the limits of `api.request_limits`: what is too much is refused before it is worked on."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+
+from streamsched.api.app import make_api
+from streamsched.bootstrap import Services, api_services
+from streamsched.catalog.catalog import Catalog
+from tests.support.api_routes import api_routes
+from tests.support.described_answers import check_answer
+
+pytestmark = pytest.mark.postgres
+
+PROGRAM = {"appId": "ticking", "programType": "WORKFLOW", "programId": "join"}
+APP: dict[str, Any] = {
+    "programs": [{"name": name, "type": "bash", "command": "true"} for name in ("join", "idle")],
+    "schedules": [
+        {"name": f"s{n}", "program": "join", "trigger": {"type": "TIME", "cronExpression": f"{n} 4 * * *"}}
+        for n in range(30)
+    ],
+}
+
+
+@pytest.fixture
+async def client(services: Services) -> AsyncIterator[httpx.AsyncClient]:
+    """Of an API with the default limit of bytes."""
+    api = make_api(replace(api_services(services), body_limit=16 << 20), api_routes())
+    transport = httpx.ASGITransport(app=api, raise_app_exceptions=False)
+    hooks = {"response": [check_answer]}
+    async with httpx.AsyncClient(
+        transport=transport, base_url="http://localhost", event_hooks=hooks, timeout=60
+    ) as client:
+        yield client
+
+
+def event(number: int, name: str = "q") -> dict[str, Any]:
+    return {"id": f"e{number}", "source": "s", "time": "2026-03-01T00:00:00Z", "type": "custom", "data": {"name": name}}
+
+
+async def test_a_list_of_events_has_at_most_10_000(client: httpx.AsyncClient) -> None:
+    answer = await client.post("/v1/events?check=none", json=[event(n) for n in range(10_001)])
+    assert answer.status_code == 413
+    assert answer.json()["detail"] == "the list has 10,001 elements; send at most 10,000 in each request"
+
+    answer = await client.post("/v1/events?check=none", json=[event(n) for n in range(10_000)])
+    assert (answer.status_code, answer.json()["accepted"], answer.json()["errors"]) == (202, 10_000, [])
+
+
+async def test_an_answer_names_the_first_1000_refused_events_and_counts_all(client: httpx.AsyncClient) -> None:
+    listed = [event(0), *[1] * 999, event(1), *(event(n, "a/b" * 10_000) for n in range(30)), *[1] * 500]
+    answer = await client.post("/v1/events?check=none", json=listed)
+    found = answer.json()
+    assert (answer.status_code, found["accepted"], found["ids"], found["refused"]) == (202, 2, ["e0", "e1"], 1529)
+    assert [each["index"] for each in found["errors"]] == [*range(1, 1000), 1001]
+    assert len(answer.content) < 200_000
+
+
+@pytest.mark.parametrize("path", ["/v1/events", "/v3/namespaces/default/nextruntime", "/v1/schedules"])
+async def test_a_million_values_are_not_decoded(client: httpx.AsyncClient, path: str) -> None:
+    answer = await client.post(
+        path, content=b"[" + b"1," * 1_400_000 + b"1]", headers={"Content-Type": "application/json"}
+    )
+    assert answer.status_code == 413
+    assert len(answer.content) < 1000
+
+
+async def test_the_ticks_of_1000_programs_are_one_query(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = await client.put("/v1/apps/default/ticking", json=APP)
+    assert answer.status_code == 200, answer.text
+    asked = []
+    enabled_of = Catalog.enabled_of
+
+    async def counted(self: Catalog, *arguments: Any, **more: Any) -> Any:
+        asked.append(arguments)
+        return await enabled_of(self, *arguments, **more)
+
+    async def refused(*_: Any, **__: Any) -> Any:
+        raise AssertionError("a query for each program")
+
+    monkeypatch.setattr(Catalog, "enabled_of", counted)
+    monkeypatch.setattr(Catalog, "program", refused)
+    monkeypatch.setattr(Catalog, "list", refused)
+    others = [{**PROGRAM, "programId": f"p{n}"} for n in range(996)]
+    bad = [{**PROGRAM, "programType": "NONE"}, 1]
+    answer = await client.post(
+        "/v3/namespaces/default/nextruntime", json=[PROGRAM, {**PROGRAM, "programId": "idle"}, *bad, *others]
+    )
+
+    found = answer.json()
+    assert [each["statusCode"] for each in found] == [200, 200, 400, 400, *[404] * 996]
+    assert (len(found[0]["schedules"]), found[1]["schedules"]) == (30, [])
+    assert len(asked) == 1
+
+    answer = await client.post("/v3/namespaces/default/previousruntime", json=[PROGRAM] * 1001)
+    assert (answer.status_code, answer.text) == (413, "the list has 1,001 elements; send at most 1,000 in each request")
+    answer = await client.post("/v3/namespaces/default/nextruntime", json=[PROGRAM] * 700)
+    assert (answer.status_code, answer.text) == (413, "these programs have more than 20,000 schedules; ask for fewer")
