@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from copy import copy
 from dataclasses import replace
 from datetime import datetime
@@ -29,7 +29,6 @@ from streamsched.ports.catalog import (
     CatalogReader,
     CatalogStore,
     HistoryEntry,
-    ScheduleRecord,
     ScheduleStatus,
 )
 from streamsched.ports.clock import Clock
@@ -70,9 +69,10 @@ class Catalog:
         check: Callable[[Schedule, str], None] = unchecked,
         largest_record: int | None = None,
     ) -> None:
-        """`largest_record`: the log's record size limit in bytes; a larger definition is refused."""
+        """`largest_record`: the log's record size limit in bytes; a larger definition is refused. `reader` answers what
+        this class has no method for."""
         self._store = store
-        self._reader = reader
+        self.reader = reader
         self._acks = acks
         self._notifier = notifier
         self._clock = clock
@@ -191,7 +191,7 @@ class Catalog:
         ref = definition.ref
         self.planner.check(definition)
         await self._change(ref, lambda app, now: change.create(app, definition, enabled=enabled, now=now))
-        return await self._reader.schedule(ref)
+        return await self.reader.schedule(ref)
 
     async def update(self, definition: Schedule, *, keep: bool = False, plan: str | None = None) -> ScheduleStatus:
         """Replaces the definition of a schedule, which stays enabled, paused or disabled. Resets its accumulation and
@@ -208,7 +208,7 @@ class Catalog:
         await self._change(
             definition.ref, lambda app, now: change.update(app, definition, keep=keep, now=now), plan=plan
         )
-        return await self._reader.schedule(definition.ref)
+        return await self.reader.schedule(definition.ref)
 
     async def enable(self, ref: ScheduleRef, *, reason: str = "") -> ScheduleStatus:
         """Enables a schedule. After a pause that kept, it continues with its accumulation and fires at once if that is
@@ -219,7 +219,7 @@ class Catalog:
             ConflictError: it is enabled already.
         """
         await self._change(ref, lambda app, now: change.enable(app, ref, reason=reason, now=now))
-        return await self._reader.schedule(ref)
+        return await self.reader.schedule(ref)
 
     async def disable(self, ref: ScheduleRef, *, reason: str = "", plan: str | None = None) -> Suspended:
         """Disables a schedule: events no longer count, its accumulation is dropped and its waiting jobs end. Running
@@ -286,15 +286,15 @@ class Catalog:
         """Raises:
         NotFoundError: no such schedule.
         """
-        return await self._reader.schedule(ref)
+        return await self.reader.schedule(ref)
 
     async def some(self, refs: Collection[ScheduleRef]) -> Sequence[ScheduleStatus]:
         """Those of these schedules that exist, ordered by id."""
-        return await self._reader.some(refs)
+        return await self.reader.some(refs)
 
     async def history(self, ref: ScheduleRef, *, limit: int = 100) -> Sequence[HistoryEntry]:
         """The schedule's changes with their reasons, newest first; also of a deleted one, empty if it never existed."""
-        return await self._reader.history("schedule", str(ref), limit=limit)
+        return await self.reader.history("schedule", str(ref), limit=limit)
 
     async def list(
         self,
@@ -306,53 +306,37 @@ class Catalog:
         limit: int | None = None,
     ) -> Sequence[ScheduleStatus]:
         """As `CatalogReader.schedules`."""
-        return await self._reader.schedules(namespace=namespace, app=app, states=states, after=after, limit=limit)
-
-    async def awaiting(self, program: ProgramRef, *, namespace: str) -> Sequence[ScheduleStatus]:
-        """The schedules of a namespace whose trigger has a status of the program, ordered by id."""
-        return await self._reader.awaiting(program, namespace=namespace)
-
-    async def ticking(
-        self, *, limit: int, namespace: str | None = None, app: AppRef | None = None
-    ) -> Sequence[ScheduleRecord]:
-        """The schedules with the earliest next ticks, earliest first; of every app by default."""
-        return await self._reader.ticking(limit=limit, namespace=namespace, app=app)
-
-    async def enabled_of(
-        self, programs: Collection[ProgramRef], *, limit: int | None = None
-    ) -> Mapping[ProgramRef, Sequence[ScheduleRecord]]:
-        """Of those programs that exist, the enabled schedules that start them, by name; at most `limit` of all."""
-        return await self._reader.enabled_of(programs, limit=limit)
+        return await self.reader.schedules(namespace=namespace, app=app, states=states, after=after, limit=limit)
 
     async def app(self, ref: AppRef) -> AppSummary:
         """Raises:
         NotFoundError: it has neither programs nor schedules.
         """
-        return await self._reader.app_summary(ref)
+        return await self.reader.app_summary(ref)
 
     async def apps(
         self, *, namespace: str | None = None, after: str = "", limit: int | None = None
     ) -> Sequence[AppSummary]:
         """Apps with programs or schedules, ordered by id; at most `limit` of those after the id `after`."""
-        return await self._reader.apps(namespace=namespace, after=after, limit=limit)
+        return await self.reader.apps(namespace=namespace, after=after, limit=limit)
 
     async def program(self, ref: ProgramRef) -> Program:
         """Raises:
         NotFoundError: no such program.
         """
-        return await self._reader.program(ref)
+        return await self.reader.program(ref)
 
     async def programs(
         self, *, namespace: str | None = None, app: AppRef | None = None, after: str = "", limit: int | None = None
     ) -> Sequence[Program]:
         """Programs ordered by id; of every app by default; at most `limit` of those after the id `after`."""
-        return await self._reader.programs(namespace=namespace, app=app, after=after, limit=limit)
+        return await self.reader.programs(namespace=namespace, app=app, after=after, limit=limit)
 
     async def _suspend(self, ref: ScheduleRef, decide: Decide, *, plan: str | None) -> Suspended:
         before = await self.planner.of_schedule(ref, decide)
         confirmed(before, plan, f"schedule '{ref}'")
         applied = await self._change(ref, decide, plan=plan)
-        return Suspended(await self._reader.schedule(ref), Suspension(applied, before))
+        return Suspended(await self.reader.schedule(ref), Suspension(applied, before))
 
     async def _suspend_app(self, app: AppRef, decide: Decide, *, plan: str | None) -> Suspension:
         before = await self.planner.of_app(app, decide)
@@ -368,7 +352,7 @@ class Catalog:
     async def _change_app(self, app: AppRef, decide: Decide, *, plan: str | None = None) -> Applied:
         now = self._clock.now()
         decided = self._checked(decide, now, plan, f"application '{app}'")
-        refs = [status.record.definition.ref for status in await self._reader.schedules(app=app)]
+        refs = [status.record.definition.ref for status in await self.reader.schedules(app=app)]
         if not refs:
             raise NotFoundError("application with schedules", str(app))
         applied = await self._store.change(app, refs, decided, now=now)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 from streamsched.domain.fold.halt import Halt
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
+from streamsched.domain.programs.removed_program import RemovedProgram
 from streamsched.domain.schedules.pause import Activity, Pause, PauseMode, activity
 from streamsched.domain.schedules.schedule import Program, Schedule
 from streamsched.ports.outbox import OutboxRecord
@@ -107,24 +108,6 @@ class ForeignWait(NamedTuple):
 
     schedule: ScheduleRef
     program: ProgramRef
-
-
-@dataclass(frozen=True, slots=True)
-class RemovedProgram:
-    """A program that was deleted while a schedule of another namespace waited for it, and that was not deployed again.
-
-    Attributes:
-        at: when it was deleted (UTC).
-        by: the name of the caller who deleted it; empty when it is not known.
-    """
-
-    program: ProgramRef
-    at: datetime
-    by: str
-
-    def __str__(self) -> str:
-        by = f" by {self.by}" if self.by else ""
-        return f"waits for {self.program}, which was deleted{by} at {self.at:%Y-%m-%d %H:%M:%S}Z"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 import signal
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -38,6 +39,8 @@ async def supervise(loops: Mapping[str, Loop], *, metrics: Metrics) -> None:
     Raises:
         ConfigurationError: raised by a loop; a restart cannot help, so all loops are cancelled.
     """
+    gc.collect()
+    gc.freeze()  # a later collection need not look at what lasts as long as the process
     tasks = [asyncio.create_task(_keep(name, loop, metrics), name=name) for name, loop in loops.items()]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)

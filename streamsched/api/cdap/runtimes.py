@@ -62,7 +62,7 @@ async def next_of_program(app: AppDep, category: str, program: str, catalog: Cat
     milliseconds since the epoch.
     """
     ref = _program(app, category, program)
-    return rendered(await _ticks(ref, await catalog.enabled_of([ref]), tick=_next, now=clock.now()))
+    return rendered(await _ticks(ref, await catalog.reader.enabled_of([ref]), tick=_next, now=clock.now()))
 
 
 @of_app.get("/{category}/{program}/previousruntime", summary="Previous ticks of a program")
@@ -71,7 +71,7 @@ async def last_of_program(app: AppDep, category: str, program: str, catalog: Cat
     before the schedule's latest change are omitted.
     """
     ref = _program(app, category, program)
-    return rendered(await _ticks(ref, await catalog.enabled_of([ref]), tick=_previous, now=clock.now()))
+    return rendered(await _ticks(ref, await catalog.reader.enabled_of([ref]), tick=_previous, now=clock.now()))
 
 
 @of_namespace.post("/nextruntime", summary="Next ticks of several programs")
@@ -99,7 +99,7 @@ async def _batch(catalog: Catalog, namespace: str, body: bytes, *, tick: _Tick, 
     PROGRAMS.check_elements(len(elements))
     asked = [_asked(namespace, each, below("$", index)) for index, each in enumerate(elements)]
     counts = Counter(each for each in asked if isinstance(each, ProgramRef))
-    known = await catalog.enabled_of(counts, limit=MOST_TICKING + 1)
+    known = await catalog.reader.enabled_of(counts, limit=MOST_TICKING + 1)
     if sum(len(known.get(ref, ())) * count for ref, count in counts.items()) > MOST_TICKING:
         raise HTTPException(413, f"these programs have more than {MOST_TICKING:,} schedules; ask for fewer")
     results: list[dict[str, Any]] = []

@@ -11,7 +11,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
-from streamsched.ports.catalog import Action, AppChange, ForeignWait, HistoryEntry, RemovedProgram
+from streamsched.domain.programs.removed_program import RemovedProgram
+from streamsched.ports.catalog import Action, AppChange, ForeignWait, HistoryEntry
 from streamsched.store import audit_entries
 from streamsched.store.catalog.history import record_all
 from streamsched.store.sql import queries

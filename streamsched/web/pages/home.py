@@ -36,7 +36,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
     counts = await reads.counts(namespace=namespace, now=now)
     waiting = await reads.oldest_waiting(namespace=namespace, limit=_ROWS)
     failures = await reads.recent_failures(namespace=namespace, limit=_ROWS)
-    records = await visit.api.catalog.ticking(limit=_TICKING, namespace=namespace)
+    records = await visit.api.catalog.reader.ticking(limit=_TICKING, namespace=namespace)
     ticking = await asyncio.to_thread(_next_day, records, now)
     overview, health = await _overview(visit)
     missed = await visit.services.activity.missed(namespace=namespace, limit=_ROWS)
