@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -17,6 +18,9 @@ from tests.integration.webhooks.webhook_world import receiving
 from tests.support.api_routes import api_routes
 
 WORD = "IMDS-SECRET"
+#: A name for this machine, which only the launcher resolves.
+INSIDE = "inside.example"
+NAMES = {INSIDE: "127.0.0.1"}
 
 
 @asynccontextmanager
@@ -42,11 +46,9 @@ async def ended(client: httpx.AsyncClient, path: str) -> dict[str, Any]:
 
 
 async def by_program(client: httpx.AsyncClient, url: str) -> tuple[str, str]:
-    """The address comes with an argument, so only the launcher can see it."""
-    body = {"programs": [{"name": "ask", "type": "http", "url": url.replace("127.0.0.1", "{host}")}]}
+    body = {"programs": [{"name": "ask", "type": "http", "url": url.replace("127.0.0.1", INSIDE)}]}
     assert (await client.put("/v1/apps/default/spy", json=body)).status_code == 200
-    asked = {"now": True, "arguments": {"host": "127.0.0.1"}}
-    started = await client.post("/v1/programs/default.spy.ask/runs", json=asked)
+    started = await client.post("/v1/programs/default.spy.ask/runs", json={"now": True})
     found = await ended(client, f"/v1/runs/{started.json()['run']}")
     return found["state"], found["reason"]
 
@@ -67,8 +69,10 @@ async def by_queue(client: httpx.AsyncClient) -> tuple[str, str]:
 
 @pytest.mark.parametrize("permitted", [False, True])
 async def test_a_launcher_reaches_its_own_machine_only_when_a_setting_permits_it(
-    services: Services, client: httpx.AsyncClient, permitted: bool
+    services: Services, client: httpx.AsyncClient, permitted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    real = socket.getaddrinfo
+    monkeypatch.setattr(socket, "getaddrinfo", lambda host, *a, **m: real(NAMES.get(host, host), *a, **m))
     permit(services, "127.0.0.0/8" if permitted else "")
     async with receiving(lambda _: "200 OK") as far:
         far.body = lambda _: WORD

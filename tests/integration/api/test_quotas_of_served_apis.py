@@ -27,7 +27,7 @@ def apis(database: str) -> Iterator[tuple[ServedApi, ServedApi]]:
 
 def app(schedules: int) -> dict[str, Any]:
     names = [{"name": f"s{n}", "program": "join", "trigger": TRIGGER} for n in range(schedules)]
-    return {"programs": [{"name": "join", "type": "http", "url": "http://localhost/"}], "schedules": names}
+    return {"programs": [{"name": "join", "type": "http", "url": "http://far.example/"}], "schedules": names}
 
 
 def test_a_rate_holds_over_two_servers_and_an_emitter_is_asked_to_wait(apis: tuple[ServedApi, ServedApi]) -> None:
