@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
 import pwd
 import stat
@@ -9,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +27,7 @@ def os_users(*names: str) -> Iterator[list[pwd.struct_passwd]]:
     """
     need("the superuser, who makes users for this test", os.geteuid() == 0, "run the tests as root")
     with ExitStack() as stack:
-        stack.enter_context(_passable(Path(sys.executable).resolve()))
-        stack.enter_context(_passable(ROOT / "pyproject.toml"))
+        stack.enter_context(_passable(Path(sys.executable).resolve(), ROOT / "pyproject.toml"))
         found = []
         for name in names:
             unique = f"ss{os.getpid()}{name}"[:31]
@@ -38,19 +39,31 @@ def os_users(*names: str) -> Iterator[list[pwd.struct_passwd]]:
 
 
 @contextmanager
-def _passable(path: Path) -> Iterator[None]:
-    """Others may go through the folders above the path, but not list them."""
-    changed = []
-    for folder in path.parents:
-        mode = stat.S_IMODE(folder.stat().st_mode)
-        if not mode & stat.S_IXOTH:
-            folder.chmod(mode | stat.S_IXOTH)
-            changed.append((folder, mode))
-    try:
-        yield
-    finally:
-        for folder, mode in changed:
-            folder.chmod(mode)
+def _passable(*paths: Path) -> Iterator[None]:
+    """Others may go through the folders above the paths, but not list them. Several test runs may ask for that at a
+    time: the last one restores what was.
+    """
+    with (Path(tempfile.gettempdir()) / "streamsched-tests-passable").open("a+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock.seek(0)
+        before: dict[str, int] = json.loads(lock.read() or "{}")
+        for folder in (parent for path in paths for parent in path.parents):
+            mode = stat.S_IMODE(folder.stat().st_mode)
+            if not mode & stat.S_IXOTH:
+                before.setdefault(str(folder), mode)
+                folder.chmod(mode | stat.S_IXOTH)
+        lock.truncate(0)
+        lock.write(json.dumps(before))
+        lock.flush()
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        try:
+            yield
+        finally:
+            with suppress(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                for name, mode in before.items():
+                    Path(name).chmod(mode)
+                lock.truncate(0)
 
 
 @contextmanager
