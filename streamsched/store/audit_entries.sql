@@ -5,7 +5,7 @@
 SELECT pg_advisory_xact_lock(hashtextextended('audit', 0));
 
 -- name: head
--- The entry that the next one follows; number 0: none. It is there as long as nobody has removed it.
+-- The entry that the next one follows; number 0: none. Without a row, it was removed by a user who owns the table.
 SELECT number, hash FROM audit_head;
 
 -- name: append
