@@ -5,7 +5,6 @@ with them. `runner` and `admin.installation` are smaller composition roots.
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
@@ -363,8 +362,6 @@ async def serve(
             ready()
         loops |= dapr_loops(settings, services.pool, services.clock) if role is Role.ALL else {}
         log.info("role.started", role=role, worker=services.identity.id)
-        gc.collect()
-        gc.freeze()  # a later collection need not look at what lasts as long as the process
         await supervise(loops, metrics=health.metrics)
 
 

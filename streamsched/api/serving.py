@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from contextlib import contextmanager
 import uvicorn
 from fastapi import FastAPI
 
-from streamsched.api.connections import Connections, connection_class
+from streamsched.api.bounds.connections import Connections, connection_class
 from streamsched.config import url_here
 from streamsched.domain.errors import ConfigurationError
 
@@ -65,6 +66,7 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        gc.freeze()  # a later collection need not visit what lasts as long as the process
         if self._on_started is not None:
             self._on_started()
 
@@ -82,7 +84,7 @@ class HttpServer:
         started: Callable[[], None] | None = None,
         connections: Connections | None = None,
     ) -> None:
-        """`connections`: their limits; default: those of `api.connections`."""
+        """`connections`: their limits; default: those of `api.bounds.connections`."""
         self._bound = bound
         self._api = api
         self._connections = connections or Connections()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from copy import copy
 from dataclasses import replace
 from datetime import datetime
@@ -72,7 +72,7 @@ class Catalog:
     ) -> None:
         """`largest_record`: the log's record size limit in bytes; a larger definition is refused."""
         self._store = store
-        self._reader = reader
+        self._reader, self.enabled_of = reader, reader.enabled_of
         self._acks = acks
         self._notifier = notifier
         self._clock = clock
@@ -317,12 +317,6 @@ class Catalog:
     ) -> Sequence[ScheduleRecord]:
         """The schedules with the earliest next ticks, earliest first; of every app by default."""
         return await self._reader.ticking(limit=limit, namespace=namespace, app=app)
-
-    async def enabled_of(
-        self, programs: Collection[ProgramRef], *, limit: int | None = None
-    ) -> Mapping[ProgramRef, Sequence[ScheduleRecord]]:
-        """Of those programs that exist, the enabled schedules that start them, by name; at most `limit` of all."""
-        return await self._reader.enabled_of(programs, limit=limit)
 
     async def app(self, ref: AppRef) -> AppSummary:
         """Raises:

@@ -358,7 +358,6 @@ class CatalogReader(Protocol):
         self, programs: Collection[ProgramRef], *, limit: int | None = None
     ) -> Mapping[ProgramRef, Sequence[ScheduleRecord]]:
         """Of those programs that exist, the enabled schedules that start them, by name; at most `limit` of all."""
-        ...
 
     async def app(self, ref: AppRef, *, programs: Collection[ProgramRef] | None = None) -> AppRecord:
         """The input `CatalogStore.change` gives to a decision, read without locks; empty when there is no such app."""
