@@ -14,7 +14,7 @@ from streamsched.api import health
 from streamsched.api.access.authorise import authorise
 from streamsched.api.access.outcomes import RequestOutcomes
 from streamsched.api.access.rules import Handler, RouteTable
-from streamsched.api.body_room import BodyRoom
+from streamsched.api.bounds.body_room import BodyRoom
 from streamsched.api.cdap.routes import cdap_routes
 from streamsched.api.dapr import native as dapr
 from streamsched.api.deps import ApiServices

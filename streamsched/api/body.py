@@ -12,8 +12,8 @@ from starlette.requests import ClientDisconnect
 
 from streamsched.access.quota_watch import QuotaWatch
 from streamsched.api.access.rules import RouteTable
-from streamsched.api.body_room import BodyRoom
-from streamsched.api.request_limits import LIMITS, ORDINARY, RequestLimit
+from streamsched.api.bounds.body_room import BodyRoom
+from streamsched.api.bounds.request_limits import LIMITS, ORDINARY, RequestLimit
 from streamsched.codec.json.reading import Fields
 from streamsched.codec.json.scalar import loads, mapping
 from streamsched.domain.errors import storable_text
@@ -33,7 +33,7 @@ async def received(request: Request) -> AsyncIterator[bytes]:
     """The body as it arrives.
 
     Raises:
-        HTTPException: 408, the client sends too slowly. 400, it has gone, which nobody reads.
+        HTTPException: 408, the client sends too slowly. 400, it has gone.
     """
     clock = asyncio.get_running_loop().time
     window_ends, due = clock() + _WINDOW_S, _LEAST_IN_WINDOW

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import uvicorn
 from fastapi import FastAPI
 
-from streamsched.api.connections import Connections, connection_class
+from streamsched.api.bounds.connections import Connections, connection_class
 from streamsched.config import url_here
 from streamsched.domain.errors import ConfigurationError
 
@@ -82,7 +82,7 @@ class HttpServer:
         started: Callable[[], None] | None = None,
         connections: Connections | None = None,
     ) -> None:
-        """`connections`: their limits; default: those of `api.connections`."""
+        """`connections`: their limits; default: those of `api.bounds.connections`."""
         self._bound = bound
         self._api = api
         self._connections = connections or Connections()

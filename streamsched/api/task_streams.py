@@ -18,7 +18,7 @@ from streamsched.access.authentication import Authentication
 from streamsched.api.access.authorise import CallerDep, require
 from streamsched.api.allowed_hosts import AllowedHosts
 from streamsched.api.body import LINES, BodyBytes
-from streamsched.api.body_room import BodyRoom
+from streamsched.api.bounds.body_room import BodyRoom
 from streamsched.api.problems import answer_problems
 from streamsched.api.rendering import rendered
 from streamsched.api.request_guard import RequestGuard

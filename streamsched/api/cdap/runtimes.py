@@ -20,12 +20,12 @@ from fastapi import APIRouter, HTTPException
 from fastapi.responses import Response
 
 from streamsched.api.body import BodyBytes
+from streamsched.api.bounds.request_limits import MOST_TICKING, PROGRAMS
 from streamsched.api.cdap.addresses import SUPPORTED, AppDep, check_category
 from streamsched.api.deps import CatalogDep, ClockDep
 from streamsched.api.plain import message
 from streamsched.api.problems import status_of
 from streamsched.api.rendering import rendered
-from streamsched.api.request_limits import MOST_TICKING, PROGRAMS
 from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.change import time_leaves
 from streamsched.codec.cdap.schedule import millis

@@ -20,7 +20,7 @@ from fastapi.responses import Response
 
 from streamsched.api.allowed_hosts import AllowedHosts
 from streamsched.api.body import BodyBytes
-from streamsched.api.body_room import BodyRoom
+from streamsched.api.bounds.body_room import BodyRoom
 from streamsched.api.problems import answer_problems
 from streamsched.api.rendering import rendered
 from streamsched.api.request_guard import RequestGuard

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from streamsched.api.access.rules import PUBLIC, RULES, route_name
 from streamsched.api.body import LINES
+from streamsched.api.bounds.request_limits import LIMITS, ORDINARY
 from streamsched.api.description.definitions import ANSWERS
 from streamsched.api.description.examples import example_of
 from streamsched.api.description.executions import EXECUTIONS
@@ -20,7 +21,6 @@ from streamsched.api.description.sending import SENDING
 from streamsched.api.description.shared_schemas import REASON, SHARED
 from streamsched.api.plain import CDAP_PREFIX
 from streamsched.api.problems import CONTENT_TYPE
-from streamsched.api.request_limits import LIMITS, ORDINARY
 from streamsched.codec.json.scalar import DEEPEST
 from streamsched.codec.schema.apps import DEFINITIONS
 from streamsched.codec.schema.events import EVENTS
@@ -160,7 +160,7 @@ def _operation(path: str, found: Document, name: str, known: Definitions) -> Doc
 
 
 def _limits(name: str) -> Document:
-    """What the body of a route may hold, as `api.request_limits`."""
+    """What the body of a route may hold, as `api.bounds.request_limits`."""
     limit = LIMITS.get(name, ORDINARY)
     found = {"values": limit.values, "levels": DEEPEST}
     return found if limit.elements is None else {**found, "elements": limit.elements}

@@ -28,9 +28,9 @@ from fastapi.responses import Response
 from streamsched.access.emit_spans import in_trace_of
 from streamsched.api.access.authorise import CallerDep
 from streamsched.api.body import LARGE, BodyBytes
+from streamsched.api.bounds.request_limits import EVENTS, MOST_LISTED
 from streamsched.api.deps import ServicesDep
 from streamsched.api.rendering import rendered
-from streamsched.api.request_limits import EVENTS, MOST_LISTED
 from streamsched.codec import event as event_codec
 from streamsched.codec.events import cloudevents
 from streamsched.codec.json.scalar import elements

@@ -253,7 +253,7 @@ async def app_record(
     records = await asyncio.to_thread(decoded) if len(rows) > _LARGE else decoded()
     own = {record.definition.ref: record for record in records if record.definition.ref.owner == app}
     others = {record.definition.ref: record for record in records if record.definition.ref not in own}
-    return AppRecord(app, programs, own, others, origin or "")
+    return AppRecord(app, programs, own, others, origin=origin or "")
 
 
 def schedule_record(row: Any, pause: Pause | None = None) -> ScheduleRecord:

@@ -16,10 +16,10 @@ import orjson
 
 from streamsched.api.access.rules import RULES
 from streamsched.api.body import LINES
+from streamsched.api.bounds.request_limits import LIMITS, ORDINARY, RequestLimit
 from streamsched.api.description.document import schemas
 from streamsched.api.description.examples import example_of
 from streamsched.api.description.operations import ARCHIVE, JSON, OPERATIONS
-from streamsched.api.request_limits import LIMITS, ORDINARY, RequestLimit
 from streamsched.codec.json.scalar import DEEPEST
 from streamsched.codec.json.size import values_in
 

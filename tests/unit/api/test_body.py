@@ -12,8 +12,8 @@ import pytest
 from fastapi import HTTPException, Request
 
 from streamsched.api import body as bodies
-from streamsched.api.body_room import BodyRoom
-from streamsched.api.request_limits import LIMITS, MOST_IN_A_BODY, ORDINARY, RequestLimit
+from streamsched.api.bounds.body_room import BodyRoom
+from streamsched.api.bounds.request_limits import LIMITS, MOST_IN_A_BODY, ORDINARY, RequestLimit
 from streamsched.codec.json.size import values_in
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]

@@ -10,7 +10,7 @@ from time import monotonic
 from fastapi import FastAPI, Request
 from fastapi.responses import Response, StreamingResponse
 
-from streamsched.api.connections import Connections
+from streamsched.api.bounds.connections import Connections
 from streamsched.api.serving import HttpServer, bind
 
 _HEAD = b"GET / HTTP/1.1\r\nhost: 127.0.0.1\r\n"

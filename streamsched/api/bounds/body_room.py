@@ -11,7 +11,7 @@ from typing import Final
 
 from fastapi import HTTPException
 
-from streamsched.api.request_limits import MOST_IN_A_BODY
+from streamsched.api.bounds.request_limits import MOST_IN_A_BODY
 
 #: A body with at most so many values is decoded at once, without a share of those of all bodies.
 FEW_VALUES: Final = 20_000

@@ -7,7 +7,7 @@ worked on (ADR 156).
 | values | texts, numbers, lists, objects, … at all depths of a body | 413 |
 | levels | lists and objects inside each other (`codec.json.scalar.DEEPEST`) | 400 |
 | elements | the list that a body is | 413 |
-| the bodies of all requests of a process together (`api.body_room`) | | 503 |
+| the bodies of all requests of a process together (`api.bounds.body_room`) | | 503 |
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""What bounds requests: their bodies, the room for all of these, and connections."""
