@@ -12,6 +12,7 @@ from starlette.responses import RedirectResponse, Response
 from streamsched.api.access.authorise import require
 from streamsched.codec.schedules import pause as pause_codec
 from streamsched.domain.access.permission import Permission
+from streamsched.domain.access.references import schedule_references
 from streamsched.domain.errors import InvalidError, NotFoundError, StreamschedError
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedules.submission_request import SubmissionRequest
@@ -71,6 +72,9 @@ async def reset(visit: Visit) -> Response:
     """
     ref = ScheduleRef.parse(visit.param("schedule"))
     reason = by(visit, visit.form.get("note", "") or "starts over")
+    definition = (await visit.api.catalog.get(ref)).record.definition
+    # before anything is dropped: what another namespace has refused cannot be enabled
+    await visit.api.references.check(visit.caller, ref.namespace, schedule_references(definition))
     await visit.api.catalog.disable(ref, reason=reason)
     await visit.api.catalog.enable(ref, reason=reason)
     return RedirectResponse(f"{schedule_href(ref)}?done=reset", HTTPStatus.SEE_OTHER)

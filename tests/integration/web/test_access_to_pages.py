@@ -224,3 +224,23 @@ async def test_an_old_version_that_listens_elsewhere_is_restored_only_by_who_may
     assert (refused.status_code, "streamsched grant give finance event closed sales" in refused.text) == (403, True)
     assert (await admin.http.put(url, json=given, headers=admin.authorization)).status_code == 200
     assert (await developer.send(page, page=own, of="1")).status_code == 303
+
+
+async def test_a_schedule_whose_events_were_refused_keeps_what_it_has_when_it_cannot_start_over(log_in: LogIn) -> None:
+    admin = await log_in()
+    foreign = {"type": "EVENT", "event": "finance.closed"}
+    body = {**APP, "schedules": [{**APP["schedules"][0], "trigger": foreign}]}
+    assert (await admin.http.put("/v1/apps/sales/app", json=body, headers=admin.authorization)).status_code == 200
+    refusal = {"kind": "event", "name": "closed", "grantee": "sales", "state": "refused"}
+    url = "/v1/namespaces/finance/grants"
+    assert (await admin.http.put(url, json=refusal, headers=admin.authorization)).status_code == 200
+    schedule = "/v1/schedules/sales.app.weekly"
+    before = (await admin.http.get(schedule, headers=admin.authorization)).json()
+
+    operator = await log_in(Grant(role=AccessRole.OPERATOR, namespace="sales"))
+    refused = await operator.send("/ui/schedules/sales.app.weekly/reset", page="/ui/schedules?namespace=sales")
+
+    assert refused.status_code == 403
+    after = (await admin.http.get(schedule, headers=admin.authorization)).json()
+    assert (before["state"], after["state"]) == ("paused", "paused")
+    assert after["generation"] == before["generation"]
