@@ -12,6 +12,7 @@ import pytest
 from fastapi import HTTPException, Request
 
 from streamsched.api import body as bodies
+from streamsched.api.access.rules import RULES
 from streamsched.api.bounds.body_room import BodyRoom
 from streamsched.api.bounds.request_limits import LIMITS, MOST_IN_A_BODY, ORDINARY, RequestLimit
 from streamsched.codec.json.size import values_in
@@ -58,6 +59,7 @@ async def test_a_body_of_too_many_values_is_refused_before_it_is_decoded(most: b
 def test_no_route_reads_more_values_than_are_decoded_at_a_time() -> None:
     assert max(limit.values for limit in LIMITS.values()) == MOST_IN_A_BODY
     assert RequestLimit() == ORDINARY
+    assert set(RULES) >= LIMITS.keys()
 
 
 def test_a_text_of_brackets_and_commas_is_one_value() -> None:
