@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from itertools import count
+from typing import Final
 
 from streamsched.spark.context import RUN_CONTENT
 
@@ -18,3 +20,12 @@ def run_environ(job: str = "default.sc.w.1.1", attempt: int = 1, *, by_hand: boo
         "trigger": None if by_hand else trigger,
     }
     return {RUN_CONTENT: json.dumps(content)}
+
+
+_PROCESSES: Final = count(1)
+
+
+def process_environ(job: str = "default.sc.w.1.1", attempt: int = 1) -> dict[str, str]:
+    """As `run_environ`, of a process that is another one than those of earlier calls, also for the same attempt."""
+    blanks = " " * next(_PROCESSES)
+    return {name: value + blanks for name, value in run_environ(job, attempt).items()}

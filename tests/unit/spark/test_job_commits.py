@@ -25,7 +25,7 @@ from streamsched.spark.pfs import Commit, PartitionedFileSet
 from streamsched.spark.writes import job_writes
 from streamsched.spark.writes.write import commit_of_job
 from tests.support.arrow_frame import ArrowFrame
-from tests.support.run_environ import run_environ
+from tests.support.run_environ import process_environ, run_environ
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 OUT = DatasetRef("default", "out")
@@ -79,18 +79,11 @@ def _program_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_writes.atexit, "register", lambda _: None)
 
 
-def process(job: str = "default.sc.w.1.1", attempt: int = 1) -> dict[str, str]:
-    """The environment of one process: another one than of any process before, though its run may be the same."""
-    made = run_environ(job, attempt)
-    process.number = getattr(process, "number", 0) + 1  # type: ignore[attr-defined]
-    return {name: value + " " * process.number for name, value in made.items()}  # type: ignore[attr-defined]
-
-
 @pytest.mark.parametrize("given", ["", "run.run_id", "run.commit_id"])
 def test_a_second_attempt_writes_no_row_twice_and_announces_nothing_twice(place: Place, given: str) -> None:
     commits = []
     for attempt in (1, 2, 3):
-        environ = process(attempt=attempt)
+        environ = process_environ(attempt=attempt)
         run = current_run(environ)
         ids: dict[str, Any] = {"run.run_id": {"commit_id": run.run_id}, "run.commit_id": {"commit_id": run.commit_id}}
         commits.append(place.write(environ, **ids.get(given, {})))
@@ -103,7 +96,7 @@ def test_a_second_attempt_writes_no_row_twice_and_announces_nothing_twice(place:
 
 def test_each_write_of_a_program_and_each_rerun_is_another_commit(place: Place) -> None:
     for job in ("default.sc.w.1.1", "default.sc.w.1.1.rerun-1"):
-        environ = process(job)
+        environ = process_environ(job)
         place.write(environ)
         place.write(environ)
 
@@ -112,7 +105,7 @@ def test_each_write_of_a_program_and_each_rerun_is_another_commit(place: Place) 
 
 
 def test_datasets_that_are_written_in_another_order_find_their_own_commits(place: Place) -> None:
-    first, second = process(), process(attempt=2)
+    first, second = process_environ(), process_environ(attempt=2)
     for name, rows in (("a", 1), ("b", 2), ("a", 3)):
         place.write(first, rows, name=name)
     for name, rows in (("b", 2), ("a", 1), ("a", 3)):
@@ -125,7 +118,7 @@ def test_datasets_that_are_written_in_another_order_find_their_own_commits(place
 @pytest.mark.parametrize("upto", ["fence", "commit"])
 def test_an_attempt_that_was_replaced_commits_no_more(place: Place, moment: Phase, upto: str) -> None:
     """The first attempt sleeps after its last check, until its successor has fenced, or has committed."""
-    successor = process(attempt=2)
+    successor = process_environ(attempt=2)
 
     def sleep(phase: Phase) -> None:
         if phase is moment and not place.log():
@@ -134,7 +127,7 @@ def test_an_attempt_that_was_replaced_commits_no_more(place: Place, moment: Phas
             else:
                 place.write(successor, 5, days=0)  # no rows: it fences, and commits nothing
 
-    files = place.files(process(), sleep)
+    files = place.files(process_environ(), sleep)
     with pytest.raises(AttemptFencedError, match=r"attempt 1 of job default\.sc\.w\.1\.1"):
         files.write(cast("Any", ArrowFrame({"day=1": 3})), partition_by=["day"])
 
@@ -145,12 +138,12 @@ def test_an_attempt_that_was_replaced_commits_no_more(place: Place, moment: Phas
 
 
 def test_an_id_that_the_program_gives_is_fenced_too(place: Place) -> None:
-    place.write(process(attempt=2), commit_id="stream-q-1")
+    place.write(process_environ(attempt=2), commit_id="stream-q-1")
 
     with pytest.raises(AttemptFencedError):
-        place.write(process(), commit_id="stream-q-2")
+        place.write(process_environ(), commit_id="stream-q-2")
 
-    assert place.write(process(attempt=3), commit_id="stream-q-1").id == "stream-q-1"
+    assert place.write(process_environ(attempt=3), commit_id="stream-q-1").id == "stream-q-1"
     assert place.rows() == 3
 
 
@@ -162,46 +155,46 @@ def test_an_id_that_the_program_gives_is_fenced_too(place: Place) -> None:
     ],
 )
 def test_a_write_that_is_not_that_of_the_first_attempt_fails(place: Place, changed: dict[str, Any], why: str) -> None:
-    place.write(process())
+    place.write(process_environ())
 
     with pytest.raises(ConflictError, match=why):
-        place.write(process(attempt=2), **changed)
+        place.write(process_environ(attempt=2), **changed)
 
     assert place.rows() == 3
 
 
 def test_a_second_process_of_one_attempt_is_no_retry(place: Place) -> None:
-    place.write(process())
+    place.write(process_environ())
 
     with pytest.raises(ConflictError, match="this attempt has made it, in another process"):
-        place.write(process(), 5)
+        place.write(process_environ(), 5)
 
     assert place.rows() == 3
-    assert place.write(process(), 5, commit_id="by-the-second-script").partitions[0].rows == 5
+    assert place.write(process_environ(), 5, commit_id="by-the-second-script").partitions[0].rows == 5
 
 
 def test_writes_without_an_order_are_not_matched(place: Place) -> None:
     """A write that failed may be repeated or left out by the next attempt; who knows."""
-    environ = process()
+    environ = process_environ()
     with pytest.raises(ZeroDivisionError):
         place.files(environ, lambda _: 1 // 0).write(cast("Any", ArrowFrame({"day=1": 3})), partition_by=["day"])  # type: ignore[func-returns-value]
     place.write(environ)
 
     with pytest.raises(ConflictError, match="their order is not certain"):
-        place.write(process(attempt=2))
+        place.write(process_environ(attempt=2))
 
     assert place.rows() == 3
 
 
 def test_writes_at_the_same_time_are_not_matched(place: Place) -> None:
-    environ = process()
+    environ = process_environ()
 
     def write_beside(phase: Phase) -> None:
         if phase is Phase.STAGED:
             place.write(environ, 1)
 
     place.files(environ, write_beside).write(cast("Any", ArrowFrame({"day=1": 3})), partition_by=["day"])
-    again = process(attempt=2)
+    again = process_environ(attempt=2)
     for _ in range(2):
         with pytest.raises(ConflictError, match="at the same time"):
             place.write(again)
@@ -223,12 +216,14 @@ print("the program has ended well")
 
 @pytest.mark.parametrize(("writes", "code"), [(1, 1), (2, 0)])
 def test_an_attempt_that_writes_less_than_is_committed_fails_at_its_end(place: Place, writes: int, code: int) -> None:
-    first = process()
+    first = process_environ()
     place.write(first)
     place.write(first)
     command = [sys.executable, "-c", FEWER, f"{place.location}/out", str(writes)]
 
-    ended = subprocess.run(command, env={**process(attempt=2), "PYTHONPATH": "."}, capture_output=True, text=True)  # noqa: PLW1510
+    ended = subprocess.run(
+        command, env={**process_environ(attempt=2), "PYTHONPATH": "."}, capture_output=True, text=True
+    )
 
     assert ended.returncode == code, ended.stderr
     assert ended.stdout == "the program has ended well\n"
@@ -247,7 +242,7 @@ def test_a_folder_of_an_older_release_goes_on_and_is_read_by_it(tmp_path: Path) 
     )
     only.unlink()
 
-    place.write(process(attempt=2))
+    place.write(process_environ(attempt=2))
 
     assert [each.sequence for each in place.log()] == [old, old + 1, old + 2]
     assert [each.mode for each in place.log()] == [Mode.APPEND] * 3
