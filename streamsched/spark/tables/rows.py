@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
 
 from streamsched.domain.errors import InvalidError
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 #: Partitions of one write of an Arrow table, at most.
 _MOST_PARTITIONS: Final = 100_000
+_TIMESTAMPS: Final = "spark.sql.parquet.outputTimestampType"
+#: Of the columns by which Spark separates the partitions.
+_BY: Final = "streamsched_by_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +75,24 @@ def stage(rows: Rows, filesystem: FileSystem, spark_root: str, folder: str, colu
         create_dir=False,
         max_partitions=_MOST_PARTITIONS,
     )
+
+
+def stage_for_iceberg(rows: Rows, folder: str, columns: Sequence[str]) -> list[str]:
+    """Writes a Spark frame as Parquet files below a folder, each with the rows of one partition, and all columns in it.
+    Returns their URIs.
+    """
+    frame = rows.spark
+    assert frame is not None
+    session = frame.sparkSession
+    spark_folder = folder.replace("s3://", "s3a://", 1)
+    schema = frame.schema
+    for number, column in enumerate(columns):
+        frame = frame.withColumn(f"{_BY}{number}", frame[column])
+    before = session.conf.get(_TIMESTAMPS)
+    session.conf.set(_TIMESTAMPS, "TIMESTAMP_MICROS")  # Iceberg has no others
+    try:
+        frame.write.partitionBy(*(f"{_BY}{number}" for number in range(len(columns)))).parquet(spark_folder)
+    finally:
+        session.conf.set(_TIMESTAMPS, str(before))
+    found = session.read.schema(schema).parquet(spark_folder).inputFiles()
+    return [unquote(uri).replace(spark_folder, folder, 1) for uri in found]
