@@ -21,7 +21,7 @@ from streamsched.domain.names import DatasetRef
 from streamsched.domain.triggers.trigger import Partitions, leaves
 from streamsched.emit.bookmarks import BookmarkClient, api_url
 from streamsched.emit.client import Emitter
-from streamsched.emit.destination import namespace
+from streamsched.emit.destination import namespace, token_for
 from streamsched.spark.context import RunContext
 from streamsched.spark.manifest import Mode
 from streamsched.spark.tables.commit import TableCommit, TableSource
@@ -88,7 +88,8 @@ class TableDataset:
         """Without any announced commit, begins after this position of the source; None: with the newest commit."""
         try:
             url = api_url(self._environ)
-            with Emitter(url, source=f"/datasets/{self.dataset}") as emitter:
+            token = token_for(url, self._environ)
+            with Emitter(url, source=f"/datasets/{self.dataset}", token=token) as emitter:
                 watcher = Watcher(
                     self.dataset,
                     self._table,
