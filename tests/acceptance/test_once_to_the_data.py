@@ -49,7 +49,7 @@ def test_a_job_that_is_repeated_after_its_commit_writes_nothing_twice(dev: DevPr
     from deltalake import DeltaTable
 
     assert dev.run("deploy", "app.py").code == 0
-    assert dev.run("event", "emit", "go").code == 0
+    assert dev.run("event", "emit", "custom", "go").code == 0
 
     def states() -> dict[str, str]:
         return {each["id"]: each["state"] for each in dev.run("run", "list", "-o", "json").json}

@@ -122,7 +122,7 @@ def test_an_attempt_of_spark_that_was_replaced_commits_no_more(spark: SparkSessi
     def sleep(phase: WritePhase) -> None:
         if phase is WritePhase.CHECKED and not slept:
             slept.append(True)
-            table.write(process_environ(attempt=2), frame(spark, 1, many=3))
+            table.write(process_environ(attempt=2), frame(spark, 1, many=3).coalesce(1))
 
     more = {"partition_by": ["day", "city"]} if table.form == "delta" else {}
     with pytest.raises(AttemptFencedError):
