@@ -5,7 +5,7 @@ from __future__ import annotations
 from streamsched.store.server.migrate import run_beside
 
 revision = "0100_pre"
-down_revision = "0089_pre"
+down_revision = "0094_pre"
 
 
 def upgrade() -> None:
