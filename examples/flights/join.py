@@ -66,9 +66,9 @@ def main() -> None:
     print(f"run {run.run_id}: joining {days[0]} to {days[-1]}")
     result = delays(flights, weather).withColumn("week", f.lit(days[0]))
 
-    # The run id as commit id makes the write idempotent: if this run is retried after it wrote, nothing changes.
+    # The write is a commit of this job: an attempt that is repeated after it wrote finds it, and changes nothing.
     commit = dataset("delays", args.data, args.lake).write(
-        result.coalesce(1), partition_by=["week"], mode="overwrite_partitions", commit_id=run.run_id
+        result.coalesce(1), partition_by=["week"], mode="overwrite_partitions"
     )
     print(f"wrote {', '.join(partition.key for partition in commit.partitions) if commit else 'the week'}")
     spark.stop()

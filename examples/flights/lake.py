@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from streamsched import DeltaDataset, PartitionedFileSet
 from streamsched.spark.context import RunContext
 
-#: What Spark needs to write Delta tables; it downloads the jars once, and they are for one minor version of Spark.
+#: What Spark needs to read whole Delta tables; it downloads the jars once, and they are for one minor version of Spark.
 DELTA = {
     "spark.jars.packages": "io.delta:delta-spark_4.1_2.13:4.4.0",
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -29,20 +29,9 @@ class DeltaTable:
         self._path = str(path)
         self._dataset = DeltaDataset(dataset, self._path)
 
-    def write(self, df: DataFrame, *, partition_by: Sequence[str], mode: str = "append", commit_id: str = "") -> Any:
-        """Commits the rows and announces the commit. `overwrite_partitions` replaces the partitions that `df` has, so a
-        repetition changes nothing.
-        """
-        writer = df.write.format("delta").partitionBy(*partition_by)
-        if mode == "overwrite_partitions":
-            writer = writer.option("partitionOverwriteMode", "dynamic").mode("overwrite")
-        else:
-            writer = writer.mode("append")
-        if commit_id:
-            writer = writer.option("userMetadata", commit_id)
-        writer.save(self._path)
-        commits = self._dataset.announce()
-        return commits[-1] if commits else None
+    def write(self, df: DataFrame, *, partition_by: Sequence[str], mode: str = "append") -> Any:
+        """See `DeltaDataset.write`."""
+        return self._dataset.write(df, partition_by=partition_by, mode=mode)
 
     def read_new(self, run: RunContext) -> DataFrame:
         return self._dataset.read_new(run, SparkSession.builder.getOrCreate())

@@ -9,6 +9,7 @@
     ├── NotFoundError                 the named thing does not exist
     ├── ConflictError                 the thing exists already, or is in a state that forbids the request
     │   ├── PlanChangedError          what a confirmed plan was made from has changed; plan again
+    │   ├── AttemptFencedError        a later attempt of the job has fenced; this one commits no more
     │   ├── RevisionChangedError      the thing has another revision than the caller read; read it again
     │   └── IllegalTransitionError    a state machine has no transition for the fact
     ├── UnauthenticatedError          the request has no valid token
@@ -132,6 +133,23 @@ class PlanChangedError(ConflictError):
     def __init__(self, what: str) -> None:
         super().__init__(f"{what} has changed since this was planned; nothing was changed: plan it again")
         self.what = what
+
+
+class AttemptFencedError(ConflictError):
+    """A later attempt of a job has fenced this one; nothing was committed.
+
+    Attributes:
+        fence: the later attempt.
+    """
+
+    def __init__(self, job: str, attempt: int, fence: int) -> None:
+        super().__init__(
+            f"attempt {attempt} of job {job} was fenced by attempt {fence}, so it commits no more; this commit was not "
+            "made"
+        )
+        self.job = job
+        self.attempt = attempt
+        self.fence = fence
 
 
 class RevisionChangedError(ConflictError):

@@ -8,7 +8,7 @@ from typing import Any, Final
 from streamsched.domain.errors import ConfigurationError, ConflictError
 from streamsched.domain.names import DatasetRef
 from streamsched.emit.api_client import ApiClient
-from streamsched.ports.datasets.commits import FileSetCommit
+from streamsched.ports.datasets.commits import FileSetCommit, JobEpoch
 
 #: Commits in a request.
 _PAGE: Final = 10_000
@@ -42,21 +42,35 @@ class FileSetCommitClient:
             following = page.get("next")
         return found
 
-    def add(self, commit: str, manifest: str) -> FileSetCommit:
+    def add(self, commit: str, manifest: str, epoch: JobEpoch | None = None) -> FileSetCommit:
         """Makes a commit visible; returns the commit of that id. To repeat a failed call is safe.
 
         Raises:
-            ConflictError: the dataset's commits are at another location.
+            ConflictError: the dataset's commits are at another location, or a later attempt of the epoch's job has
+                fenced.
             UnavailableError, ConfigurationError: as `after`.
         """
         body = {"commit": commit, "manifest": manifest, "location": self._location}
+        if epoch is not None:
+            body |= {"job": epoch.job, "attempt": epoch.attempt}
         return _commit(self._ask("POST", "number", body=body))
 
+    def fence(self, epoch: JobEpoch) -> None:
+        """Keeps the earlier attempts of a job from committing. Raises as `add`."""
+        body = {"job": epoch.job, "attempt": epoch.attempt}
+        self._ask("POST", "attempt", body=body, path=f"{self._path.removesuffix('commits')}fences")
+
     def _ask(
-        self, method: str, has: str, *, body: Mapping[str, Any] | None = None, params: Mapping[str, str] | None = None
+        self,
+        method: str,
+        has: str,
+        *,
+        body: Mapping[str, Any] | None = None,
+        params: Mapping[str, str] | None = None,
+        path: str | None = None,
     ) -> Mapping[str, Any]:
         subject = _about(self._dataset)
-        answer = self._api.ask(method, self._path, about=subject, has=has, body=body, params=params)
+        answer = self._api.ask(method, path or self._path, about=subject, has=has, body=body, params=params)
         if answer.status == 404:
             raise ConfigurationError(f"{self._api.url} knows nothing of {subject}")
         return answer.body

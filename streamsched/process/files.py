@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
+from uuid import uuid4
 
 
 @contextmanager
@@ -27,6 +28,27 @@ def write_atomically(path: Path) -> Iterator[BinaryIO]:
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
+
+
+def create_atomically(path: Path, content: bytes) -> bool:
+    """Creates a file with its whole content at once, durably; False if there is one, with whatever content.
+
+    Raises:
+        OSError: it cannot be written, or the filesystem has no hard links.
+    """
+    beside = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
+    try:
+        with beside.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(beside, path)
+        sync_folder(path.parent)
+    except FileExistsError:
+        return False
+    finally:
+        beside.unlink(missing_ok=True)
+    return True
 
 
 def sync_folder(folder: Path) -> None:

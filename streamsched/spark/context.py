@@ -81,6 +81,13 @@ class RunContext:
         return self.job_id is not None and (bool(self.contributions) or not self.submitted)
 
     @property
+    def commit_id(self) -> str:
+        """Names what this job writes: the same in each attempt of the job, another in a rerun. Of a run without a job
+        the run's id. The writers of datasets add dataset and ordinal to it; other writes may use it as their key.
+        """
+        return self.job_id or self.run_id
+
+    @property
     def namespace(self) -> str:
         """The program's namespace; the default one for names of datasets, streams and events."""
         return self.program.namespace

@@ -6,8 +6,7 @@ Pure values and one fold, `visible`; module `commit` moves the files.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -17,14 +16,14 @@ import orjson
 
 from streamsched.codec.json.reading import Fields
 from streamsched.codec.json.scalar import loads
-from streamsched.domain.errors import DecodeError, InvalidError
+from streamsched.domain.errors import DecodeError
 from streamsched.domain.events.event import Partition
 from streamsched.domain.names import DatasetRef
+from streamsched.spark.writes.write import Author, Write, fence_name, highest_fence
 
 VERSION: Final = 1
 
-_COMMIT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
-_NAME: Final = re.compile(r"(\d{16})-(.+)\.json")
+_NO_COLUMNS: Final = '{"type":"struct","fields":[]}'
 
 
 class Mode(StrEnum):
@@ -50,13 +49,17 @@ class CommittedPartition:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One commit.
+    """One entry of a file set's log: a commit, or a fence, which has no partitions.
 
     Attributes:
-        sequence: orders the commits of the file set (microseconds since the epoch, ascending).
+        sequence: orders the entries of the file set. Ascending; numbers without gaps, except in folders that older
+            releases wrote, which have microseconds since the epoch.
         at: when it was committed, UTC.
         schema: all written columns, including partition columns, in Spark's JSON.
         partition_by: the partition columns, in the order of the folders.
+        author: None when no run wrote it.
+        work: of the write; "" in manifests of older releases.
+        fence: whether no earlier attempt of the author's job commits after it.
     """
 
     commit: str
@@ -67,11 +70,9 @@ class Manifest:
     partition_by: tuple[str, ...]
     schema: str
     partitions: tuple[CommittedPartition, ...]
-
-    @property
-    def name(self) -> str:
-        """Its file name; sorts by sequence, then by commit."""
-        return f"{self.sequence:016d}-{self.commit}.json"
+    author: Author | None = None
+    work: str = ""
+    fence: bool = False
 
     @property
     def source(self) -> str:
@@ -79,6 +80,7 @@ class Manifest:
         return f"/datasets/{self.dataset}"
 
     def encode(self) -> bytes:
+        optional = {"author": self.author, "work": self.work, "fence": self.fence}
         return orjson.dumps(
             {
                 "v": VERSION,
@@ -90,6 +92,7 @@ class Manifest:
                 "partition_by": self.partition_by,
                 "schema": orjson.Fragment(self.schema),
                 "partitions": self.partitions,
+                **{name: value for name, value in optional.items() if value},
             },
             option=orjson.OPT_INDENT_2 | orjson.OPT_UTC_Z,
         )
@@ -111,6 +114,9 @@ class Manifest:
             tuple(str(column) for column, _ in fields.list("partition_by")),
             orjson.dumps(fields.required("schema")).decode(),
             tuple(_partition(Fields(partition, path)) for partition, path in fields.list("partitions")),
+            _author(fields.optional_object("author")),
+            fields.optional_text("work") or "",
+            fields.optional("fence") is True,
         )
 
 
@@ -122,21 +128,40 @@ class Visible:
     files: tuple[str, ...]
 
 
-def commit_of(name: str) -> str | None:
-    """The commit id in a manifest's file name; None when it is not such a name."""
-    found = _NAME.fullmatch(name)
-    return found[2] if found else None
+def fence_draft(known: Sequence[Manifest], author: Author, dataset: DatasetRef, at: datetime) -> Manifest:
+    """The entry by which an attempt fences the earlier ones. It has the columns of the last commit, so that a release
+    that knows no fences reads it as a commit without partitions.
+    """
+    last = known[-1] if known else None
+    schema = _NO_COLUMNS if last is None else last.schema
+    partition_by = () if last is None else last.partition_by
+    name = fence_name(author)
+    return Manifest(name, 0, dataset, at, Mode.APPEND, partition_by, schema, (), author, fence=True)
 
 
-def checked_commit(commit: str) -> str:
-    """Validates a commit id, which becomes part of file names, and returns it.
+def admitted(known: Iterable[Manifest], draft: Manifest) -> Manifest | None:
+    """The entry with the draft's id, when it is visible already; None: the draft may follow, as the next one.
 
     Raises:
-        InvalidError: other characters than letters, digits, `.`, `_`, `-`, or too many.
+        AttemptFencedError: a later attempt of its job has fenced.
     """
-    if not _COMMIT.fullmatch(commit):
-        raise InvalidError("$.commit_id", f"'{commit}' may only hold {_COMMIT.pattern}")
-    return commit
+    entries = list(known)
+    if (found := next((each for each in entries if each.commit == draft.commit), None)) is not None:
+        return found
+    if draft.author is not None:
+        fences = (each.author for each in entries if each.fence and each.author is not None)
+        draft.author.check_fence(highest_fence(draft.author.job, fences))
+    return None
+
+
+def check_match(write: Write, found: Manifest, mode: Mode, partition_by: Sequence[str]) -> None:
+    """See `Write.check_match`."""
+    differs = ""
+    if found.mode is not mode:
+        differs = f"it was written with mode {found.mode}, and now with {mode}"
+    elif found.partition_by != tuple(partition_by):
+        differs = f"it is partitioned by {', '.join(found.partition_by)}, and now by {', '.join(partition_by)}"
+    write.check_match(found.author, differs)
 
 
 def visible(manifests: Iterable[Manifest]) -> dict[str, Visible]:
@@ -155,6 +180,13 @@ def _joined(before: Visible | None, partition: CommittedPartition) -> Visible:
     size = (before.partition.bytes or 0) + partition.bytes
     rows = (before.partition.rows or 0) + partition.rows
     return Visible(Partition(partition.key, partition.values, size, rows), before.files + partition.files)
+
+
+def _author(fields: Fields | None) -> Author | None:
+    if fields is None:
+        return None
+    ordinal, ordered = fields.optional_integer("ordinal", minimum=0) or 0, fields.optional("ordered") is not False
+    return Author(fields.text("job"), fields.integer("attempt", minimum=1), ordinal, ordered)
 
 
 def _partition(fields: Fields) -> CommittedPartition:

@@ -1,13 +1,13 @@
 """Commits of a file set on any storage: no rename and no lock, only files, and a log that orders the commits.
 
-    _data/_commit=<attempt>/day=2013-01-01/…    data, written in place
+    _data/_commit=<work>/day=2013-01-01/…       data, written in place; <work> is of one write: <commit>.<random>
     _manifest/…                                 see `commits.commit_log`: the commit point
     _announced/<commit>                         the event has been emitted
 
-    STAGED ──▶ COMMITTED ──▶ EMITTED ──▶ ANNOUNCED
+    STAGED ──▶ CHECKED ──▶ COMMITTED ──▶ EMITTED ──▶ ANNOUNCED
 
 Commits are numbered without gaps: they have one order, a commit id is visible once, and no commit appears before one
-that was visible.
+that was visible. So a commit has seen every fence that is before it.
 What a killed writer has written is in no manifest, so it is not read; `vacuum` deletes it.
 """
 
@@ -19,9 +19,8 @@ from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import Final
-from uuid import uuid4
 
-from streamsched.domain.errors import ConfigurationError, InvalidError, NotFoundError
+from streamsched.domain.errors import ConfigurationError, ConflictError, InvalidError, NotFoundError
 from streamsched.domain.names import DatasetRef
 from streamsched.emit.draft import hive_values
 from streamsched.ports.clock import Clock
@@ -29,6 +28,7 @@ from streamsched.spark.commit import Columns, Phase, PhaseCallback
 from streamsched.spark.commits.commit_log import commit_log
 from streamsched.spark.manifest import CommittedPartition, Manifest, Mode, visible
 from streamsched.spark.storage import FolderStorage, StoredFile
+from streamsched.spark.writes.write import Author, Write
 
 _DATA: Final = "_data"
 _ANNOUNCED: Final = "_announced"
@@ -56,7 +56,6 @@ class ObjectStore:
         self._dataset = dataset
         self._clock = clock
         self._watch = watch
-        self._attempts: dict[str, str] = {}
 
     @property
     def base(self) -> str:
@@ -76,43 +75,60 @@ class ObjectStore:
         return next((manifest for manifest in self.manifests() if manifest.commit == commit), None)
 
     @contextmanager
-    def writing(self, commit: str) -> Iterator[str]:
-        """The folder, relative to the file set, to write the commit's data to. Each call has one of its own, so that a
-        repeated attempt meets no files of an earlier one. If the block ends without a commit, they are deleted.
+    def writing(self, write: Write) -> Iterator[str]:
+        """The folder, relative to the file set, to write the data to. Each write has one of its own, so that a repeated
+        attempt meets no files of an earlier one. If the block ends without a commit, they are deleted.
 
         Raises:
             ConfigurationError: pyarrow, which `publish` needs, is not installed.
         """
         if find_spec("pyarrow") is None:
             raise ConfigurationError("pyarrow is not installed: pip install 'streamsched[storage]'")
-        attempt = f"{_DATA}/_commit={commit}.{uuid4().hex[:8]}"
-        self._attempts[commit] = attempt
+        folder = _folder(write)
         try:
-            yield attempt
+            yield folder
         finally:
             # once its manifest is being created it may be visible, also when that failed: then `vacuum` decides
-            if self._attempts.pop(commit, None) is not None:
-                self._storage.delete([file.path for file in self._storage.files(attempt)])
+            if not write.kept:
+                self._storage.delete([file.path for file in self._storage.files(folder)])
 
-    def publish(self, commit: str, columns: Columns, mode: Mode) -> Manifest | None:
-        """Makes written data visible, durably; None when there are no rows. Call within `writing`. When another attempt
-        of the same commit was faster, it is that one that is returned.
+    def publish(self, write: Write, columns: Columns, mode: Mode) -> Manifest | None:
+        """Makes written data visible, durably; None when there are no rows. Call within `writing`. When another writer
+        of the same commit was faster, it is that one's that is returned.
+
+        Raises:
+            AttemptFencedError: a later attempt of the write's job has fenced.
         """
-        attempt = self._attempts[commit]
         self._watch(Phase.STAGED)
-        partitions = self._partitions(attempt)
+        partitions = self._partitions(_folder(write))
         if not partitions:
             return None
-        if (found := self.find(commit)) is not None:
+        if (found := self.find(write.commit)) is not None:
             return found
         draft = Manifest(
-            commit, 0, self._dataset, self._clock.now(), mode, columns.partition_by, columns.schema, partitions
+            *(write.commit, 0, self._dataset, self._clock.now(), mode, columns.partition_by, columns.schema),
+            partitions,
+            write.author,
+            write.work,
         )
-        self._attempts.pop(commit, None)
-        manifest = self._log.add(draft)
-        if manifest.partitions == partitions:
+        write.kept = True
+        try:
+            manifest = self._log.add(draft, self._watch)
+        except ConflictError:
+            write.kept = False
+            raise
+        write.kept = manifest.work == write.work
+        if write.kept:
             self._watch(Phase.COMMITTED)
         return manifest
+
+    def fence(self, author: Author) -> list[Manifest]:
+        """Fences the earlier attempts of a job. Returns the commits before it.
+
+        Raises:
+            AttemptFencedError: a later attempt has fenced.
+        """
+        return self._log.fence(author, self._dataset, self._clock.now())
 
     def announced(self, commit: str) -> None:
         """Stores that the commit's event has been emitted."""
@@ -139,7 +155,7 @@ class ObjectStore:
         refused: InvalidError | None = None
         known = {PurePosixPath(file.path).name for file in self._storage.files(_ANNOUNCED)}
         for manifest in self.manifests():
-            if manifest.commit in known:
+            if manifest.fence or manifest.commit in known:
                 continue
             try:
                 emit(manifest)
@@ -169,12 +185,12 @@ class ObjectStore:
         self._storage.delete(old)
         return len(old)
 
-    def _partitions(self, attempt: str) -> tuple[CommittedPartition, ...]:
-        """The partitions below an attempt's folder, by key; a file that is gone is an error, not a missing row."""
+    def _partitions(self, folder: str) -> tuple[CommittedPartition, ...]:
+        """The partitions below a write's folder, by key; a file that is gone is an error, not a missing row."""
         found: dict[str, list[StoredFile]] = {}
-        for file in self._storage.files(attempt):
+        for file in self._storage.files(folder):
             if file.path.endswith(".parquet"):
-                found.setdefault(file.path.removeprefix(f"{attempt}/").rpartition("/")[0], []).append(file)
+                found.setdefault(file.path.removeprefix(f"{folder}/").rpartition("/")[0], []).append(file)
         return tuple(
             CommittedPartition(
                 key,
@@ -192,6 +208,10 @@ class ObjectStore:
 
         with self._storage.opened(path) as file:
             return pq.read_metadata(file).num_rows
+
+
+def _folder(write: Write) -> str:
+    return f"{_DATA}/_commit={write.work}"
 
 
 def _files_of(manifest: Manifest) -> tuple[str, ...]:

@@ -27,7 +27,6 @@ from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
-from uuid import uuid4
 
 from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError, StreamschedError, UnavailableError
 from streamsched.domain.events.event import Event, Partition
@@ -40,10 +39,11 @@ from streamsched.ports.clock import Clock, SystemClock
 from streamsched.spark.commit import Columns, Phase, Store
 from streamsched.spark.consumed import Consumed
 from streamsched.spark.context import RunContext
-from streamsched.spark.manifest import Manifest, Mode, Visible, checked_commit, visible
+from streamsched.spark.manifest import Manifest, Mode, Visible, check_match, visible
 from streamsched.spark.object_store import ObjectStore
 from streamsched.spark.storage import FolderStorage
 from streamsched.spark.tables.commit import TableCommit, drafts
+from streamsched.spark.writes.job_writes import begun_write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -144,14 +144,17 @@ class PartitionedFileSet:
 
         Args:
             mode: `append` adds files to existing partitions, `overwrite_partitions` replaces those that `df` contains.
-            commit_id: a deterministic one (such as the run's id) makes the write idempotent: if that commit is already
-                visible, nothing is written and it is returned.
+            commit_id: if the commit of this id is already visible, nothing is written and it is returned. Default:
+                in a run, the job's for this write of the dataset (`RunContext.commit_id`), so that each attempt of the
+                job has the same; elsewhere a random one, so that a repeated write is another commit.
 
         Returns:
             The commit; for an empty `df` one without partitions, for which no event is emitted.
 
         Raises:
             InvalidError: no list of partition columns, an unknown mode, or an invalid commit id.
+            AttemptFencedError: a later attempt of this run's job has begun to write; nothing was committed.
+            ConflictError: an earlier attempt's commit cannot be matched with this write; nothing was committed.
             RefusedError, ConfigurationError: the server refuses the event; the commit is visible.
             Any error of Spark: nothing becomes visible and no event is emitted.
         """
@@ -160,23 +163,28 @@ class PartitionedFileSet:
             raise InvalidError("$.partition_by", "must name at least one column")
         if mode not in tuple(Mode):
             raise InvalidError("$.mode", f"must be one of {', '.join(Mode)} but is '{mode}'")
-        commit = checked_commit(commit_id or uuid4().hex)
-        self.settle()
-        with self._store.writing(commit) as staging:
-            manifest = self._store.find(commit)
-            if manifest is None:
-                df.write.partitionBy(*partition_by).parquet(self._store.uri(staging))
-                columns = Columns(df.schema.json(), tuple(partition_by))
-                manifest = self._store.publish(commit, columns, Mode(mode))
-            if manifest is None:
-                return Commit(commit, (), announced=True)
-            announced = self._store.is_announced(commit) or self._announce(manifest)
-        return Commit(commit, tuple(each.partition() for each in manifest.partitions), announced)
+        mode = Mode(mode)
+        with begun_write(self._environ, self.dataset, commit_id) as (write, writes):
+            if writes is not None and writes.must_fence(str(self.path)):
+                before = self._store.fence(writes.author)
+                writes.fenced(self.dataset, str(self.path), (each.author for each in before if not each.fence))
+            self.settle()
+            with self._store.writing(write) as staging:
+                manifest = self._store.find(write.commit)
+                if manifest is None:
+                    df.write.partitionBy(*partition_by).parquet(self._store.uri(staging))
+                    manifest = self._store.publish(write, Columns(df.schema.json(), partition_by), mode)
+                if manifest is None:
+                    return Commit(write.commit, (), announced=True)
+                if manifest.work != write.work:
+                    check_match(write, manifest, mode, partition_by)
+                announced = self._store.is_announced(write.commit) or self._announce(manifest)
+        return Commit(write.commit, tuple(each.partition() for each in manifest.partitions), announced)
 
     def partitions(self) -> tuple[Partition, ...]:
         """All visible partitions, sorted by key, with bytes and rows of all their commits."""
         self.settle()
-        return tuple(each.partition for each in visible(self._store.manifests()).values())
+        return tuple(each.partition for each in visible(self._commits()).values())
 
     def read(self, spark: SparkSession | None = None) -> DataFrame:
         """The rows of all visible partitions. `spark` None uses the active session.
@@ -250,7 +258,7 @@ class PartitionedFileSet:
             UnavailableError, ConfigurationError: the server does not answer, or its URL is not known.
         """
         self.settle()
-        manifests = self._store.manifests()
+        manifests = self._commits()
         if not manifests:
             raise NotFoundError("dataset", f"{self.dataset} in {self.path}")
         bookmarks = BookmarkClient(api_url(self._environ), self._environ)
@@ -315,8 +323,12 @@ class PartitionedFileSet:
             raise UnavailableError(f"{NO_DESTINATION}; the next use of the file set announces the commit")
         return Emitter(found.url, source=f"/datasets/{self.dataset}", spool=found.spool, token=found.token)
 
+    def _commits(self) -> list[Manifest]:
+        """In commit order, without fences."""
+        return [each for each in self._store.manifests() if not each.fence]
+
     def _frame(self, spark: SparkSession | None, keys: tuple[str, ...] | None) -> DataFrame:
-        manifests = self._store.manifests()
+        manifests = self._commits()
         if not manifests:
             raise NotFoundError("dataset", f"{self.dataset} in {self.path}")
         seen = visible(manifests)

@@ -8,18 +8,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Final
-from uuid import uuid4
 
 from streamsched.domain.errors import ConfigurationError, NotFoundError, UnavailableError
 from streamsched.process.extras import not_installed
-from streamsched.process.files import sync_folder
+from streamsched.process.files import create_atomically
 
 #: Storages whose drivers create a file only if it is absent, when they are asked to.
 _CONDITIONAL: Final = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
@@ -93,7 +91,9 @@ class FolderStorage:
         """Creates a file; False if there is one, with whatever content. When it fails, the file may exist."""
         with self._translated(path):
             if self.is_local:
-                return _linked(Path(f"{self._root}/{path}"), content)
+                target = Path(f"{self._root}/{path}")
+                target.parent.mkdir(parents=True, exist_ok=True)
+                return create_atomically(target, content)
             try:
                 self._fs.pipe_file(f"{self._root}/{path}", content, mode="create")
             except FileExistsError:
@@ -151,24 +151,6 @@ class FolderStorage:
             if type(exc).__module__.partition(".")[0] in ("botocore", "aiobotocore", "aiohttp", "gcsfs", "azure"):
                 raise UnavailableError(f"{self.location}/{path}: {type(exc).__name__}: {exc}") from exc
             raise
-
-
-def _linked(path: Path, content: bytes) -> bool:
-    """Creates a file with its whole content at once, durably."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
-    try:
-        with beside.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(beside, path)
-        sync_folder(path.parent)
-    except FileExistsError:
-        return False
-    finally:
-        beside.unlink(missing_ok=True)
-    return True
 
 
 def _path(file: StoredFile) -> str:

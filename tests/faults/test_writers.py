@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.writers.__main__ import run
+from tests.faults.writers.__main__ import run, run_zombies
 from tests.faults.writers.judge import judge
+from tests.faults.writers.processes import DAYS
+from tests.faults.writers.zombies import Slept, judge_zombies
 
 
 @pytest.mark.torture
@@ -18,6 +20,42 @@ def test_killed_writers_and_watchers_leave_no_half_commit(store: str, tmp_path: 
     line, well = run(tmp_path, store=store, kills=3, seed=1)
 
     assert well, line
+
+
+@pytest.mark.torture
+@pytest.mark.postgres
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("store", ["folder", "file", "plain", "s3", "delta", "iceberg"])
+def test_attempts_that_were_replaced_commit_nothing(store: str, tmp_path: Path) -> None:
+    line, well = run_zombies(tmp_path, store=store, jobs=10, seed=1)
+
+    assert well, line
+
+
+def whole(job: str, attempt: int) -> list[tuple[str, int]]:
+    return [(job, attempt)] * attempt * len(DAYS)
+
+
+@pytest.mark.parametrize(
+    ("slept", "rows", "counted", "verdict"),
+    [
+        (Slept("a", False, ("committed", "committed")), whole("a", 1), 3, (0, 0, 0, 0)),
+        (Slept("a", True, ("fenced", "committed")), whole("a", 2), 3, (0, 0, 0, 0)),
+        (Slept("a", True, ("fenced", "committed")), whole("a", 1), 3, (1, 0, 0, 0)),
+        (Slept("a", True, ("committed", "committed")), whole("a", 2), 3, (0, 0, 1, 0)),
+        (Slept("a", False, ("committed", "committed")), whole("a", 1) + whole("a", 2), 6, (0, 1, 0, 3)),
+        (Slept("a", False, ("committed", "committed")), whole("a", 1) * 2, 3, (0, 1, 0, 0)),
+        (Slept("a", False, ("committed", "committed")), whole("a", 2)[:-1], 3, (0, 0, 1, 0)),
+        (Slept("a", False, ("fenced", "failed: x")), [], 0, (0, 0, 2, 3)),
+    ],
+    ids=["adopted", "replaced", "zombie", "confirmed", "both", "twice", "in part", "none"],
+)
+def test_what_the_judge_of_zombies_finds(
+    slept: Slept, rows: list[tuple[str, int]], counted: int, verdict: tuple[int, int, int, int]
+) -> None:
+    found = judge_zombies([slept], rows, counted)
+
+    assert (found.zombies, found.twice, found.missing, found.events) == verdict, found.words
 
 
 A, B = {"day=1": 3, "day=2": 3}, {"day=1": 1}

@@ -99,6 +99,7 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType(
         "DELETE /v1/bookmarks/{name}": Rule(_OPERATE, _BODY),
         "GET /v1/datasets/{namespace}/{dataset}/commits": Rule(_EMIT, emits="{dataset}"),
         "POST /v1/datasets/{namespace}/{dataset}/commits": Rule(_EMIT, emits="{dataset}"),
+        "POST /v1/datasets/{namespace}/{dataset}/fences": Rule(_EMIT, emits="{dataset}"),
         "DELETE /v1/datasets/{namespace}/{dataset}/commits": Rule(_OPERATE),
         "GET /v1/changes/{change}": Rule(_VIEW, Scope.NONE),
         "GET /v1/programs": Rule(_VIEW, _LIST),

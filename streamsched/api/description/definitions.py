@@ -239,8 +239,11 @@ ANSWERS: Final[Definitions] = {
             "commit": text("3f1c"),
             "manifest": text("_manifests/3f1c.json", minLength=1),
             "location": text("s3://lake/flights", minLength=1),
-        }
+        },
+        {"job": text("default.flights.weekly.1.1"), "attempt": whole(1, least=1)},
     ),
+    "Fence": record({"job": text("default.flights.weekly.1.1", minLength=1), "attempt": whole(2, least=1)}),
+    "FencedAttempts": answer({"job": text("default.flights.weekly.1.1"), "attempt": whole(2)}),
     "ForgottenCommits": answer({"deleted": whole(2)}),
     "Cues": answer({"name": any_text("watch.default.flights"), "cues": whole(2)}),
     "NewBookmark": record({"value": text("17"), "revision": whole(3)}, {"run": text("default.flights.weekly.1.1.r1")}),

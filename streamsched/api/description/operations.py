@@ -125,6 +125,7 @@ _DEFINITIONS: Final = {
     f"DELETE {_GRANTS}": _read("DecidedNamespaceGrant", missing=True),
     f"GET {_COMMITS}": _read("FileSetCommitPage"),
     f"POST {_COMMITS}": _write("NewFileSetCommit", {200: "FileSetCommit"}, conflict=True),
+    "POST /v1/datasets/{namespace}/{dataset}/fences": _write("Fence", {200: "FencedAttempts"}, conflict=True),
     f"DELETE {_COMMITS}": _read("ForgottenCommits"),
     "GET /v1/ticks": _read("TickList"),
     "POST /v1/triggers/next": _write("Trigger", {200: "Forecast"}),

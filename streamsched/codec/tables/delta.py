@@ -7,7 +7,7 @@ tools write false, because they only rearrange rows. Format: https://github.com/
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
@@ -45,6 +45,8 @@ class DeltaCommit:
         digest: 16 hexadecimal digits that tell it from the same version of another table, or of one made anew.
         at: when it was committed, UTC; None when the commit has no time.
         added: the files with new data.
+        transactions: application → its version, by which it knows what it has committed.
+        streamsched: what a writer of ours said of the commit; empty of others.
     """
 
     version: int
@@ -52,6 +54,8 @@ class DeltaCommit:
     at: datetime | None
     operation: str
     added: tuple[DeltaFile, ...]
+    transactions: Mapping[str, int] = field(default_factory=dict)
+    streamsched: Mapping[str, Any] = field(default_factory=dict)
 
 
 def commit_digest(raw: bytes) -> str:
@@ -72,13 +76,19 @@ def decode_commit(version: int, raw: bytes, columns: Sequence[str] = ()) -> Delt
             columns = metadata.text_list("partitionColumns")
     added: list[DeltaFile] = []
     at, operation = None, ""
+    transactions: dict[str, int] = {}
+    said: Mapping[str, Any] = {}
     for action in actions:
+        if (transaction := action.optional_object("txn")) is not None:
+            transactions[transaction.text("appId")] = transaction.integer("version")
         if (add := action.optional_object("add")) is not None and add.optional("dataChange") is not False:
             added.append(_file(add, columns))
         if (info := action.optional_object("commitInfo")) is not None:
             operation = str(info.optional("operation") or "")
             at = _instant(info.optional("inCommitTimestamp") or info.optional("timestamp"))
-    return DeltaCommit(version, commit_digest(raw), at, operation, tuple(added))
+            ours = info.optional("streamsched")
+            said = ours if isinstance(ours, Mapping) else {}
+    return DeltaCommit(version, commit_digest(raw), at, operation, tuple(added), transactions, said)
 
 
 def _actions(raw: bytes) -> list[Fields]:

@@ -15,6 +15,8 @@ from streamsched.domain.errors import InvalidError
 
 #: Characters of a location and of the path of a manifest, at most.
 LONGEST_PATH: Final = 2000
+#: Characters of a job's id.
+LONGEST_JOB: Final = 1000
 _COMMIT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
@@ -25,6 +27,14 @@ class FileSetCommit:
     number: int
     commit: str
     manifest: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobEpoch:
+    """An attempt of a job, which fences the earlier ones: to a dataset that has it, they commit no more."""
+
+    job: str
+    attempt: int
 
 
 def checked_commit_id(commit: str) -> str:
@@ -49,12 +59,23 @@ class FileSetCommitStore(Protocol):
         """Where the dataset's files are; None when it has no commits."""
         ...
 
-    async def add(self, dataset: str, location: str, commit: str, manifest: str) -> FileSetCommit:
+    async def add(
+        self, dataset: str, location: str, commit: str, manifest: str, epoch: JobEpoch | None = None
+    ) -> FileSetCommit:
         """Makes a commit visible, as the last one. Returns the commit of that id, which may be visible already, then
         with the manifest it has. To repeat a call whose answer was lost changes nothing.
 
         Raises:
             ConflictError: the dataset's commits are at another location.
+            AttemptFencedError: a later attempt of the epoch's job has fenced or committed.
+        """
+        ...
+
+    async def fence(self, dataset: str, epoch: JobEpoch) -> None:
+        """Keeps the earlier attempts of the job from committing, also where they have begun to.
+
+        Raises:
+            AttemptFencedError: a later attempt has fenced or committed.
         """
         ...
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Protocol
 
 from streamsched.domain.names import DatasetRef
+from streamsched.spark.commit import PhaseCallback
 from streamsched.spark.commits.commit_table import CommitTable
 from streamsched.spark.commits.numbered_manifests import NumberedManifests
 from streamsched.spark.manifest import Manifest
 from streamsched.spark.storage import FolderStorage, StoredFile
+from streamsched.spark.writes.write import Author
 
 
 class CommitLog(Protocol):
@@ -21,9 +24,20 @@ class CommitLog(Protocol):
         """All commits, in order. Those that were read before are not read again."""
         ...
 
-    def add(self, draft: Manifest) -> Manifest:
+    def add(self, draft: Manifest, watch: PhaseCallback = lambda _: None) -> Manifest:
         """Makes a commit visible, as the last one. Returns it with its number; or the commit of the same id that was
-        faster. When it fails, the commit may be visible.
+        faster. When it fails otherwise than by a fence, the commit may be visible.
+
+        Raises:
+            AttemptFencedError: a later attempt of the draft's job has fenced.
+        """
+        ...
+
+    def fence(self, author: Author, dataset: DatasetRef, at: datetime) -> list[Manifest]:
+        """Fences the earlier attempts of a job: none of their commits follows. Returns the commits before it.
+
+        Raises:
+            AttemptFencedError: a later attempt has fenced.
         """
         ...
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Final
 from uuid import uuid4
 
@@ -15,8 +16,11 @@ from streamsched.domain.errors import NotFoundError
 from streamsched.domain.names import DatasetRef
 from streamsched.emit.api_client import api_url
 from streamsched.emit.file_set_commits import FileSetCommitClient
+from streamsched.ports.datasets.commits import JobEpoch
+from streamsched.spark.commit import Phase, PhaseCallback
 from streamsched.spark.manifest import Manifest
 from streamsched.spark.storage import FolderStorage, StoredFile
+from streamsched.spark.writes.write import Author
 
 _MANIFESTS: Final = "_manifest"
 
@@ -55,17 +59,28 @@ class CommitTable:
         self._paths |= {row.manifest for row in rows}
         return list(self._known)
 
-    def add(self, draft: Manifest) -> Manifest:
-        """Raises:
-        ConflictError: the dataset's commits are at another location.
+    def add(self, draft: Manifest, watch: PhaseCallback = lambda _: None) -> Manifest:
+        """PostgreSQL refuses the row of an attempt that is fenced.
+
+        Raises:
+            ConflictError: the dataset's commits are at another location.
         """
         path = f"{_MANIFESTS}/{draft.commit}.{uuid4().hex[:8]}.json"
         self._storage.put(path, draft.encode())
-        row = self._commits.add(draft.commit, path)
+        watch(Phase.CHECKED)
+        row = self._commits.add(draft.commit, path, _epoch(draft.author))
         content = draft.encode() if row.manifest == path else self._storage.read(row.manifest)
         return replace(Manifest.decode(content), sequence=row.number)
+
+    def fence(self, author: Author, dataset: DatasetRef, at: datetime) -> list[Manifest]:
+        self._commits.fence(JobEpoch(author.job, author.attempt))
+        return self.manifests()
 
     def strays(self) -> list[StoredFile]:
         """Of attempts that ended before their commit, or that another attempt was faster than."""
         self.manifests()
         return [file for file in self._storage.files(_MANIFESTS) if file.path not in self._paths]
+
+
+def _epoch(author: Author | None) -> JobEpoch | None:
+    return None if author is None else JobEpoch(author.job, author.attempt)

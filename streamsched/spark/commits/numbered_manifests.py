@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import datetime
 from typing import Final
 
 from streamsched.domain.errors import NotFoundError
-from streamsched.spark.manifest import Manifest
+from streamsched.domain.names import DatasetRef
+from streamsched.spark.commit import Phase, PhaseCallback
+from streamsched.spark.manifest import Manifest, admitted, fence_draft
 from streamsched.spark.storage import FolderStorage, StoredFile
+from streamsched.spark.writes.write import Author
 
 MANIFESTS: Final = "_manifest"
 
@@ -37,16 +41,23 @@ class NumberedManifests:
         self._read(range(1, max(self._known, default=0)))
         return self._in_order()
 
-    def add(self, draft: Manifest) -> Manifest:
-        """A writer whose number is taken reads that manifest and tries the next."""
+    def add(self, draft: Manifest, watch: PhaseCallback = lambda _: None) -> Manifest:
+        """A writer whose number is taken reads that manifest and tries the next. So what it has checked is true of the
+        place where it commits, however long it slept in between.
+        """
         while True:
             known = self.manifests()
-            if (found := next((each for each in known if each.commit == draft.commit), None)) is not None:
+            if (found := admitted(known, draft)) is not None:
                 return found
             manifest = replace(draft, sequence=len(known) + 1)
+            watch(Phase.CHECKED)
             if self._storage.create(_path(manifest.sequence), manifest.encode()):
                 self._known[manifest.sequence] = manifest
                 return manifest
+
+    def fence(self, author: Author, dataset: DatasetRef, at: datetime) -> list[Manifest]:
+        fence = self.add(fence_draft(self.manifests(), author, dataset, at))
+        return self._in_order()[: fence.sequence - 1]
 
     def strays(self) -> list[StoredFile]:
         return []

@@ -1,6 +1,7 @@
 """Tables as datasets, in the programs that write and read them.
 
 flights = DeltaDataset("flights", "s3://lake/flights")
+flights.write(df, partition_by=["day"])                     # a commit of the job, and its event; or, of another writer:
 flights.announce()                                          # in the job that wrote, after its commits
 
 new = DeltaDataset("flights", "s3://lake/flights").read_new(current_run(), spark)      # in the job it started
@@ -14,16 +15,19 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from streamsched.domain.errors import ConflictError, StreamschedError
+from streamsched.domain.errors import ConflictError, InvalidError, StreamschedError
 from streamsched.domain.events.event import PartitionsAdded
 from streamsched.domain.names import DatasetRef
 from streamsched.domain.triggers.trigger import Partitions, leaves
 from streamsched.emit.bookmarks import BookmarkClient, api_url
 from streamsched.emit.client import Emitter
-from streamsched.emit.destination import namespace
+from streamsched.emit.destination import namespace, token_for
 from streamsched.spark.context import RunContext
+from streamsched.spark.manifest import Mode
 from streamsched.spark.tables.commit import TableCommit, TableSource
+from streamsched.spark.tables.table_log import TableLog, WriteCallback
 from streamsched.spark.tables.watcher import First, Watcher
+from streamsched.spark.writes.job_writes import begun_write
 
 log = logging.getLogger("streamsched.spark")
 
@@ -33,8 +37,14 @@ _PART: Final = re.compile(r"\.\d+$")
 class TableDataset:
     """What tables of all formats share: `announce`, and which commits started a run."""
 
-    def __init__(self, dataset: str | DatasetRef, source: TableSource, environ: Mapping[str, str] | None) -> None:
-        """Does no I/O.
+    def __init__(
+        self,
+        dataset: str | DatasetRef,
+        source: TableSource,
+        environ: Mapping[str, str] | None,
+        watch: WriteCallback = lambda _: None,
+    ) -> None:
+        """Does no I/O. `watch` is called at each phase of a write.
 
         Raises:
             InvalidError: the dataset's name is invalid.
@@ -44,6 +54,7 @@ class TableDataset:
             dataset if isinstance(dataset, DatasetRef) else DatasetRef.parse(dataset, namespace(self._environ))
         )
         self._table = source
+        self._watch = watch
 
     def announce(self) -> tuple[TableCommit, ...]:
         """Emits one event for each commit since the last one that was announced, by this job or by a watcher; without
@@ -52,15 +63,40 @@ class TableDataset:
         A failure is logged and not raised, because the table is written: the next call, or a watcher, announces what
         was left. Returns () then.
         """
+        return self._announce(None)
+
+    def _write(self, log: TableLog, mode: Mode | str, commit_id: str | None) -> TableCommit | None:
+        """See `DeltaDataset.write`."""
+        if mode not in tuple(Mode):
+            raise InvalidError("$.mode", f"must be one of {', '.join(Mode)} but is '{mode}'")
+        mode, place = Mode(mode), self._table.location
+        with begun_write(self._environ, self.dataset, commit_id) as (write, writes):
+            if writes is not None and writes.must_fence(place):
+                writes.fenced(self.dataset, place, log.fence(writes.author))
+            found = log.find(write.commit) or log.publish(write, mode, self._watch)
+            if found is None:
+                return None
+            if found.work != write.work:
+                changed = (
+                    f"it was written with mode {found.mode}, and now with {mode}" if found.mode is not mode else ""
+                )
+                write.check_match(found.author, changed)
+        self._announce(found.before)
+        return found.commit
+
+    def _announce(self, begin: str | None) -> tuple[TableCommit, ...]:
+        """Without any announced commit, begins after this position of the source; None: with the newest commit."""
         try:
             url = api_url(self._environ)
-            with Emitter(url, source=f"/datasets/{self.dataset}") as emitter:
+            token = token_for(url, self._environ)
+            with Emitter(url, source=f"/datasets/{self.dataset}", token=token) as emitter:
                 watcher = Watcher(
                     self.dataset,
                     self._table,
                     bookmarks=BookmarkClient(url, self._environ),
                     emitter=emitter,
                     first=First.NEWEST,
+                    begin=begin,
                 )
                 seen = watcher.run_once()
         except StreamschedError as exc:

@@ -10,10 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 from streamsched.codec.tables.delta import DeltaFile
 from streamsched.domain.errors import ConfigurationError, NotFoundError
 from streamsched.domain.names import DatasetRef
-from streamsched.emit.draft import hive_key
+from streamsched.emit.draft import hive_key, listed
 from streamsched.spark.context import RunContext
+from streamsched.spark.manifest import Mode
+from streamsched.spark.tables.commit import TableCommit
 from streamsched.spark.tables.dataset import TableDataset
+from streamsched.spark.tables.delta_log import DeltaLog
 from streamsched.spark.tables.delta_source import DeltaSource, unpartitioned
+from streamsched.spark.tables.rows import Rows
+from streamsched.spark.tables.table_log import WriteCallback
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,7 +32,7 @@ _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://")
 
 
 class DeltaDataset(TableDataset):
-    """Reads and announces commits of one table."""
+    """Writes, reads and announces commits of one table."""
 
     def __init__(
         self,
@@ -36,19 +41,55 @@ class DeltaDataset(TableDataset):
         *,
         storage_options: Mapping[str, str] | None = None,
         environ: Mapping[str, str] | None = None,
+        watch: WriteCallback = lambda _: None,
     ) -> None:
         """Does no I/O.
 
         Args:
             dataset: `namespace.name`, or a name in the run's namespace, outside runs in `default`.
             location: a folder or URL.
+            watch: called at each phase of a write.
             storage_options: those of `deltalake`; without any, it reads the environment.
 
         Raises:
             InvalidError: the dataset's name is invalid.
         """
         self._source = DeltaSource(location, storage_options)
-        super().__init__(dataset, self._source, environ)
+        super().__init__(dataset, self._source, environ, watch)
+
+    def write(
+        self,
+        rows: DataFrame | pa.Table,
+        *,
+        partition_by: Sequence[str] = (),
+        mode: Mode | str = Mode.APPEND,
+        commit_id: str | None = None,
+    ) -> TableCommit | None:
+        """Commits the rows as one version of the table, and announces it, once. Creates the table when there is none.
+        Spark needs no jars of Delta Lake: it writes Parquet files into the table's folder.
+
+        Args:
+            rows: a Spark frame, or an Arrow table, which needs no Spark.
+            partition_by: the partition columns of a new table; of one that exists, those or none.
+            mode: `append`, or `overwrite_partitions`, which replaces the partitions that the rows have.
+            commit_id: if the commit of this id is already in the table, nothing is written and it is returned. Default:
+                as of `PartitionedFileSet.write`.
+
+        Returns:
+            The commit, whose id is that of its event; None without rows.
+
+        Raises:
+            InvalidError: an unknown mode, or an invalid commit id, or rows that do not fit to the table.
+            AttemptFencedError: a later attempt of this run's job has begun to write; nothing was committed.
+            ConflictError: an earlier attempt's commit cannot be matched with this write; nothing was committed.
+            ConfigurationError: the table has constraints, mapped or generated columns, which this cannot keep; or as
+                `to_arrow`.
+            UnavailableError: the storage does not answer; the rows may be committed: the same commit id again finds
+                them.
+        """
+        columns = listed(partition_by, "$.partition_by")
+        log = DeltaLog(self._source, self.dataset, Rows.of(rows), tuple(columns))
+        return self._write(log, mode, commit_id)
 
     def new_files(self, run: RunContext) -> tuple[DeltaFile, ...]:
         """The data files that the commits which started this run added to the partitions that counted.
@@ -102,8 +143,7 @@ class DeltaDataset(TableDataset):
 
         files, table = self.new_files(run), self._readable(run)
         schema = StructType.fromJson(orjson.loads(table.schema().to_json()))
-        root = self._source.location
-        root = root.replace("s3://", "s3a://", 1) if _URL.match(root) else f"file://{_absolute(root)}"
+        root = self._source.spark_root
         place = {file.path: file.path if _URL.match(file.path) else f"{root}/{file.path}" for file in files}
         if not files:
             return spark.createDataFrame([], schema)
@@ -164,12 +204,6 @@ def _of_one_partition(
     for name, value in values.items():
         frame = frame.withColumn(name, lit(value).cast(schema[name].dataType))
     return frame.select(*schema.names)
-
-
-def _absolute(folder: str) -> str:
-    from pathlib import Path  # noqa: PLC0415
-
-    return str(Path(folder.removeprefix("file://")).absolute())
 
 
 def _holds(file: DeltaFile, schema: pa.Schema) -> Any:

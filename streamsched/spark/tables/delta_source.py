@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
 _LOG: Final = "_delta_log"
+_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://")
 _COLOUR: Final = re.compile(r"\x1b\[\d*m")
 _STACK: Final = re.compile(r" 0: <unknown>")
 _DENIED: Final = ("permission", "forbidden", "accessdenied", "access denied", "403", "unauthorized", "401")
@@ -62,17 +64,46 @@ class DeltaSource:
     def location(self) -> str:
         return self._location
 
+    @property
+    def options(self) -> Mapping[str, str]:
+        """Of the storage."""
+        return self._options
+
+    @property
+    def spark_root(self) -> str:
+        """The URI of the table's folder for Spark."""
+        if _URL.match(self._location):
+            return self._location.replace("s3://", "s3a://", 1)
+        return f"file://{Path(self._location).absolute()}"
+
+    def make_folder(self) -> None:
+        """Creates the table's folder, where the storage has folders."""
+        if not _URL.match(self._location) or self._location.startswith("file://"):
+            Path(self._location.removeprefix("file://")).mkdir(parents=True, exist_ok=True)
+
+    def version(self, version: int) -> DeltaCommit | None:
+        """One version of the log; None when its file is not there any more."""
+        raw = self._raw(version)
+        return None if raw is None else decode_commit(version, raw, self.open().metadata().partition_columns)
+
+    def commit(self, version: int) -> TableCommit | None:
+        """The commit of a version; None when it added no data, or its file is not there any more."""
+        raw, found = self._raw(version), self.version(version)
+        return None if raw is None or found is None else self._step(found, raw).commit
+
     def open(self, version: int | None = None) -> DeltaTable:
         """The table, by default its newest version."""
-        with self._translated():
+        with self.translated():
             from deltalake import DeltaTable  # noqa: PLC0415 (comes with an extra)
 
             return DeltaTable(self._location, version, self._options)
 
     def head(self, back: int = 0) -> str:
-        version = self.open().version() - back
-        raw = self._raw(version) if version >= 0 else None
-        return "" if version < 0 else self._position(version, raw).text()
+        return self.position(self.open().version() - back)
+
+    def position(self, version: int) -> str:
+        """The position after a version; "" before the first."""
+        return "" if version < 0 else self._position(version, self._raw(version)).text()
 
     def after(self, position: str) -> Iterator[LogStep]:
         seen, kept = self._seen(position)
@@ -109,7 +140,7 @@ class DeltaSource:
     def filesystem(self) -> FileSystem:
         """The table's folder."""
         if self._folder is None:
-            with self._translated():
+            with self.translated():
                 from deltalake.fs import DeltaStorageHandler  # noqa: PLC0415
                 from pyarrow.fs import PyFileSystem  # noqa: PLC0415
 
@@ -146,7 +177,7 @@ class DeltaSource:
     def _checkpoint_after(self, version: int) -> int:
         from pyarrow.fs import FileSelector  # noqa: PLC0415
 
-        with self._translated():
+        with self.translated():
             names = [info.base_name for info in self.filesystem().get_file_info(FileSelector(_LOG))]
         kept = sorted(int(name[:20]) for name in names if ".checkpoint." in name and name[:20].isdigit())
         found = next((each for each in kept if each > version), None)
@@ -187,7 +218,7 @@ class DeltaSource:
 
     def _raw(self, version: int) -> bytes | None:
         """The file of a version; None when it is not there."""
-        with self._translated():
+        with self.translated():
             try:
                 with self.filesystem().open_input_file(f"{_LOG}/{version:020d}.json") as file:
                     return file.read()
@@ -195,7 +226,8 @@ class DeltaSource:
                 return None
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def translated(self) -> Iterator[None]:
+        """Raises the errors of `commit.TableSource` in place of those of `deltalake`."""
         try:
             from deltalake.exceptions import DeltaError, TableNotFoundError  # noqa: PLC0415
         except ModuleNotFoundError as exc:
@@ -221,6 +253,11 @@ class DeltaSource:
 def unpartitioned(version: int) -> str:
     """The key of what a version added to a table without partition columns."""
     return f"version={version}"
+
+
+def added_files(table: DeltaTable) -> dict[str, AddedFile]:
+    """The table's files at its version, by path as the log has it: percent-encoded."""
+    return {path: file for path, (file, _) in _files(table).items()}
 
 
 def _files(table: DeltaTable) -> dict[str, tuple[AddedFile, int]]:

@@ -10,8 +10,13 @@ from streamsched.domain.errors import NotFoundError
 from streamsched.domain.names import DatasetRef
 from streamsched.emit.draft import hive_key
 from streamsched.spark.context import RunContext
+from streamsched.spark.manifest import Mode
+from streamsched.spark.tables.commit import TableCommit
 from streamsched.spark.tables.dataset import TableDataset
+from streamsched.spark.tables.iceberg_log import IcebergLog
 from streamsched.spark.tables.iceberg_source import IcebergSource, unpartitioned
+from streamsched.spark.tables.rows import Rows
+from streamsched.spark.tables.table_log import WriteCallback
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,7 +28,7 @@ _ID: Final = re.compile(r"iceberg-(\d+)-([0-9a-f]{8}-[0-9a-f-]+)")
 
 
 class IcebergDataset(TableDataset):
-    """Reads and announces snapshots of one table."""
+    """Writes, reads and announces snapshots of one table."""
 
     def __init__(
         self,
@@ -33,14 +38,44 @@ class IcebergDataset(TableDataset):
         catalog: str = "",
         options: Mapping[str, str] | None = None,
         environ: Mapping[str, str] | None = None,
+        watch: WriteCallback = lambda _: None,
     ) -> None:
-        """Does no I/O. `table`, `catalog` and `options` as of `IcebergSource`.
+        """Does no I/O. `table`, `catalog` and `options` as of `IcebergSource`; `watch` is called at each phase of a
+        write.
 
         Raises:
             InvalidError: the dataset's name is invalid.
         """
         self._source = IcebergSource(table, catalog=catalog, options=options)
-        super().__init__(dataset, self._source, environ)
+        super().__init__(dataset, self._source, environ, watch)
+
+    def write(
+        self, rows: DataFrame | pa.Table, *, mode: Mode | str = Mode.APPEND, commit_id: str | None = None
+    ) -> TableCommit | None:
+        """Commits the rows to a table that exists, and announces the snapshot, once. Spark needs no jars of Iceberg: it
+        writes Parquet files into the table's folder.
+
+        Args:
+            rows: a Spark frame, or an Arrow table, which needs no Spark.
+            mode: `append`, or `overwrite_partitions`, which replaces the partitions that the rows have.
+            commit_id: if the commit of this id is already in the table, nothing is written and it is returned. Default:
+                as of `PartitionedFileSet.write`.
+
+        Returns:
+            The commit, whose id is that of its event; None without rows.
+
+        Raises:
+            InvalidError: an unknown mode, or an invalid commit id, or rows that do not fit to the table.
+            AttemptFencedError: a later attempt of this run's job has begun to write; nothing was committed.
+            ConflictError: an earlier attempt's commit cannot be matched with this write, or snapshots expired while it
+                ran; nothing was committed.
+            NotFoundError: there is no such table.
+            ConfigurationError: the table is read without a catalog; or it is partitioned by transforms, by which only
+                Arrow tables are appended.
+            UnavailableError: the storage or the catalog does not answer; the rows may be committed: the same commit id
+                again finds them.
+        """
+        return self._write(IcebergLog(self._source, Rows.of(rows)), mode, commit_id)
 
     def new_files(self, run: RunContext) -> tuple[DataFile, ...]:
         """The data files that the snapshots which started this run added to the partitions that counted.

@@ -16,7 +16,13 @@ import orjson
 
 from streamsched.codec.json.reading import Fields
 from streamsched.codec.json.scalar import loads
-from streamsched.domain.errors import ConfigurationError, ConflictError, NotFoundError, UnavailableError
+from streamsched.domain.errors import (
+    ConfigurationError,
+    ConflictError,
+    NotFoundError,
+    StreamschedError,
+    UnavailableError,
+)
 from streamsched.process.extras import not_installed
 from streamsched.spark.tables.commit import AddedFile, LogStep, TableCommit, added_partitions
 
@@ -35,6 +41,8 @@ _DENIED: Final = (
     "unauthorized",
     "401",
 )
+#: The commit may have been made.
+_UNKNOWN: Final = ("CommitStateUnknownException", "OperationalError")
 _NOT_THERE: Final = ("NoSuchTableError", "NoSuchNamespaceError", "NoSuchIcebergTableError", "NotFoundException")
 
 
@@ -74,7 +82,7 @@ class IcebergSource:
 
     def open(self) -> Table:
         """The table as it is now."""
-        with self._translated():
+        with self.translated():
             if not isinstance(self._given, str):
                 return self._given.refresh()
             if self._catalog:
@@ -85,12 +93,29 @@ class IcebergSource:
 
             return StaticTable.from_metadata(self._given, self._options)
 
+    def open_anew(self) -> Table:
+        """As `open`, another object than any before."""
+        if isinstance(self._given, str):
+            return self.open()
+        with self.translated():
+            return self._given.catalog.load_table(self._given.name())
+
+    def commit(self, table: Table, snapshot: Snapshot) -> TableCommit | None:
+        """The commit of a snapshot; None when it added no data."""
+        with self.translated():
+            return self._step(table, snapshot).commit
+
+    def position(self, table: Table, snapshot: int | None) -> str:
+        """The position after a snapshot; of None, before the first."""
+        found = None if snapshot is None else table.snapshot_by_id(snapshot)
+        return self._position_of(table, found)
+
     def head(self, back: int = 0) -> str:
         table = self.open()
         snapshot = table.current_snapshot()
         for _ in range(back):
             snapshot = _parent(table, snapshot)
-        return self._position(table, snapshot)
+        return self._position_of(table, snapshot)
 
     def after(self, position: str) -> Iterator[LogStep]:
         table = self.open()
@@ -101,9 +126,9 @@ class IcebergSource:
         while snapshot is not None and snapshot.snapshot_id not in known:
             chain.append(snapshot)
             snapshot = _parent(table, snapshot)
-        if not chain and seen is not None and self._position(table, table.current_snapshot()) != seen.text():
-            yield LogStep(self._position(table, table.current_snapshot()), None, f"{self.location} was rolled back")
-        with self._translated():
+        if not chain and seen is not None and self._position_of(table, table.current_snapshot()) != seen.text():
+            yield LogStep(self._position_of(table, table.current_snapshot()), None, f"{self.location} was rolled back")
+        with self.translated():
             if chain and snapshot is None and not _is_first(chain[-1]):
                 step = self._expired(table, chain[-1], seen)
                 if step is not None:
@@ -124,7 +149,7 @@ class IcebergSource:
         return found
 
     def _step(self, table: Table, snapshot: Snapshot) -> LogStep:
-        position = self._position(table, snapshot)
+        position = self._position_of(table, snapshot)
         operation = "" if snapshot.summary is None else str(snapshot.summary.operation.value)
         files = [] if operation == "replace" else self.added(table, snapshot)
         if not files:
@@ -173,18 +198,21 @@ class IcebergSource:
             )
         return None
 
-    def _position(self, table: Table, snapshot: Snapshot | None) -> str:
+    def _position_of(self, table: Table, snapshot: Snapshot | None) -> str:
         name, sequence = (0, 0) if snapshot is None else (snapshot.snapshot_id, snapshot.sequence_number or 0)
         return _Position(self.location, str(table.metadata.table_uuid), name, sequence).text()
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def translated(self) -> Iterator[None]:
+        """Raises the errors of `commit.TableSource` in place of those of `pyiceberg`."""
         try:
             import pyiceberg.exceptions  # noqa: F401, PLC0415
         except ModuleNotFoundError as exc:
             raise not_installed(exc) or exc from exc
         try:
             yield
+        except StreamschedError:
+            raise
         except (FileNotFoundError, NotADirectoryError) as exc:
             hint = "without a catalog, give its folder with metadata/version-hint.text, or a file ….metadata.json"
             raise NotFoundError("Iceberg table", self.location, hint=f"{hint}: {exc}") from exc
@@ -195,7 +223,7 @@ class IcebergSource:
                 raise NotFoundError("Iceberg table", self.location) from exc
             if isinstance(exc, PermissionError) or any(word in why.lower() for word in _DENIED):
                 raise ConfigurationError(f"access to {self.location} is denied: {why}") from exc
-            if isinstance(exc, OSError) or "connect" in why.lower():
+            if isinstance(exc, OSError) or type(exc).__name__ in _UNKNOWN or "connect" in why.lower():
                 raise UnavailableError(f"{self.location}: {why}") from exc
             raise ConfigurationError(f"{self.location} cannot be read as an Iceberg table: {why}") from exc
 

@@ -84,14 +84,18 @@ class Watcher:
         bookmarks: Bookmarks,
         emitter: Announcements,
         first: First = First.NOW,
+        begin: str | None = None,
         reached: Callable[[WatchPhase], None] = lambda _: None,
     ) -> None:
-        """Does no I/O. `reached` is called at each phase."""
+        """Does no I/O. `begin`: with `First.NEWEST`, the position before the first commit to announce; None: before
+        the newest. `reached` is called at each phase.
+        """
         self.dataset = dataset
         self._source = source
         self._bookmarks = bookmarks
         self._emitter = emitter
         self._first = first
+        self._begin = begin
         self._reached = reached
 
     @property
@@ -111,7 +115,7 @@ class Watcher:
             self._bookmarks.set(self.bookmark, self._source.head(), 0)
             return WatchResult(began=True)
         if revision == 0 and self._first is First.NEWEST:
-            position = self._source.head(back=1)
+            position = self._source.head(back=1) if self._begin is None else self._begin
         commits: list[TableCommit] = []
         refused: list[str] = []
         notes: list[str] = []

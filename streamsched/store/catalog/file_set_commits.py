@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import asyncpg
 
-from streamsched.domain.errors import ConflictError
-from streamsched.ports.datasets.commits import FileSetCommit
+from streamsched.domain.errors import AttemptFencedError, ConflictError
+from streamsched.ports.datasets.commits import FileSetCommit, JobEpoch
 from streamsched.store.connections import translated
 from streamsched.store.sql import queries
 
@@ -29,21 +29,39 @@ class PostgresFileSetCommitStore:
         with translated():
             return await self._pool.fetchval(_SQL["location"], dataset)
 
-    async def add(self, dataset: str, location: str, commit: str, manifest: str) -> FileSetCommit:
+    async def add(
+        self, dataset: str, location: str, commit: str, manifest: str, epoch: JobEpoch | None = None
+    ) -> FileSetCommit:
+        job, attempt = (None, None) if epoch is None else (epoch.job, epoch.attempt)
         with translated():
             row = await self._pool.fetchrow(_SQL["find"], dataset, commit)
             if row is None:
                 try:
-                    row = await self._pool.fetchrow(_SQL["add"], dataset, location, commit, manifest)
+                    row = await self._pool.fetchrow(_SQL["add"], dataset, location, commit, manifest, job, attempt)
                 except asyncpg.UniqueViolationError:
                     row = await self._pool.fetchrow(_SQL["find"], dataset, commit)
         if row is None:
+            await self._check_fence(dataset, epoch)
             known = await self.location(dataset)
             raise ConflictError(
                 f"the commits of {dataset} are at {known}, and not at {location}: give each location a dataset of its "
                 "own, or the same URL in every process"
             )
         return _commit(row)
+
+    async def fence(self, dataset: str, epoch: JobEpoch) -> None:
+        with translated():
+            done = await self._pool.fetchval(_SQL["fence"], dataset, epoch.job, epoch.attempt)
+        if done is None:
+            await self._check_fence(dataset, epoch)
+
+    async def _check_fence(self, dataset: str, epoch: JobEpoch | None) -> None:
+        if epoch is None:
+            return
+        with translated():
+            fence = await self._pool.fetchval(_SQL["fence_of"], dataset, epoch.job)
+        if fence is not None and fence > epoch.attempt:
+            raise AttemptFencedError(epoch.job, epoch.attempt, fence)
 
     async def forget(self, dataset: str) -> int:
         with translated():

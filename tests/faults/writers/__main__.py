@@ -8,6 +8,11 @@
 reader reads. `delta` and `iceberg`: a table is written while its watcher is killed. Events go
 to a `streamsched dev`, where a schedule counts the partitions of every commit. The last line:
 `kills 50 commits N half 0 lost 0 doubled 0`.
+
+    python -m tests.faults.writers --store delta --zombies 200 --seed 1
+
+Attempts of jobs are stopped in the middle of a write, replaced, and go on (`zombies`), on each store and in a `folder`.
+The last line: `jobs 200 replaced N zombies 0 twice 0 missing 0 events 0`.
 """
 
 from __future__ import annotations
@@ -40,6 +45,7 @@ from streamsched.ports.broker import TopicPartition
 from streamsched.spark.storage import FolderStorage, StoredFile
 from streamsched.spark.tables.watcher import First, Watcher
 from streamsched.store.server.embedded_server import start_server, stop_server
+from tests.faults.writers.attempts import make_table, serve, settle, visible_rows
 from tests.faults.writers.judge import Rows, Verdict, judge
 from tests.faults.writers.processes import (
     DATASET,
@@ -52,10 +58,11 @@ from tests.faults.writers.processes import (
     watch,
     write,
 )
+from tests.faults.writers.zombies import Sleeper, Worker, ZombieVerdict, judge_zombies
 from tests.integration.tables.object_storage import BUCKET, s3_server
 from tests.support.dev_process import DevProcess
 
-STORES: Final = ("s3", "file", "plain", "delta", "iceberg")
+STORES: Final = ("s3", "file", "plain", "folder", "delta", "iceberg")
 _APP: Final = """
 from streamsched import App, partitions
 
@@ -74,7 +81,7 @@ class Trial:
         self._chance = random.Random(seed)
         self._dev = DevProcess(folder)
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["tests.faults.writers.processes", "s3fs", "fsspec.implementations.local"])
+        self._context.set_forkserver_preload(["tests.faults.writers.attempts", "s3fs", "fsspec.implementations.local"])
         self._span = 1.0
 
     def run(self, kills: int) -> tuple[int, Verdict]:
@@ -94,6 +101,24 @@ class Trial:
             visible=visible, confirmed=confirmed, events=events, counted=counted, seen_half=seen_half
         )
 
+    def run_zombies(self, jobs: int) -> tuple[int, ZombieVerdict]:
+        """The number of first attempts that were replaced while they slept, and the verdict."""
+        with ExitStack() as stack:
+            place = self._place(stack)
+            (self._folder / "app.py").write_text(_APP)
+            said = self._dev.run("deploy", "app.py")
+            assert said.code == 0, said
+            make_table(place)
+            workers = [stack.enter_context(self._process(serve, place)) for _ in range(2)]
+            first, second = (Worker(process, heard) for process, heard in workers)
+            sleeper = Sleeper(self._store, self._chance)
+            slept = [sleeper.trial(f"default.trial.job.1.{number}", first, second) for number in range(1, jobs + 1)]
+            settle(place)
+            counted = self._counted(jobs * len(DAYS))
+            rows = visible_rows(place)
+            found = list(zip(rows["job"].to_pylist(), rows["attempt"].to_pylist(), strict=True))
+        return sum(each.replaced for each in slept), judge_zombies(slept, found, counted)
+
     def _place(self, stack: ExitStack) -> Place:
         """Starts what the trial needs."""
         port = free_port()
@@ -107,10 +132,12 @@ class Trial:
             case "file" | "plain":
                 options = {"auto_mkdir": True} if self._store == "plain" else {}
                 return Place(self._store, f"{self._store}://{self._folder}/lake/flights", options, environ)
+            case "folder":
+                return Place("folder", str(self._folder / "lake" / "flights"), {}, environ)
             case "delta":
                 return Place("delta", str(self._folder / "flights"), {}, environ)
             case _:
-                uri, warehouse = f"sqlite:///{self._folder}/catalog.db", f"file://{self._folder}/lake"
+                uri, warehouse = f"sqlite:///{self._folder}/catalog.db?timeout=60", f"file://{self._folder}/lake"
                 return Place("iceberg", "db.flights", {"type": "sql", "uri": uri, "warehouse": warehouse}, environ)
 
     def _writers(self, place: Place, kills: int) -> tuple[dict[str, Rows], list[str], list[str]]:
@@ -257,14 +284,27 @@ def run(folder: Path, *, store: str, kills: int, seed: int) -> tuple[str, bool]:
     return (line if verdict.clean else f"{line} {verdict.words[:10]}"), verdict.clean
 
 
+def run_zombies(folder: Path, *, store: str, jobs: int, seed: int) -> tuple[str, bool]:
+    """As `run`, of attempts that sleep."""
+    replaced, verdict = Trial(folder, store, seed).run_zombies(jobs)
+    line = f"jobs {jobs} replaced {replaced} {verdict}"
+    return (line if verdict.clean else f"{line} {verdict.words[:10]}"), verdict.clean
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--store", choices=STORES, default="s3")
     parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--zombies", type=int, default=0, help="so many attempts that sleep, in place of kills")
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
+    if asked.store == "folder" and not asked.zombies:
+        parser.error("--store folder is for --zombies")
     with tempfile.TemporaryDirectory(prefix="ss-writers-", ignore_cleanup_errors=True) as folder:
-        line, well = run(Path(folder), store=asked.store, kills=asked.kills, seed=asked.seed)
+        if asked.zombies:
+            line, well = run_zombies(Path(folder), store=asked.store, jobs=asked.zombies, seed=asked.seed)
+        else:
+            line, well = run(Path(folder), store=asked.store, kills=asked.kills, seed=asked.seed)
     sys.stdout.write(f"{line}\n")
     return 0 if well else 1
 

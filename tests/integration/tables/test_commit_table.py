@@ -9,17 +9,21 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
+import asyncpg
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from streamsched.domain.errors import ConflictError, NotFoundError, UnavailableError
+from streamsched.domain.errors import AttemptFencedError, ConflictError, NotFoundError, UnavailableError
 from streamsched.domain.names import DatasetRef
 from streamsched.ports.clock import Clock, SystemClock
-from streamsched.spark.commit import Columns
+from streamsched.ports.datasets.commits import JobEpoch
+from streamsched.spark.commit import Columns, Phase
 from streamsched.spark.manifest import Manifest, Mode, visible
 from streamsched.spark.object_store import ObjectStore
 from streamsched.spark.storage import FolderStorage
+from streamsched.spark.writes.write import Author, Write
+from streamsched.store.catalog.file_set_commits import PostgresFileSetCommitStore
 from streamsched.testing.clock import SettableClock
 from tests.integration.tables.conftest import Server
 
@@ -43,12 +47,12 @@ def store(url: str, location: str, clock: Clock | None = None) -> ObjectStore:
 def commit(
     url: str, location: str, name: str, days: list[int], *, mode: Mode = Mode.APPEND, rows: int = 3
 ) -> Manifest | None:
-    using, content = store(url, location), io.BytesIO()
+    using, write, content = store(url, location), Write(name), io.BytesIO()
     pq.write_table(pa.table({"n": list(range(rows))}), content)
-    with using.writing(name) as folder:
+    with using.writing(write) as folder:
         for day in days:
             FolderStorage(location).put(f"{folder}/day={day}/part-0.parquet", content.getvalue())
-        return using.publish(name, COLUMNS, mode)
+        return using.publish(write, COLUMNS, mode)
 
 
 async def beside(work: Callable[[], T]) -> T:
@@ -124,3 +128,52 @@ async def test_commits_of_deleted_files_are_an_error_until_they_are_forgotten(se
 
     with pytest.raises(NotFoundError, match=r"a\..*json.*DELETE"):
         await seen(server, location)
+
+
+def author(attempt: int) -> Author:
+    return Author("default.sc.w.1.1", attempt, 1)
+
+
+async def test_an_attempt_that_was_replaced_commits_no_more(server: Server, location: str) -> None:
+    """Its request is made after its last check; PostgreSQL refuses it."""
+    using, write, content = store(server.url, location), Write("a", author(1)), io.BytesIO()
+    pq.write_table(pa.table({"n": [1]}), content)
+
+    def zombie() -> None:
+        def sleep(phase: Phase) -> None:
+            if phase is Phase.CHECKED:
+                store(server.url, location).fence(author(2))
+
+        using._watch = sleep
+        with using.writing(write) as folder:
+            FolderStorage(location).put(f"{folder}/day=1/part-0.parquet", content.getvalue())
+            using.publish(write, COLUMNS, Mode.APPEND)
+
+    with pytest.raises(ConflictError, match=r"attempt 1 of job default\.sc\.w\.1\.1 was fenced by attempt 2"):
+        await beside(zombie)
+    assert await seen(server, location) == {}
+    with pytest.raises(ConflictError, match="was fenced by attempt 2"):
+        await beside(lambda: store(server.url, location).fence(author(1)))
+
+
+async def test_a_commit_that_waits_for_the_fence_of_its_successor_is_refused(server: Server) -> None:
+    """The statement began before the fence was visible."""
+    connection = await asyncpg.connect(server.services.settings.database_url)
+    pool = await asyncpg.create_pool(server.services.settings.database_url, min_size=1, max_size=1)
+    commits = PostgresFileSetCommitStore(pool)
+    try:
+        transaction = connection.transaction()
+        await transaction.start()
+        await connection.execute("INSERT INTO file_set_epochs VALUES ('default.flights', 'j', 2)")
+        waiting = asyncio.create_task(commits.add("default.flights", "x://", "a", "m", JobEpoch("j", 1)))
+        async with asyncio.timeout(30):
+            while not await connection.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
+                pass
+        await transaction.commit()
+        with pytest.raises(AttemptFencedError):
+            await waiting
+    finally:
+        await connection.close()
+        found = await commits.after("default.flights", 0, limit=10)
+        await pool.close()
+    assert found == []

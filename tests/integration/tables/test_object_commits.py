@@ -21,6 +21,7 @@ from streamsched.spark.commit import Columns, Phase
 from streamsched.spark.manifest import Manifest, Mode, visible
 from streamsched.spark.object_store import ObjectStore
 from streamsched.spark.storage import FolderStorage
+from streamsched.spark.writes.write import Write
 from streamsched.testing.clock import SettableClock
 from tests.integration.tables.object_storage import BUCKET, environ, s3_server
 
@@ -62,10 +63,10 @@ def stage(place: Place, folder: str, days: Sequence[int], rows: int = 3) -> None
 
 
 def commit(place: Place, name: str, days: Sequence[int], mode: Mode = Mode.APPEND, rows: int = 3) -> Manifest | None:
-    using = store(place)
-    with using.writing(name) as folder:
+    using, write = store(place), Write(name)
+    with using.writing(write) as folder:
         stage(place, folder, days, rows)
-        return using.publish(name, COLUMNS, mode)
+        return using.publish(write, COLUMNS, mode)
 
 
 def seen(place: Place) -> dict[str, int | None]:
@@ -108,7 +109,7 @@ def test_a_commit_id_is_visible_once(place: Place) -> None:
 
 def test_a_failed_write_leaves_nothing(place: Place) -> None:
     def fail() -> None:
-        with store(place).writing("a") as folder:
+        with store(place).writing(Write("a")) as folder:
             stage(place, folder, [1])
             raise ZeroDivisionError
 
@@ -180,6 +181,8 @@ import os, signal, sys
 from streamsched.domain.names import DatasetRef
 from streamsched.ports.clock import SystemClock
 from streamsched.spark.commit import Columns
+from streamsched.spark.writes.write import Write
+from streamsched.spark.writes.write import Write
 from streamsched.spark.manifest import Mode
 from streamsched.spark.object_store import ObjectStore
 from streamsched.spark.storage import FolderStorage
@@ -192,11 +195,12 @@ def watch(reached):
         os.kill(os.getpid(), signal.SIGKILL)
 
 store = ObjectStore(FolderStorage(*place), dataset=DATASET, clock=SystemClock(), watch=watch)
-with store.writing(name) as folder:
+write = Write(name)
+with store.writing(write) as folder:
     stage(place, folder, range(files))
     if phase == "staging":
         os.kill(os.getpid(), signal.SIGKILL)
-    store.publish(name, COLUMNS, Mode.APPEND)
+    store.publish(write, COLUMNS, Mode.APPEND)
     store.announced(name)
 """
 

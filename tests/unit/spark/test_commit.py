@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,10 +16,11 @@ import pytest
 from streamsched.domain.errors import Refusal, RefusedError, UnavailableError
 from streamsched.domain.names import DatasetRef
 from streamsched.ports.clock import SystemClock
-from streamsched.process.files import sync_folder
+from streamsched.process.files import create_atomically, sync_folder
 from streamsched.spark import commit as commit_module
 from streamsched.spark.commit import Columns, Phase, Store
 from streamsched.spark.manifest import Manifest, Mode, visible
+from streamsched.spark.writes.write import Write
 
 DATASET = DatasetRef("default", "flights")
 COLUMNS = Columns('{"type":"struct","fields":[]}', ("day",))
@@ -39,9 +42,10 @@ def stage(folder: Path, days: Sequence[int], rows: int = 3) -> None:
 
 
 def commit(root: Path, name: str, days: Sequence[int], mode: Mode = Mode.APPEND, rows: int = 3) -> Manifest | None:
-    with store(root).writing(name) as folder:
+    write = Write(name)
+    with store(root).writing(write) as folder:
         stage(folder, days, rows)
-        return store(root).publish(name, COLUMNS, mode)
+        return store(root).publish(write, COLUMNS, mode)
 
 
 def keys(root: Path) -> list[str]:
@@ -64,14 +68,16 @@ from pathlib import Path
 spec = importlib.util.spec_from_file_location("commit_tests", {__file__!r})
 tests = importlib.util.module_from_spec(spec); spec.loader.exec_module(tests)
 from streamsched.spark.commit import Store
+from streamsched.spark.writes.write import Write
 from streamsched.spark.manifest import Mode
 def watch(phase):
     if phase == sys.argv[2]:
         os.kill(os.getpid(), signal.SIGKILL)
 store = Store(Path(sys.argv[1]), dataset=tests.DATASET, clock=tests.SystemClock(), watch=watch)
-with store.writing("killed") as folder:
+write = tests.Write("killed")
+with store.writing(write) as folder:
     tests.stage(folder, [1, 2])
-    store.publish("killed", tests.COLUMNS, Mode.APPEND)
+    store.publish(write, tests.COLUMNS, Mode.APPEND)
     store.announced("killed")
 """
 
@@ -113,11 +119,17 @@ def test_every_folder_above_the_data_is_durable_before_the_commit_is(
         sync_folder(folder)
 
     monkeypatch.setattr(commit_module, "sync_folder", sync)
-    with store(root).writing("one") as folder:
+
+    def create(path: Path, content: bytes) -> bool:
+        synced.append(Path("manifest"))
+        return create_atomically(path, content)
+
+    monkeypatch.setattr(commit_module, "create_atomically", create)
+    write = Write("one")
+    with store(root).writing(write) as folder:
         for month in (1, 2):
             stage(folder / "year=2013" / f"month={month}", [1, 2])
-        monkeypatch.setattr(commit_module, "_write", lambda *_: synced.append(Path("manifest")))
-        store(root).publish("one", COLUMNS, Mode.APPEND)
+        store(root).publish(write, COLUMNS, Mode.APPEND)
 
     before = synced[: len(synced) - synced[::-1].index(Path("manifest"))]
     leaves = {root / "year=2013" / f"month={month}" / f"day={day}" for month in (1, 2) for day in (1, 2)}
@@ -127,7 +139,7 @@ def test_every_folder_above_the_data_is_durable_before_the_commit_is(
 
 def test_a_writer_that_raises_leaves_nothing(tmp_path: Path) -> None:
     def aborted() -> None:
-        with store(tmp_path).writing("one") as folder:
+        with store(tmp_path).writing(Write("one")) as folder:
             stage(folder, [1])
             raise RuntimeError
 
@@ -221,10 +233,11 @@ def test_while_the_far_end_is_away_no_commit_is_announced_before_an_older_one(tm
 
 
 def test_a_live_writer_is_left_alone(tmp_path: Path) -> None:
-    with store(tmp_path).writing("living") as folder:
+    write = Write("living")
+    with store(tmp_path).writing(write) as folder:
         stage(folder, [1])
         assert store(tmp_path).recover() == []
-        manifest = store(tmp_path).publish("living", COLUMNS, Mode.APPEND)
+        manifest = store(tmp_path).publish(write, COLUMNS, Mode.APPEND)
         assert store(tmp_path).announce_missing(lambda _: pytest.fail("its writer says it")) == []
 
     assert manifest is not None
@@ -250,7 +263,8 @@ def test_appending_joins_and_overwriting_replaces(tmp_path: Path) -> None:
 
     seen = visible(store(tmp_path).manifests())
     assert {key: part.partition.rows for key, part in seen.items()} == {"day=1": 3, "day=2": 1, "day=3": 4}
-    assert seen["day=2"].files == ("day=2/three-00000.parquet",)
+    (file,) = seen["day=2"].files
+    assert re.fullmatch(r"day=2/three\.[0-9a-f]{8}-00000\.parquet", file)
 
 
 def test_writers_side_by_side_lose_nothing(tmp_path: Path) -> None:
@@ -270,7 +284,8 @@ def test_commits_keep_their_order_when_the_clock_goes_back(tmp_path: Path) -> No
     first = commit(tmp_path, "one", [1])
     assert first is not None
     ahead = first.sequence + 10**12
-    path = tmp_path / "_manifest" / first.name
+    path = tmp_path / "_manifest" / f"{first.sequence:016d}.json"
+    path.write_bytes(replace(first, sequence=ahead).encode())  # as older releases named it
     path.rename(path.with_name(f"{ahead:016d}-one.json"))
 
     second = commit(tmp_path, "two", [1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
@@ -13,9 +13,11 @@ from streamsched.api.rendering import rendered
 from streamsched.codec.json.reading import Fields
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.names import DatasetRef
-from streamsched.ports.datasets.commits import LONGEST_PATH, FileSetCommit, checked_commit_id
+from streamsched.ports.datasets.commits import LONGEST_JOB, LONGEST_PATH, FileSetCommit, JobEpoch, checked_commit_id
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
+
+_LAST_ATTEMPT: Final = 2**31 - 1
 
 AfterNumber = Annotated[int, Query(ge=0, le=2**63 - 1, description="Only commits with greater numbers.")]
 CommitLimit = Annotated[int, Query(ge=1, le=10_000, description="Commits in a page.")]
@@ -40,13 +42,27 @@ async def list_commits(
 async def add_commit(namespace: str, dataset: str, body: BodyObject, commits: FileSetCommitsDep) -> Response:
     """Makes the write with the id `commit` visible: the file `manifest` below `location` names its data. The response
     has the commit of that id, with the manifest that was first. The same request again changes nothing. 409 when the
-    dataset's commits are at another location.
+    dataset's commits are at another location, or a later attempt of `job` than `attempt` has fenced or committed.
     """
     fields = Fields(body)
     commit, manifest = checked_commit_id(fields.text("commit")), _path(fields, "manifest")
     location = _path(fields, "location")
+    epoch = _epoch(fields) if fields.optional("job") is not None else None
     fields.done()
-    return rendered(_view(await commits.add(_named(namespace, dataset), location, commit, manifest)))
+    return rendered(_view(await commits.add(_named(namespace, dataset), location, commit, manifest, epoch)))
+
+
+@router.post("/{namespace}/{dataset}/fences", summary="Fence the earlier attempts of a job")
+async def fence(namespace: str, dataset: str, body: BodyObject, commits: FileSetCommitsDep) -> Response:
+    """Attempts of `job` before `attempt` commit no more to the file set, also those that have begun to. The same
+    request again changes nothing. 409 when a later attempt has fenced or committed. For storages that cannot create a
+    file only if it is absent; in others the fence is a file.
+    """
+    fields = Fields(body)
+    epoch = _epoch(fields)
+    fields.done()
+    await commits.fence(_named(namespace, dataset), epoch)
+    return rendered({"job": epoch.job, "attempt": epoch.attempt})
 
 
 @router.delete("/{namespace}/{dataset}/commits", summary="Forget the commits of a file set")
@@ -67,6 +83,16 @@ def _path(fields: Fields, name: str) -> str:
     if not 0 < len(found) <= LONGEST_PATH or "\0" in found:
         raise InvalidError(f"$.{name}", f"must have 1 to {LONGEST_PATH} characters, without NUL")
     return found
+
+
+def _epoch(fields: Fields) -> JobEpoch:
+    job = fields.text("job")
+    if not 0 < len(job) <= LONGEST_JOB or "\0" in job:
+        raise InvalidError("$.job", f"must have 1 to {LONGEST_JOB} characters, without NUL")
+    attempt = fields.integer("attempt", minimum=1)
+    if attempt > _LAST_ATTEMPT:
+        fields.fail("attempt", f"must be at most {_LAST_ATTEMPT} but is {attempt}")
+    return JobEpoch(job, attempt)
 
 
 def _view(commit: FileSetCommit) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""Writes to datasets, and the job they belong to."""

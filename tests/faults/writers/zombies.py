@@ -1,0 +1,177 @@
+"""Attempts of jobs that sleep in the middle of a write, and their successors.
+
+Of each job the first attempt is stopped (SIGSTOP) at a phase of its write, or at a random moment; the second attempt
+writes the same; the first goes on (SIGCONT) before, during or after that. Judged by what a reader sees, not by the
+log: each job's rows once, of one attempt; and of the second, when the first slept before its commit until the second
+had fenced.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Final
+
+from tests.faults.writers.attempts import TABLES, Attempt
+from tests.faults.writers.processes import DAYS
+
+_BEFORE: Final = ("staged", "checked", "checked")
+_FOLDER: Final = ("prepared", "moving", "moved")
+_AFTER: Final = ("committed", "emitted", "announced")
+_END: Final = "end: "
+
+
+@dataclass(slots=True)
+class ZombieVerdict:
+    """Counts, with a few words on each.
+
+    Attributes:
+        zombies: commits by attempts that slept before their commit until their successor had fenced.
+        twice: jobs whose rows are visible more than once.
+        missing: jobs whose rows are not visible, or only in part, and attempts that failed otherwise than by a fence.
+        events: partitions that a schedule counted too often, or not.
+    """
+
+    events: int = 0
+    zombies: int = 0
+    twice: int = 0
+    missing: int = 0
+    words: list[str] = field(default_factory=list)
+
+    @property
+    def clean(self) -> bool:
+        return not (self.zombies or self.twice or self.missing or self.events)
+
+    def __str__(self) -> str:
+        return f"zombies {self.zombies} twice {self.twice} missing {self.missing} events {self.events}"
+
+
+@dataclass(frozen=True, slots=True)
+class Slept:
+    """What happened to one job: whether its first attempt slept before its commit until the second had fenced, and how
+    both ended.
+    """
+
+    job: str
+    replaced: bool
+    ends: tuple[str, str]
+
+
+def judge_zombies(slept: Sequence[Slept], rows: Sequence[tuple[str, int]], counted: int) -> ZombieVerdict:
+    """The verdict on a trial that has ended.
+
+    Args:
+        rows: job and attempt of each row that a reader sees. Attempt n has n rows of each day.
+        counted: the partitions that a schedule counted, each commit's own.
+    """
+    found = ZombieVerdict(events=abs(counted - len(slept) * len(DAYS)))
+    if found.events:
+        found.words.append(f"events: {counted} partitions counted of {len(slept) * len(DAYS)}")
+    seen = Counter(rows)
+    for each in slept:
+        attempts = sorted(attempt for job, attempt in seen if job == each.job)
+        counts = [seen[each.job, attempt] for attempt in attempts]
+        if len(attempts) > 1 or any(n > attempt * len(DAYS) for attempt, n in zip(attempts, counts, strict=True)):
+            found.twice += 1
+            found.words.append(f"twice: {each.job} has the rows of {attempts}")
+        elif not attempts or counts[0] < attempts[0] * len(DAYS):
+            found.missing += 1
+            found.words.append(f"missing: {each.job} has {counts} rows")
+        elif each.replaced and attempts == [1]:
+            found.zombies += 1
+            found.words.append(f"zombie: {each.job}")
+        wanted = ("fenced", "committed") if each.replaced else None
+        if each.ends[1] != "committed" or (wanted is not None and each.ends != wanted):
+            found.missing += 1
+            found.words.append(f"ends: of {each.job} {each.ends}")
+    return found
+
+
+class Sleeper:
+    """Draws where the first attempt of a job sleeps, and how long."""
+
+    def __init__(self, store: str, chance: random.Random) -> None:
+        self._chance = chance
+        after = _AFTER[:1] if store in TABLES else _AFTER
+        self._phases = (*_BEFORE, *_BEFORE, *(_FOLDER if store == "folder" else ()), *after)
+
+    def trial(self, job: str, first: Worker, second: Worker) -> Slept:
+        """One job."""
+        at = None if self._chance.random() < 0.2 else self._chance.choice(self._phases)
+        first.begin(Attempt(job, 1, at))
+        if at is None:
+            first.wait(self._chance.uniform(0, first.usual))
+            os.kill(first.pid, signal.SIGSTOP)
+        else:
+            first.until_stopped()
+        goes_on = self._chance.choice(("before", "during", "during", "after", "after"))
+        if goes_on == "before":
+            first.go_on()
+        second.begin(Attempt(job, 2))
+        if goes_on == "during":
+            second.until(self._chance.choice(("staged", "checked", "committed")))
+        elif goes_on == "after":
+            second.end()
+        # when the second attempt has staged its rows, its fence is there
+        replaced = at is not None and at not in _AFTER and goes_on != "before" and second.has_staged
+        if goes_on != "before":
+            first.go_on()
+        end = second.end()
+        return Slept(job, replaced, (first.end(), end))
+
+
+class Worker:
+    """A process of `attempts.serve`, as its parent sees it."""
+
+    def __init__(self, process: Any, said: Connection) -> None:
+        self.pid: int = process.pid
+        #: Seconds that a write usually takes.
+        self.usual = 0.5
+        self._said = said
+        self._words: list[str] = []
+
+    @property
+    def has_staged(self) -> bool:
+        return "staged" in self._words
+
+    def begin(self, attempt: Attempt) -> None:
+        self._words = []
+        self._said.send(attempt)
+
+    def wait(self, seconds: float) -> None:
+        """Until it says something, but not longer than that."""
+        if self._said.poll(seconds):
+            self._hear()
+
+    def until(self, word: str) -> None:
+        """Until it has said the word, or its end."""
+        while word not in self._words and not self._ended():
+            self._hear()
+
+    def until_stopped(self) -> None:
+        """Until the process stands still, or has ended its attempt without."""
+        while not self._ended() and Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+            if self._said.poll(0.005):
+                self._hear()
+
+    def go_on(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def end(self) -> str:
+        while not self._ended():
+            self._hear()
+        return self._words[-1].removeprefix(_END)
+
+    def _hear(self) -> None:
+        assert self._said.poll(120), f"it says nothing after {self._words}"
+        self._words.append(str(self._said.recv()))
+
+    def _ended(self) -> bool:
+        """The last word of an attempt is `end: …`."""
+        return bool(self._words) and self._words[-1].startswith(_END)
