@@ -283,6 +283,7 @@ def run_view(run: RunRecord) -> dict[str, Any]:
         "startedAt": run.started_at,
         "endedAt": run.ended_at,
         "exitCode": run.exit_code,
+        "failure": run.failure,
         "runner": run.runner,
         "start": run.start,
         "driver": None if run.driver is None else asdict(run.driver),

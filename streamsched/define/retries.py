@@ -6,14 +6,15 @@ from collections.abc import Iterable
 
 from streamsched.define.units import Duration, duration, whole
 from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.schedules.pause import PauseAfter
-from streamsched.domain.schedules.retry import Failure, Retry
+from streamsched.domain.schedules.retry import RETRIED, Retry
 
 
 def retry(
     attempts: int,
     *,
-    on: Iterable[Failure | str] = tuple(Failure),
+    on: Iterable[Failure | str] = RETRIED,
     delay: Duration = "30s",
     longest: Duration = "1h",
 ) -> Retry:
@@ -25,8 +26,9 @@ def retry(
     Args:
         attempts: most runs of the job, including the first one.
         on: the failures that are retried: `"lost"` (the machine or runner disappeared), `"crash"` (a signal ended the
-            process), `"error"` (the process had a nonzero exit code), `"timeout"` (the run took too long). Default:
-            all.
+            process), `"oom"` (its memory did not suffice), `"evicted"` (its cluster took its place for another),
+            `"cancelled"` (somebody ended its driver in the cluster), `"error"` (any other nonzero exit code),
+            `"timeout"` (the run took too long). Default: all but `"cancelled"`.
         delay: time before the second run. It doubles for each further run and is shortened at random.
         longest: upper limit of the delay.
 

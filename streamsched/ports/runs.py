@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 from streamsched.domain.constraints.pace import Pace
 from streamsched.domain.events.event import LOG_TAIL, Event
 from streamsched.domain.graph.task import NodeId
+from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.jobs.run_metrics import RunMetrics
@@ -30,6 +31,7 @@ class RunRecord:
     `rerun_of`: the run that its job repeats; only of a single run, not in lists. `start`: how the process of a Python
     program was started: `warm`, or `cold: ` and the reason. `metrics`: as stored last; None without any. `driver`: of a
     run whose driver is in a cluster. `trace`: the id of its trace; only of a single run, and None without one.
+    `failure`: its class, of a run that failed.
     """
 
     id: str
@@ -53,6 +55,7 @@ class RunRecord:
     metrics: RunMetrics | None = None
     driver: Driver | None = None
     trace: str | None = None
+    failure: Failure | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,8 @@ class Assignment:
 @dataclass(frozen=True, slots=True)
 class RunEnd:
     """The end of a run: COMPLETED, FAILED or KILLED; `exit_code` when its process had one; `log_tail`, the last
-    `LOG_TAIL` characters of its log when it did not complete; `start`: how its process was started;
+    `LOG_TAIL` characters of its log when it did not complete; `start`: how its process was started; `failure`: of which
+    class, when that is more than an error;
     `metrics`: None when there are none. In reason and log
     U+FFFD replaces control characters except tab and line feed, and incomplete characters.
     """
@@ -89,6 +93,7 @@ class RunEnd:
     exit_code: int | None = None
     log_tail: str = ""
     start: str = ""
+    failure: Failure | None = None
     metrics: RunMetrics | None = None
 
     def __post_init__(self) -> None:

@@ -270,6 +270,7 @@ def _spark_submit(
     event_log = _event_log(assignment, job, runtime, home)
     conf = {
         **({} if event_log is None else event_log_settings(event_log)),
+        "spark.log.level": "WARN",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.warehouse.dir": str(runtime.scratch / _WAREHOUSE),

@@ -15,6 +15,7 @@ import structlog
 
 from streamsched.codec.views import run_metrics, trigger_context
 from streamsched.domain.events.event import LOG_TAIL
+from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.jobs.run import RunState
 from streamsched.emit.destination import SPOOLS
 from streamsched.ports.runs import Assignment, RunEnd
@@ -34,7 +35,11 @@ _KINDS: Final = (_RUNNER_LOG, _LOG, _RUN_FILE, _NOTE, _PRIVATE_CONF)
 #: All folders with files of runs.
 FOLDERS: Final = tuple(dict.fromkeys(folder for folder, _ in _KINDS))
 _ERROR: Final = re.compile(r"^[\w.$]*(Error|Exception|Interrupt|Exit|Failure)\b")
-_NOISE: Final = re.compile(r"^\s*(at |\.\.\. \d+ more|Traceback|File \"|\^+$|~)|\b(INFO|DEBUG|TRACE)\b")
+#: Lines that say nothing of a failure: stack frames, messages and warnings, and what Spark prints at its start.
+_NOISE: Final = re.compile(
+    r"^\s*(at |\.\.\. \d+ more|Traceback|File \"|\^+$|~)|\b(INFO|DEBUG|TRACE|WARN)\b|^WARNING: "
+    r"|^Setting (default|Spark) log level to |^To adjust logging level |^Using Spark's default log4j profile"
+)
 _TRACEBACK: Final = "Traceback (most recent call last):"
 #: The Python side of an exception in the JVM; the Java exception follows.
 _PY4J: Final = re.compile(r"^(py4j\.protocol\.)?Py4JJavaError: An error occurred while calling ")
@@ -154,6 +159,7 @@ def write_note(files: RunFiles, ending: RunEnd) -> None:
                 "reason": ending.reason,
                 "at": ending.at,
                 "exit_code": ending.exit_code,
+                "failure": ending.failure,
                 "log_tail": ending.log_tail,
                 "metrics": None if ending.metrics is None else run_metrics.to_json(ending.metrics),
             }
@@ -172,7 +178,10 @@ def read_note(files: RunFiles) -> RunEnd | None:
         at = datetime.fromisoformat(found["at"])
         tail = found.get("log_tail", "")  # missing in notes of older releases
         measured = run_metrics.stored_from_json(found.get("metrics"))
-        return RunEnd(RunState(found["state"]), found["reason"], at, found["exit_code"], tail, metrics=measured)
+        failure = None if found.get("failure") is None else Failure(found["failure"])
+        return RunEnd(
+            RunState(found["state"]), found["reason"], at, found["exit_code"], tail, failure=failure, metrics=measured
+        )
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as exc:

@@ -18,6 +18,7 @@ import structlog
 
 from streamsched.domain.backoff import doubled
 from streamsched.domain.errors import ConfigurationError, ConflictError, UnavailableError
+from streamsched.domain.jobs.failure import Failure, classify, signal_of
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.jobs.run_metrics import RunMetrics
 from streamsched.domain.programs.driver import Driver
@@ -28,6 +29,7 @@ from streamsched.domain.schedules.schedule import Executable
 from streamsched.ports.clock import Clock
 from streamsched.ports.runs import Assignment, RunEnd, RunStore, StopRequest
 from streamsched.process.cancellation import cancel
+from streamsched.process.memory_kills import memory_kills
 from streamsched.process.os_user import private_folder
 from streamsched.spark.backends.cluster import cluster_backend, cluster_master
 from streamsched.spark.backends.connect.program import ConnectProgram
@@ -108,6 +110,7 @@ class Runner:
         self._id = str(this_process())
         self._metrics: MetricsReader | None = None
         self._stored: Driver | None = None
+        self._memory_kills = memory_kills()
         self._stop: asyncio.Future[StopRequest] = asyncio.get_running_loop().create_future()
 
     def stop(self, why: str) -> None:
@@ -312,18 +315,27 @@ class Runner:
         now = self._clock.now()
         if (found := child.verdict(code)) is not None:
             state, why = found
+            if state is RunState.COMPLETED:
+                return RunEnd(state, why, now, code)
             cause = failure_reason(files.log) if state is RunState.FAILED else ""
-            tail = "" if state is RunState.COMPLETED else log_tail(files.log)
+            tail = log_tail(files.log)
+            failure = classify(code, f"{why}\n{tail}")
+            if state is RunState.KILLED and failure is not Failure.EVICTED:
+                failure = Failure.CANCELLED
             why = f"{why}: {cause}" if cause and cause not in why else why
             if state is RunState.FAILED:
                 why = "; ".join(word for word in (why, self._environment_hint(executable, files)) if word)
-            return RunEnd(state, why, now, code, tail)
+            return RunEnd(state, why, now, code, tail, failure=failure)
         if code == 0:
             return RunEnd(RunState.COMPLETED, "exit code 0", now, code)
-        how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
-        why = ": ".join(word for word in (how, failure_reason(files.log)) if word)
+        tail, kills = log_tail(files.log), memory_kills()
+        oom_killed = None not in (kills, self._memory_kills) and kills != self._memory_kills
+        failure = classify(code, tail, oom_killed=oom_killed)
+        how = f"exit code {code}" if (signal := signal_of(code)) is None else f"killed by signal {signal}"
+        words = (how, "its memory did not suffice" if failure is Failure.OOM else "", failure_reason(files.log))
+        why = ": ".join(word for word in words if word)
         reason = "; ".join(word for word in (why, full_disk(files), self._environment_hint(executable, files)) if word)
-        return RunEnd(RunState.FAILED, reason, now, code, log_tail(files.log))
+        return RunEnd(RunState.FAILED, reason, now, code, tail, failure=failure)
 
     def _environment_hint(self, executable: Executable, files: RunFiles) -> str:
         """A sentence about variables of the launcher that the failed program misses; empty without any."""

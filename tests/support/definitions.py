@@ -22,13 +22,14 @@ from streamsched.domain.constraints.window import TimeWindow
 from streamsched.domain.events.event import Outcome
 from streamsched.domain.events.lateness import Late, OnLate
 from streamsched.domain.events.match import ANYTHING, Glob, Match, OneOf
+from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.names import AppRef, DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
 from streamsched.domain.schedules.app import AppDefinition
 from streamsched.domain.schedules.catchup import CatchUp
 from streamsched.domain.schedules.deadline import Deadline, OnMiss, Promise
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.pause import PauseAfter
-from streamsched.domain.schedules.retry import Failure, Retry
+from streamsched.domain.schedules.retry import Retry
 from streamsched.domain.schedules.schedule import (
     WITH_BODY,
     BashJob,

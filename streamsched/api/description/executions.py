@@ -28,6 +28,7 @@ from streamsched.codec.schema.shapes import (
 from streamsched.codec.views.run_metrics import NAMES as METRICS
 from streamsched.domain.backfills.backfill import BackfillState, ItemState
 from streamsched.domain.graph.node import NodeState
+from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
 
@@ -96,6 +97,7 @@ _RUN: Final = answer(
         "startedAt": WHEN,
         "endedAt": WHEN,
         "exitCode": nullable({"type": "integer", "examples": [0]}),
+        "failure": nullable(choice(Failure)),
         "runner": MAYBE_TEXT,
         "start": MAYBE_TEXT,
         "heartbeatAt": WHEN,

@@ -7,7 +7,8 @@ from __future__ import annotations
 from typing import Any
 
 from streamsched.codec.json.reading import Fields, anchored, shown
-from streamsched.domain.schedules.retry import Failure, Retry
+from streamsched.domain.jobs.failure import Failure
+from streamsched.domain.schedules.retry import Retry
 from streamsched.domain.time.duration import duration_text, parse_duration
 
 

@@ -27,10 +27,10 @@ from streamsched.codec.schema.shapes import (
     without,
 )
 from streamsched.domain.events.lateness import OnLate
+from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.schedules.deadline import OnMiss, Promise
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.pause import PauseMode
-from streamsched.domain.schedules.retry import Failure
 from streamsched.domain.schedules.schedule import Misfire, OnChange, OnTimeout
 from streamsched.domain.triggers.consumption import Consumption
 

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from enum import StrEnum
 from typing import Final
 
 from streamsched.domain.backoff import doubled, jittered
 from streamsched.domain.errors import InvalidDefinitionError
-from streamsched.domain.jobs.run import RunState
+from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.limits import check_count, check_duration
 
 MOST_ATTEMPTS: Final = 100
@@ -27,15 +26,8 @@ OVERDUE: Final = "it runs longer than it may"
 _JITTER: Final = 0.25
 
 
-class Failure(StrEnum):
-    """Why a run failed: its machine or runner was lost, a foreign signal killed it, its exit code says so, or it
-    exceeded its maximum duration.
-    """
-
-    LOST = "lost"
-    CRASH = "crash"
-    ERROR = "error"
-    TIMEOUT = "timeout"
+#: What a policy retries that does not say: all but the request of somebody to end the driver.
+RETRIED: Final = frozenset(Failure) - {Failure.CANCELLED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +40,7 @@ class Retry:
     """
 
     attempts: int
-    on: frozenset[Failure] = frozenset(Failure)
+    on: frozenset[Failure] = RETRIED
     delay: timedelta = timedelta(seconds=30)
     longest: timedelta = timedelta(hours=1)
 
@@ -68,16 +60,3 @@ class Retry:
     def pause(self, run: str, attempt: int) -> timedelta:
         """The pause between the end of `run`, the given attempt, and the next one. Deterministic for a run."""
         return jittered(doubled(self.delay, attempt - 1, longest=self.longest), _JITTER, run)
-
-
-def failure_of(state: RunState, exit_code: int | None, *, overdue: bool = False) -> Failure | None:
-    """The failure class of a run's end; None: no failure, or ended by request. `overdue`: stopped for its duration."""
-    match state:
-        case RunState.KILLED | RunState.FAILED if overdue:
-            return Failure.TIMEOUT
-        case RunState.LOST:
-            return Failure.LOST
-        case RunState.FAILED:
-            return Failure.CRASH if exit_code is not None and exit_code < 0 else Failure.ERROR
-        case _:
-            return None

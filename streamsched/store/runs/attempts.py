@@ -10,9 +10,10 @@ import structlog
 
 from streamsched.codec.schedules.schedule import stored_schedule_from_json
 from streamsched.domain.errors import described
+from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.jobs.run import RunState, run_id
 from streamsched.domain.limits import later
-from streamsched.domain.schedules.retry import Failure, Retry
+from streamsched.domain.schedules.retry import Retry
 from streamsched.store.limits import groups
 from streamsched.store.runs.ending import SQL, current_schedule, record
 

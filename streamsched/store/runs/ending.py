@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from streamsched.codec import event as event_codec
 from streamsched.domain.decisions.decision import superseded
+from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.jobs.job import JobFact, JobState
 from streamsched.domain.jobs.job import advance as advance_job
 from streamsched.domain.jobs.run import RunFact, RunState, status_event
@@ -42,6 +43,7 @@ async def end(
     exit_code: int | None = None,
     announced: bool = True,
     log_tail: str = "",
+    failure: Failure | None = None,
 ) -> RunState:
     """Stores the end of a `locked` run, announces it, frees its slots and wakes the program's waiting jobs; returns the
     state. An end followed by another attempt is not `announced` and keeps its slots: the execution continues.
@@ -51,7 +53,7 @@ async def end(
     """
     before = RunState(row["state"])
     state = advance_run(before, fact)
-    await connection.execute(SQL["end_run"], row["id"], before, state, reason, at, exit_code)
+    await connection.execute(SQL["end_run"], row["id"], before, state, reason, at, exit_code, failure)
     error = None if state is RunState.COMPLETED else reason
     if announced:
         await announce(connection, row, state, at=at, error=error, log_tail=log_tail)

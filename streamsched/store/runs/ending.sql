@@ -131,7 +131,7 @@ UPDATE runs SET metrics = $2::jsonb WHERE id = $1;
 
 -- name: end_run
 -- The end, once.
-UPDATE runs SET state = $3, reason = $4, ended_at = $5::timestamptz, exit_code = $6, spawn_at = NULL
+UPDATE runs SET state = $3, reason = $4, ended_at = $5::timestamptz, exit_code = $6, failure = $7, spawn_at = NULL
 WHERE id = $1 AND state = $2
 RETURNING id;
 

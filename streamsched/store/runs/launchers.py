@@ -15,8 +15,9 @@ import asyncpg
 import structlog
 
 from streamsched.domain.errors import SYSTEMIC, described
+from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.limits import later
-from streamsched.domain.schedules.retry import Failure, Retry
+from streamsched.domain.schedules.retry import Retry
 from streamsched.ports.leases import RecoveredRuns
 from streamsched.ports.runs import SilentRun
 from streamsched.store.catalog import history

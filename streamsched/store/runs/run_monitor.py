@@ -11,10 +11,11 @@ import structlog
 
 from streamsched.domain.constraints.pace import BucketLevel, Pace
 from streamsched.domain.errors import SYSTEMIC, described
+from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.jobs.job import JobFact
 from streamsched.domain.jobs.run import RunFact, RunState
 from streamsched.domain.quarantine import Quarantine
-from streamsched.domain.schedules.retry import OVERDUE, Failure, Retry
+from streamsched.domain.schedules.retry import OVERDUE, Retry
 from streamsched.ports.runner import UNATTENDED
 from streamsched.ports.runs import LostRun, SilentRun, UnclaimedRun
 from streamsched.store.catalog.history import record

@@ -11,6 +11,7 @@ import asyncpg
 from streamsched.codec.views import run_metrics
 from streamsched.codec.views.trace import trace_of
 from streamsched.domain.errors import ConflictError, NotFoundError
+from streamsched.domain.jobs.failure import Failure, failure_of
 from streamsched.domain.jobs.run import RunState, run_id
 from streamsched.domain.jobs.spans import manual_trace
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
@@ -126,7 +127,14 @@ def _record(row: Any) -> RunRecord:
         metrics=run_metrics.stored_from_json(row["metrics"]),
         driver=driver_of(row),
         trace=None if "traced" not in row else _trace(row),
+        failure=_failure(row),
     )
+
+
+def _failure(row: Any) -> Failure | None:
+    """That of a stored end; of another release, or of several at once, from the state alone."""
+    stored = row["failure"]
+    return Failure(stored) if stored in tuple(Failure) else failure_of(RunState(row["state"]), row["exit_code"])
 
 
 def _trace(row: Any) -> str | None:

@@ -14,12 +14,13 @@ from streamsched.codec.records import launch
 from streamsched.codec.schedules.schedule import stored_program_from_json, stored_schedule_from_json
 from streamsched.codec.views import run_metrics
 from streamsched.domain.errors import ConflictError
+from streamsched.domain.jobs.failure import failure_of
 from streamsched.domain.jobs.job import JobFact, ReadyJob
 from streamsched.domain.jobs.run import RunFact, RunState, advance
 from streamsched.domain.jobs.run_metrics import RunMetrics
 from streamsched.domain.limits import later
 from streamsched.domain.programs.driver import Driver
-from streamsched.domain.schedules.retry import OVERDUE, failure_of
+from streamsched.domain.schedules.retry import OVERDUE
 from streamsched.domain.schedules.schedule import Schedule
 from streamsched.ports.runner import UNATTENDED
 from streamsched.ports.runs import Assignment, RunEnd, StopRequest
@@ -138,7 +139,7 @@ class PostgresRunStore:
                 if ending.metrics is not None:
                     await connection.execute(SQL["measure"], run, run_metrics.to_json(ending.metrics))
                 fact, code = FACTS[ending.state], ending.exit_code
-                failure = failure_of(ending.state, code, overdue=row["stop_requested"] == OVERDUE)
+                failure = failure_of(ending.state, code, ending.failure, overdue=row["stop_requested"] == OVERDUE)
                 again = await attempts.planned(connection, row, failure, ending.reason, at=ending.at)
                 await end(
                     connection,
@@ -149,6 +150,7 @@ class PostgresRunStore:
                     exit_code=code,
                     announced=again is None,
                     log_tail=ending.log_tail,
+                    failure=failure,
                 )
                 if again is not None:
                     await attempts.make(connection, row, again, at=ending.at)

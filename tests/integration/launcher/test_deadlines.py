@@ -12,11 +12,12 @@ from streamsched.codec import event as event_codec
 from streamsched.codec.schedules.schedule import program_to_json
 from streamsched.domain.constraints.constraint import Concurrency
 from streamsched.domain.events.event import CustomHappened
+from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.schedules.deadline import MISSED, Deadline, OnMiss, Promise
-from streamsched.domain.schedules.retry import Failure, Retry
+from streamsched.domain.schedules.retry import Retry
 from streamsched.domain.schedules.schedule import BashJob, Program, Schedule
 from streamsched.launcher.deadlines import DeadlineWatch
 from streamsched.launcher.why import why

@@ -12,11 +12,12 @@ import pytest
 from streamsched.catalog import change
 from streamsched.codec.schedules.schedule import program_to_json
 from streamsched.domain.constraints.constraint import Concurrency, Delay
+from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.pause import Pause
-from streamsched.domain.schedules.retry import Failure, Retry
+from streamsched.domain.schedules.retry import Retry
 from streamsched.domain.schedules.schedule import BashJob, Program, Schedule
 from streamsched.launcher.why import why
 from streamsched.ports.catalog import AppChange, AppRecord

@@ -14,10 +14,11 @@ import pytest
 
 from streamsched.domain.constraints.constraint import Concurrency, ConcurrencyScope, Constraint
 from streamsched.domain.constraints.plugin import PlugIn
+from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.jobs.job import JobCommand, ReadyJob
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.overlap import Overlap
-from streamsched.domain.schedules.retry import Failure, Retry
+from streamsched.domain.schedules.retry import Retry
 from streamsched.domain.schedules.schedule import Schedule
 from streamsched.launcher.why import why
 from streamsched.ports.runs import RunEnd

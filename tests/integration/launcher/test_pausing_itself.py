@@ -10,10 +10,11 @@ import pytest
 from streamsched.catalog.change import enable
 from streamsched.catalog.resumption import Resumption
 from streamsched.domain.decisions.retention import Retention
+from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.pause import Pause, PauseAfter, PauseMode
-from streamsched.domain.schedules.retry import Failure, Retry
+from streamsched.domain.schedules.retry import Retry
 from streamsched.domain.schedules.schedule import Schedule
 from streamsched.launcher.retention import ArchiveLoop
 from streamsched.ports.catalog import ScheduleRecord

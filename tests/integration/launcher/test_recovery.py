@@ -12,10 +12,11 @@ from structlog.testing import capture_logs
 
 from streamsched.domain.addresses import EVERYWHERE
 from streamsched.domain.constraints.group import Group
+from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.jobs.in_flight import FIRST
 from streamsched.domain.schedules.deadline import Deadline, Promise
 from streamsched.domain.schedules.overlap import Overlap
-from streamsched.domain.schedules.retry import Failure, Retry
+from streamsched.domain.schedules.retry import Retry
 from streamsched.domain.schedules.schedule import HttpJob, PublishJob
 from streamsched.launcher.inline_executor import InlineExecutor
 from streamsched.launcher.start import start

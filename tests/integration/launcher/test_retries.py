@@ -9,9 +9,10 @@ import pytest
 from streamsched.domain.constraints.constraint import Concurrency
 from streamsched.domain.constraints.group import Group
 from streamsched.domain.constraints.pace import Pace
+from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.overlap import Overlap
-from streamsched.domain.schedules.retry import Failure, Retry
+from streamsched.domain.schedules.retry import Retry
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.run_monitor import RunMonitor, RunTimeouts
 from streamsched.ports.runs import LostRun, RunEnd, SilentRun, StopRequest

@@ -11,27 +11,11 @@ from hypothesis import strategies as st
 from streamsched.define.retries import retry
 from streamsched.domain.constraints.pace import BucketLevel, Pace
 from streamsched.domain.errors import InvalidDefinitionError
-from streamsched.domain.jobs.run import TERMINAL, RunState
-from streamsched.domain.schedules.retry import Failure, Retry, failure_of
+from streamsched.domain.jobs.failure import Failure
+from streamsched.domain.schedules.retry import Retry
 from tests.support.definitions import retries
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
-
-
-@pytest.mark.parametrize(
-    ("state", "exit_code", "failure"),
-    [
-        (RunState.LOST, None, Failure.LOST),
-        (RunState.FAILED, 1, Failure.ERROR),
-        (RunState.FAILED, None, Failure.ERROR),
-        (RunState.FAILED, -9, Failure.CRASH),
-        (RunState.KILLED, -9, None),
-        (RunState.COMPLETED, 0, None),
-    ],
-)
-def test_an_end_has_its_class(state: RunState, exit_code: int | None, failure: Failure | None) -> None:
-    assert state in TERMINAL
-    assert failure_of(state, exit_code) is failure
 
 
 @given(retries, st.integers(1, 200), st.text())
