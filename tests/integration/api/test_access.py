@@ -127,7 +127,7 @@ async def status(client: httpx.AsyncClient, route: tuple[str, str], namespace: s
     elif path == "/v1/schedules":
         body = {**APP["schedules"][0], "namespace": namespace, "application": "app", "name": "new"}
     elif path == "/v1/apps/{namespace}/{app}" and method == "PUT":
-        body = {"programs": [{"name": "p", "type": "spark", "main": "/x.py"}], "schedules": []}
+        body = {"programs": [{"name": "p", "type": "http", "url": "https://example.org/"}], "schedules": []}
     else:
         body = {}
     with_body = {"json": body} if method in {"POST", "PUT", "PATCH"} else {}

@@ -89,7 +89,8 @@ async def plain(services: Services) -> dict[str, str]:
 async def shell(services: Services) -> dict[str, str]:
     """The same, with the permission `shell`."""
     grant = Grant(role=AccessRole.DEVELOPER, namespace="sales", shell=True, masters=("*",))
-    return await token(services, "shell", grant)
+    listening = Grant(role=AccessRole.VIEWER, namespace="default")  # imports name datasets of that namespace
+    return await token(services, "shell", grant, listening)
 
 
 @pytest.mark.parametrize("door", DOORS)

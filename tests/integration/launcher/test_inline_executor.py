@@ -73,7 +73,7 @@ async def test_a_failed_request_is_repeated_under_the_same_key(world: World) -> 
     [
         (HttpJob("http://127.0.0.1:9/"), "no answer: [Errno 111] Connect call failed ('127.0.0.1', 9)"),
         (HttpJob("http://127.0.0.1:9/{nothing}"), "the program cannot be started: the program asks for argument"),
-        (HttpJob("http://a:{a}/"), "the program cannot be started: no request can be made of it"),
+        (HttpJob("http://a:{a}/"), "the program cannot be started: $.url: is 'http://a:{a}/'"),
         (PublishJob(SAY.event, {"x": "{y}"}), "the program cannot be started: the program asks for argument 'y'"),
     ],
 )

@@ -14,11 +14,11 @@ from streamsched.domain.access.permission import AccessRole, Permission
 from streamsched.domain.errors import InvalidError
 
 MODEL = {
-    "viewer": "view",
+    "viewer": "view listen",
     "emitter": "emit",
-    "operator": "view emit operate",
-    "developer": "view emit operate deploy",
-    "admin": "view emit operate deploy administer",
+    "operator": "view listen emit operate",
+    "developer": "view listen emit operate deploy",
+    "admin": "view listen emit operate deploy administer",
 }
 namespaces = st.sampled_from(["sales", "ops", "*"])
 patterns = st.lists(st.sampled_from(["raw_*", "orders", "?", "*"]), max_size=3).map(tuple)

@@ -41,7 +41,7 @@ def test_a_folder_and_those_below_it_belong_to_their_dev(nowhere: Path, monkeypa
     below.mkdir(parents=True)
     monkeypatch.chdir(below)
 
-    assert find_destination() == Destination("http://127.0.0.1:1", state / "spool")
+    assert find_destination() == Destination("http://127.0.0.1:1", state / "spool" / "outside-runs")
     assert find_url() == "http://127.0.0.1:1"
 
 
@@ -51,7 +51,7 @@ def test_the_nearest_dev_decides(nowhere: Path, monkeypatch: pytest.MonkeyPatch)
     near = runs_in(nowhere / "a", "http://127.0.0.1:2")
     monkeypatch.chdir(nowhere / "a")
 
-    assert find_destination() == Destination("http://127.0.0.1:2", near / "spool")
+    assert find_destination() == Destination("http://127.0.0.1:2", near / "spool" / "outside-runs")
 
     (near / "dev.json").unlink()
     assert find_destination() is None
@@ -81,7 +81,7 @@ def test_a_data_dir_is_looked_into_and_nothing_else(nowhere: Path) -> None:
 
     assert find_destination(elsewhere) is None
     (nowhere / "else" / "dev.json").write_text('{"url": "http://127.0.0.1:3"}')
-    assert find_destination(elsewhere) == Destination("http://127.0.0.1:3", nowhere / "else" / "spool")
+    assert find_destination(elsewhere) == Destination("http://127.0.0.1:3", nowhere / "else" / "spool" / "outside-runs")
 
 
 @pytest.mark.parametrize("content", ["", "[]", "null", '{"url"', "{}"])
@@ -103,7 +103,7 @@ def test_what_an_emitter_cannot_send_to_a_dev_that_died_waits_in_its_folder(nowh
     with Emitter(source="test") as emitter:
         assert emitter.emit(custom("e")).spooled == 1
 
-    assert len(list((state / "spool").glob("*.events"))) == 1
+    assert len(list((state / "spool" / "outside-runs").glob("*.events"))) == 1
 
 
 def test_a_name_is_in_the_namespace_of_the_run(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
