@@ -71,7 +71,7 @@ class Frame:
         rows = rows_of(self._attempt)
         for day in DAYS:
             content = io.BytesIO()
-            mine = rows.filter(pc.equal(rows["day"], day.partition("=")[2])).drop_columns(["day"])
+            mine = rows.filter(pc.field("day") == day.partition("=")[2]).drop_columns(["day"])
             pq.write_table(mine, content)
             storage.put(f"{folder}{day}/part-0.parquet", content.getvalue())
 
