@@ -14,7 +14,7 @@ from streamsched.domain.schedules.retry import RETRIED, Retry
 def retry(
     attempts: int,
     *,
-    on: Iterable[Failure | str] = RETRIED,
+    on: Iterable[Failure | str] = tuple(sorted(RETRIED)),
     delay: Duration = "30s",
     longest: Duration = "1h",
 ) -> Retry:
@@ -27,7 +27,7 @@ def retry(
         attempts: most runs of the job, including the first one.
         on: the failures that are retried: `"lost"` (the machine or runner disappeared), `"crash"` (a signal ended the
             process), `"oom"` (its memory did not suffice), `"evicted"` (its cluster took its place for another),
-            `"cancelled"` (somebody ended its driver in the cluster), `"error"` (any other nonzero exit code),
+            `"cancelled"` (a user ended its driver in the cluster), `"error"` (any other nonzero exit code),
             `"timeout"` (the run took too long). Default: all but `"cancelled"`.
         delay: time before the second run. It doubles for each further run and is shortened at random.
         longest: upper limit of the delay.

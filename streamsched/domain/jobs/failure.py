@@ -35,7 +35,7 @@ class Failure(StrEnum):
 
     LOST: its machine or runner was lost. CRASH: a signal that the scheduler did not send ended its process. OOM: its
     memory did not suffice, and its process or an executor was ended for it. EVICTED: its cluster took its place for
-    another. CANCELLED: somebody ended its driver in the cluster. ERROR: any other exit code. TIMEOUT: it took longer
+    another. CANCELLED: a user ended its driver in the cluster. ERROR: any other exit code. TIMEOUT: it took longer
     than its maximum duration.
     """
 

@@ -26,7 +26,7 @@ OVERDUE: Final = "it runs longer than it may"
 _JITTER: Final = 0.25
 
 
-#: What a policy retries that does not say: all but the request of somebody to end the driver.
+#: What a policy retries that does not say: all but the request of a user to end the driver.
 RETRIED: Final = frozenset(Failure) - {Failure.CANCELLED}
 
 

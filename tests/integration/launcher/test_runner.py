@@ -19,8 +19,6 @@ import psutil
 import pytest
 
 from streamsched.domain.errors import UnavailableError
-from streamsched.domain.jobs.failure import Failure
-from streamsched.domain.schedules.retry import Retry
 from streamsched.domain.schedules.schedule import BashJob, Executable, SparkJob
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.run_monitor import RunMonitor, RunTimeouts
@@ -143,25 +141,6 @@ async def test_a_failed_run_says_how_and_its_last_words(place: Place) -> None:
     run = await place.reaches(*ENDED)
 
     assert (run.state, run.exit_code, run.reason) == ("FAILED", 3, "exit code 3: ValueError: no such day")
-
-
-@pytest.mark.parametrize(("command", "code"), [("bash -c 'kill -9 $$'; exit $?", 137), ("exit 143", 143)])
-async def test_a_signal_that_a_shell_reports_is_a_crash_and_is_repeated_as_one(
-    place: Place, command: str, code: int
-) -> None:
-    policy = Retry(2, frozenset({Failure.CRASH}), delay=timedelta(0))
-    await place.world.define(schedule("plain", retry=policy))
-    await place.world.execute(BashJob(f"echo 'WARN NativeCodeLoader: Unable to load'; {command}"))
-    await place.world.satisfy(place.world.ready(PLAIN, 1))
-    await place.launcher.run_once()
-
-    run = await place.reaches("FAILED")
-
-    assert (run.exit_code, run.failure) == (code, Failure.CRASH)
-    assert run.reason.startswith(f"killed by signal {code - 128}")
-    assert "WARN" not in run.reason
-    job = await place.world.jobs.get("default.app.plain.1.1")
-    assert job.runs == (RUN, "default.app.plain.1.1.r2")
 
 
 async def test_last_words_that_no_text_column_takes_are_reported_without_what_it_refuses(place: Place) -> None:
