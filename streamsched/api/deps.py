@@ -147,21 +147,25 @@ class ApiServices:
         return self.health.metrics
 
 
-def _services(request: Request) -> ApiServices:
+# All of these are coroutines: FastAPI calls other dependencies in a thread, which costs more than they do.
+
+
+async def _services(request: Request) -> ApiServices:
     services: ApiServices = request.app.state.services
     return services
 
 
 def _service(name: str) -> Any:
-    def service(request: Request) -> Any:
-        return getattr(_services(request), name)
+    async def service(request: Request) -> Any:
+        return getattr(request.app.state.services, name)
 
     return Depends(service)
 
 
-def _catalog(request: Request) -> Catalog:
+async def _catalog(request: Request) -> Catalog:
     """The catalog in the name of the caller."""
-    return _services(request).catalog.requested_by(request.state.caller.name)
+    catalog: Catalog = request.app.state.services.catalog
+    return catalog.requested_by(request.state.caller.name)
 
 
 ServicesDep = Annotated[ApiServices, Depends(_services)]

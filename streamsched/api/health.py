@@ -35,7 +35,7 @@ class Health:
     metrics: Metrics
 
 
-def _health(request: Request) -> Health:
+async def _health(request: Request) -> Health:
     health: Health = request.app.state.health
     return health
 

@@ -105,7 +105,7 @@ def make_stream_api(
     return app
 
 
-def _services(request: Request) -> StreamServices:
+async def _services(request: Request) -> StreamServices:
     services: StreamServices = request.app.state.services
     return services
 

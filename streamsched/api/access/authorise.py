@@ -130,7 +130,7 @@ def _filters_of(request: Request) -> Sequence[str]:
     return [name for name in _FILTERS if name in declared]
 
 
-def _caller(request: Request) -> Caller:
+async def _caller(request: Request) -> Caller:
     return request.state.caller
 
 

@@ -18,11 +18,11 @@ CATEGORIES: Final = ("workflows", "spark", "flows", "mapreduce", "services", "we
 SUPPORTED: Final = ("workflows", "spark")
 
 
-def _app(namespace: str, app: str) -> AppRef:
+async def _app(namespace: str, app: str) -> AppRef:
     return AppRef(namespace, app)
 
 
-def _schedule(namespace: str, app: str, schedule: str) -> ScheduleRef:
+async def _schedule(namespace: str, app: str, schedule: str) -> ScheduleRef:
     return ScheduleRef(namespace, app, schedule)
 
 

@@ -67,7 +67,7 @@ class Filter:
         )
 
 
-def _filter(
+async def _filter(
     trigger_type: Annotated[
         str | None, Query(alias="trigger-type", description=f"Type of the whole trigger: {', '.join(_TYPES)}.")
     ] = None,

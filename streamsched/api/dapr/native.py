@@ -27,7 +27,7 @@ router = APIRouter(prefix="/v1/dapr/{namespace}/{app}", tags=["Dapr"])
 _ENDS = 20
 
 
-def _app(namespace: str, app: str) -> DaprApp:
+async def _app(namespace: str, app: str) -> DaprApp:
     return DaprApp(namespace, app)
 
 

@@ -18,7 +18,7 @@ from streamsched.domain.schedules.preferences import changed_preferences
 router = APIRouter(prefix="/v1/namespaces/{namespace}/preferences", tags=["namespaces"])
 
 
-def named_namespace(namespace: str) -> str:
+async def named_namespace(namespace: str) -> str:
     """The namespace of the path.
 
     Raises:

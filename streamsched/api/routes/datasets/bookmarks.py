@@ -20,7 +20,7 @@ from streamsched.ports.datasets.bookmarks import Bookmark, checked_bookmark_name
 router = APIRouter(prefix="/v1/bookmarks", tags=["datasets"])
 
 
-def _named(name: str, request: Request, caller: CallerDep) -> str:
+async def _named(name: str, request: Request, caller: CallerDep) -> str:
     """The name in the path. For `<reader>.<namespace>.<dataset>` the caller needs the permission in the namespace, to
     emit under the name of the dataset; for any other name in all namespaces, to emit under that name.
 

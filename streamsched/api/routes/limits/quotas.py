@@ -22,7 +22,7 @@ from streamsched.domain.quotas.quota import Quota, QuotaUse, check_limit
 router = APIRouter(prefix="/v1", tags=["limits"])
 
 
-def quota_namespace(namespace: str) -> str:
+async def quota_namespace(namespace: str) -> str:
     """The namespace of the path.
 
     Raises:
@@ -32,7 +32,7 @@ def quota_namespace(namespace: str) -> str:
     return namespace
 
 
-def named_quota(quota: str) -> Quota:
+async def named_quota(quota: str) -> Quota:
     """The quota of the path.
 
     Raises:

@@ -22,7 +22,7 @@ from streamsched.ports.programs.profiles import ProfileRecord
 router = APIRouter(prefix="/v1/namespaces/{namespace}/spark-profiles", tags=["programs"])
 
 
-def profile_namespace(namespace: str, caller: CallerDep) -> str:
+async def profile_namespace(namespace: str, caller: CallerDep) -> str:
     """The namespace of the path.
 
     Raises:

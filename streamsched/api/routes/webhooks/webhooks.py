@@ -31,7 +31,7 @@ router = APIRouter(prefix="/v1/namespaces/{namespace}/webhooks", tags=["webhooks
 _OLD_SECRET_FOR: Final = "oldSecretFor"
 
 
-def _webhook_namespace(namespace: str) -> str:
+async def _webhook_namespace(namespace: str) -> str:
     """Raises:
     InvalidError: it is no name of a namespace.
     """
