@@ -16,8 +16,9 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
-from streamsched import bootstrap
+from streamsched import bootstrap, program_services
 from streamsched.config import Settings
 from streamsched.domain.decisions.retention import Retention
 from streamsched.domain.signals.layout import Layout
@@ -50,13 +51,13 @@ def _replace_runners(socket: Path) -> None:
     def made(data_dir: Path, environ: Mapping[str, str], *, warm: bool) -> WarmRunners:
         return WarmRunners(data_dir, socket)
 
-    bootstrap.LocalRunners = made  # type: ignore[assignment, misc]
+    _replace(program_services, "LocalRunners", made)
 
 
 def _hasten_history() -> None:
     """What has ended leaves within the trial that saw it end, not after an hour."""
-    bootstrap.Retention = partial(Retention, warm=timedelta(seconds=5))  # type: ignore[assignment, misc]
-    retention._EVERY = 5.0  # type: ignore[misc]
+    _replace(bootstrap, "Retention", partial(Retention, warm=timedelta(seconds=5)))
+    _replace(retention, "_EVERY", 5.0)
 
 
 def _let_relay_be_killed(wish: Path) -> None:
@@ -74,7 +75,7 @@ def _let_relay_be_killed(wish: Path) -> None:
         die_where_wished()
         await forget(outbox, ids)
 
-    PostgresOutbox.forget = forgetting  # type: ignore[method-assign]
+    _replace(PostgresOutbox, "forget", forgetting)
 
 
 def _spoil_the_log(bug: Bug) -> None:
@@ -84,7 +85,16 @@ def _spoil_the_log(bug: Bug) -> None:
         log, layout = await opened(url, shards=shards)
         return BuggedBroker(log, bug), layout
 
-    bootstrap.open_log = open_spoilt
+    _replace(bootstrap, "open_log", open_spoilt)
+
+
+def _replace(owner: object, name: str, by: object) -> None:
+    """Until the process ends.
+
+    Raises:
+        AttributeError: the owner has no such name, so that a name which moved is noticed.
+    """
+    patch.object(owner, name, by).start()
 
 
 if __name__ == "__main__":
