@@ -32,7 +32,7 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from datetime import time as wall
 from typing import Final
@@ -53,6 +53,7 @@ from streamsched.codec.schedules.schedule import program_to_json, schedule_to_js
 from streamsched.domain.addresses import EVERYWHERE
 from streamsched.domain.constraints.constraint import Concurrency, Delay
 from streamsched.domain.constraints.group import Group
+from streamsched.domain.constraints.process_room import ProcessKind
 from streamsched.domain.constraints.rate import Rate
 from streamsched.domain.constraints.window import TimeWindow
 from streamsched.domain.events.event import CustomHappened, Event
@@ -100,10 +101,15 @@ SELECT EXISTS (SELECT FROM runs WHERE state IN ('PENDING', 'STARTING', 'RUNNING'
 class NoProcesses:
     """`ports.runner.Runners` for programs that need no processes."""
 
-    def spawn(self, run: str) -> None:
+    def spawn(self, run: str, kind: ProcessKind) -> None:
+        del kind
         raise AssertionError(f"{run} needs a process")
 
-    def room(self) -> int:
+    def places(self) -> Mapping[ProcessKind, int]:
+        return dict.fromkeys(ProcessKind, 0)
+
+    def room(self, kind: ProcessKind) -> int:
+        del kind
         return 0
 
     def alive(self, runner: RunnerId) -> bool | None:

@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 from streamsched.domain.addresses import Network, parse_networks
 from streamsched.domain.constraints.pace import Pace
 from streamsched.domain.errors import ConfigurationError, InvalidDefinitionError, InvalidError
+from streamsched.domain.limits import MOST_SLOTS
 from streamsched.domain.names import DatasetRef
 from streamsched.domain.programs.inherited_environment import DEFAULT, parse_names
 from streamsched.domain.programs.program_users import ProgramUsers
@@ -85,6 +86,10 @@ class Settings:
         run_attempts: most runs of a job when runs are lost.
         launches_per_second: long-term rate limit of run starts, for all launchers together; 0: unlimited.
         launch_burst: largest number of runs started at once within that rate.
+        processes: how many runs with a process of their own a launcher executes at a time, without those whose program
+            works in a cluster; a quarter more for namespaces and pools without any. 0: two per core, at least 4.
+        cluster_processes: likewise of programs with `deploy_mode` cluster, whose processes here only watch them. 0:
+            eight per core, at least 16.
         body_limit: largest request body in bytes.
         task_topics: topics with tasks of PagerDuty's clients: comma-separated `topic`, or `topic=queue`.
         task_log_url: the log of these topics; default: the log.
@@ -164,6 +169,8 @@ class Settings:
     run_attempts: int = 3
     launches_per_second: int = 20
     launch_burst: int = 100
+    processes: int = 0
+    cluster_processes: int = 0
     body_limit: int = 16 * 1024 * 1024
     dapr_app_id: str = ""
     dapr_namespace: str = "default"
@@ -222,6 +229,8 @@ class Settings:
         _check_locations(self.lineage_datasets)
         _require(self.launches_per_second >= 0, "launches_per_second", "must be at least 0 (unlimited)")
         _require(self.launch_burst >= 1, "launch_burst", "must be at least 1")
+        for name in ("processes", "cluster_processes"):
+            _require(0 <= getattr(self, name) <= MOST_SLOTS, name, f"must be 0 (by cores) to {MOST_SLOTS}")
         _require(self.log_limit == 0 or self.log_limit >= 1 << 20, "log_limit", "must be 0 or at least 1048576 bytes")
         for limit in ("body_limit", "bundle_limit"):
             _require(getattr(self, limit) >= 1024, limit, "must be at least 1024 bytes")

@@ -13,6 +13,7 @@ from typing import Any, Final
 import structlog
 
 from streamsched.config import Settings
+from streamsched.domain.constraints.process_room import ProcessKind
 from streamsched.domain.programs.program_users import ProgramUsers
 from streamsched.launcher.inline_executor import InlineExecutor
 from streamsched.ports.clock import Clock
@@ -82,7 +83,12 @@ def local_runners(settings: Settings, environ: Mapping[str, str]) -> LocalRunner
     check_users(users)
     for each in not_separated(users):
         log.warning("programs.not_separated", reason=each)
-    return LocalRunners(settings.data_dir.absolute(), {**environ, **settings.variables()}, warm=settings.warm_starts)
+    return LocalRunners(
+        settings.data_dir.absolute(),
+        {**environ, **settings.variables()},
+        warm=settings.warm_starts,
+        places={ProcessKind.HOST: settings.processes, ProcessKind.CLUSTER: settings.cluster_processes},
+    )
 
 
 def removal_of_bundles(pool: Pool, clock: Clock) -> Callable[[], Coroutine[Any, Any, None]]:

@@ -50,7 +50,7 @@ class Recovery:
         Raises:
             UnavailableError: PostgreSQL is unavailable.
         """
-        await self._leases.renew(self._me, self._ttl)
+        await self._leases.renew(self._me, self._ttl, self._runners.places())
 
     async def run(self) -> None:
         """Renews and recovers until cancelled, then releases the lease. Retries while PostgreSQL is unavailable."""

@@ -7,7 +7,7 @@ two live attempts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -15,10 +15,11 @@ from typing import Final
 import structlog
 
 from streamsched.domain.constraints.pace import Pace
+from streamsched.domain.constraints.process_room import ProcessKind
 from streamsched.domain.errors import SYSTEMIC, InvalidError, UnavailableError, described
 from streamsched.ports.clock import Clock
 from streamsched.ports.runner import UNATTENDED, InlineRunner, RunnerId, Runners
-from streamsched.ports.runs import RunEnd, RunMonitorStore, SilentRun
+from streamsched.ports.runs import RunEnd, RunMonitorStore, SilentRun, UnclaimedRun
 
 log = structlog.get_logger()
 
@@ -26,7 +27,7 @@ log = structlog.get_logger()
 _AT_ONCE: Final = 256
 #: Silent runs read at a time; after so many ends a pass returns, which bounds the delay of the next checks.
 _PAGE: Final = 100
-#: How often a full host checks for room: the end of a process sends no notification.
+#: How often a full host, or one for which jobs wait, checks for room: the end of a process sends no notification.
 _FULL: Final = timedelta(milliseconds=250)
 
 
@@ -72,6 +73,8 @@ class RunMonitor:
         self._clock = clock
         self._timeouts = timeouts or RunTimeouts()
         self._paced_until: datetime | None = None
+        #: Of the last pass: whether no run got a place, and whether jobs wait for room.
+        self._nothing_given = self._jobs_wait = False
 
     async def spawn(self) -> int:
         """Starts a runner process for each PENDING run that needs one now, or passes it to the inline runner; ends
@@ -87,15 +90,17 @@ class RunMonitor:
             log.error("run.launch_failed", run=failed)
         retry_at = [now + timeout for timeout in self._timeouts.spawns]
         started = await self._claim_inline(now, retry_at)
-        room = min(self._runners.room(), _AT_ONCE)
-        if not room:
-            return started
-        wanted, self._paced_until = await self._store.unclaimed(
-            now, retry_at=retry_at, jitter=self._timeouts.jitter, limit=room, pace=self._timeouts.pace
-        )
+        wanted: Sequence[UnclaimedRun] = ()
+        room = self._room()
+        if any(room.values()):
+            wanted, self._paced_until = await self._store.next_processes(
+                now, retry_at=retry_at, jitter=self._timeouts.jitter, room=room, pace=self._timeouts.pace
+            )
+        self._nothing_given = not wanted
+        self._jobs_wait = await self._store.wake_for_room(now)
         for run in wanted:
             try:
-                self._runners.spawn(run.run)
+                self._runners.spawn(run.run, run.kind)
                 log.info("runner.spawned", run=run.run, spawns=run.spawns)
             except UnavailableError as exc:
                 log.error("runner.spawn_failed", run=run.run, spawns=run.spawns, reason=str(exc))
@@ -103,13 +108,15 @@ class RunMonitor:
         return started + len(wanted)
 
     async def next_due(self) -> datetime | None:
-        """When `spawn` has work; while this host is full, when to check for room; never before the pace permits."""
+        """When `spawn` has work; while runs or jobs wait for room, when to check it; never before the pace permits."""
         full = self._clock.now() + _FULL
         due = await self._store.next_spawn()
         if due is not None and self._paced_until is not None:
             due = max(due, self._paced_until)
-        if due is not None and not self._runners.room():
+        if due is not None and (self._nothing_given or not any(self._room().values())):
             due = max(due, full)
+        if self._jobs_wait:
+            due = full if due is None else min(due, full)
         inline_due = None if self._inline is None else await self._store.next_spawn(inline=True)
         if inline_due is not None and self._inline is not None and not self._inline.room():
             inline_due = max(inline_due, full)
@@ -142,12 +149,15 @@ class RunMonitor:
             page = await self._store.silent(now - self._timeouts.silence, limit=_PAGE, behind=page[-1])
         return ended
 
+    def _room(self) -> Mapping[ProcessKind, int]:
+        return {kind: min(self._runners.room(kind), _AT_ONCE) for kind in ProcessKind}
+
     async def _claim_inline(self, now: datetime, retry_at: Sequence[datetime]) -> int:
         """Passes PENDING runs to the inline runner; `RunTimeouts.pace` limits processes only."""
         room = 0 if self._inline is None else self._inline.room()
         if self._inline is None or not room:
             return 0
-        wanted, _ = await self._store.unclaimed(
+        wanted = await self._store.unclaimed(
             now, retry_at=retry_at, jitter=self._timeouts.jitter, limit=room, inline_by=str(self._inline.runner)
         )
         self._inline.claim_and_execute([run.run for run in wanted])
@@ -192,11 +202,11 @@ class RunMonitor:
         """Starts a runner process that goes on with a run whose driver is in a cluster. If none claims the run, it is
         silent again later.
         """
-        if not self._runners.room() or not await self._store.unattend(run, why, now=now):
+        if not self._runners.room(ProcessKind.CLUSTER) or not await self._store.unattend(run, why, now=now):
             return
         log.warning("run.unattended", run=run.run, reason=why)
         try:
-            self._runners.spawn(run.run)
+            self._runners.spawn(run.run, ProcessKind.CLUSTER)
         except UnavailableError as exc:
             log.error("runner.spawn_failed", run=run.run, reason=str(exc))
             await self._store.spawn_failed(run.run, str(exc), now=now)

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 from streamsched.codec.records.formats import NEWEST
+from streamsched.domain.constraints.process_room import ProcessKind
 
 #: The state format of releases before formats were versioned.
 OLDEST: Final = 2
@@ -151,8 +152,10 @@ class LauncherLeases(Protocol):
     the database is unavailable.
     """
 
-    async def renew(self, launcher: str, ttl: timedelta) -> None:
-        """Holds the lease for another `ttl`, also one that expired."""
+    async def renew(self, launcher: str, ttl: timedelta, places: Mapping[ProcessKind, int] | None = None) -> None:
+        """Holds the lease for another `ttl`, also one that expired. `places`: for how many processes the launcher has
+        places; None: it does not say.
+        """
         ...
 
     async def release(self, launcher: str) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Protocol, Self
 
+from streamsched.domain.constraints.process_room import ProcessKind
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.schedules.schedule import Program
 from streamsched.ports.runs import Assignment, RunEnd
@@ -44,7 +45,7 @@ UNATTENDED: Final = RunnerId("-", 0, 0)
 class Runners(Protocol):
     """Starts runner processes and knows those of this host."""
 
-    def spawn(self, run: str) -> None:
+    def spawn(self, run: str, kind: ProcessKind) -> None:
         """Starts a detached process that claims the run and executes it. Several may be started for a run: the first to
         claim it executes it, the others exit.
 
@@ -53,8 +54,12 @@ class Runners(Protocol):
         """
         ...
 
-    def room(self) -> int:
-        """How many more runs this host may execute now; the others stay PENDING."""
+    def places(self) -> Mapping[ProcessKind, int]:
+        """How many processes of each kind this host has places for, without the reserve (`process_room.reserve_of`)."""
+        ...
+
+    def room(self, kind: ProcessKind) -> int:
+        """How many more processes of this kind may be started here now, with the reserve; other runs stay PENDING."""
         ...
 
     def alive(self, runner: RunnerId) -> bool | None:

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from streamsched.domain.constraints.pace import Pace
+from streamsched.domain.constraints.process_room import ProcessKind
 from streamsched.domain.events.event import LOG_TAIL, Event
 from streamsched.domain.graph.task import NodeId
 from streamsched.domain.jobs.failure import Failure
@@ -115,10 +116,11 @@ class StopRequest:
 
 @dataclass(frozen=True, slots=True)
 class UnclaimedRun:
-    """A PENDING run for which a runner process is to be started, the `spawns`-th."""
+    """A PENDING run for which a runner process is to be started, the `spawns`-th; `kind`: of which kind it is."""
 
     run: str
     spawns: int
+    kind: ProcessKind = ProcessKind.HOST
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,15 +285,32 @@ class RunMonitorStore(RunStore, Protocol):
         retry_at: Sequence[datetime],
         jitter: float,
         limit: int,
-        pace: Pace | None = None,
-        inline_by: str | None = None,
-    ) -> tuple[Sequence[UnclaimedRun], datetime | None]:
-        """Takes PENDING runs that need a runner process now, oldest first, each for one caller. A run that no runner
-        claims is taken again at `retry_at[spawns]`, or later by up to the fraction `jitter` of the time until then;
-        past the end of `retry_at` it is left to `fail_unstarted`. `pace` limits all callers together; with it, the
-        second value is when the next run is permitted. With `inline_by`, a `RunnerId` as text, inline runs are taken
-        for that launcher, without `pace`.
+        inline_by: str,
+    ) -> Sequence[UnclaimedRun]:
+        """Takes PENDING inline runs for the launcher `inline_by`, a `RunnerId` as text, oldest first, each for one
+        caller; `retry_at` and `jitter` as for `next_processes`.
         """
+        ...
+
+    async def next_processes(
+        self,
+        now: datetime,
+        *,
+        retry_at: Sequence[datetime],
+        jitter: float,
+        room: Mapping[ProcessKind, int],
+        pace: Pace | None = None,
+    ) -> tuple[Sequence[UnclaimedRun], datetime | None]:
+        """Takes PENDING runs that need a runner process now, at most `room` of each kind, in the order in which shares
+        get places (`domain.constraints.process_room`), each for one caller. A run that no runner claims is taken again
+        at `retry_at[spawns]`, or later by up to the fraction `jitter` of the time until then; past the end of
+        `retry_at` it is left to `fail_unstarted`. `pace` limits all callers together; with it, the second value is when
+        the next run is permitted.
+        """
+        ...
+
+    async def wake_for_room(self, now: datetime) -> bool:
+        """Makes those jobs due that wait for room and get the next places; whether any wait."""
         ...
 
     async def next_spawn(self, *, inline: bool = False) -> datetime | None:

@@ -8,8 +8,9 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, assert_never
 
+from streamsched.domain.constraints.process_room import ProcessKind, reserve_of
 from streamsched.domain.errors import UnavailableError
 from streamsched.ports.runner import RunnerId
 from streamsched.ports.runs import RunEnd
@@ -28,43 +29,45 @@ class LocalRunners:
     Args:
         environ: the runner's environment, with its `Settings`.
         warm: whether runners are forked from a fork server, where the system has what that needs.
-        capacity: most runners started here that may live at a time; None: two per core, at least four. Runners of
-            earlier launchers are not counted.
+        places: how many runners of each kind that were started here live at a time, without the reserve; missing or 0:
+            as many as `default_places` says. Those of earlier launchers are not counted.
     """
 
     def __init__(
-        self, data_dir: Path, environ: Mapping[str, str], *, warm: bool = False, capacity: int | None = None
+        self,
+        data_dir: Path,
+        environ: Mapping[str, str],
+        *,
+        warm: bool = False,
+        places: Mapping[ProcessKind, int] | None = None,
     ) -> None:
         self._data_dir = data_dir
         self._environ = dict(environ)
-        self._capacity = capacity or max(4, 2 * (os.cpu_count() or 1))
-        self._started: list[subprocess.Popen[bytes]] = []
-        self._forked: list[RunnerId] = []
+        self._places = {kind: (places or {}).get(kind) or default_places(kind) for kind in ProcessKind}
+        self._started: list[tuple[ProcessKind, subprocess.Popen[bytes]]] = []
+        self._forked: list[tuple[ProcessKind, RunnerId]] = []
         self._fork_server = ForkServerProcess(environ) if warm and _CAN_FORK else None
 
-    def spawn(self, run: str) -> None:
+    def spawn(self, run: str, kind: ProcessKind = ProcessKind.HOST) -> None:
         files = RunFiles(self._data_dir, run)
         self._reap()
         try:
             files.make_folders()
             with files.runner_log.open("ab") as log:
-                if self._fork(run, log.fileno()):
+                if self._fork(run, kind, log.fileno()):
                     return
-                self._started.append(
-                    start_closed(
-                        "streamsched.runner",
-                        [run],
-                        environ=self._environ,
-                        stdout=log,
-                        stderr=log,
-                    )
-                )
+                runner = start_closed("streamsched.runner", [run], environ=self._environ, stdout=log, stderr=log)
+                self._started.append((kind, runner))
         except OSError as exc:
             raise UnavailableError(f"no runner process can be started: {exc}") from exc
 
-    def room(self) -> int:
+    def places(self) -> Mapping[ProcessKind, int]:
+        return self._places
+
+    def room(self, kind: ProcessKind) -> int:
         self._reap()
-        return max(0, self._capacity - len(self._started) - len(self._forked))
+        living = sum(each is kind for each, _ in (*self._started, *self._forked))
+        return max(0, self._places[kind] + reserve_of(self._places[kind]) - living)
 
     def alive(self, runner: RunnerId) -> bool | None:
         if runner.host != socket.gethostname():
@@ -78,20 +81,34 @@ class LocalRunners:
         except OSError as exc:
             raise UnavailableError(f"the note of run '{run}' cannot be read: {exc}") from exc
 
-    def _fork(self, run: str, log: int) -> bool:
+    def _fork(self, run: str, kind: ProcessKind, log: int) -> bool:
         """Whether a runner was forked for the run. If one was and that is not known, another that is started claims
         nothing.
         """
         pid = None if self._fork_server is None else self._fork_server.fork(run, log)
         if pid is None:
             return False
-        self._forked.append(RunnerId(socket.gethostname(), pid, start_ticks(pid) or 0))
+        self._forked.append((kind, RunnerId(socket.gethostname(), pid, start_ticks(pid) or 0)))
         return True
 
     def _reap(self) -> None:
         """Waits for runners that have ended, so that none stays a zombie; the fork server does so for its own."""
-        self._started = [process for process in self._started if process.poll() is None]
-        self._forked = [each for each in self._forked if is_alive(each.pid, each.start_ticks)]
+        self._started = [(kind, process) for kind, process in self._started if process.poll() is None]
+        self._forked = [(kind, each) for kind, each in self._forked if is_alive(each.pid, each.start_ticks)]
+
+
+def default_places(kind: ProcessKind) -> int:
+    """How many processes of this kind a launcher runs unless a setting says so. One that only watches a cluster costs
+    little beside one whose program works here.
+    """
+    cores = os.cpu_count() or 1
+    match kind:
+        case ProcessKind.HOST:
+            return max(4, 2 * cores)
+        case ProcessKind.CLUSTER:
+            return max(16, 8 * cores)
+        case _:
+            assert_never(kind)
 
 
 def this_process() -> RunnerId:

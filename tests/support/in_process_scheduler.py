@@ -18,6 +18,7 @@ from streamsched_brokers.memory import MemoryBroker, MemoryLog
 from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.relay import Relay
 from streamsched.define.app import App
+from streamsched.domain.constraints.process_room import ProcessKind
 from streamsched.domain.events.event import Event
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.app import AppDefinition
@@ -67,10 +68,15 @@ class _Runners:
     def __init__(self) -> None:
         self.spawned: list[str] = []
 
-    def spawn(self, run: str) -> None:
+    def spawn(self, run: str, kind: ProcessKind) -> None:
+        del kind
         self.spawned.append(run)
 
-    def room(self) -> int:
+    def places(self) -> Mapping[ProcessKind, int]:
+        return dict.fromkeys(ProcessKind, 1000)
+
+    def room(self, kind: ProcessKind) -> int:
+        del kind
         return 1000
 
     def alive(self, runner: RunnerId) -> bool | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from streamsched.domain.constraints.rate import bucket_of, program_bucket_key
@@ -33,7 +34,7 @@ class BucketKeys:
 def with_bucket_keys(admit: Admit, bucket_keys: tuple[str, ...]) -> Admit:
     if not bucket_keys:
         return admit
-    return Admit(admit.job, admit.ready, admit.run, admit.arguments, admit.reason, admit.slots, bucket_keys)
+    return replace(admit, bucket_keys=bucket_keys)
 
 
 def with_run(decision_input: DecisionInput, due_job: DueJob, admit: Admit, now: datetime) -> DecisionInput:

@@ -14,6 +14,7 @@ from streamsched.domain.constraints.lane import Lane, LaneName
 from streamsched.domain.constraints.load import Load
 from streamsched.domain.constraints.plugin import PlugIn, Question
 from streamsched.domain.constraints.pool import PoolQueue, QueuePosition, position_at
+from streamsched.domain.constraints.process_room import RoomTurn
 from streamsched.domain.constraints.rate import program_bucket_key
 from streamsched.domain.decisions.admission import ConstraintVerdict
 from streamsched.domain.decisions.resources import Resources, Taken
@@ -137,7 +138,7 @@ class DecisionInput:
 @dataclass(frozen=True, slots=True)
 class Admit:
     """The job may run: a PENDING run with these arguments is inserted with it. The run takes `slots`, pairs of group
-    name and weight, and one token from every bucket of `bucket_keys`.
+    name and weight, one token from every bucket of `bucket_keys`, and the place `room` when its process needs one.
     """
 
     job: str
@@ -147,6 +148,7 @@ class Admit:
     reason: str
     slots: tuple[tuple[str, int], ...] = ()
     bucket_keys: tuple[str, ...] = ()
+    room: RoomTurn | None = None
 
 
 def with_coalesced(admit: Admit, due_job: DueJob, program: Program, coalesced: Iterable[ReadyJob]) -> Admit:
@@ -170,6 +172,7 @@ class Wait:
         skip_on_run_end: the end of a run of its program alone cannot admit it, so that end does not wake it.
         failed: the decision raised (`reason` says why); the store sets the time of the next attempt.
         lanes: the lanes in which it keeps its position; none while a command holds it.
+        room: the place it waits for, when it lacks only a place for its process.
     """
 
     job: str
@@ -185,6 +188,7 @@ class Wait:
     skip_on_run_end: bool = False
     failed: bool = False
     lanes: tuple[LaneName, ...] = ()
+    room: RoomTurn | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +215,7 @@ Decision = Admit | Wait | Join | End
 def taken(due_job: DueJob, admit: Admit) -> Taken:
     """What the admitted run of the job takes."""
     loads = () if due_job.schedule is None else due_job.schedule.loads
-    return Taken(admit.run, admit.slots, admit.bucket_keys, due_job.pool, tuple(loads))
+    return Taken(admit.run, admit.slots, admit.bucket_keys, due_job.pool, tuple(loads), admit.room)
 
 
 def resources_after(

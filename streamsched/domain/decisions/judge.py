@@ -40,7 +40,7 @@ from streamsched.domain.decisions.admitted import (
 from streamsched.domain.decisions.decision import Admit, Decision, DecisionInput, DueJob, End, Join, Wait, superseded
 from streamsched.domain.decisions.lanes import after_decision, in_lanes, lane_position
 from streamsched.domain.decisions.names_in_reasons import named
-from streamsched.domain.decisions.namespace_quota import within_quota
+from streamsched.domain.decisions.room_for_processes import within_room_and_quota
 from streamsched.domain.errors import described
 from streamsched.domain.jobs.job import JobCommand, JobFact, JobNumber, ScheduleKey
 from streamsched.domain.jobs.run import run_id
@@ -169,7 +169,7 @@ def _decide(
     match due_job.command:
         case JobCommand.FORCE:
             forced = _admit(due_job, decision_input.program, due_job.schedule, f"forced: {due_job.command_reason}")
-            return within_quota(forced, due_job, decision_input.resources, None, now)
+            return within_room_and_quota(forced, due_job, decision_input, None, now)
         case JobCommand.CANCEL:
             return End(due_job.job, JobFact.CANCELLED, f"cancelled: {due_job.command_reason}")
         case JobCommand.HOLD:
@@ -207,7 +207,7 @@ def _decide(
     admitted = weigh(due_job.schedule.constraints, due_job.overlap, facts, now)
     decision = _by_admission(due_job, decision_input.program, due_job.schedule, admitted, now)
     deadline = timed_out_at(ready.satisfied_at, due_job.schedule, due_job.resumed_at)
-    decision = within_quota(decision, due_job, decision_input.resources, deadline, now)
+    decision = within_room_and_quota(decision, due_job, decision_input, deadline, now)
     if isinstance(decision, Wait) and due_job.schedule.plugins:
         decision = _with_questions(due_job.schedule, facts, decision, ready.id, now)
     if isinstance(decision, Wait) and decision_input.resources.pool_queues:

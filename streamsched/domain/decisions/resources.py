@@ -1,4 +1,4 @@
-"""What runs of any program share: slots of groups and pools, tokens of rates, room on a cluster."""
+"""What runs of any program share: slots of groups and pools, tokens of rates, room on clusters and for processes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from streamsched.domain.constraints.group import GroupSlot, Occupancy
 from streamsched.domain.constraints.load import Load, LoadGate
 from streamsched.domain.constraints.pace import BucketLevel
 from streamsched.domain.constraints.pool import PoolQueue
+from streamsched.domain.constraints.process_room import ProcessKind, ProcessRoom, RoomTurn
 from streamsched.domain.constraints.rate import TokenBucket, with_tokens_taken
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
     """What one run takes: `slots`, pairs of group name and weight; a token from every bucket of `bucket_keys`; a slot
-    of `pool`; and it counts as started at the gates of `loads`.
+    of `pool`; it counts as started at the gates of `loads`; and it takes the place `room`.
     """
 
     run: str
@@ -24,6 +25,7 @@ class Taken:
     bucket_keys: tuple[str, ...] = ()
     pool: str | None = None
     loads: tuple[Load, ...] = ()
+    room: RoomTurn | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,25 +37,29 @@ class Resources:
         pool_queues: pools by name; each queue holds at least the jobs that can get a slot. A missing pool is empty.
         buckets: levels of the token buckets of rates; a missing bucket is full.
         load_gates: the gate of each load constraint after the latest reading.
+        rooms: the room for processes; a missing one is unlimited.
     """
 
     groups: Mapping[str, Occupancy] = field(default_factory=dict)
     pool_queues: Mapping[str, PoolQueue] = field(default_factory=dict)
     buckets: Mapping[TokenBucket, BucketLevel] = field(default_factory=dict)
     load_gates: Mapping[Load, LoadGate] = field(default_factory=dict)
+    rooms: Mapping[ProcessKind, ProcessRoom] = field(default_factory=dict)
 
     def used_by(self, pools: Collection[str], bucket_keys: Collection[str], loads: Collection[Load]) -> Resources:
-        """All groups, and of the rest only these."""
+        """All groups and rooms, and of the rest only these."""
         return Resources(
             self.groups,
             {name: queue for name, queue in self.pool_queues.items() if name in pools},
             {bucket: level for bucket, level in self.buckets.items() if bucket.key in bucket_keys},
             {load: load_gate for load, load_gate in self.load_gates.items() if load in loads},
+            self.rooms,
         )
 
     def taken_by(self, runs: Iterable[Taken], now: datetime) -> Resources:
         """After these runs took what they take."""
         pool_queues, slots = {**self.pool_queues}, dict[str, list[GroupSlot]]()
+        rooms = self.rooms
         tokens, started = dict[str, int](), dict[Load, int]()
         for taken in runs:
             for name, weight in taken.slots:
@@ -62,6 +68,9 @@ class Resources:
                 tokens[key] = tokens.get(key, 0) + 1
             if taken.pool is not None:
                 pool_queues[taken.pool] = pool_queues.get(taken.pool, PoolQueue()).taken_by(taken.run)
+            if taken.room is not None and taken.room.kind in rooms:
+                kind, share, turn = taken.room
+                rooms = {**rooms, kind: rooms[kind].with_run(share, turn)}
             for load in taken.loads:
                 started[load] = started.get(load, 0) + 1
         load_gates = self.load_gates
@@ -73,6 +82,7 @@ class Resources:
             pool_queues,
             with_tokens_taken(self.buckets, tokens, now) if tokens else self.buckets,
             load_gates,
+            rooms,
         )
 
     def without(self, runs: frozenset[str]) -> Resources:
@@ -82,4 +92,5 @@ class Resources:
             {name: queue.without(runs) for name, queue in self.pool_queues.items()},
             self.buckets,
             self.load_gates,
+            self.rooms,
         )

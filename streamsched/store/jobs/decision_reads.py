@@ -28,7 +28,7 @@ from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.preferences import with_preferences
 from streamsched.domain.schedules.program_limits import limits_of_program
 from streamsched.domain.schedules.schedule import Program, Schedule
-from streamsched.store.limits import clusters, groups, lanes, pools, rates
+from streamsched.store.limits import clusters, groups, lanes, pools, process_room, rates
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("jobs/decisions")
@@ -128,6 +128,9 @@ async def read_inputs(
         await pools.queues_of(connection, used_pools, limit=_QUEUE_AHEAD + len(due_jobs)),
         await rates.locked(connection, buckets, now=now, programs=rated),
         await clusters.locked(connection, {load for each in definitions.values() for load in each.loads}),
+        await process_room.locked(
+            connection, (each.program for each in inputs.values() if each.program is not None), now
+        ),
     )
     return LockedInputs(inputs, resources, failed)
 

@@ -20,7 +20,7 @@ from streamsched.domain.schedules.schedule import HttpJob
 from streamsched.ports.jobs import InlineRoom
 from streamsched.ports.runs import Assignment
 from streamsched.store.catalog.history import copy
-from streamsched.store.limits import clusters, groups, lanes, pools, rates
+from streamsched.store.limits import clusters, groups, lanes, pools, process_room, rates
 from streamsched.store.runs import deadlines
 from streamsched.store.sql import queries
 
@@ -71,6 +71,7 @@ async def store(
     await groups.settle(connection, due_jobs, before.groups, decisions)
     await rates.settle(connection, before.buckets, decisions, now)
     await pools.settle(connection, due_jobs, before.pool_queues, decisions)
+    await process_room.settle(connection, decisions)
     for each in decided:
         await clusters.settle(connection, each.input, each.decisions)
         await lanes.settle(connection, each.input, each.decisions)
@@ -93,12 +94,13 @@ async def _admit(
     pending: list[tuple[object, ...]] = []
     coalesced: list[tuple[object, ...]] = []
     for each in decided:
-        satisfactions = {job.job: job.ready for job in each.input.due_jobs}
-        for admit in each.decisions:
+        for job, admit in zip(each.input.due_jobs, each.decisions, strict=True):
             if isinstance(admit, Admit):
                 row = admit.job, admit.run, admit.reason, orjson.dumps(admit.arguments, default=dict).decode()
-                (inline if admit.run in claimed else pending).append(row)
-                if satisfactions.get(admit.job) is not admit.ready:
+                (inline if admit.run in claimed else pending).append(
+                    (*row, job.pool, each.input.queue_position(job).at)
+                )
+                if job.ready is not admit.ready:
                     coalesced.append((admit.job, launch.encode(admit.ready).decode()))
     if coalesced:
         await connection.execute(_SQL["joined_by"], *_columns(coalesced))

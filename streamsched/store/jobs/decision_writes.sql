@@ -7,16 +7,17 @@ WITH moved AS (
     UPDATE jobs j SET state = CASE WHEN $2::text IS NULL THEN 'PENDING_LAUNCH' ELSE 'LAUNCHED' END,
         reason = CASE WHEN $2 IS NULL THEN n.reason ELSE 'run ' || n.run END,
         ended_at = CASE WHEN $2 IS NOT NULL THEN $1::timestamptz END, next_check_at = NULL
-    FROM unnest($3::text[], $4::text[], $5::text[], $6::text[]) AS n (job, run, reason, arguments)
+    FROM unnest($3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::timestamptz[])
+        AS n (job, run, reason, arguments, pool, turn_at)
     WHERE j.id = n.job AND j.state = 'PENDING_CONSTRAINT'
-    RETURNING j.id, j.program, j.muted, n.run, n.arguments
+    RETURNING j.id, j.program, j.muted, n.run, n.arguments, n.pool, n.turn_at
 ), made AS (
     INSERT INTO runs (id, job, attempt, program, executable, arguments, state, created_at, spawn_at, runner, heartbeat_at,
-        muted)
+        muted, pool, turn_at)
     SELECT m.run, m.id, 1, m.program, p.definition, m.arguments::jsonb,
         CASE WHEN $2 IS NULL THEN 'PENDING' ELSE 'STARTING' END, $1::timestamptz,
         CASE WHEN $2 IS NULL THEN timestamptz 'epoch' END, $2, CASE WHEN $2 IS NOT NULL THEN $1::timestamptz END,
-        m.muted
+        m.muted, m.pool, m.turn_at
     FROM moved m JOIN programs p ON p.id = m.program
 )
 SELECT count(*) FROM moved;

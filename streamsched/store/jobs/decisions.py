@@ -2,8 +2,8 @@
 
 `decide` is one transaction: lock the programs, read their due jobs (`store.jobs.decision_reads`), decide (pure), store
 (`store.jobs.decision_writes`). All transactions lock in one order: programs, schedules, jobs, groups, token buckets,
-load gates, runs. Under a group's lock only jobs that are not locked are taken. Groups, buckets and gates come last
-because all programs share them; whatever can be read and decoded before is.
+load gates, the room for processes, runs. Under a group's lock only jobs that are not locked are taken. Groups, buckets,
+gates and the room come last because all programs share them; whatever can be read and decoded before is.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from streamsched.store.jobs.decision_reads import (
     wait_for_program,
 )
 from streamsched.store.jobs.decision_writes import store
-from streamsched.store.limits import clusters, lanes, namespace_runs, pools, rates
+from streamsched.store.limits import clusters, lanes, namespace_runs, pools, process_room, rates
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("jobs/decisions")
@@ -102,6 +102,7 @@ class PostgresDecisionStore:
             await pools.forget(self._pool)
             await lanes.forget(self._pool)
             await clusters.forget(self._pool)
+            await process_room.forget(self._pool, before)
             return int((await self._pool.execute(_SQL["recall"], before)).split()[-1])
 
 
@@ -132,3 +133,4 @@ async def _put_off(connection: Any, failed: Mapping[str, str], now: datetime) ->
         await connection.execute(_SQL["put_off"], now, list(failed), list(failed.values()))
         await lanes.leave(connection, list(failed))
         await pools.leave_queue(connection, list(failed))
+        await process_room.leave(connection, list(failed))

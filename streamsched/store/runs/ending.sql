@@ -51,8 +51,8 @@ SELECT count(*) FROM runs WHERE program = $1 AND state IN ('PENDING', 'STARTING'
 
 -- name: start
 -- A manual run; idempotent by id.
-INSERT INTO runs (id, attempt, program, executable, arguments, state, created_at, spawn_at)
-VALUES ($1, 1, $2, $3::jsonb, $4::jsonb, $5, $6, timestamptz 'epoch')
+INSERT INTO runs (id, attempt, program, executable, arguments, state, created_at, spawn_at, pool)
+VALUES ($1, 1, $2, $3::jsonb, $4::jsonb, $5, $6, timestamptz 'epoch', $7)
 ON CONFLICT (id) DO NOTHING
 RETURNING id;
 
@@ -159,21 +159,7 @@ SELECT (SELECT count(*) FROM woken) AS woken, (SELECT count(*) FROM rung) AS run
 
 
 -- name: unclaimed
--- PENDING runs that need a runner process now; each is taken by one launcher, which starts it after this commit.
-UPDATE runs SET spawns = spawns + 1,
-    spawn_at = ($2::timestamptz[])[spawns + 1] + (($2::timestamptz[])[spawns + 1] - $1) * ($4::float8 * random())
-WHERE id IN (
-    SELECT id FROM runs
-    WHERE state = 'PENDING' AND executable ->> 'type' NOT IN ('http', 'publish', 'enqueue')
-        AND spawn_at <= $1 AND spawns < cardinality($2::timestamptz[])
-    ORDER BY spawn_at, created_at
-    LIMIT $3
-    FOR UPDATE SKIP LOCKED
-)
-RETURNING id, spawns;
-
--- name: unclaimed_quick
--- The same of runs that launchers execute inline; $5, the launcher that takes them.
+-- PENDING runs that launchers execute inline; $5, the launcher that takes them.
 UPDATE runs SET spawns = spawns + 1, runner = $5,
     spawn_at = ($2::timestamptz[])[spawns + 1] + (($2::timestamptz[])[spawns + 1] - $1) * ($4::float8 * random())
 WHERE id IN (
@@ -243,7 +229,7 @@ LIMIT $2;
 
 -- name: next_attempt
 -- The next attempt of a failed run's job, with the same program and arguments, to be started then.
-INSERT INTO runs (id, job, attempt, program, executable, arguments, state, created_at, spawn_at, muted)
-SELECT $2, job, attempt + 1, program, executable, arguments, $3, $4::timestamptz, $5::timestamptz, muted
+INSERT INTO runs (id, job, attempt, program, executable, arguments, state, created_at, spawn_at, muted, pool, turn_at)
+SELECT $2, job, attempt + 1, program, executable, arguments, $3, $4::timestamptz, $5::timestamptz, muted, pool, turn_at
 FROM runs WHERE id = $1
 RETURNING id;

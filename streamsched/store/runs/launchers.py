@@ -7,13 +7,14 @@ each rule is stated once. Locks: the launcher, then for every set of runs its sc
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 import asyncpg
 import structlog
 
+from streamsched.domain.constraints.process_room import ProcessKind
 from streamsched.domain.errors import SYSTEMIC, described
 from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.limits import later
@@ -45,9 +46,10 @@ class PostgresLauncherLeases:
         self._pool = pool
         self._single = PostgresRunMonitorStore(pool)
 
-    async def renew(self, launcher: str, ttl: timedelta) -> None:
+    async def renew(self, launcher: str, ttl: timedelta, places: Mapping[ProcessKind, int] | None = None) -> None:
+        sizes = [None if places is None else places[kind] for kind in (ProcessKind.HOST, ProcessKind.CLUSTER)]
         with translated():
-            await self._pool.execute(_SQL["renew"], launcher, ttl)
+            await self._pool.execute(_SQL["renew"], launcher, ttl, *sizes)
 
     async def release(self, launcher: str) -> None:
         with translated():

@@ -2,9 +2,10 @@
 -- clock alone; one ten or more lease times in the future was written before the clock was set back, and has expired.
 
 -- name: renew
--- A renewal after the expiry begins a new holding.
-INSERT INTO launchers AS l (runner, since, expires_at) VALUES ($1, now(), now() + $2::interval)
-ON CONFLICT (runner) DO UPDATE SET expires_at = excluded.expires_at,
+-- A renewal after the expiry begins a new holding. With the places for processes.
+INSERT INTO launchers AS l (runner, since, expires_at, host_places, cluster_places)
+VALUES ($1, now(), now() + $2::interval, $3, $4)
+ON CONFLICT (runner) DO UPDATE SET expires_at = excluded.expires_at, host_places = $3, cluster_places = $4,
     since = CASE WHEN l.expires_at <= now() OR l.since > now() THEN now() ELSE l.since END;
 
 -- name: release
@@ -85,9 +86,10 @@ UPDATE runs SET state = 'LOST', reason = $2, ended_at = $3::timestamptz WHERE id
 -- name: repeat
 -- The next attempts, with the same programs and arguments, to be started then.
 WITH made AS (
-    INSERT INTO runs (id, job, attempt, program, executable, arguments, state, created_at, spawn_at, muted)
+    INSERT INTO runs (id, job, attempt, program, executable, arguments, state, created_at, spawn_at, muted, pool,
+        turn_at)
     SELECT n.again, r.job, r.attempt + 1, r.program, r.executable, r.arguments, 'PENDING', $3::timestamptz, n.start_at,
-        r.muted
+        r.muted, r.pool, r.turn_at
     FROM unnest($1::text[], $2::text[], $4::timestamptz[]) AS n (id, again, start_at) JOIN runs r ON r.id = n.id
     RETURNING id
 )

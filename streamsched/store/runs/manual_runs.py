@@ -67,7 +67,9 @@ async def make_run(
     defined = stored_program_from_json(definition)
     preferences = await preferences_of(connection, program.namespace)
     merged = {**with_preferences(defined, preferences).arguments, **arguments}
-    await connection.execute(SQL["start"], run, str(program), program_to_json(defined), merged, RunState.PENDING, now)
+    pool = pools[0].name if pools else None
+    started = run, str(program), program_to_json(defined), merged, RunState.PENDING, now, pool
+    await connection.execute(SQL["start"], *started)
     await groups.take(connection, [(name, run, weight) for name, weight in held])
     await _take_tokens(connection, program, schedules, now)
     await record(connection, "run", run, "run.created", why, at=now)

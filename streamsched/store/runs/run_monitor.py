@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -10,6 +10,7 @@ import asyncpg
 import structlog
 
 from streamsched.domain.constraints.pace import BucketLevel, Pace
+from streamsched.domain.constraints.process_room import ProcessKind
 from streamsched.domain.errors import SYSTEMIC, described
 from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.jobs.job import JobFact
@@ -20,6 +21,7 @@ from streamsched.ports.runner import UNATTENDED
 from streamsched.ports.runs import LostRun, SilentRun, UnclaimedRun
 from streamsched.store.catalog.history import record
 from streamsched.store.connections import translated
+from streamsched.store.limits import process_room
 from streamsched.store.runs.attempts import make, planned
 from streamsched.store.runs.ending import SQL, cancel_pending, end, locked, move_job
 from streamsched.store.runs.run_store import LIVE, PostgresRunStore
@@ -44,25 +46,48 @@ class PostgresRunMonitorStore(PostgresRunStore):
         retry_at: Sequence[datetime],
         jitter: float,
         limit: int,
-        pace: Pace | None = None,
-        inline_by: str | None = None,
-    ) -> tuple[Sequence[UnclaimedRun], datetime | None]:
-        taken = now, list(retry_at), limit, jitter
+        inline_by: str,
+    ) -> Sequence[UnclaimedRun]:
         with translated():
-            if inline_by is not None:
-                rows = await self._pool.fetch(SQL["unclaimed_quick"], *taken, inline_by)
-                return [UnclaimedRun(row["id"], row["spawns"]) for row in rows], None
-            if pace is None:
-                rows = await self._pool.fetch(SQL["unclaimed"], *taken)
-                return [UnclaimedRun(row["id"], row["spawns"]) for row in rows], None
+            rows = await self._pool.fetch(SQL["unclaimed"], now, list(retry_at), limit, jitter, inline_by)
+            return [UnclaimedRun(row["id"], row["spawns"]) for row in rows]
+
+    async def next_processes(
+        self,
+        now: datetime,
+        *,
+        retry_at: Sequence[datetime],
+        jitter: float,
+        room: Mapping[ProcessKind, int],
+        pace: Pace | None = None,
+    ) -> tuple[Sequence[UnclaimedRun], datetime | None]:
+        wanted: list[UnclaimedRun] = []
+        with translated():
             async with self._pool.acquire() as connection, connection.transaction():
-                found = await connection.fetchrow(SQL["bucket"], _LAUNCHES, float(pace.burst), now)
-                bucket = BucketLevel(found["remaining"], found["at"])
-                limit = min(limit, pace.available(bucket, now))
-                rows = await connection.fetch(SQL["unclaimed"], now, list(retry_at), limit, jitter)
-                left = pace.taken(bucket, len(rows), now)
+                bucket = None if pace is None else await self._bucket(connection, pace, now)
+                most = sum(room.values()) if pace is None or bucket is None else pace.available(bucket, now)
+                for kind, places in room.items():
+                    limit = min(places, most - len(wanted))
+                    if limit > 0:
+                        taken = await process_room.claim_next(
+                            connection, kind, now, retry_at=retry_at, jitter=jitter, limit=limit
+                        )
+                        wanted += [UnclaimedRun(run, spawns, kind) for run, spawns in taken]
+                if pace is None or bucket is None:
+                    return wanted, None
+                left = pace.taken(bucket, len(wanted), now)
                 await connection.execute(SQL["draw"], _LAUNCHES, left.left, left.at)
-        return [UnclaimedRun(row["id"], row["spawns"]) for row in rows], pace.next_at(left, now)
+        return wanted, pace.next_at(left, now)
+
+    async def _bucket(self, connection: Any, pace: Pace, now: datetime) -> BucketLevel:
+        """The tokens left of the pace, locked until the transaction ends."""
+        found = await connection.fetchrow(SQL["bucket"], _LAUNCHES, float(pace.burst), now)
+        return BucketLevel(found["remaining"], found["at"])
+
+    async def wake_for_room(self, now: datetime) -> bool:
+        with translated():
+            async with self._pool.acquire() as connection:
+                return await process_room.wake(connection, now)
 
     async def next_spawn(self, *, inline: bool = False) -> datetime | None:
         with translated():

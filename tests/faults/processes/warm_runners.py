@@ -12,11 +12,12 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from streamsched import runner
+from streamsched.domain.constraints.process_room import ProcessKind
 from streamsched.domain.errors import StreamschedError, UnavailableError
 from streamsched.ports.runner import RunnerId
 from streamsched.ports.runs import RunEnd
@@ -35,7 +36,8 @@ class WarmRunners:
         self._warm = warm
         self._started: list[int] = []
 
-    def spawn(self, run: str) -> None:
+    def spawn(self, run: str, kind: ProcessKind) -> None:
+        del kind
         try:
             with socket.socket(socket.AF_UNIX) as connection:
                 connection.settimeout(10)
@@ -45,7 +47,11 @@ class WarmRunners:
         except (OSError, ValueError) as exc:
             raise UnavailableError(f"no runner process can be started: {exc}") from exc
 
-    def room(self) -> int:
+    def places(self) -> Mapping[ProcessKind, int]:
+        return dict.fromkeys(ProcessKind, _CAPACITY)
+
+    def room(self, kind: ProcessKind) -> int:
+        del kind
         self._started = [pid for pid in self._started if is_alive(pid, 0)]
         return max(0, _CAPACITY - len(self._started))
 

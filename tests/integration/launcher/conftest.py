@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -15,6 +15,7 @@ from streamsched_brokers.memory import open_broker
 from streamsched.codec.records import launch
 from streamsched.codec.schedules.schedule import program_to_json, schedule_to_json
 from streamsched.domain.constraints.constraint import Constraint
+from streamsched.domain.constraints.process_room import ProcessKind
 from streamsched.domain.events.event import CustomHappened, Event
 from streamsched.domain.jobs.job import Contribution, ReadyJob
 from streamsched.domain.names import EventName, ProgramRef, ScheduleRef
@@ -54,11 +55,16 @@ class CountedRunners:
         self.checked: list[RunnerId] = []
         self.endings: dict[str, RunEnd] = {}
 
-    def spawn(self, run: str) -> None:
+    def spawn(self, run: str, kind: ProcessKind) -> None:
+        del kind
         self.spawned.append(run)
         self.called.set()
 
-    def room(self) -> int:
+    def places(self) -> Mapping[ProcessKind, int]:
+        return dict.fromkeys(ProcessKind, self.free)
+
+    def room(self, kind: ProcessKind) -> int:
+        del kind
         return self.free
 
     def alive(self, runner: RunnerId) -> bool | None:

@@ -78,7 +78,7 @@ async def holding(world: World, program: HttpJob | PublishJob, jobs: int, **fiel
     dead = Staffed(world)
     while await world.launcher.run_once():  # without an executor: all become PENDING
         pass
-    taken, _ = await world.run_store.unclaimed(
+    taken = await world.run_store.unclaimed(
         world.clock.now(), retry_at=[world.clock.now() + MINUTE], jitter=0, limit=jobs, inline_by=str(HERE)
     )
     assert len(taken) == jobs

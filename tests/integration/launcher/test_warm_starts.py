@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from streamsched.domain.constraints.process_room import ProcessKind
 from streamsched.domain.schedules.process_job import PythonJob
 from streamsched.ports.runner import RunnerId
 from streamsched.ports.runs import RunRecord, StopRequest
@@ -44,7 +45,7 @@ class WarmPlace(Place):
         super().__init__(world, data_dir)
         self.code = data_dir / "code"
         self.code.mkdir()
-        self.runners = LocalRunners(data_dir, self.environ, warm=True, capacity=200)
+        self.runners = LocalRunners(data_dir, self.environ, warm=True, places={ProcessKind.HOST: 200})
         self.run_monitor._runners = self.runners
         self.sequence = 0
 

@@ -1,0 +1,155 @@
+"""Room for the processes of runs (`domain.constraints.process_room`) in PostgreSQL: launchers say how many places they
+have, runs hold them, and jobs wait for them.
+
+Runs that need a process are admitted under one lock, the last of a decision: so all launchers together admit no more
+than there are places.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from streamsched.domain.constraints.process_room import ProcessKind, ProcessRoom, RoomTurn, Share, Turn
+from streamsched.domain.decisions.decision import Decision, Wait
+from streamsched.domain.decisions.room_for_processes import process_kind
+from streamsched.domain.schedules.schedule import Program
+from streamsched.store.sql import queries
+
+_SQL: Final = queries("limits/process_room")
+#: Jobs woken at once where no launcher says how many places it has.
+_UNKNOWN: Final = 100
+#: No run is started this often: those that were not claimed are counted where they are ended.
+_ANY_SPAWNS: Final = 1000
+
+
+async def locked(connection: Any, programs: Iterable[Program], now: datetime) -> Mapping[ProcessKind, ProcessRoom]:
+    """The rooms for processes of these programs, locked until the transaction ends; empty where their size is unknown,
+    and when none of the programs needs a process.
+    """
+    kinds = {kind for each in programs if (kind := process_kind(each.executable)) is not None}
+    if not kinds or not (launchers := await connection.fetch(_SQL["launchers"])):
+        return {}
+    await connection.execute(_SQL["lock"])
+    return {kind: await _room(connection, kind, launchers, now) for kind in sorted(kinds)}
+
+
+async def current(
+    connection: Any, kind: ProcessKind, now: datetime, *, at_most: int | None = None, spawns: int = _ANY_SPAWNS
+) -> ProcessRoom:
+    """The room without a lock. `at_most`: how many places the caller gives; `spawns`: runs for which so many processes
+    were started want no further one.
+    """
+    launchers = await connection.fetch(_SQL["launchers"])
+    return await _room(connection, kind, launchers, now, at_most=at_most, spawns=spawns)
+
+
+async def place_of_job(connection: Any, job: str) -> RoomTurn | None:
+    """The place for which a job waits."""
+    row = await connection.fetchrow(_SQL["of_job"], job)
+    if row is None:
+        return None
+    return RoomTurn(ProcessKind(row["kind"]), _share(row), Turn(row["turn_at"], job))
+
+
+async def kind_of_pending(connection: Any, run: str, now: datetime) -> ProcessKind | None:
+    """The kind of process for which a PENDING run waits; None when it waits for none."""
+    kind = await connection.fetchval(_SQL["of_run"], run, now)
+    return None if kind is None else ProcessKind(kind)
+
+
+async def claim_next(
+    connection: Any, kind: ProcessKind, now: datetime, *, retry_at: Sequence[datetime], jitter: float, limit: int
+) -> Sequence[tuple[str, int]]:
+    """Takes the PENDING runs that get the next places, at most `limit`; each with its number of processes."""
+    room = await current(connection, kind, now, at_most=limit, spawns=len(retry_at))
+    places = limit if not room.launchers else min(limit, max(0, room.free))
+    if not places or not room.pending:
+        return []
+    chosen: list[str] = []
+    given = Counter[Share]()
+    for share in room.next_shares(places):
+        turns = room.pending.get(share, ())
+        if given[share] < len(turns):
+            chosen.append(turns[given[share]].id)
+        given[share] += 1
+    rows = await connection.fetch(_SQL["claim"], chosen, now, list(retry_at), jitter) if chosen else []
+    order = {run: n for n, run in enumerate(chosen)}
+    rows.sort(key=lambda row: order[row["id"]])
+    if rows:
+        at = [now + timedelta(microseconds=n) for n in range(len(rows))]
+        await connection.execute(_SQL["serve"], kind, *_columns(_share(row) for row in rows), at)
+    return [(row["id"], row["spawns"]) for row in rows]
+
+
+async def wake(connection: Any, now: datetime) -> bool:
+    """Wakes the jobs that get the next places; whether any wait."""
+    waiting = await connection.fetch(_SQL["kinds"], [*ProcessKind])
+    for row in waiting:
+        room = await current(connection, ProcessKind(row["kind"]), now)
+        given = Counter(room.next_shares(max(0, room.free) if room.launchers else _UNKNOWN))
+        places = {share: count - len(room.pending.get(share, ())) for share, count in given.items()}
+        if places := {share: count for share, count in places.items() if count > 0}:
+            await connection.execute(_SQL["wake"], row["kind"], *_columns(places), [*places.values()])
+    return bool(waiting)
+
+
+async def settle(connection: Any, decisions: Sequence[Decision]) -> None:
+    """Decided jobs leave the queues for room, and those that lack only a place enter them."""
+    await connection.execute(_SQL["leave"], [each.job for each in decisions])
+    rows = [
+        (each.job, each.room.kind, *each.room.share, each.room.turn.at)
+        for each in decisions
+        if isinstance(each, Wait) and each.room is not None
+    ]
+    if rows:
+        await connection.execute(_SQL["enter"], *_columns(rows))
+
+
+async def leave(connection: Any, jobs: Sequence[str]) -> None:
+    """Removes jobs that cannot be decided."""
+    await connection.execute(_SQL["leave"], jobs)
+
+
+async def forget(connection: Any, now: datetime) -> None:
+    """Deletes what concerns no job that waits and no share of the last day."""
+    await connection.execute(_SQL["forget_waits"])
+    await connection.execute(_SQL["forget_shares"], now)
+
+
+async def _room(
+    connection: Any,
+    kind: ProcessKind,
+    launchers: Sequence[Any],
+    now: datetime,
+    *,
+    at_most: int | None = None,
+    spawns: int = _ANY_SPAWNS,
+) -> ProcessRoom:
+    sizes = tuple((row["host"], row[f"{kind}_places"]) for row in launchers)
+    hosts = sorted({host for host, _ in sizes})
+    held = {_share(row): row["held"] for row in await connection.fetch(_SQL["held"], kind, now, hosts)}
+    room = ProcessRoom(sizes, held)
+    places = max(1, room.free) if sizes else at_most or _UNKNOWN
+    pending = _turns(await connection.fetch(_SQL["pending"], kind, now, spawns, places))
+    waiting = _turns(await connection.fetch(_SQL["waiting"], kind, places))
+    names = sorted({share.namespace for share in (*held, *pending, *waiting)})
+    served = {_share(row): row["served_at"] for row in await connection.fetch(_SQL["served"], kind, names)}
+    return ProcessRoom(sizes, held, pending, waiting, served)
+
+
+def _turns(rows: Iterable[Any]) -> Mapping[Share, tuple[Turn, ...]]:
+    found: dict[Share, list[Turn]] = {}
+    for row in rows:
+        found.setdefault(_share(row), []).append(Turn(row["turn_at"], row["id"]))
+    return {share: tuple(sorted(turns)) for share, turns in found.items()}
+
+
+def _share(row: Any) -> Share:
+    return Share(row["namespace"], row["pool"])
+
+
+def _columns(rows: Iterable[Collection[object]]) -> list[list[object]]:
+    return [list(column) for column in zip(*rows, strict=True)]
