@@ -41,6 +41,8 @@ def _pending(launch: LaunchStatus, now: datetime) -> str:
     if launch.spawns:
         processes = "1 runner process was" if launch.spawns == 1 else f"{launch.spawns} runner processes were"
         return f"{processes} started for run {launch.run} and none has claimed it; the next one is due at {clock(due)}"
+    if launch.room is not None:
+        return f"run {launch.run} waits for room: {launch.room}"
     if launch.ahead:
         return f"run {launch.run} waits for a runner process: {launch.ahead} before it want one too"
     if now - launch.since >= PROMPT:

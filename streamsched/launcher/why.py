@@ -30,6 +30,7 @@ from streamsched.domain.decisions.decision import overlap_of, superseded
 from streamsched.domain.decisions.judge import timed_out_at
 from streamsched.domain.decisions.lanes import lane_position
 from streamsched.domain.decisions.namespace_quota import quota_verdict
+from streamsched.domain.decisions.room_for_processes import room_verdict
 from streamsched.domain.errors import described
 from streamsched.domain.jobs.job import JobState, ReadyJob
 from streamsched.domain.quotas.quota import Quota
@@ -172,6 +173,11 @@ def explain(snapshot: JobSnapshot, *, now: datetime, sees: Sees = sees_nothing) 
     if quota is not None:
         admission = Admission((*admission.verdicts, quota), admission.stops)
         needs.append(f"quota {Quota.RUNS}")
+    place = snapshot.place
+    if place is not None and admission.admitted and place.kind in snapshot.resources.rooms:
+        room = room_verdict(snapshot.resources.rooms[place.kind], place.share, place.turn)
+        admission = Admission((*admission.verdicts, room), admission.stops)
+        needs.append("room for a process")
     earliest, because = _earliest(admission, snapshot, now)
     return Why(
         summary=f"it is held until it is released: {snapshot.held}"

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from streamsched.domain.constraints.lane import Lane, LaneName
+from streamsched.domain.constraints.process_room import RoomTurn
 from streamsched.domain.decisions.decision import Decision, DecisionInput
 from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.jobs.job import JobCommand, JobState, ReadyJob
@@ -100,7 +101,8 @@ class LaunchStatus:
         spawn_at: when the next one is due; None when none is.
         held_back: whether its start waits until its paused schedule changes.
         not_spawned: why the last runner process could not be started.
-        ahead: how many runs get a runner process before it.
+        ahead: how many runs were to get a runner process before it.
+        room: how full the launchers are, when it waits for a process and they are full.
     """
 
     run: str
@@ -113,6 +115,7 @@ class LaunchStatus:
     held_back: bool = False
     not_spawned: str | None = None
     ahead: int = 0
+    room: str | None = None
     runner: str | None = None
     heartbeat_at: datetime | None = None
     stop_requested: str | None = None
@@ -131,6 +134,7 @@ class JobSnapshot:
         priority: of the schedule in its pool, as set online.
         resumed_at: as `DueJob.resumed_at`.
         launch: its last run.
+        place: the place for a process that the job lacks, when it lacks only that; its room is among the resources.
         unreadable: why the stored schedule or satisfaction cannot be read; None when it can.
         checked_at: when a launcher last checked it.
         typical: the median duration of the program's latest completed runs.
@@ -154,6 +158,7 @@ class JobSnapshot:
     priority: int | None = None
     resumed_at: datetime | None = None
     launch: LaunchStatus | None = None
+    place: RoomTurn | None = None
     unreadable: str | None = None
     checked_at: datetime | None = None
     typical: timedelta | None = None

@@ -92,6 +92,11 @@ class ProcessRoom:
         return sum(self.held.values())
 
     @property
+    def wanted(self) -> int:
+        """The places taken, and those that runs wait for."""
+        return self.taken + sum(map(len, self.pending.values()))
+
+    @property
     def free(self) -> int:
         """Places that nobody holds, the reserve included; negative when launchers have gone."""
         return self.places + self.reserve - self.taken
@@ -133,9 +138,7 @@ class ProcessRoom:
         if not self.launchers:
             return "no launcher says how many processes it has room for"
         where = f"launcher {self.launchers[0][0]}" if len(self.launchers) == 1 else f"{len(self.launchers)} launchers"
-        extra = self.taken - self.places
-        reserved = f", with {extra} of {self.reserve} of the reserve" if extra > 0 else ""
-        return f"{min(self.taken, self.places)} of {self.places} processes on {where}{reserved}"
+        return f"{min(self.wanted, self.places)} of {self.places} processes on {where}"
 
 
 class _Order:

@@ -32,7 +32,7 @@ def room_verdict(room: ProcessRoom, share: Share, turn: Turn) -> Satisfied | Wai
     """Whether a run of this share may be started now."""
     if room.admits(share, turn):
         return Satisfied(str(room))
-    next_ones = "" if room.taken >= room.places else ", and jobs before this one want the others"
+    next_ones = "" if room.wanted >= room.places else ", and jobs before this one want the others"
     return WaitFor(("room",), f"no room: {room}{next_ones}")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -15,6 +15,7 @@ from streamsched.codec.schedules import deadline
 from streamsched.codec.schedules.schedule import stored_schedule_from_json
 from streamsched.codec.views.trace import trace_of
 from streamsched.domain.constraints.pool import slots_name
+from streamsched.domain.constraints.process_room import ProcessKind, ProcessRoom, RoomTurn
 from streamsched.domain.constraints.rate import bucket_of
 from streamsched.domain.decisions.names_in_reasons import is_own, own_names_only
 from streamsched.domain.decisions.resources import Resources
@@ -42,7 +43,7 @@ from streamsched.ports.jobs import (
 )
 from streamsched.store.connections import NEWEST, translated
 from streamsched.store.jobs.coalesced import PREFETCH
-from streamsched.store.limits import clusters, groups, lanes, pools, rates
+from streamsched.store.limits import clusters, groups, lanes, pools, process_room, rates
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("jobs/jobs")
@@ -169,6 +170,7 @@ class PostgresJobStore:
                 history = await connection.fetch(_SQL["history"], [job, *record.runs])
                 pauses = await connection.fetch(_SQL["pauses"], row["schedule"], record.satisfied_at, record.ended_at)
                 launch_row = await connection.fetchrow(_SQL["launch"], job)
+                place, rooms, full = await _room(connection, record, launch_row)
                 watched = await connection.fetch(_DEADLINES["of_job"], job)
                 typical = await connection.fetchval(_SQL["typical"], row["program"])
         own = record.id.partition(".")[0]
@@ -187,17 +189,32 @@ class PostgresJobStore:
             ),
             pauses=tuple(_pauses(pauses, record.satisfied_at)),
             held=row["told_why"] if row["told"] == JobCommand.HOLD else None,
-            resources=Resources(slots, pool_queues, buckets, gates),
+            resources=Resources(slots, pool_queues, buckets, gates, rooms),
             lanes=own_lanes,
             priority=current["priority_set"] if current is not None else None,
             resumed_at=current["resumed_at"] if current is not None else None,
             slot_holders=tuple(_holder(each) for each in slot_holders),
-            launch=None if launch_row is None else _launch(launch_row, history),
+            launch=None if launch_row is None else _launch(launch_row, history, full),
+            place=place,
             unreadable=unreadable,
             checked_at=row["checked_at"],
             deadlines=tuple(_deadlines(watched)),
             typical=None if typical is None else timedelta(seconds=float(typical)),
         )
+
+
+async def _room(
+    connection: Any, job: JobRecord, run: Any
+) -> tuple[RoomTurn | None, Mapping[ProcessKind, ProcessRoom], str | None]:
+    """The place for which a waiting job waits, with its room; or how full the room is for which its last run waits."""
+    if job.state is JobState.PENDING_CONSTRAINT:
+        place = await process_room.place_of_job(connection, job.id)
+        return place, {} if place is None else {place.kind: await process_room.current(connection, place.kind)}, None
+    kind = None if run is None else await process_room.kind_of_pending(connection, run["id"])
+    if kind is None:
+        return None, {}, None
+    room = await process_room.current(connection, kind)
+    return None, {}, str(room) if room.launchers and room.taken >= room.places else None
 
 
 def _read(definition: Any) -> tuple[Schedule | None, str | None]:
@@ -236,7 +253,7 @@ def _deadlines(watched: Sequence[Any]) -> Iterator[tuple[Deadline, datetime]]:
             yield found, row["due_at"]
 
 
-def _launch(row: Any, history: Sequence[Any]) -> LaunchStatus:
+def _launch(row: Any, history: Sequence[Any], room: str | None) -> LaunchStatus:
     of_run = [line for line in history if line["subject"] == row["id"]]
     created = next((line["reason"] for line in of_run if line["action"] == "run.created"), "")
     failed = of_run[-1]["reason"] if of_run and of_run[-1]["action"] == "run.spawn_failed" else None
@@ -251,6 +268,7 @@ def _launch(row: Any, history: Sequence[Any]) -> LaunchStatus:
         held_back=row["held_back"],
         not_spawned=failed,
         ahead=row["ahead"],
+        room=room,
         runner=row["runner"],
         heartbeat_at=row["heartbeat_at"],
         stop_requested=row["stop_requested"],

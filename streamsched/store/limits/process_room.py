@@ -37,10 +37,15 @@ async def locked(connection: Any, programs: Iterable[Program], now: datetime) ->
 
 
 async def current(
-    connection: Any, kind: ProcessKind, now: datetime, *, at_most: int | None = None, spawns: int = _ANY_SPAWNS
+    connection: Any,
+    kind: ProcessKind,
+    now: datetime | None = None,
+    *,
+    at_most: int | None = None,
+    spawns: int = _ANY_SPAWNS,
 ) -> ProcessRoom:
-    """The room without a lock. `at_most`: how many places the caller gives; `spawns`: runs for which so many processes
-    were started want no further one.
+    """The room without a lock, at `now` (None: by the database's clock). `at_most`: how many places the caller gives;
+    `spawns`: runs for which so many processes were started want no further one.
     """
     launchers = await connection.fetch(_SQL["launchers"])
     return await _room(connection, kind, launchers, now, at_most=at_most, spawns=spawns)
@@ -54,9 +59,9 @@ async def place_of_job(connection: Any, job: str) -> RoomTurn | None:
     return RoomTurn(ProcessKind(row["kind"]), _share(row), Turn(row["turn_at"], job))
 
 
-async def kind_of_pending(connection: Any, run: str, now: datetime) -> ProcessKind | None:
+async def kind_of_pending(connection: Any, run: str) -> ProcessKind | None:
     """The kind of process for which a PENDING run waits; None when it waits for none."""
-    kind = await connection.fetchval(_SQL["of_run"], run, now)
+    kind = await connection.fetchval(_SQL["of_run"], run)
     return None if kind is None else ProcessKind(kind)
 
 
@@ -123,7 +128,7 @@ async def _room(
     connection: Any,
     kind: ProcessKind,
     launchers: Sequence[Any],
-    now: datetime,
+    now: datetime | None,
     *,
     at_most: int | None = None,
     spawns: int = _ANY_SPAWNS,

@@ -18,7 +18,7 @@ WHERE state IN ('PENDING', 'STARTING', 'RUNNING', 'SUSPENDED') AND executable ->
     AND (state <> 'PENDING' OR spawns > 0)
     AND (CASE WHEN executable ->> 'deploy_mode' = 'cluster' THEN 'cluster' ELSE 'host' END) = $1
     AND CASE
-        WHEN state = 'PENDING' THEN spawn_at > $2 AND spawn_at < 'infinity'
+        WHEN state = 'PENDING' THEN spawn_at > coalesce($2::timestamptz, now()) AND spawn_at < 'infinity'
         ELSE cardinality($3::text[]) = 0 OR regexp_replace(runner, ':[^:]*:[^:]*$', '') = ANY($3::text[])
     END
 GROUP BY 1, 2;
@@ -46,7 +46,7 @@ SELECT shares.namespace, shares.pool, first.turn_at, first.id FROM shares CROSS 
     WHERE state = 'PENDING' AND executable ->> 'type' NOT IN ('http', 'publish', 'enqueue') AND spawn_at < 'infinity'
         AND (CASE WHEN executable ->> 'deploy_mode' = 'cluster' THEN 'cluster' ELSE 'host' END) = $1
         AND split_part(program, '.', 1) = shares.namespace AND coalesce(pool, '') = shares.pool
-        AND spawn_at <= $2 AND spawns < $3
+        AND spawn_at <= coalesce($2::timestamptz, now()) AND spawns < $3
     ORDER BY coalesce(turn_at, created_at), id
     LIMIT $4
 ) AS first;
@@ -108,11 +108,11 @@ WITH first AS (
     ) AS q
 ), idle AS MATERIALIZED (
     SELECT id FROM jobs
-    WHERE id IN (SELECT job FROM first) AND state = 'PENDING_CONSTRAINT'
+    WHERE id = ANY(ARRAY(SELECT job FROM first)) AND state = 'PENDING_CONSTRAINT'
         AND next_check_at IS DISTINCT FROM timestamptz 'epoch'
     FOR UPDATE SKIP LOCKED
 ), woken AS (
-    UPDATE jobs SET next_check_at = timestamptz 'epoch' WHERE id IN (SELECT id FROM idle) RETURNING id
+    UPDATE jobs SET next_check_at = timestamptz 'epoch' WHERE id = ANY(ARRAY(SELECT id FROM idle)) RETURNING id
 )
 SELECT count(*), (SELECT pg_notify('launcher', '') FROM woken LIMIT 1) FROM woken;
 
@@ -132,7 +132,7 @@ SELECT kind, namespace, pool, turn_at FROM room_waits WHERE job = $1;
 -- name: of_run
 -- The kind of process that a PENDING run wants now; no row of another.
 SELECT CASE WHEN executable ->> 'deploy_mode' = 'cluster' THEN 'cluster' ELSE 'host' END AS kind FROM runs
-WHERE id = $1 AND state = 'PENDING' AND executable ->> 'type' NOT IN ('http', 'publish', 'enqueue') AND spawn_at <= $2;
+WHERE id = $1 AND state = 'PENDING' AND executable ->> 'type' NOT IN ('http', 'publish', 'enqueue') AND spawn_at <= now();
 
 -- name: forget_waits
 -- Rows of jobs that no longer wait.

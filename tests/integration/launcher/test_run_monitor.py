@@ -8,6 +8,7 @@ import pytest
 
 from streamsched.codec import event as event_codec
 from streamsched.domain.constraints.constraint import Concurrency
+from streamsched.domain.constraints.process_room import ProcessKind
 from streamsched.domain.errors import ConflictError, UnavailableError
 from streamsched.domain.events.event import Event, Outcome
 from streamsched.domain.jobs.run import RunState
@@ -82,7 +83,7 @@ async def test_a_runner_that_never_heard_that_it_has_the_run_asks_again_and_no_o
 
 
 async def test_a_process_that_cannot_be_started_is_noted_and_tried_again(world: World) -> None:
-    def refuse(run: str) -> None:
+    def refuse(run: str, kind: ProcessKind) -> None:
         raise UnavailableError("fork: out of memory")
 
     spawn, world.runners.spawn = world.runners.spawn, refuse  # type: ignore[method-assign]

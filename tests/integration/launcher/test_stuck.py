@@ -17,6 +17,7 @@ from streamsched.domain.constraints.group import Group
 from streamsched.domain.constraints.load import ClusterReading, Hysteresis, Load
 from streamsched.domain.constraints.plugin import PlugIn
 from streamsched.domain.constraints.pool import Pool
+from streamsched.domain.constraints.process_room import ProcessKind
 from streamsched.domain.constraints.rate import Rate
 from streamsched.domain.constraints.window import TimeWindow
 from streamsched.domain.decisions.admission import WaitFor
@@ -193,7 +194,7 @@ async def its_schedule_cannot_be_read(world: World) -> None:
 
 
 async def no_process_can_be_started(world: World) -> None:
-    def refuse(run: str) -> None:
+    def refuse(run: str, kind: ProcessKind) -> None:
         raise UnavailableError("fork: out of memory")
 
     world.runners.spawn = refuse  # type: ignore[method-assign]

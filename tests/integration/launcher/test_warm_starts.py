@@ -238,7 +238,7 @@ async def test_runs_outlive_their_launcher_and_its_fork_server_does_not(warm: Wa
     assert launcher.stdin is not None
     assert launcher.stdout is not None
     warm.write(SLEEPS)
-    spawn, warm.runners.spawn = warm.runners.spawn, lambda run: None  # type: ignore[method-assign]
+    spawn, warm.runners.spawn = warm.runners.spawn, lambda run, kind: None  # type: ignore[method-assign]
     runs = await warm.begin(count=2)
     server = 0
     for run in runs:
