@@ -48,7 +48,7 @@ def main(role: str, name: str, runners: Path, bug: Bug | None) -> None:
 
 
 def _replace_runners(socket: Path) -> None:
-    def made(data_dir: Path, environ: Mapping[str, str], *, warm: bool) -> WarmRunners:
+    def made(data_dir: Path, environ: Mapping[str, str], **options: object) -> WarmRunners:
         return WarmRunners(data_dir, socket)
 
     _replace(program_services, "LocalRunners", made)
