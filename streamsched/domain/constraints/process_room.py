@@ -98,7 +98,7 @@ class ProcessRoom:
 
     @property
     def free(self) -> int:
-        """Places that nobody holds, the reserve included; negative when launchers have gone."""
+        """Places that are not held, the reserve included; negative when launchers have gone."""
         return self.places + self.reserve - self.taken
 
     def next_shares(self, at_most: int, *, also: Share | None = None) -> tuple[Share, ...]:
@@ -164,7 +164,7 @@ class _Order:
         self._given = 0
 
     def next(self) -> Share | None:
-        """The share that gets the next place; None when nobody may have one."""
+        """The share that gets the next place; None when no share may have one."""
         taken = sum(self._of_namespace.values())
         if not self._wanted or (taken >= self._most and not self._unknown):
             return None
