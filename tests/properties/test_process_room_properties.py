@@ -9,14 +9,14 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.domain.constraints.process_room import ProcessRoom, Share, Turn, reserve_of
+from streamsched.domain.constraints.process_room import ProcessRoom, Share, ShareTurn, reserve_of
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SHARES = [Share(namespace, pool) for namespace in ("a", "b", "c") for pool in ("", "p", "q")]
 
 shares = st.sampled_from(SHARES)
 instants = st.integers(0, 50).map(lambda n: NOON + timedelta(minutes=n))
-turns = st.lists(instants, max_size=4).map(lambda times: sorted({Turn(at, f"t{n}") for n, at in enumerate(times)}))
+turns = st.lists(instants, max_size=4).map(lambda times: sorted({ShareTurn(at, f"t{n}") for n, at in enumerate(times)}))
 
 
 @st.composite
@@ -78,14 +78,16 @@ def test_places_are_given_one_after_another_and_never_more_than_there_are(room: 
 
 @given(room=rooms(), share=shares)
 def test_a_share_without_a_process_starts_one_in_the_reserve(room: ProcessRoom, share: Share) -> None:
-    alone = replace(room, held={Share("a", "full"): room.places}, pending={share: (Turn(NOON, "run"),)}, waiting={})
+    alone = replace(
+        room, held={Share("a", "full"): room.places}, pending={share: (ShareTurn(NOON, "run"),)}, waiting={}
+    )
 
     assert alone.next_shares(5) == (share,)
 
 
 @given(room=rooms(), share=shares, low=st.integers(0, 49))
 def test_within_a_share_the_earlier_turn_is_admitted_first(room: ProcessRoom, share: Share, low: int) -> None:
-    earlier, later = Turn(NOON + timedelta(minutes=low), "x"), Turn(NOON + timedelta(minutes=low + 1), "x")
+    earlier, later = ShareTurn(NOON + timedelta(minutes=low), "x"), ShareTurn(NOON + timedelta(minutes=low + 1), "x")
 
     assert room.admits(share, earlier) or not room.admits(share, later)
 
@@ -101,7 +103,7 @@ class Launchers:
     now: datetime = NOON
 
     def start(self) -> list[Share]:
-        pending = {each: (Turn(NOON, "run"),) * min(n, self.places + 2) for each, n in self.backlog.items() if n}
+        pending = {each: (ShareTurn(NOON, "run"),) * min(n, self.places + 2) for each, n in self.backlog.items() if n}
         room = ProcessRoom((("h", self.places),), Counter(self.running), pending, {}, self.served)
         started = list(room.next_shares(max(0, room.free)))
         for share in started:

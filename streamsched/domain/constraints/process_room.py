@@ -8,7 +8,7 @@ pool's queue, where priority counts and ages (`constraints.pool.position_at`).
 Beyond the places there is a reserve (`reserve_of`), so that a share without a process starts one at once although long
 runs hold every place: it is for shares that hold none, and for namespaces below their part.
 
-    >>> full = ProcessRoom((("box", 4),), {Share("shop", "etl"): 4}, {Share("shop", "ad-hoc"): (Turn(NOON, "r"),)})
+    >>> full = ProcessRoom((("box", 4),), {Share("shop", "etl"): 4}, {Share("shop", "ad-hoc"): (ShareTurn(NOON, "r"),)})
     >>> full.next_shares(9)
     (Share(namespace='shop', pool='ad-hoc'),)
 """
@@ -40,7 +40,7 @@ class Share(NamedTuple):
     pool: str = ""
 
 
-class Turn(NamedTuple):
+class ShareTurn(NamedTuple):
     """The place of a run or job in the order of its share: `at`, of `constraints.pool.position_at` (UTC), then id."""
 
     at: datetime
@@ -52,7 +52,7 @@ class RoomTurn(NamedTuple):
 
     kind: ProcessKind
     share: Share
-    turn: Turn
+    turn: ShareTurn
 
 
 def reserve_of(places: int) -> int:
@@ -74,8 +74,8 @@ class ProcessRoom:
 
     launchers: tuple[tuple[str, int], ...] = ()
     held: Mapping[Share, int] = field(default_factory=dict)
-    pending: Mapping[Share, tuple[Turn, ...]] = field(default_factory=dict)
-    waiting: Mapping[Share, tuple[Turn, ...]] = field(default_factory=dict)
+    pending: Mapping[Share, tuple[ShareTurn, ...]] = field(default_factory=dict)
+    waiting: Mapping[Share, tuple[ShareTurn, ...]] = field(default_factory=dict)
     served: Mapping[Share, datetime] = field(default_factory=dict)
     _free_for: dict[Share, int] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -123,11 +123,11 @@ class ProcessRoom:
             self._free_for[share] = given - len(self.pending.get(share, ()))
         return self._free_for[share]
 
-    def admits(self, share: Share, turn: Turn) -> bool:
+    def admits(self, share: Share, turn: ShareTurn) -> bool:
         """Whether a job with this turn starts now: the share has a place for it and for the jobs that are before it."""
         return not self.launchers or bisect_left(self.waiting.get(share, ()), turn) < self.free_for(share)
 
-    def with_run(self, share: Share, turn: Turn) -> ProcessRoom:
+    def with_run(self, share: Share, turn: ShareTurn) -> ProcessRoom:
         """The room after a job with this turn was admitted: its run waits for a process."""
         left = tuple(each for each in self.waiting.get(share, ()) if each != turn)
         pending = tuple(sorted((*self.pending.get(share, ()), turn)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from streamsched.domain.constraints.process_room import ProcessKind, ProcessRoom, RoomTurn, Share, Turn
+from streamsched.domain.constraints.process_room import ProcessKind, ProcessRoom, RoomTurn, Share, ShareTurn
 from streamsched.domain.decisions.admission import Satisfied, WaitFor
 from streamsched.domain.decisions.decision import Admit, Decision, DecisionInput, DueJob, Wait
 from streamsched.domain.decisions.namespace_quota import within_quota
@@ -28,7 +28,7 @@ def process_kind(executable: Executable) -> ProcessKind | None:
     return ProcessKind.HOST
 
 
-def room_verdict(room: ProcessRoom, share: Share, turn: Turn) -> Satisfied | WaitFor:
+def room_verdict(room: ProcessRoom, share: Share, turn: ShareTurn) -> Satisfied | WaitFor:
     """Whether a run of this share may be started now."""
     if room.admits(share, turn):
         return Satisfied(str(room))
@@ -50,7 +50,7 @@ def within_room_and_quota(
     if kind is None or kind not in rooms:
         return decision
     share = Share(decision_input.program.ref.namespace, due_job.pool or "")
-    turn = Turn(decision_input.queue_position(due_job).at, due_job.job)
+    turn = ShareTurn(decision_input.queue_position(due_job).at, due_job.job)
     verdict = room_verdict(rooms[kind], share, turn)
     room_turn = RoomTurn(kind, share, turn)
     if isinstance(verdict, Satisfied):

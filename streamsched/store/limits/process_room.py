@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from streamsched.domain.constraints.process_room import ProcessKind, ProcessRoom, RoomTurn, Share, Turn
+from streamsched.domain.constraints.process_room import ProcessKind, ProcessRoom, RoomTurn, Share, ShareTurn
 from streamsched.domain.decisions.decision import Decision, Wait
 from streamsched.domain.decisions.room_for_processes import process_kind
 from streamsched.domain.schedules.schedule import Program
@@ -56,7 +56,7 @@ async def place_of_job(connection: Any, job: str) -> RoomTurn | None:
     row = await connection.fetchrow(_SQL["of_job"], job)
     if row is None:
         return None
-    return RoomTurn(ProcessKind(row["kind"]), _share(row), Turn(row["turn_at"], job))
+    return RoomTurn(ProcessKind(row["kind"]), _share(row), ShareTurn(row["turn_at"], job))
 
 
 async def kind_of_pending(connection: Any, run: str) -> ProcessKind | None:
@@ -145,10 +145,10 @@ async def _room(
     return ProcessRoom(sizes, held, pending, waiting, served)
 
 
-def _turns(rows: Iterable[Any]) -> Mapping[Share, tuple[Turn, ...]]:
-    found: dict[Share, list[Turn]] = {}
+def _turns(rows: Iterable[Any]) -> Mapping[Share, tuple[ShareTurn, ...]]:
+    found: dict[Share, list[ShareTurn]] = {}
     for row in rows:
-        found.setdefault(_share(row), []).append(Turn(row["turn_at"], row["id"]))
+        found.setdefault(_share(row), []).append(ShareTurn(row["turn_at"], row["id"]))
     return {share: tuple(sorted(turns)) for share, turns in found.items()}
 
 
