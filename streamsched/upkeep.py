@@ -63,8 +63,8 @@ def _owners(settings: Settings) -> Callable[[SpoolingRun], int]:
         ConfigurationError: this machine does not have one of the users.
     """
     users = ProgramUsers.parse(settings.run_as)
-    ids = {name: OsUser.named(name).uid for name in users.users.values()}
-    return lambda run: ids.get(users.of(run.program), os.geteuid())
+    ids = {name: OsUser.find(name).uid for name in users.users.values()}
+    return lambda run: ids.get(users.user_of(run.program), os.geteuid())
 
 
 def node_retention(pool: Pool, clock: Clock, settings: Settings) -> NodeRetention:

@@ -327,7 +327,7 @@ class CatalogReader(Protocol):
         """
         ...
 
-    async def awaiting(self, program: ProgramRef, *, namespace: str) -> Sequence[ScheduleStatus]:
+    async def list_waiting(self, program: ProgramRef, *, namespace: str) -> Sequence[ScheduleStatus]:
         """The schedules of a namespace whose trigger has a status of the program, ordered by id."""
         ...
 

@@ -105,14 +105,14 @@ class RunEnvironment:
     user: OsUser | None = None
     proxy_user: str = ""
 
-    def of(self, program: ProgramRef) -> Self:
+    def for_program(self, program: ProgramRef) -> Self:
         """This environment for a program, with its users.
 
         Raises:
             ConfigurationError: a user does not exist on this machine.
         """
-        name = self.users.of(program)
-        return replace(self, user=OsUser.named(name) if name else None, proxy_user=self.proxy_users.of(program))
+        name = self.users.user_of(program)
+        return replace(self, user=OsUser.find(name) if name else None, proxy_user=self.proxy_users.user_of(program))
 
     @property
     def scratch(self) -> Path:

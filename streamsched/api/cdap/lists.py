@@ -143,7 +143,7 @@ async def triggered_by_program(
             _refuse(f"Must specify {name} as a query param")
     check_category(str(category))
     ref, outcomes = ProgramRef(str(trigger_namespace), str(trigger_app), str(program)), _outcomes(statuses)
-    found = await catalog.reader.awaiting(ref, namespace=namespace)
+    found = await catalog.reader.list_waiting(ref, namespace=namespace)
     waiting = [each for each in found if _waits(each.record.definition.trigger, ref, outcomes)]
     return rendered(await asyncio.to_thread(chosen, waiting))
 

@@ -21,7 +21,7 @@ class NamespaceGrantStore(Protocol):
         """What these namespaces, and the owners of these groups and pools, have given to `grantee`."""
         ...
 
-    async def of(
+    async def list_of(
         self, namespace: str, *, after: tuple[str, str, str, str] | None = None, limit: int
     ) -> Sequence[NamespaceGrant]:
         """Those that the namespace has given and those that it has, ordered by owner, kind, name and grantee; at most
@@ -53,6 +53,6 @@ class NamespaceGrantStore(Protocol):
         """
         ...
 
-    async def pending(self, *, limit: int) -> Sequence[NamespaceGrant]:
+    async def list_pending(self, *, limit: int) -> Sequence[NamespaceGrant]:
         """Those that wait for their owner's decision, ordered as `of`."""
         ...

@@ -37,7 +37,7 @@ from streamsched.ports.catalog import (
 from streamsched.store.catalog import outbox, quota_counts
 from streamsched.store.catalog.history import record_all
 from streamsched.store.catalog.namespace_grants import check_resumed
-from streamsched.store.catalog.removed_programs import awaiting, record_removals
+from streamsched.store.catalog.removed_programs import find_waiting, record_removals
 from streamsched.store.catalog.versions import record_versions
 from streamsched.store.connections import translated
 from streamsched.store.sql import queries
@@ -102,7 +102,7 @@ class PostgresCatalogStore:
             await connection.execute(_SQL["hold_app"], str(app), app.namespace, now)
             programs = stored_programs(await connection.fetch(_SQL["lock_programs_of_app"], str(app)))
             removed_programs = () if wanted is None else programs.keys() - set(wanted)
-            of_other_apps, foreign_waits = await awaiting(connection, app, removed_programs)
+            of_other_apps, foreign_waits = await find_waiting(connection, app, removed_programs)
             rows = await connection.fetch(_SQL["lock_schedules_of_app"], str(app), of_other_apps)
         else:
             foreign_waits = ()

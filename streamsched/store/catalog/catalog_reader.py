@@ -36,7 +36,7 @@ from streamsched.store.catalog.catalog import (
     stored_programs,
 )
 from streamsched.store.catalog.last_runs import last_runs_of
-from streamsched.store.catalog.removed_programs import awaiting, awaiting_in
+from streamsched.store.catalog.removed_programs import find_waiting, find_waiting_in
 from streamsched.store.connections import translated
 from streamsched.store.sql import queries
 
@@ -74,10 +74,10 @@ class PostgresCatalogReader:
     ) -> Sequence[ScheduleStatus]:
         return await self._schedules(namespace, app and str(app), None, after, limit, states=states, skip=True)
 
-    async def awaiting(self, program: ProgramRef, *, namespace: str) -> Sequence[ScheduleStatus]:
+    async def list_waiting(self, program: ProgramRef, *, namespace: str) -> Sequence[ScheduleStatus]:
         with translated():
             async with self._pool.acquire() as connection:
-                found = await awaiting_in(connection, namespace, program)
+                found = await find_waiting_in(connection, namespace, program)
         return await self._schedules(namespace, None, found, "", None, skip=True) if found else []
 
     async def ticking(
@@ -117,7 +117,7 @@ class PostgresCatalogReader:
             ):
                 known = stored_programs(await connection.fetch(_SQL["programs_of_app"], str(ref)))
                 lost = () if programs is None else known.keys() - set(programs)
-                of_other_apps, foreign_waits = await awaiting(connection, ref, lost)
+                of_other_apps, foreign_waits = await find_waiting(connection, ref, lost)
                 rows = await connection.fetch(_SQL["schedules_of_app"], str(ref), of_other_apps)
                 return replace(await app_record(connection, ref, known, rows), foreign_waits=foreign_waits)
 

@@ -40,14 +40,14 @@ class PostgresNamespaceGrantStore:
             async with self._pool.acquire() as connection:
                 return await _known(connection, grantee, owners, shared)
 
-    async def of(
+    async def list_of(
         self, namespace: str, *, after: tuple[str, str, str, str] | None = None, limit: int
     ) -> Sequence[NamespaceGrant]:
         with translated():
             rows = await self._pool.fetch(_SQL["of"], namespace, *(after or ("", "", "", "")), limit)
         return [grant_of(row) for row in rows]
 
-    async def pending(self, *, limit: int) -> Sequence[NamespaceGrant]:
+    async def list_pending(self, *, limit: int) -> Sequence[NamespaceGrant]:
         with translated():
             return [grant_of(row) for row in await self._pool.fetch(_SQL["pending"], limit)]
 

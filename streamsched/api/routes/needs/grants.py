@@ -31,7 +31,7 @@ async def list_grants(namespace: str, desk: GrantDeskDep, after: After = "", lim
     on, without log, error and arguments of programs, until its owner decides.
     """
     check_namespace(namespace)
-    found = await desk.of(namespace, after=_position(after) if after else None, limit=limit + 1)
+    found = await desk.list_of(namespace, after=_position(after) if after else None, limit=limit + 1)
     return rendered(page("grants", found, limit, grant_view, _cursor))
 
 
