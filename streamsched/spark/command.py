@@ -296,7 +296,7 @@ def _spark_submit(
     file = None
     if private:
         path = RunFiles(runtime.data_dir, assignment.run).private_conf
-        file = path, properties(private, env, home)
+        file = path, properties(private, env, home, runtime.user)
         settings += ["--properties-file", str(path)]
     wrapped: tuple[str, ...] = ()
     if job.needs.requirements:
