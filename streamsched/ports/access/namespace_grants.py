@@ -38,7 +38,18 @@ class NamespaceGrantStore(Protocol):
         ...
 
     async def claim(self, namespace: str, shared: Collection[tuple[SharedKind, str]], *, now: datetime) -> int:
-        """Makes groups and pools without an owner those of the namespace; returns how many are now its."""
+        """Makes groups and pools without an owner those of the namespace, and notes that it still asks for those which
+        are its already; returns how many are now its.
+
+        Raises:
+            QuotaExceededError: it would own more names than its quota allows.
+        """
+        ...
+
+    async def free(self, *, before: datetime, now: datetime) -> int:
+        """Takes the owner from names of groups and pools that nothing uses and that no definition has asked for since
+        `before`; returns how many. The history of each owner has them.
+        """
         ...
 
     async def hand_over(self, kind: SharedKind, name: str, namespace: str, *, now: datetime) -> None:
