@@ -46,7 +46,7 @@ def program_services(pool: Pool, settings: Settings) -> Mapping[str, Any]:
     """These services of the HTTP application (`ApiServices`)."""
     users = ProgramUsers.parse(settings.run_as)
     return {
-        "runs_apart": lambda program: bool(users.of(program)),
+        "runs_apart": lambda program: bool(users.user_of(program)),
         "preferences": PostgresPreferenceStore(pool),
         "bookmarks": PostgresBookmarkStore(pool),
         "profiles": PostgresProfileStore(pool),

@@ -11,6 +11,7 @@ from streamsched.access.authentication import PERSON_OF_DEV
 from streamsched.access.event_intake import EventIntake
 from streamsched.access.quota_watch import QuotaWatch
 from streamsched.access.run_spools import RunSpools
+from streamsched.access.unused_names import UnusedNames
 from streamsched.config import Settings
 from streamsched.domain.programs.program_users import ProgramUsers
 from streamsched.domain.signals.layout import Layout
@@ -27,6 +28,7 @@ from streamsched.process.supervision import Loop
 from streamsched.spark.run_file_store import LocalRunFileStore
 from streamsched.store.access.quotas import PostgresQuotaStore
 from streamsched.store.access.spools import PostgresSpoolStore
+from streamsched.store.catalog.namespace_grants import PostgresNamespaceGrantStore
 from streamsched.store.connections import Pool
 from streamsched.store.graph.nodes import PostgresNodeStore
 from streamsched.store.jobs.archive import PostgresArchive
@@ -44,16 +46,22 @@ def host_loops(
     metrics: Metrics,
     dev: bool,
 ) -> Mapping[str, Loop]:
-    """What each launcher does for its host: sends spooled events of its runs, and deletes files of old ones. `dev`:
-    what is spooled outside of runs is the person's who started `dev`.
+    """What each launcher does for its host: sends spooled events of its runs, deletes files of old ones, and empties
+    logs of namespaces that have too many. Also frees names of groups and pools that nothing uses. `dev`: what is
+    spooled outside of runs is the person's who started `dev`.
     """
     quotas = QuotaWatch(PostgresQuotaStore(pool), clock, f"{me.id}-spools", metrics)
     intake = EventIntake(broker, layout.unkeyed_partitions, quotas, clock, metrics)
     data, person = settings.data_dir.absolute(), PERSON_OF_DEV if dev else None
     store = PostgresSpoolStore(pool)
     spools = RunSpools(data / SPOOLS, store, intake, host=me.host, person=person, owner_of=_owners(settings))
-    cleanup = LogCleanup(LocalRunFileStore(data), PostgresArchive(pool), clock, keep=settings.jobs_keep)
-    return {"spools": lambda: run_forever(spools.run_once, called="spools"), "log-cleanup": cleanup.run}
+    archive, limits = PostgresArchive(pool), PostgresQuotaStore(pool).limits
+    cleanup = LogCleanup(LocalRunFileStore(data), archive, clock, keep=settings.jobs_keep, limits=limits)
+    return {
+        "spools": lambda: run_forever(spools.run_once, called="spools"),
+        "log-cleanup": cleanup.run,
+        "unused-names": UnusedNames(PostgresNamespaceGrantStore(pool), clock).run,
+    }
 
 
 def _owners(settings: Settings) -> Callable[[SpoolingRun], int]:
@@ -63,8 +71,8 @@ def _owners(settings: Settings) -> Callable[[SpoolingRun], int]:
         ConfigurationError: this machine does not have one of the users.
     """
     users = ProgramUsers.parse(settings.run_as)
-    ids = {name: OsUser.named(name).uid for name in users.users.values()}
-    return lambda run: ids.get(users.of(run.program), os.geteuid())
+    ids = {name: OsUser.find(name).uid for name in users.users.values()}
+    return lambda run: ids.get(users.user_of(run.program), os.geteuid())
 
 
 def node_retention(pool: Pool, clock: Clock, settings: Settings) -> NodeRetention:

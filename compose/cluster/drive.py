@@ -10,9 +10,9 @@ from uuid import uuid4
 
 import httpx
 
+from compose.cluster.deployment import deploy
 from compose.cluster.errors import DriveFailedError
 from compose.cluster.local_cluster import LocalCluster
-from compose.cluster.roles import streamsched
 
 #: So many schedules that each shard has several.
 SCHEDULES: Final = 12
@@ -85,22 +85,8 @@ class _Drive:
         (folder / "drive.py").write_text(_APP + (_SPARK if with_spark else ""))
         if with_spark:
             (folder / "count.py").write_text(_COUNT)
-        environ = {
-            **self._cluster.environ,
-            "STREAMSCHED_URL": self._cluster.api,
-            "STREAMSCHED_TOKEN": self._cluster.token,
-        }
-        process = await asyncio.create_subprocess_exec(
-            *streamsched("deploy", "drive.py"),
-            cwd=folder,
-            env=environ,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-        )
-        output, _ = await process.communicate()
-        if process.returncode:
-            raise DriveFailedError(f"the app was not deployed:\n{output.decode()}")
-        self._say(output.decode().strip().splitlines()[-1])
+        output = await deploy(self._cluster, folder, "drive.py")
+        self._say(output.strip().splitlines()[-1])
 
     async def _announce(self, turn: int) -> None:
         """Two partitions for every schedule."""

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import httpx
 
+from compose.cluster.deployment import deploy
 from compose.cluster.errors import DriveFailedError
 from compose.cluster.local_cluster import LocalCluster
-from compose.cluster.roles import streamsched
 
 #: What the program of the second namespace prints, with the length of its secret.
 OUTPUT: Final = "canary-output-88a0"
@@ -85,7 +85,7 @@ async def try_walls(cluster: LocalCluster, users: Mapping[str, str], say: Callab
     for name, content in files(folder, cluster.folder.data, users).items():
         (folder / name).write_text(content)
     for name in ("keeper.py", "spy.py"):
-        await _deploy(cluster, folder, name)
+        await deploy(cluster, folder, name)
     first, second = users
     access = {"Authorization": f"Bearer {cluster.token}"}
     async with httpx.AsyncClient(base_url=cluster.api, headers=access, timeout=20) as client:
@@ -102,20 +102,6 @@ async def try_walls(cluster: LocalCluster, users: Mapping[str, str], say: Callab
     if got or lines[:2] != [users[first], "0077"] or lines[-2:] != ["own run file", "DONE"]:
         raise DriveFailedError(f"a program of {first} got {got}; it printed:\n{log}")
     say(f"a program of {first}, as user {users[first]}, got nothing of {second} nor of the scheduler")
-
-
-async def _deploy(cluster: LocalCluster, folder: Path, name: str) -> None:
-    environ = {**cluster.environ, "STREAMSCHED_URL": cluster.api, "STREAMSCHED_TOKEN": cluster.token}
-    process = await asyncio.create_subprocess_exec(
-        *streamsched("deploy", name),
-        cwd=folder,
-        env=environ,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    output, _ = await process.communicate()
-    if process.returncode:
-        raise DriveFailedError(f"{name} was not deployed:\n{output.decode()}")
 
 
 async def _started(client: httpx.AsyncClient, program: str, arguments: Mapping[str, str], *, until: str) -> str:

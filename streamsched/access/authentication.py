@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final, Protocol, assert_never
 
-from streamsched.domain.access.grant import Caller, Grant
+from streamsched.domain.access.grant import OF_RUN, Caller, Grant
 from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.access.token import RunTokenText, StoredTokenText, read_token
 from streamsched.domain.errors import UnauthenticatedError
@@ -134,7 +134,7 @@ class TokenAuthentication:
 def caller_of_run(run: str, namespace: str) -> Caller:
     """A run as a caller: it may announce what is in the namespace of its program, and read it."""
     roles = (AccessRole.EMITTER, AccessRole.VIEWER)
-    return Caller(f"run:{run}", tuple(Grant(role=role, namespace=namespace) for role in roles))
+    return Caller(f"{OF_RUN}{run}", tuple(Grant(role=role, namespace=namespace) for role in roles))
 
 
 def bearer_token(authorization: str | None) -> str:

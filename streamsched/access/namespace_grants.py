@@ -38,11 +38,15 @@ class GrantDesk:
         self._catalog = catalog
         self._clock = clock
 
-    async def of(
+    async def list_of(
         self, namespace: str, *, after: tuple[str, str, str, str] | None, limit: int
     ) -> Sequence[NamespaceGrant]:
         """Those that the namespace has given and those that it has, ordered by owner, kind, name and grantee."""
-        return await self._store.of(namespace, after=after, limit=limit)
+        return await self._store.list_of(namespace, after=after, limit=limit)
+
+    async def list_pending(self, *, limit: int) -> Sequence[NamespaceGrant]:
+        """The first of all namespaces that wait for a decision."""
+        return await self._store.list_pending(limit=limit)
 
     async def used_by(self, schedule: Schedule) -> Sequence[NamespaceGrant]:
         """The grants that a schedule relies on, and refusals and pending ones; asks only about other namespaces."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from typing import Final
 
@@ -41,6 +42,7 @@ class ReferenceChecks:
         Raises:
             ForbiddenError: it may not; the message has the path of the field and what to ask for.
             ConflictError: a namespace has too many grants.
+            QuotaExceededError: the namespace would own too many names of groups and pools.
         """
         listed = list(references)
         for each in listed:
@@ -54,15 +56,15 @@ class ReferenceChecks:
         named, shared = named_by(decided)
         for _ in range(_TRIES):
             known = await self._store.known(namespace, named, shared)
-            verdict = judge_all(decided, caller, namespace, known)
+            verdict = await asyncio.to_thread(judge_all, decided, caller, namespace, known)
             if isinstance(verdict, Denied):
                 raise ForbiddenError(verdict.reason)
             if dry_run:
                 return
             if verdict:
                 await self._store.record(verdict, now=self._clock.now())
-            unowned = shared - known.owners.keys()
-            if not unowned or await self._store.claim(namespace, unowned, now=self._clock.now()) == len(unowned):
+            own = {each for each in shared if known.owners.get(each, namespace) == namespace}
+            if not own or await self._store.claim(namespace, own, now=self._clock.now()) == len(own):
                 return
         raise UnavailableError("groups and pools of these names are declared elsewhere at this moment; try again")
 

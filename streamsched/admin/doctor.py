@@ -34,8 +34,6 @@ _SKEW_BAD: Final = 30.0
 #: Lag of a shard in records, and delay of outbox and timers in seconds, above which a warning is given.
 _LAG_OK: Final = 10_000
 _LATE_OK: Final = 30.0
-#: Pending grants that are named.
-_LISTED: Final = 20
 #: Namespaces that a finding names.
 _NAMED: Final = 10
 
@@ -159,7 +157,7 @@ def _database(
     found += [_history_size(table) for table in facts.history]
     found += [_refused_spool(each) for each in facts.refused_spools]
     if facts.pending_grants:
-        found.append(_pending(facts.pending_grants))
+        found.append(_pending(facts.pending_grants, facts.pending_grants_total))
     if facts.executing:
         found.append(_executing(facts.executing))
     found.append(_skew("clock of the database", max((before - facts.now, facts.now - after)).total_seconds()))
@@ -192,8 +190,8 @@ def _refused_spool(refused: RefusedLines) -> CheckResult:
     )
 
 
-def _pending(grants: Sequence[str]) -> CheckResult:
-    listed = ", ".join(grants[:_LISTED]) + (f" and {len(grants) - _LISTED} more" if len(grants) > _LISTED else "")
+def _pending(grants: Sequence[str], total: int) -> CheckResult:
+    listed = ", ".join(grants) + (f" and {total - len(grants)} more" if total > len(grants) else "")
     advice = "their owners decide: streamsched grant list, give, refuse"
     return CheckResult("grants between namespaces", CheckLevel.WARNING, f"pending: {listed}", advice)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from copy import copy
@@ -114,7 +115,7 @@ class Catalog:
         Raises:
             InvalidDefinitionError: a new or changed schedule can never tick, or is larger than a log record may be.
         """
-        self.planner.check_app(wanted)
+        await asyncio.to_thread(self.planner.check_app, wanted)
         if plan is not None:
             confirmed(
                 await self.planner.deploy(wanted, update_schedules, keep=keep), plan, f"application '{wanted.ref}'"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -54,11 +55,15 @@ class Planner:
         Raises:
             InvalidDefinitionError: a new or changed schedule can never tick, or is larger than a log record may be.
         """
-        self.check_app(wanted)
+        await asyncio.to_thread(self.check_app, wanted)
         app = await self._reader.app(wanted.ref, programs=[program.ref for program in wanted.programs])
         now = self._clock.now()
-        decided = deployment.deploy(app, wanted, update_schedules=update_schedules, keep=keep, now=now)
-        return replace(await self._foreseen(wanted.ref, self.check_size(decided, app=wanted)), origin=app.origin)
+
+        def decide() -> AppChange:
+            decided = deployment.deploy(app, wanted, update_schedules=update_schedules, keep=keep, now=now)
+            return self.check_size(decided, app=wanted)
+
+        return replace(await self._foreseen(wanted.ref, await asyncio.to_thread(decide)), origin=app.origin)
 
     async def update(self, definition: Schedule, *, keep: bool = False) -> Preview:
         """The plan of `Catalog.update`.
@@ -100,7 +105,8 @@ class Planner:
     async def delete_app(self, ref: AppRef) -> Preview:
         """The plan of `Catalog.delete_app`; raises the same."""
         app = await self._reader.app(ref, programs=())
-        return await self._foreseen(ref, deployment.remove_app(app, now=self._clock.now()))
+        now = self._clock.now()
+        return await self._foreseen(ref, await asyncio.to_thread(lambda: deployment.remove_app(app, now=now)))
 
     async def revision(self, ref: AppRef) -> str:
         """The revision of the app's programs and schedules.
@@ -163,7 +169,8 @@ class Planner:
         if not known:
             raise NotFoundError("application with schedules", str(app))
         records = {ref: status.record for ref, status in known.items()}
-        return foreseen(decide(AppRecord(app, {}, records), self._clock.now()), known)
+        now = self._clock.now()
+        return await asyncio.to_thread(lambda: foreseen(decide(AppRecord(app, {}, records), now), known))
 
     async def other_programs(self, ref: ProgramRef) -> Sequence[ProgramRef]:
         """The other programs of its app."""
@@ -208,4 +215,5 @@ class Planner:
             found = [each for each in await self._reader.schedules(app=app) if each.record.definition.ref in own]
             existing = [ref for ref in existing if ref not in own]
         found += [await self._reader.schedule(ref) for ref in existing]
-        return foreseen(decided, {status.record.definition.ref: status for status in found})
+        known = {status.record.definition.ref: status for status in found}
+        return await asyncio.to_thread(foreseen, decided, known)

@@ -152,8 +152,8 @@ class AsyncClient:
         return await self._send(calls.quotas(namespace))
 
     async def set_quota(self, namespace: str, quota: str, limit: int, *, reason: str = "") -> UsedQuota:
-        """Sets a quota: `schedules`, `accumulations`, `runs`, `events_per_second` or `body_bytes`. Needs the role admin
-        in all namespaces.
+        """Sets a quota: a name of `domain.quotas.quota.Quota`, such as `schedules`. Needs the role admin in all
+        namespaces.
 
         Raises:
             InvalidError: there is no such quota, or it cannot have that limit.

@@ -155,7 +155,7 @@ class Backfill:
 
 @dataclass(frozen=True, slots=True)
 class UsedQuota:
-    """A quota of a namespace. `used`: what is in use; None of `body_bytes`, which is of one request."""
+    """A quota of a namespace. `used`: what is in use; None of `body_bytes` and `log_bytes`."""
 
     namespace: str
     quota: str

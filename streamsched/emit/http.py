@@ -92,7 +92,7 @@ class HttpTransport:
         if status == 413:
             return TooLarge(took)
         if (status < 300 or status in (400, 422)) and (found := _refusals(status, body, count)) is not None:
-            if len(found) < _refused(body):
+            if len(found) < _count_refused(body):
                 return TooLarge(took)  # it does not say which; those that it accepted count once
             unheard = _unheard(body)
             return Refused(took, found, unheard) if found else Accepted(took, unheard)
@@ -117,7 +117,7 @@ def _refusals(status: int, body: bytes, count: int) -> tuple[Refusal, ...] | Non
             return None
 
 
-def _refused(body: bytes) -> int:
+def _count_refused(body: bytes) -> int:
     """The number of refused events, when the server lists only the first; else 0."""
     match orjson.loads(body):
         case {"refused": int(number)}:

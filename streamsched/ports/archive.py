@@ -84,6 +84,10 @@ class Archive(Protocol):
         """Those of the runs that exist, live or in the history."""
         ...
 
+    async def active_runs(self, runs: Sequence[str]) -> Collection[str]:
+        """Those of the runs that have not ended."""
+        ...
+
     async def early(self) -> Sequence[tuple[str, datetime]]:
         """Rows written before their partition existed: the table, and an instant of each missing partition."""
         ...

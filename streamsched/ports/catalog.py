@@ -327,8 +327,12 @@ class CatalogReader(Protocol):
         """
         ...
 
-    async def awaiting(self, program: ProgramRef, *, namespace: str) -> Sequence[ScheduleStatus]:
-        """The schedules of a namespace whose trigger has a status of the program, ordered by id."""
+    async def list_waiting(
+        self, program: ProgramRef, *, namespace: str, after: str = "", limit: int | None = None
+    ) -> Sequence[ScheduleStatus]:
+        """The schedules of a namespace whose trigger has a status of the program, ordered by id; at most `limit` of
+        those after the id `after`.
+        """
         ...
 
     async def ticking(

@@ -116,8 +116,19 @@ class InlineRunner(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class RunLog:
+    """The log of a run on the disk of this host: how much it takes there, and when it was last written (seconds since
+    1970).
+    """
+
+    run: str
+    bytes: int
+    at: float
+
+
 class RunFileStore(Protocol):
-    """The files that runs leave on the disk of this host. Both calls block on the disk: use a thread."""
+    """The files that runs leave on the disk of this host. The calls block on the disk: use a thread."""
 
     def untouched(self, since: datetime) -> Sequence[str]:
         """Runs with files here, none of which was modified since then (UTC, by this host's clock)."""
@@ -125,4 +136,12 @@ class RunFileStore(Protocol):
 
     def clear(self, runs: Sequence[str]) -> int:
         """Removes all files of these runs; returns how many. Idempotent."""
+        ...
+
+    def logs(self) -> Sequence[RunLog]:
+        """The logs of all runs here."""
+        ...
+
+    def empty_logs(self, runs: Sequence[str], why: str) -> None:
+        """Replaces the logs of these runs by a line that says how much was removed, and why. They have ended."""
         ...

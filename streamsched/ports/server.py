@@ -29,7 +29,8 @@ class DatabaseFacts:
         late: seconds by which the first overdue tick or wake-up is late.
         history: the partitioned tables of ended jobs and runs.
         refused_spools: the last spools of which lines were refused, newest first.
-        pending_grants: uses by other namespaces that their owners have not decided about, as text.
+        pending_grants: uses by other namespaces that their owners have not decided about, as text; the first of them,
+            and how many there are.
         executing: how many programs execute something on the machines of launchers, by namespace, the most first.
     """
 
@@ -45,6 +46,7 @@ class DatabaseFacts:
     history: Sequence[ArchiveTable] = ()
     refused_spools: Sequence[RefusedLines] = ()
     pending_grants: Sequence[str] = ()
+    pending_grants_total: int = 0
     executing: Mapping[str, int] = field(default_factory=dict)
 
 

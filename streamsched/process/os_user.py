@@ -23,7 +23,7 @@ class OsUser:
     home: str
 
     @classmethod
-    def named(cls, name: str) -> Self:
+    def find(cls, name: str) -> Self:
         """Raises:
         ConfigurationError: this machine has no such user, or it is the superuser.
         """

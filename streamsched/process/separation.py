@@ -21,7 +21,7 @@ def check_users(users: ProgramUsers) -> None:
     if os.geteuid() != 0:
         raise ConfigurationError("STREAMSCHED_RUN_AS needs a launcher that is started as the superuser")
     groups: dict[int, str] = {}
-    for user in map(OsUser.named, sorted(set(users.users.values()))):
+    for user in map(OsUser.find, sorted(set(users.users.values()))):
         if (other := groups.setdefault(user.gid, user.name)) != user.name:
             raise ConfigurationError(
                 f"users '{other}' and '{user.name}' of STREAMSCHED_RUN_AS have the same group "

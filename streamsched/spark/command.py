@@ -105,14 +105,14 @@ class RunEnvironment:
     user: OsUser | None = None
     proxy_user: str = ""
 
-    def of(self, program: ProgramRef) -> Self:
+    def for_program(self, program: ProgramRef) -> Self:
         """This environment for a program, with its users.
 
         Raises:
             ConfigurationError: a user does not exist on this machine.
         """
-        name = self.users.of(program)
-        return replace(self, user=OsUser.named(name) if name else None, proxy_user=self.proxy_users.of(program))
+        name = self.users.user_of(program)
+        return replace(self, user=OsUser.find(name) if name else None, proxy_user=self.proxy_users.user_of(program))
 
     @property
     def scratch(self) -> Path:
@@ -296,7 +296,7 @@ def _spark_submit(
     file = None
     if private:
         path = RunFiles(runtime.data_dir, assignment.run).private_conf
-        file = path, properties(private, env, home)
+        file = path, properties(private, env, home, runtime.user)
         settings += ["--properties-file", str(path)]
     wrapped: tuple[str, ...] = ()
     if job.needs.requirements:

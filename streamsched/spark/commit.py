@@ -36,7 +36,7 @@ from streamsched.emit.claim import claimed
 from streamsched.emit.draft import hive_values
 from streamsched.ports.clock import Clock
 from streamsched.process.files import create_atomically, sync_folder, write_atomically
-from streamsched.spark.manifest import CommittedPartition, Manifest, Mode, admitted, fence_draft
+from streamsched.spark.manifest import CommittedPartition, Manifest, Mode, fence_draft, find_visible
 from streamsched.spark.writes.write import Author, Write
 
 _MANIFESTS: Final = "_manifest"
@@ -148,7 +148,7 @@ class Store:
         if not moves:
             return None
         draft = self._manifest(write, columns, mode, moves)
-        if (found := admitted(self.manifests(), draft)) is not None:
+        if (found := find_visible(self.manifests(), draft)) is not None:
             return found
         _write(self._staging / write.work / _PREPARED, draft.encode())
         self._watch(Phase.PREPARED)
@@ -173,7 +173,7 @@ class Store:
         """Adds an entry as the last one; returns it, or the entry with its id that is there already."""
         while True:
             known, draft = self.manifests(), drafted()
-            if (found := admitted(known, draft)) is not None:
+            if (found := find_visible(known, draft)) is not None:
                 return found
             manifest = replace(draft, sequence=known[-1].sequence + 1 if known else 1)
             self._watch(Phase.CHECKED)

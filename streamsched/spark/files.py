@@ -34,6 +34,8 @@ _PRIVATE_CONF: Final = ("runs", ".conf")
 _KINDS: Final = (_RUNNER_LOG, _LOG, _RUN_FILE, _NOTE, _PRIVATE_CONF)
 #: All folders with files of runs.
 FOLDERS: Final = tuple(dict.fromkeys(folder for folder, _ in _KINDS))
+#: The one with their logs.
+LOGS: Final = _LOG[0]
 _ERROR: Final = re.compile(r"^[\w.$]*(Error|Exception|Interrupt|Exit|Failure)\b")
 #: Lines that say nothing of a failure: stack frames, messages and warnings, and what Spark prints at its start.
 _NOISE: Final = re.compile(

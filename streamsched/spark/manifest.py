@@ -139,7 +139,7 @@ def fence_draft(known: Sequence[Manifest], author: Author, dataset: DatasetRef, 
     return Manifest(name, 0, dataset, at, Mode.APPEND, partition_by, schema, (), author, fence=True)
 
 
-def admitted(known: Iterable[Manifest], draft: Manifest) -> Manifest | None:
+def find_visible(known: Iterable[Manifest], draft: Manifest) -> Manifest | None:
     """The entry with the draft's id, when it is visible already; None: the draft may follow, as the next one.
 
     Raises:

@@ -10,7 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from streamsched.emit.spooled_file import REFUSED
-from streamsched.spark.files import FOLDERS, RunFiles, run_of
+from streamsched.ports.runner import RunLog
+from streamsched.spark.files import FOLDERS, LOGS, RunFiles, run_of
+from streamsched.spark.run_log import empty_log
 
 
 class LocalRunFileStore:
@@ -39,17 +41,30 @@ class LocalRunFileStore:
             removed += _clear_refused(RunFiles(self._data_dir, run).spool)
         return removed
 
+    def logs(self) -> Sequence[RunLog]:
+        return [
+            RunLog(run, found.st_blocks * 512, found.st_mtime)
+            for run, name, found in self._entries(LOGS)
+            if name == RunFiles(self._data_dir, run).log.name
+        ]
+
+    def empty_logs(self, runs: Sequence[str], why: str) -> None:
+        for run in runs:
+            empty_log(RunFiles(self._data_dir, run).log, why)
+
     def _files(self) -> Iterator[tuple[str, float]]:
         """Run and time of the last write of each file."""
-        for name in FOLDERS:
-            folder = self._data_dir / name
-            if not folder.is_dir():
-                continue
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    run = run_of(entry.name)
-                    if run is not None and entry.is_file(follow_symlinks=False):
-                        yield run, entry.stat(follow_symlinks=False).st_mtime
+        return ((run, found.st_mtime) for folder in FOLDERS for run, _, found in self._entries(folder))
+
+    def _entries(self, folder: str) -> Iterator[tuple[str, str, os.stat_result]]:
+        """Run, name and state of each file of runs in one of the folders."""
+        if not (self._data_dir / folder).is_dir():
+            return
+        with os.scandir(self._data_dir / folder) as entries:
+            for entry in entries:
+                run = run_of(entry.name)
+                if run is not None and entry.is_file(follow_symlinks=False):
+                    yield run, entry.name, entry.stat(follow_symlinks=False)
 
 
 def _clear_refused(spool: Path) -> int:

@@ -113,6 +113,24 @@ def end_of(path: Path) -> str:
         return ""
 
 
+def empty_log(path: Path, why: str) -> None:
+    """Replaces what the log of an ended run holds by a line that says so, where it is a regular file with one name."""
+    try:
+        os.close(open_log(path))
+        descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as exc:
+        log.warning("run.log_not_emptied", log=str(path), reason=str(exc))
+        return
+    try:
+        found = os.fstat(descriptor)
+        if stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"[{found.st_size} bytes of this log were removed: {why}]\n".encode(), 0)
+            os.utime(descriptor, ns=(found.st_atime_ns, found.st_mtime_ns))
+    finally:
+        os.close(descriptor)
+
+
 class LogBound:
     """Keeps the log of one run within `limit` bytes of disk: its beginning, and the newest half of the limit. Does
     nothing where the file system cannot free blocks within a file; says so once.

@@ -157,7 +157,7 @@ class Runner:
     async def _executed(self, files: RunFiles, assignment: Assignment) -> RunEnd | None:
         prepared = Prepared(assignment)
         try:
-            self._runtime = self._runtime.of(assignment.program.ref)
+            self._runtime = self._runtime.for_program(assignment.program.ref)
             self._runtime.make_scratch()
             create_log(files.log, self._runtime.user)
             private_folder(files.spool, self._runtime.user)

@@ -32,7 +32,7 @@ from streamsched.web.pages import (
     versions,
 )
 from streamsched.web.pages.inputs import datasets, dead_letters, event, events
-from streamsched.web.pages.operation import backfills, installation, limits, queues, webhooks
+from streamsched.web.pages.operation import backfills, grants, installation, limits, queues, webhooks
 from streamsched.web.rendering import Renderer
 from streamsched.web.rules import PAGE_RULES, PUBLIC_PAGES
 from streamsched.web.visit import PageRoute, PageServices
@@ -99,6 +99,7 @@ def page_routes(renderer: Renderer) -> Iterator[PageRoute]:
         limits,
         queues,
         webhooks,
+        grants,
         backfills,
         installation,
     ):

@@ -85,6 +85,8 @@ PAGE_RULES: Final[Mapping[str, Rule]] = MappingProxyType(
         "GET /ui/webhooks": Rule(_VIEW, _LIST),
         f"GET {_WEBHOOK}": Rule(_VIEW),
         f"POST {_WEBHOOK}/{{order}}": Rule(_DEPLOY),
+        "GET /ui/grants": Rule(_VIEW, _LIST),
+        "POST /ui/grants/{namespace}/{order}": Rule(_DEPLOY),
         "GET /ui/backfills": Rule(_VIEW, _LIST),
         "GET /ui/backfills/{backfill}": Rule(_VIEW),
         "POST /ui/backfills/{backfill}/{order}": Rule(_OPERATE),

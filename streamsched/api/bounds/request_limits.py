@@ -90,3 +90,10 @@ LIMITS: Final[Mapping[str, RequestLimit]] = {
     "POST /v3/namespaces/{namespace}/nextruntime": PROGRAMS,
     "POST /v3/namespaces/{namespace}/previousruntime": PROGRAMS,
 }
+
+_TICKS_OF_PROGRAM: Final = "/v3/namespaces/{namespace}/apps/{app}/{category}/{program}"
+#: Schedules that an answer is made of, by the name of the route; 413 when they are more.
+ANSWERS: Final[Mapping[str, int]] = {
+    f"GET {_TICKS_OF_PROGRAM}/nextruntime": MOST_TICKING,
+    f"GET {_TICKS_OF_PROGRAM}/previousruntime": MOST_TICKING,
+}

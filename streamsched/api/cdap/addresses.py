@@ -10,7 +10,6 @@ from streamsched.catalog.catalog import Catalog
 from streamsched.domain.errors import InvalidError, NotFoundError
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.schedule import Program
-from streamsched.ports.catalog import ScheduleStatus
 
 #: CDAP's program categories in paths. Only workflows can be scheduled in CDAP, so every program here is one; `spark`
 #: is accepted as a second name.
@@ -28,18 +27,6 @@ async def _schedule(namespace: str, app: str, schedule: str) -> ScheduleRef:
 
 AppDep = Annotated[AppRef, Depends(_app)]
 ScheduleDep = Annotated[ScheduleRef, Depends(_schedule)]
-
-
-async def find_app(catalog: Catalog, ref: AppRef) -> list[ScheduleStatus]:
-    """The schedules of an app, ordered by name.
-
-    Raises:
-        NotFoundError: the app has neither schedules nor programs.
-    """
-    found = await catalog.list(app=ref)
-    if not found and not await catalog.programs(app=ref):
-        raise NotFoundError("application", str(ref))
-    return sorted(found, key=lambda status: status.record.definition.ref.name)
 
 
 async def find_program(catalog: Catalog, app: AppRef, category: str, name: str) -> Program:

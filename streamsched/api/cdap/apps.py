@@ -9,7 +9,8 @@ from fastapi.responses import Response
 
 from streamsched.api.cdap.addresses import AppDep
 from streamsched.api.deps import CatalogDep
-from streamsched.api.rendering import rendered
+from streamsched.api.rendering import encoded
+from streamsched.api.streams.long_lists import parts_of, streamed
 
 router = APIRouter()
 of_namespace = APIRouter()
@@ -21,11 +22,12 @@ _VERSION: Final = "-SNAPSHOT"
 @of_namespace.get("/apps", summary="List apps")
 async def list_apps(namespace: str, catalog: CatalogDep) -> Response:
     """CDAP's application records, ordered by name."""
-    return rendered(
-        [
-            {"type": "App", "name": each.ref.app, "version": _VERSION, "description": ""}
-            for each in await catalog.apps(namespace=namespace)
-        ]
+    return await streamed(
+        parts_of(
+            lambda after, limit: catalog.apps(namespace=namespace, after=after, limit=limit),
+            lambda each: str(each.ref),
+        ),
+        lambda part: [{"type": "App", "name": each.ref.app, "version": _VERSION, "description": ""} for each in part],
     )
 
 
@@ -33,16 +35,11 @@ async def list_apps(namespace: str, catalog: CatalogDep) -> Response:
 async def get_app(ref: AppDep, catalog: CatalogDep) -> Response:
     """CDAP's detail of an app: its programs, all of them workflows."""
     await catalog.app(ref)
-    return rendered(
-        {
-            "name": ref.app,
-            "appVersion": _VERSION,
-            "description": "",
-            "programs": [
-                {"type": "Workflow", "app": ref.app, "name": each.ref.name, "description": ""}
-                for each in await catalog.programs(app=ref)
-            ],
-        }
+    head = encoded({"name": ref.app, "appVersion": _VERSION, "description": ""})[:-1]
+    return await streamed(
+        parts_of(lambda after, limit: catalog.programs(app=ref, after=after, limit=limit), lambda each: str(each.ref)),
+        lambda part: [{"type": "Workflow", "app": ref.app, "name": each.ref.name, "description": ""} for each in part],
+        around=(head + b',"programs":[', b"]}"),
     )
 
 

@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any, Final, NoReturn
@@ -14,13 +13,14 @@ from typing import Annotated, Any, Final, NoReturn
 from fastapi import APIRouter, Depends, HTTPException, Query
 from fastapi.responses import Response
 
-from streamsched.api.cdap.addresses import CATEGORIES, AppDep, check_category, find_app, find_program
+from streamsched.api.cdap.addresses import CATEGORIES, AppDep, check_category, find_program
 from streamsched.api.cdap.forms import Form, FormDep, shown
 from streamsched.api.deps import CatalogDep
-from streamsched.api.rendering import rendered
+from streamsched.api.streams.long_lists import parts_of, streamed
+from streamsched.catalog.catalog import Catalog
 from streamsched.codec.cdap.extension import readable
 from streamsched.domain.events.event import Outcome
-from streamsched.domain.names import ProgramRef
+from streamsched.domain.names import AppRef, ProgramRef
 from streamsched.domain.triggers.trigger import ProgramStatus, Trigger, leaves
 from streamsched.ports.catalog import ScheduleStatus
 
@@ -90,9 +90,9 @@ FilterDep = Annotated[Filter, Depends(_filter)]
 @of_app.get("/schedules", summary="List the schedules of an app")
 async def schedules_of_app(app: AppDep, catalog: CatalogDep, chosen: FilterDep) -> Response:
     """The schedules of the app, ordered by name. `trigger-type` compares the type of the whole trigger: a conjunction
-    of times is of type `and`, not `time`.
+    of times is of type `and`, not `time`. The list has no limit: it is sent as it is read.
     """
-    return rendered(await asyncio.to_thread(chosen, await find_app(catalog, app)))
+    return await streamed(await _of_app(catalog, app), chosen)
 
 
 @of_app.get("/{category}/{program}/schedules", summary="List the schedules that start a program")
@@ -101,9 +101,24 @@ async def schedules_of_program(
 ) -> Response:
     """The schedules of the app that start the program, ordered by name. `category` is `workflows` or `spark`."""
     ref = (await find_program(catalog, app, category, program)).ref
-    found = await find_app(catalog, app)
-    mine = [each for each in found if each.record.definition.program == ref]
-    return rendered(await asyncio.to_thread(chosen, mine))
+    return await streamed(
+        await _of_app(catalog, app),
+        lambda part: chosen(each for each in part if each.record.definition.program == ref),
+    )
+
+
+async def _of_app(catalog: Catalog, app: AppRef) -> AsyncIterator[Sequence[ScheduleStatus]]:
+    """The schedules of an app in parts, ordered by name.
+
+    Raises:
+        NotFoundError: the app has neither schedules nor programs.
+    """
+    await catalog.app(app)
+    return parts_of(lambda after, limit: catalog.list(app=app, after=after, limit=limit), _id)
+
+
+def _id(status: ScheduleStatus) -> str:
+    return str(status.record.definition.ref)
 
 
 @of_namespace.get("/schedules/trigger-type/program-status", summary="List the schedules triggered by a program")
@@ -143,9 +158,11 @@ async def triggered_by_program(
             _refuse(f"Must specify {name} as a query param")
     check_category(str(category))
     ref, outcomes = ProgramRef(str(trigger_namespace), str(trigger_app), str(program)), _outcomes(statuses)
-    found = await catalog.reader.awaiting(ref, namespace=namespace)
-    waiting = [each for each in found if _waits(each.record.definition.trigger, ref, outcomes)]
-    return rendered(await asyncio.to_thread(chosen, waiting))
+    reader = catalog.reader
+    return await streamed(
+        parts_of(lambda after, limit: reader.list_waiting(ref, namespace=namespace, after=after, limit=limit), _id),
+        lambda part: chosen(each for each in part if _waits(each.record.definition.trigger, ref, outcomes)),
+    )
 
 
 def _waits(trigger: Trigger, program: ProgramRef, outcomes: frozenset[Outcome]) -> bool:

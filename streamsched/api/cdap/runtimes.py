@@ -59,10 +59,9 @@ def _previous(record: ScheduleRecord, leaf: TimeLeaf, now: datetime) -> datetime
 @of_app.get("/{category}/{program}/nextruntime", summary="Next ticks of a program")
 async def next_of_program(app: AppDep, category: str, program: str, catalog: CatalogDep, clock: ClockDep) -> Response:
     """The next tick of each time trigger of the program's enabled schedules: `[{"id", "time"}, …]`. `time` is in
-    milliseconds since the epoch.
+    milliseconds since the epoch. 413 when it has more than 20,000 enabled schedules.
     """
-    ref = _program(app, category, program)
-    return rendered(await _ticks(ref, await catalog.reader.enabled_of([ref]), tick=_next, now=clock.now()))
+    return await _of_program(catalog, _program(app, category, program), tick=_next, now=clock.now())
 
 
 @of_app.get("/{category}/{program}/previousruntime", summary="Previous ticks of a program")
@@ -70,8 +69,7 @@ async def last_of_program(app: AppDep, category: str, program: str, catalog: Cat
     """The previous tick of each time trigger of the program's enabled schedules, in the format of `nextruntime`. Ticks
     before the schedule's latest change are omitted.
     """
-    ref = _program(app, category, program)
-    return rendered(await _ticks(ref, await catalog.reader.enabled_of([ref]), tick=_previous, now=clock.now()))
+    return await _of_program(catalog, _program(app, category, program), tick=_previous, now=clock.now())
 
 
 @of_namespace.post("/nextruntime", summary="Next ticks of several programs")
@@ -87,6 +85,17 @@ async def next_of_programs(namespace: str, body: BodyBytes, catalog: CatalogDep,
 async def last_of_programs(namespace: str, body: BodyBytes, catalog: CatalogDep, clock: ClockDep) -> Response:
     """As `POST nextruntime`, with the previous ticks."""
     return rendered(await _batch(catalog, namespace, body, tick=_previous, now=clock.now()))
+
+
+async def _of_program(catalog: Catalog, ref: ProgramRef, *, tick: _Tick, now: datetime) -> Response:
+    """Raises:
+    HTTPException: 413, it has too many schedules.
+    """
+    known = await catalog.reader.enabled_of([ref], limit=MOST_TICKING + 1)
+    if len(known.get(ref, ())) > MOST_TICKING:
+        raise HTTPException(413, f"this program has more than {MOST_TICKING:,} enabled schedules")
+    found = await _ticks(ref, known, tick=tick, now=now)
+    return await asyncio.to_thread(rendered, found)
 
 
 async def _batch(catalog: Catalog, namespace: str, body: bytes, *, tick: _Tick, now: datetime) -> list[dict[str, Any]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -13,8 +12,9 @@ from fastapi.responses import Response, StreamingResponse
 from streamsched.api.body import LINES, BodyBytes, read_lines
 from streamsched.api.dapr.sidecar import job_view
 from streamsched.api.deps import DaprDep, TasksDep
-from streamsched.api.rendering import encoded, rendered
+from streamsched.api.rendering import rendered
 from streamsched.api.routes.tasks.views import task_view
+from streamsched.api.streams.long_lists import begun, streamed
 from streamsched.codec.dapr.export import export_end, export_head, export_line
 from streamsched.codec.dapr.job_json import job_from_json
 from streamsched.codec.dapr.scope import DaprApp
@@ -38,16 +38,8 @@ PrefixQuery = Annotated[str, Query(description="Only jobs whose names begin with
 @router.get("/jobs", summary="List the jobs of an app")
 async def list_jobs(app: AppDep, dapr: DaprDep, prefix: PrefixQuery = "") -> Response:
     """All at one moment, by name. `lastFire` is in the answer for one job only."""
-
-    async def parts(batches: AsyncIterator[Sequence[KnownJob]]) -> AsyncIterator[bytes]:
-        before = b'{"jobs":['
-        async for batch in batches:
-            if batch:
-                yield before + encoded([job_view(each) for each in batch])[1:-1]
-                before = b","
-        yield b"]}" if before == b"," else before + b"]}"
-
-    return StreamingResponse(parts(await _begun(dapr.jobs(app, prefix))), media_type="application/json")
+    found = dapr.jobs(app, prefix)
+    return await streamed(found, lambda part: [job_view(each) for each in part], around=(b'{"jobs":[', b"]}"))
 
 
 @router.delete("/jobs", summary="Delete jobs by prefix")
@@ -70,7 +62,7 @@ async def export(app: AppDep, dapr: DaprDep, prefix: PrefixQuery = "") -> Respon
             yield b"".join(export_line(each.job, each.task.counters) for each in batch)
         yield export_end(count)
 
-    return StreamingResponse(lines(await _begun(dapr.jobs(app, prefix))), media_type=LINES)
+    return StreamingResponse(lines(await begun(dapr.jobs(app, prefix))), media_type=LINES)
 
 
 @router.post("/import", summary="Import exported jobs")
@@ -84,21 +76,6 @@ async def import_jobs(
     that repeats go on where they were. 409 when one exists, unless `overwrite` is true.
     """
     return rendered({"imported": await dapr.restore(app, read_lines(request), overwrite=overwrite)})
-
-
-async def _begun(batches: AsyncIterator[Sequence[KnownJob]]) -> AsyncIterator[Sequence[KnownJob]]:
-    """The same batches. The first has been read, so that an error still has its status."""
-    first: list[Sequence[KnownJob]] = []
-    with suppress(StopAsyncIteration):  # `anext` with a default fails on Python 3.11 when there is none
-        first.append(await anext(batches))
-
-    async def all_of_them() -> AsyncIterator[Sequence[KnownJob]]:
-        for each in first:
-            yield each
-        async for each in batches:
-            yield each
-
-    return all_of_them()
 
 
 @router.get("/jobs/{name:path}", summary="Show a job")

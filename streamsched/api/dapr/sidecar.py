@@ -74,12 +74,12 @@ def job_view(found: KnownJob) -> dict[str, Any]:
 
 
 def _routes(desk: DaprDesk, endpoint: DaprEndpoint) -> APIRouter:
-    async def admitted(request: Request) -> None:
+    async def admit(request: Request) -> None:
         """Runs before the body is read."""
         if not endpoint.admits(request.headers):
             raise HTTPException(HTTPStatus.UNAUTHORIZED, "the api token is missing or wrong")
 
-    routes = APIRouter(dependencies=[Depends(admitted)])
+    routes = APIRouter(dependencies=[Depends(admit)])
     app, strict = endpoint.app, endpoint.strict
 
     async def answered(operation: JobOperation, answer: Callable[[], Awaitable[Response]]) -> Response:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from streamsched.api.access.rules import PUBLIC, RULES, route_name
 from streamsched.api.body import LINES
+from streamsched.api.bounds.request_limits import ANSWERS as LIMITED_ANSWERS
 from streamsched.api.bounds.request_limits import LIMITS, ORDINARY
 from streamsched.api.description.definitions import ANSWERS
 from streamsched.api.description.examples import example_of
@@ -52,7 +53,7 @@ _DESCRIBED: Final = {
     HTTPStatus.CONFLICT: "The state of the thing forbids the request, or it exists already.",
     HTTPStatus.PRECONDITION_FAILED: "The thing has another revision than `If-Match` expects; nothing was changed.",
     HTTPStatus.REQUEST_TIMEOUT: "The body arrives too slowly.",
-    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is too large, or has more than `x-limits` allows.",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "Body or answer has more than `x-limits` allows.",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body is of a content type that this route does not read.",
     HTTPStatus.MISDIRECTED_REQUEST: "The Host header names a host that is not allowed.",
     HTTPStatus.TOO_MANY_REQUESTS: "A namespace has sent as many events as its quota allows; see `Retry-After`.",
@@ -149,6 +150,8 @@ def _operation(path: str, found: Document, name: str, known: Definitions) -> Doc
         }
         if not set(operation.body) & {ARCHIVE, LINES}:
             described["requestBody"]["x-limits"] = _limits(name)
+    if name in LIMITED_ANSWERS:
+        described["x-limits"] = {"schedules": LIMITED_ANSWERS[name]}
     if public:
         described["security"] = []
     else:
@@ -220,6 +223,8 @@ def _problems(path: str, name: str, operation: Operation, *, public: bool) -> Do
         statuses.append(HTTPStatus.PRECONDITION_FAILED)
     if not name.startswith("GET"):
         statuses += [HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNSUPPORTED_MEDIA_TYPE]
+    if name in LIMITED_ANSWERS:
+        statuses.append(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
     if name in RATED:
         statuses.append(HTTPStatus.TOO_MANY_REQUESTS)
     return {str(int(status)): _problem(path, name, status) for status in sorted(statuses)}

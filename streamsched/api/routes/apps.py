@@ -4,9 +4,10 @@ schedules of an app."""
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
@@ -31,11 +32,16 @@ from streamsched.api.routes import changes
 from streamsched.api.routes.changes import change_name
 from streamsched.api.routes.needs.checking import check_needs
 from streamsched.api.views import app_view
+from streamsched.catalog.preview import Preview, Suspension
 from streamsched.codec.schedules import pause as pause_codec
 from streamsched.codec.schedules.schedule import app_from_json
-from streamsched.domain.access.references import app_references
+from streamsched.domain.access.grant import Caller
+from streamsched.domain.access.references import Reference, app_references
+from streamsched.domain.access.sight import Sees, sees_nothing
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.names import AppRef
+from streamsched.domain.schedules.app import AppDefinition
+from streamsched.ports.catalog import AppChange
 
 router = APIRouter(prefix="/v1/apps", tags=["apps"])
 
@@ -78,9 +84,10 @@ async def delete_app(
     ref = AppRef(namespace, app)
     if dry_run:
         await catalog.planner.expect(ref, expected)
-        return rendered({"app": str(ref), **preview_view(await catalog.planner.delete_app(ref), caller.sees)})
-    deleted = await catalog.expecting(expected).delete_app(ref, reason=reason, plan=plan)
-    return rendered({"app": str(ref), **suspension_view(deleted, caller.sees)})
+        return await _planned(ref, await catalog.planner.delete_app(ref), caller.sees)
+    return await _suspended(
+        ref, await catalog.expecting(expected).delete_app(ref, reason=reason, plan=plan), caller.sees
+    )
 
 
 @router.put("/{namespace}/{app}", summary="Deploy an app")
@@ -129,35 +136,46 @@ async def deploy(
     ref = AppRef(namespace, app)
     merged = {"namespace": namespace, "application": app, **body}
     update = services.update_schedules if update_schedules is None else update_schedules
-    definition = await asyncio.to_thread(app_from_json, merged)  # takes seconds for thousands of schedules
-    definition = replace(definition, prunes=prune)
-    if definition.ref != ref:
-        raise DecodeError("$.application", f"is {definition.ref}, but the path has {ref}")
+    # thousands of schedules take seconds: to read, to look through and to show
+    definition, references = await asyncio.to_thread(_read, ref, merged, prune)
     check_destinations(definition.programs, services.outgoing_networks)
     await check_needs(services, caller, ref, definition.programs, dry_run=dry_run)
     tasks = definition.tasks if prune else await services.graphs.with_others(ref, definition.tasks)
     await services.graphs.check(tasks)
-    references = app_references(definition.programs, definition.schedules)
     await services.references.check(caller, namespace, references, dry_run=dry_run)
     if dry_run:
         await catalog.planner.expect(ref, expected)
         preview = await catalog.planner.deploy(definition, update, keep=keep)
         await services.quotas.check(namespace, preview.growth, now=services.clock.now())
-        return rendered(
-            {"app": str(ref), "installation": services.installation_name, **preview_view(preview, caller.sees)}
-        )
+        about = {"app": str(ref), "installation": services.installation_name}
+        return await asyncio.to_thread(lambda: rendered({**about, **preview_view(preview, caller.sees)}))
     guarded = catalog.expecting(expected)
     applied = await guarded.deploy(definition, update, keep=keep, plan=plan, origin=origin, within=wait)
     await services.graphs.put(ref, tasks)
-    view = {"app": str(ref), **change_view(applied.change, caller.sees)}
     if not applied.pending:
-        return rendered(view)
+        return await asyncio.to_thread(_changed_answer, ref, applied.change, caller)
     name = change_name(applied.outbox)
-    return rendered(
-        {**view, **changes.change_view(name, applied.pending)},
-        status=HTTPStatus.ACCEPTED,
-        headers={"Location": f"/v1/changes/{name}"},
-    )
+    pending = changes.change_view(name, applied.pending)
+    answer = await asyncio.to_thread(_changed_answer, ref, applied.change, caller, **pending)
+    answer.status_code = HTTPStatus.ACCEPTED
+    answer.headers["Location"] = f"/v1/changes/{name}"
+    return answer
+
+
+def _read(ref: AppRef, body: Mapping[str, Any], prune: bool) -> tuple[AppDefinition, Sequence[Reference]]:
+    """The app that a body defines, and what it refers to.
+
+    Raises:
+        DecodeError, InvalidDefinitionError: as `app_from_json`, or it is another app.
+    """
+    definition = replace(app_from_json(body), prunes=prune)
+    if definition.ref != ref:
+        raise DecodeError("$.application", f"is {definition.ref}, but the path has {ref}")
+    return definition, list(app_references(definition.programs, definition.schedules))
+
+
+def _changed_answer(ref: AppRef, change: AppChange, caller: Caller, **more: object) -> Response:
+    return rendered({"app": str(ref), **change_view(change, caller.sees), **more})
 
 
 @router.post("/{namespace}/{app}/pause", summary="Pause an app")
@@ -178,10 +196,8 @@ async def pause(
     reason, rest = reasoned(body)
     requested = pause_codec.from_json(rest, now=clock.now())
     if dry_run:
-        return rendered({"app": str(ref), **preview_view(await catalog.planner.pause_app(ref, requested))})
-    return rendered(
-        {"app": str(ref), **suspension_view(await catalog.pause_app(ref, requested, reason=reason, plan=plan))}
-    )
+        return await _planned(ref, await catalog.planner.pause_app(ref, requested))
+    return await _suspended(ref, await catalog.pause_app(ref, requested, reason=reason, plan=plan))
 
 
 @router.post("/{namespace}/{app}/disable", summary="Disable an app")
@@ -199,8 +215,8 @@ async def disable(
     """
     ref, reason = AppRef(namespace, app), reason_of(body)
     if dry_run:
-        return rendered({"app": str(ref), **preview_view(await catalog.planner.disable_app(ref))})
-    return rendered({"app": str(ref), **suspension_view(await catalog.disable_app(ref, reason=reason, plan=plan))})
+        return await _planned(ref, await catalog.planner.disable_app(ref))
+    return await _suspended(ref, await catalog.disable_app(ref, reason=reason, plan=plan))
 
 
 @router.post("/{namespace}/{app}/enable", summary="Enable an app")
@@ -208,4 +224,13 @@ async def enable(namespace: str, app: str, body: BodyObject, catalog: CatalogDep
     """Enables the disabled and paused schedules of the app. Body: `{"reason"?}`. Returns what changed."""
     ref = AppRef(namespace, app)
     change = (await catalog.enable_app(ref, reason=reason_of(body))).change
-    return rendered({"app": str(ref), **change_view(change)})
+    return await asyncio.to_thread(lambda: rendered({"app": str(ref), **change_view(change)}))
+
+
+async def _planned(ref: AppRef, preview: Preview, sees: Sees = sees_nothing) -> Response:
+    """The answer to a dry run, made in a thread: an app may have thousands of schedules."""
+    return await asyncio.to_thread(lambda: rendered({"app": str(ref), **preview_view(preview, sees)}))
+
+
+async def _suspended(ref: AppRef, suspension: Suspension, sees: Sees = sees_nothing) -> Response:
+    return await asyncio.to_thread(lambda: rendered({"app": str(ref), **suspension_view(suspension, sees)}))

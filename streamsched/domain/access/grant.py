@@ -9,11 +9,14 @@ from typing import Final
 
 from streamsched.domain.access.permission import PERMISSIONS, AccessRole, Permission
 from streamsched.domain.errors import InvalidError
+from streamsched.domain.jobs.run import job_of
 from streamsched.domain.limits import LONGEST_NAME
 from streamsched.domain.names import check_namespace
 
 #: The namespace of a grant that holds in all namespaces and for the installation.
 EVERYWHERE: Final = "*"
+#: Before the id of a run in the name of a caller that is one.
+OF_RUN: Final = "run:"
 #: Most grants of a caller; each request compares all of them.
 MOST_GRANTS: Final = 100
 
@@ -117,6 +120,18 @@ class Caller:
             patterns += grant.masters
         allowed = _listed(patterns) if patterns else "only the default master"
         return Denied(f"{self.name} may not use Spark master '{master}' in namespace '{namespace}': {allowed}")
+
+    def may_fence(self, job: str) -> AccessVerdict:
+        """Whether the caller may commit to datasets as an attempt of the job, which keeps earlier attempts from it: a
+        run as its own job, others with the permission to operate where the job is.
+        """
+        run = self.name.removeprefix(OF_RUN)
+        if run != self.name and job in (run, job_of(run)):  # a manual run is its own job
+            return ALLOWED
+        verdict = self.may(Permission.OPERATE, job.partition(".")[0])
+        if isinstance(verdict, Denied):
+            return Denied(f"job '{job}' is not the job of {self.name}: {verdict.reason}")
+        return ALLOWED
 
     def namespaces(self, permission: Permission) -> frozenset[str]:
         """The namespaces in which the caller has the permission; `*` is among them when it has it everywhere."""

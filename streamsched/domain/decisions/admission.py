@@ -23,7 +23,7 @@ from streamsched.domain.constraints.plugin import FRESH, PlugIn
 from streamsched.domain.constraints.pool import Pool, PoolQueue, QueuePosition
 from streamsched.domain.constraints.rate import Rate, bucket_of
 from streamsched.domain.constraints.window import TimeWindow, is_open, next_opening
-from streamsched.domain.decisions.names_in_reasons import named
+from streamsched.domain.decisions.names_in_reasons import names_text
 from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.jobs.job import ScheduleKey
 from streamsched.domain.limits import later
@@ -175,7 +175,7 @@ def weigh(constraints: tuple[Constraint, ...], overlap: Overlap, facts: Constrai
     alone = check_all(constraints, facts.without_own_runs(), now)
     if not alone.admitted:
         return alone
-    why = f"{named(facts.own_runs)} must end first: overlap is {overlap}"
+    why = f"{names_text(facts.own_runs)} must end first: overlap is {overlap}"
     return Admission((*alone.verdicts, WaitFor(facts.own_runs, why)), facts.own_runs)
 
 
@@ -223,7 +223,7 @@ def _check_concurrency(constraint: Concurrency, facts: ConstraintInput) -> Const
     why = f"{len(active)} of {constraint.limit} runs of {name or facts.program or 'the program'} are active"
     if len(active) + len(ahead) < constraint.limit:
         return Satisfied(why)
-    why += f": {named(active)}" if active else ""
+    why += f": {names_text(active)}" if active else ""
     why += _ahead(ahead)
     return WaitFor((*active, *ahead), why) if constraint.wait else Unsatisfiable(why)
 
@@ -232,7 +232,7 @@ def _ahead(jobs: Sequence[str], namespace: str | None = None) -> str:
     if not jobs:
         return ""
     count = "1 job is" if len(jobs) == 1 else f"{len(jobs)} jobs are"
-    return f"; {count} ahead of this one: {named(jobs, namespace, 'job')}"
+    return f"; {count} ahead of this one: {names_text(jobs, namespace, 'job')}"
 
 
 def _check_group(group: Group, occupancy: Occupancy, namespace: str | None) -> ConstraintVerdict:
@@ -242,7 +242,7 @@ def _check_group(group: Group, occupancy: Occupancy, namespace: str | None) -> C
         return Satisfied(why)
     wanted = "" if group.weight == 1 else f", {group.weight} are wanted"
     runs = tuple(slot.run for slot in occupancy.slots)
-    held = f": {named(runs, namespace)}" if runs else ""
+    held = f": {names_text(runs, namespace)}" if runs else ""
     why = f"{why}{wanted}{held}"
     return WaitFor((f"group {group.name}", *runs), why) if group.wait else Unsatisfiable(why)
 
@@ -250,7 +250,7 @@ def _check_group(group: Group, occupancy: Occupancy, namespace: str | None) -> C
 def _check_last_run(interval: timedelta, wait: bool, facts: ConstraintInput, now: datetime) -> ConstraintVerdict:
     program, ended_at = facts.program or "the program", facts.last_completed_at
     if facts.active_runs:
-        why = f"a run of {program} is active: {named(facts.active_runs)}"
+        why = f"a run of {program} is active: {names_text(facts.active_runs)}"
         return WaitFor(facts.active_runs, why) if wait else Unsatisfiable(why)
     if ended_at is None:
         return Satisfied(f"no run of {program} has completed yet")
@@ -305,7 +305,7 @@ def _check_pool(
     if queue.places.taken + len(before) < size:
         return Satisfied(why)
     runs = tuple(slot.run for slot in queue.places.slots)
-    why += f": {named(runs, namespace)}" if runs else ""
+    why += f": {names_text(runs, namespace)}" if runs else ""
     jobs = tuple(each.job for each in before)
     why += _ahead(jobs, namespace)
     return WaitFor((f"pool {pool.name}", *runs, *jobs), why) if pool.wait else Unsatisfiable(why)

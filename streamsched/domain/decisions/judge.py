@@ -39,7 +39,7 @@ from streamsched.domain.decisions.admitted import (
 )
 from streamsched.domain.decisions.decision import Admit, Decision, DecisionInput, DueJob, End, Join, Wait, superseded
 from streamsched.domain.decisions.lanes import after_decision, in_lanes, lane_position
-from streamsched.domain.decisions.names_in_reasons import named
+from streamsched.domain.decisions.names_in_reasons import names_text
 from streamsched.domain.decisions.room_for_processes import within_room_and_quota
 from streamsched.domain.errors import described
 from streamsched.domain.jobs.job import JobCommand, JobFact, JobNumber, ScheduleKey
@@ -233,7 +233,7 @@ def _by_overlap(
             if waits is not None:
                 return End(due_job.job, JobFact.SKIPPED, f"skipped: {waits} still waits")
             if own_runs:
-                return End(due_job.job, JobFact.SKIPPED, f"skipped: the run before is active: {named(own_runs)}")
+                return End(due_job.job, JobFact.SKIPPED, f"skipped: the run before is active: {names_text(own_runs)}")
             return None
         case Overlap.QUEUE | Overlap.LATEST | Overlap.CANCEL_RUNNING | Overlap.KILL_RUNNING:
             return None

@@ -17,11 +17,11 @@ _DOTS: Final = 2
 _BETWEEN: Final = re.compile(r", | and ")
 
 
-def named(ids: Sequence[str], own: str | None = None, kind: str = "run") -> str:
+def names_text(ids: Sequence[str], own: str | None = None, kind: str = "run") -> str:
     """Ids of runs or jobs joined for a reason of namespace `own`; only the first few are listed. Without `own`, all of
     them are of one namespace.
 
-        >>> named(["sales.a.s.1.1.r1", "finance.a.s.1.1.r1", "finance.a.s.1.2.r1"], "sales")
+        >>> names_text(["sales.a.s.1.1.r1", "finance.a.s.1.1.r1", "finance.a.s.1.2.r1"], "sales")
         'sales.a.s.1.1.r1 and 2 runs of other namespaces'
     """
     mine = ids if own is None else [each for each in ids if is_own(each, own)]

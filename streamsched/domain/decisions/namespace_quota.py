@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from streamsched.domain.decisions.admission import ConstraintVerdict, Satisfied, WaitFor, named
+from streamsched.domain.decisions.admission import ConstraintVerdict, Satisfied, WaitFor
 from streamsched.domain.decisions.decision import Admit, Decision, DueJob, Wait
+from streamsched.domain.decisions.names_in_reasons import names_text
 from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.quotas.quota import Quota, slots_name
 
@@ -24,7 +25,7 @@ def quota_verdict(namespace: str, resources: Resources) -> ConstraintVerdict | N
     if occupancy.taken < occupancy.limit:
         return Satisfied(why)
     runs = tuple(slot.run for slot in occupancy.slots)
-    return WaitFor((f"quota {Quota.RUNS} of {namespace}", *runs), why + (f": {named(runs)}" if runs else ""))
+    return WaitFor((f"quota {Quota.RUNS} of {namespace}", *runs), why + (f": {names_text(runs)}" if runs else ""))
 
 
 def within_quota(

@@ -116,3 +116,8 @@ def status_event(
 def run_id(job: str, attempt: int) -> str:
     """`<job>.r<attempt>`, attempt counted from 1: a repeated launch has the same id."""
     return f"{job}.r{attempt}"
+
+
+def job_of(run: str) -> str:
+    """The job in the id of a run."""
+    return run.rpartition(".r")[0]

@@ -39,7 +39,7 @@ class ProgramUsers:
             found[where] = user
         return cls(found)
 
-    def of(self, program: ProgramRef) -> str:
+    def user_of(self, program: ProgramRef) -> str:
         """The user of the program; empty without one."""
         for where in (str(program), program.namespace, EVERYWHERE):
             if where in self.users:

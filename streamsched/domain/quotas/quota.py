@@ -7,6 +7,9 @@
 | `runs` | runs that have not ended | a job waits |
 | `events_per_second` | events over HTTP, charged to the namespace each is about | a request is refused for a time |
 | `body_bytes` | the body of one request | the request is refused |
+| `shared_names` | names of groups and pools it owns; 10,000 unless it is set | what declares one more is refused |
+| `webhooks` | webhooks; 20 unless it is set | one more is refused |
+| `log_bytes` | logs of runs on the disk of a launcher's host | logs of the runs that ended first are emptied |
 """
 
 from __future__ import annotations
@@ -33,6 +36,9 @@ class Quota(StrEnum):
     RUNS = "runs"
     EVENTS = "events_per_second"
     BODY = "body_bytes"
+    NAMES = "shared_names"
+    WEBHOOKS = "webhooks"
+    LOGS = "log_bytes"
 
 
 #: The largest limit of each. Runs are slots of a group.
@@ -43,8 +49,13 @@ _MOST: Final[Mapping[Quota, int]] = MappingProxyType(
         Quota.RUNS: MOST_SLOTS,
         Quota.EVENTS: MOST_SLOTS,
         Quota.BODY: MOST,
+        Quota.NAMES: MOST,
+        Quota.WEBHOOKS: MOST,
+        Quota.LOGS: MOST,
     }
 )
+#: What holds where no limit is set; others are then without one.
+DEFAULTS: Final[Mapping[Quota, int]] = MappingProxyType({Quota.NAMES: 10_000, Quota.WEBHOOKS: 20})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +64,7 @@ class QuotaUse:
 
     Attributes:
         used: what is in use now; of `events_per_second` the events a second that were accepted lately; None of
-            `body_bytes`, which is of one request.
+            `body_bytes`, which is of one request, and of `log_bytes`, which each host knows of itself.
         reason: of the last change, and its time (UTC).
     """
 

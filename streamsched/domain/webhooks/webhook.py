@@ -19,8 +19,6 @@ from streamsched.domain.webhooks.change import GROUPS, STATES, WorkLine, states
 
 #: The most webhooks of an installation: each has a queue of tasks, and a target that hangs holds `AT_ONCE` deliveries.
 MOST_WEBHOOKS: Final = 100
-#: Of these, one namespace has at most.
-MOST_OF_NAMESPACE: Final = 20
 #: Deliveries to one target at a time, each of another schedule.
 AT_ONCE: Final = 10
 #: Changes in the queue of a webhook at most; those after them stay in the history until there is room.

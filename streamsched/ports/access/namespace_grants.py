@@ -21,7 +21,7 @@ class NamespaceGrantStore(Protocol):
         """What these namespaces, and the owners of these groups and pools, have given to `grantee`."""
         ...
 
-    async def of(
+    async def list_of(
         self, namespace: str, *, after: tuple[str, str, str, str] | None = None, limit: int
     ) -> Sequence[NamespaceGrant]:
         """Those that the namespace has given and those that it has, ordered by owner, kind, name and grantee; at most
@@ -38,7 +38,18 @@ class NamespaceGrantStore(Protocol):
         ...
 
     async def claim(self, namespace: str, shared: Collection[tuple[SharedKind, str]], *, now: datetime) -> int:
-        """Makes groups and pools without an owner those of the namespace; returns how many are now its."""
+        """Makes groups and pools without an owner those of the namespace, and notes that it still asks for those which
+        are its already; returns how many are now its.
+
+        Raises:
+            QuotaExceededError: it would own more names than its quota allows.
+        """
+        ...
+
+    async def free(self, *, before: datetime, now: datetime) -> int:
+        """Takes the owner from names of groups and pools that nothing uses and that no definition has asked for since
+        `before`; returns how many. The history of each owner has them.
+        """
         ...
 
     async def hand_over(self, kind: SharedKind, name: str, namespace: str, *, now: datetime) -> None:
@@ -53,6 +64,6 @@ class NamespaceGrantStore(Protocol):
         """
         ...
 
-    async def pending(self, *, limit: int) -> Sequence[NamespaceGrant]:
+    async def list_pending(self, *, limit: int) -> Sequence[NamespaceGrant]:
         """Those that wait for their owner's decision, ordered as `of`."""
         ...

@@ -55,8 +55,8 @@ class WebhookStore(Protocol):
         """Stores a webhook, which is sent changes from now on, and makes its queue. `secret`: the generated one.
 
         Raises:
-            ConflictError: there is one of this name, or there are `MOST_WEBHOOKS`, or
-                `MOST_OF_NAMESPACE` of its namespace.
+            ConflictError: there is one of this name, or there are `MOST_WEBHOOKS`.
+            QuotaExceededError: the namespace has as many as its quota allows.
         """
         ...
 

@@ -13,7 +13,7 @@ from typing import Final
 from streamsched.domain.errors import NotFoundError
 from streamsched.domain.names import DatasetRef
 from streamsched.spark.commit import Phase, PhaseCallback
-from streamsched.spark.manifest import Manifest, admitted, fence_draft
+from streamsched.spark.manifest import Manifest, fence_draft, find_visible
 from streamsched.spark.storage import FolderStorage, StoredFile
 from streamsched.spark.writes.write import Author
 
@@ -47,7 +47,7 @@ class NumberedManifests:
         """
         while True:
             known = self.manifests()
-            if (found := admitted(known, draft)) is not None:
+            if (found := find_visible(known, draft)) is not None:
                 return found
             manifest = replace(draft, sequence=len(known) + 1)
             watch(Phase.CHECKED)

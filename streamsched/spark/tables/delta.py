@@ -88,7 +88,7 @@ class DeltaDataset(TableDataset):
                 them.
         """
         columns = listed(partition_by, "$.partition_by")
-        log = DeltaLog(self._source, self.dataset, Rows.of(rows), tuple(columns))
+        log = DeltaLog(self._source, self.dataset, Rows.read(rows), tuple(columns))
         return self._write(log, mode, commit_id)
 
     def new_files(self, run: RunContext) -> tuple[DeltaFile, ...]:

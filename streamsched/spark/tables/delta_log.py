@@ -81,7 +81,7 @@ class DeltaLog:
             self._create(None)
             table = self._opened()
         self._check(table, mode)
-        with self._staged(write, table.metadata().partition_columns) as files:
+        with self._write_files(write, table.metadata().partition_columns) as files:
             watch(WritePhase.STAGED)
             if not files:
                 return None
@@ -182,7 +182,7 @@ class DeltaLog:
         )
 
     @contextmanager
-    def _staged(self, write: Write, columns: Sequence[str]) -> Iterator[list[AddAction]]:
+    def _write_files(self, write: Write, columns: Sequence[str]) -> Iterator[list[AddAction]]:
         """The rows as data files. When the block ends without a commit, they are deleted."""
         with self._source.translated():
             filesystem = self._source.filesystem()

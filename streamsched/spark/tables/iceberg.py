@@ -75,7 +75,7 @@ class IcebergDataset(TableDataset):
             UnavailableError: the storage or the catalog does not answer; the rows may be committed: the same commit id
                 again finds them.
         """
-        return self._write(IcebergLog(self._source, Rows.of(rows)), mode, commit_id)
+        return self._write(IcebergLog(self._source, Rows.read(rows)), mode, commit_id)
 
     def new_files(self, run: RunContext) -> tuple[DataFile, ...]:
         """The data files that the snapshots which started this run added to the partitions that counted.

@@ -55,7 +55,7 @@ class IcebergLog:
     def publish(self, write: Write, mode: Mode, watch: WriteCallback) -> WrittenCommit | None:
         table = self._open()
         began = table.current_snapshot()
-        with self._staged(table, write, mode) as files:
+        with self._write_files(table, write, mode) as files:
             watch(WritePhase.STAGED)
             if not files:
                 return None
@@ -138,7 +138,7 @@ class IcebergLog:
             )
 
     @contextmanager
-    def _staged(self, table: Table, write: Write, mode: Mode) -> Iterator[list[DataFile]]:
+    def _write_files(self, table: Table, write: Write, mode: Mode) -> Iterator[list[DataFile]]:
         """The rows as data files. When the block ends without a commit, they are deleted."""
         self._check(table, mode)
         files: list[DataFile] = []
@@ -160,7 +160,7 @@ class IcebergLog:
 
         if self._rows.arrow is not None:
             rows = self._rows.arrow
-            _refused(lambda: _check_pyarrow_schema_compatible(table.schema(), rows.schema))
+            _refusal(lambda: _check_pyarrow_schema_compatible(table.schema(), rows.schema))
             if not rows.num_rows:
                 return []
             with self._source.translated():
@@ -170,7 +170,7 @@ class IcebergLog:
         columns = [table.schema().find_column_name(field.source_id) or "" for field in table.spec().fields]
         paths = stage_for_iceberg(self._rows, f"{table.location()}/data/{write.work}", columns)
         with self._source.translated():
-            found = _refused(lambda: list(parquet_files_to_data_files(table.io, table.metadata, iter(paths))))
+            found = _refusal(lambda: list(parquet_files_to_data_files(table.io, table.metadata, iter(paths))))
         return [file for file in found if file.record_count]
 
     def _check(self, table: Table, mode: Mode) -> None:
@@ -236,7 +236,7 @@ def _partitions_of(table: Table, files: Sequence[DataFile]) -> BooleanExpression
     return reduce(Or, found)
 
 
-def _refused(check: Any) -> Any:
+def _refusal(check: Any) -> Any:
     """Raises:
     InvalidError: pyiceberg refuses the rows.
     """

@@ -29,7 +29,7 @@ class Rows:
     arrow: pa.Table | None = None
 
     @classmethod
-    def of(cls, given: Any) -> Rows:
+    def read(cls, given: Any) -> Rows:
         """Raises:
         InvalidError: it is neither a Spark frame nor an Arrow table.
         """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -20,8 +20,9 @@ from streamsched.codec.schedules.schedule import (
 from streamsched.domain.errors import ConfigurationError, InvalidError, UnavailableError
 from streamsched.domain.events.event import schedule_key
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
+from streamsched.domain.quotas.quota import QuotaGrowth
 from streamsched.domain.schedules.pause import Pause, PauseMode
-from streamsched.domain.schedules.schedule import Program
+from streamsched.domain.schedules.schedule import Program, Schedule
 from streamsched.domain.triggers.trigger import event_keys
 from streamsched.ports.access.quotas import growth_of
 from streamsched.ports.catalog import (
@@ -29,6 +30,7 @@ from streamsched.ports.catalog import (
     AppChange,
     Applied,
     AppRecord,
+    ForeignWait,
     HistoryEntry,
     ProgramChange,
     ScheduleChange,
@@ -37,10 +39,10 @@ from streamsched.ports.catalog import (
 from streamsched.store.catalog import outbox, quota_counts
 from streamsched.store.catalog.history import record_all
 from streamsched.store.catalog.namespace_grants import check_resumed
-from streamsched.store.catalog.removed_programs import awaiting, record_removals
+from streamsched.store.catalog.removed_programs import find_waiting, record_removals
 from streamsched.store.catalog.versions import record_versions
 from streamsched.store.connections import translated
-from streamsched.store.sql import queries
+from streamsched.store.sql import queries, slices
 
 _SQL = queries("catalog/catalog")
 
@@ -71,15 +73,19 @@ class PostgresCatalogStore:
         origin: str | None = None,
         by: str = "",
     ) -> Applied:
+        def decided(record: AppRecord) -> tuple[AppChange, QuotaGrowth]:
+            change = decide(record)
+            return change, growth_of(change.schedules)
+
         for _ in range(_TRIES):
             with translated():
                 try:
                     async with self._pool.acquire() as connection, connection.transaction():
                         record = await self._read(connection, app, schedules, programs, now)
                         large = len(record.schedules) > _LARGE or schedules is None
-                        change = await asyncio.to_thread(decide, record) if large else decide(record)
+                        change, growth = await asyncio.to_thread(decided, record) if large else decided(record)
                         await check_resumed(connection, change.schedules)
-                        await quota_counts.check(connection, app.namespace, growth_of(change.schedules), now=now)
+                        await quota_counts.check(connection, app.namespace, growth, now=now)
                         applied = await self._write(connection, record, change, now, by)
                         if origin is not None and schedules is None:
                             await connection.execute(_SQL["put_origin"], str(app), origin)
@@ -102,22 +108,28 @@ class PostgresCatalogStore:
             await connection.execute(_SQL["hold_app"], str(app), app.namespace, now)
             programs = stored_programs(await connection.fetch(_SQL["lock_programs_of_app"], str(app)))
             removed_programs = () if wanted is None else programs.keys() - set(wanted)
-            of_other_apps, foreign_waits = await awaiting(connection, app, removed_programs)
+            of_other_apps, foreign_waits = await find_waiting(connection, app, removed_programs)
             rows = await connection.fetch(_SQL["lock_schedules_of_app"], str(app), of_other_apps)
         else:
             foreign_waits = ()
             await connection.execute(_SQL["share_app"], str(app))
             programs = stored_programs(await connection.fetch(_SQL["programs_of_app"], str(app)))
             rows = await connection.fetch(_SQL["lock_schedules"], [str(ref) for ref in schedules])
-        return replace(await app_record(connection, app, programs, rows), foreign_waits=foreign_waits)
+        return await (await app_rows(connection, app, programs, rows, foreign_waits)).record()
 
     async def _write(self, connection: Any, app: AppRecord, change: AppChange, now: datetime, by: str) -> Applied:
         await _write_programs(connection, app.ref, change.programs, now)
         ended = await _write_schedules(connection, change.schedules) if change.schedules else []
         records = [record for schedule in change.schedules for record in schedule.records]
         ids = await outbox.write(connection, records)
-        earlier = await outbox.unsent(connection, list(_unchanged_keys(app, change)))
-        await record_all(connection, list(_history(change, now)))
+        changed = {each.after.definition.ref for each in change.schedules}
+        unchanged = [each.definition for ref, each in app.schedules.items() if ref not in changed]
+        earlier: list[int] = []
+        for part in slices(unchanged):
+            earlier += await outbox.unsent(connection, list(_record_keys(part)))
+        await record_all(connection, _program_history(change.programs, now))
+        for part in slices(change.schedules):
+            await record_all(connection, _schedule_history(part, now))
         await record_removals(connection, change, by, now)
         return Applied(change, [*earlier, *ids], ended)
 
@@ -133,15 +145,27 @@ async def _write_programs(connection: Any, app: AppRef, changes: Sequence[Progra
 
 
 async def _write_schedules(connection: Any, changes: Sequence[ScheduleChange]) -> list[str]:
-    """Writes all changes, with their pauses, timers and jobs. Returns the ids of the jobs that ended.
+    """Writes all changes, with their pauses, timers and jobs, in slices; all of one kind before the next, which is the
+    order of locks. Returns the ids of the jobs that ended.
 
     Raises:
         _Overtaken: a schedule is not of the generation that was read.
     """
-    refs = [str(each.after.definition.ref) for each in changes]
+    for part in slices(changes):
+        await _put_schedules(connection, part)
+    for part in slices(changes):
+        refs = [str(each.after.definition.ref) for each in part]
+        await _write_timers(connection, refs, part, notify=await _write_pauses(connection, refs, part))
+    ended: list[str] = []
+    for part in slices(changes):
+        ended += await _end_jobs(connection, [str(each.after.definition.ref) for each in part], part)
+    return ended
+
+
+async def _put_schedules(connection: Any, changes: Sequence[ScheduleChange]) -> None:
     rows = [
         (
-            ref,
+            str(each.after.definition.ref),
             str(each.after.definition.ref.owner),
             str(each.after.definition.program),
             schedule_to_json(each.after.definition),
@@ -155,14 +179,18 @@ async def _write_schedules(connection: Any, changes: Sequence[ScheduleChange]) -
             each.after.draining,
             each.after.resumed_at,
         )
-        for ref, each in zip(refs, changes, strict=True)
+        for each in changes
     ]
     if len(await connection.fetch(_SQL["put_schedules"], *_columns(rows))) < len(rows):
         raise _Overtaken
     await record_versions(connection, changes)
     await connection.execute(
-        _SQL["ring_graphs"], [ref for ref, each in zip(refs, changes, strict=True) if each.after.enabled]
+        _SQL["ring_graphs"], [str(each.after.definition.ref) for each in changes if each.after.enabled]
     )
+
+
+async def _write_pauses(connection: Any, refs: list[str], changes: Sequence[ScheduleChange]) -> bool:
+    """Replaces the pauses. Returns whether there are any now."""
     await connection.execute(_SQL["clear_pauses"], refs)
     pauses = [
         (ref, each.after.generation, pause.keep, pause.mode.value, pause.until, pause.note)
@@ -171,8 +199,7 @@ async def _write_schedules(connection: Any, changes: Sequence[ScheduleChange]) -
     ]
     if pauses:
         await connection.execute(_SQL["put_pauses"], *_columns(pauses))
-    await _write_timers(connection, refs, changes, notify=bool(pauses))
-    return await _end_jobs(connection, refs, changes)
+    return bool(pauses)
 
 
 async def _write_timers(connection: Any, refs: list[str], changes: Sequence[ScheduleChange], *, notify: bool) -> None:
@@ -226,34 +253,50 @@ def _columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
     return [list(column) for column in zip(*rows, strict=True)]
 
 
-def _unchanged_keys(app: AppRecord, change: AppChange) -> Iterator[str]:
-    """The record keys of the schedules that stay as they are. Records of an earlier change may still be in the outbox,
+def _record_keys(unchanged: Sequence[Schedule]) -> Iterator[str]:
+    """The record keys of schedules that stay as they are. Records of an earlier change may still be in the outbox,
     and a repeat of that call must wait for them too.
     """
-    changed = {each.after.definition.ref for each in change.schedules}
-    for ref, record in app.schedules.items():
-        if ref not in changed:
-            yield schedule_key(ref)
-            yield from event_keys(record.definition.trigger)
+    for definition in unchanged:
+        yield schedule_key(definition.ref)
+        yield from event_keys(definition.trigger)
 
 
-async def app_record(
-    connection: Any, app: AppRef, programs: Mapping[ProgramRef, Program], rows: Sequence[Any]
-) -> AppRecord:
-    """The input of a decision, from rows of `schedules` of this app and of others."""
-    pauses = {
-        (row["schedule"], row["generation"]): stored_pause(row)
-        for row in await connection.fetch(_SQL["pauses"], [row["id"] for row in rows])
-    }
+@dataclass(frozen=True, slots=True)
+class AppRows:
+    """What is stored of an app, undecoded: its programs, and rows of `schedules` of it and of others."""
+
+    app: AppRef
+    programs: Mapping[ProgramRef, Program]
+    schedules: Sequence[Any]
+    pauses: Sequence[Any]
+    origin: str
+    foreign_waits: Sequence[ForeignWait]
+
+    async def record(self) -> AppRecord:
+        """The input of a decision. Thousands of schedules take seconds to decode: in a thread."""
+        large = len(self.schedules) > _LARGE
+        records = await asyncio.to_thread(self._decoded) if large else self._decoded()
+        own = {record.definition.ref: record for record in records if record.definition.ref.owner == self.app}
+        others = {record.definition.ref: record for record in records if record.definition.ref not in own}
+        return AppRecord(self.app, self.programs, own, others, self.foreign_waits, self.origin)
+
+    def _decoded(self) -> list[ScheduleRecord]:
+        pauses = {(row["schedule"], row["generation"]): stored_pause(row) for row in self.pauses}
+        return [schedule_record(row, pauses.get((row["id"], row["generation"]))) for row in self.schedules]
+
+
+async def app_rows(
+    connection: Any,
+    app: AppRef,
+    programs: Mapping[ProgramRef, Program],
+    schedules: Sequence[Any],
+    foreign_waits: Sequence[ForeignWait] = (),
+) -> AppRows:
+    """With the pauses of the schedules, and the origin of the app."""
+    pauses = await connection.fetch(_SQL["pauses"], [row["id"] for row in schedules])
     origin = await connection.fetchval(_SQL["origin"], str(app))
-
-    def decoded() -> list[ScheduleRecord]:
-        return [schedule_record(row, pauses.get((row["id"], row["generation"]))) for row in rows]
-
-    records = await asyncio.to_thread(decoded) if len(rows) > _LARGE else decoded()
-    own = {record.definition.ref: record for record in records if record.definition.ref.owner == app}
-    others = {record.definition.ref: record for record in records if record.definition.ref not in own}
-    return AppRecord(app, programs, own, others, origin=origin or "")
+    return AppRows(app, programs, schedules, pauses, origin or "", foreign_waits)
 
 
 def schedule_record(row: Any, pause: Pause | None = None) -> ScheduleRecord:
@@ -310,19 +353,23 @@ def stored_programs(rows: Sequence[Any]) -> dict[ProgramRef, Program]:
     return {program.ref: program for program in programs}
 
 
-def _history(change: AppChange, now: datetime) -> Iterator[HistoryEntry]:
-    for program in change.programs:
-        yield HistoryEntry(now, "program", str(program.program.ref), program.action, program.reason)
-    for schedule in change.schedules:
-        after = schedule.after
+def _program_history(changes: Sequence[ProgramChange], now: datetime) -> list[HistoryEntry]:
+    return [HistoryEntry(now, "program", str(each.program.ref), each.action, each.reason) for each in changes]
+
+
+def _schedule_history(changes: Sequence[ScheduleChange], now: datetime) -> list[HistoryEntry]:
+    lines: list[HistoryEntry] = []
+    for change in changes:
+        after = change.after
         detail: dict[str, Any] = {
             "generation": after.generation,
             "enabled": after.enabled,
             "triggered_by": str(after.definition.trigger),
-            "accumulation": "kept" if schedule.keeps else "reset",
+            "accumulation": "kept" if change.keeps else "reset",
         }
         if after.pause is not None:
             detail["mode"] = after.pause.mode.value
             if after.pause.until is not None:
                 detail["until"] = after.pause.until
-        yield HistoryEntry(now, "schedule", str(after.definition.ref), schedule.action, schedule.reason, detail)
+        lines.append(HistoryEntry(now, "schedule", str(after.definition.ref), change.action, change.reason, detail))
+    return lines

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 import asyncpg
@@ -29,14 +28,14 @@ from streamsched.ports.catalog import (
 )
 from streamsched.store.catalog import history, versions
 from streamsched.store.catalog.catalog import (
-    app_record,
+    app_rows,
     schedule_record,
     stored_pause,
     stored_program,
     stored_programs,
 )
 from streamsched.store.catalog.last_runs import last_runs_of
-from streamsched.store.catalog.removed_programs import awaiting, awaiting_in
+from streamsched.store.catalog.removed_programs import find_waiting, find_waiting_in
 from streamsched.store.connections import translated
 from streamsched.store.sql import queries
 
@@ -74,11 +73,13 @@ class PostgresCatalogReader:
     ) -> Sequence[ScheduleStatus]:
         return await self._schedules(namespace, app and str(app), None, after, limit, states=states, skip=True)
 
-    async def awaiting(self, program: ProgramRef, *, namespace: str) -> Sequence[ScheduleStatus]:
+    async def list_waiting(
+        self, program: ProgramRef, *, namespace: str, after: str = "", limit: int | None = None
+    ) -> Sequence[ScheduleStatus]:
         with translated():
             async with self._pool.acquire() as connection:
-                found = await awaiting_in(connection, namespace, program)
-        return await self._schedules(namespace, None, found, "", None, skip=True) if found else []
+                found = await find_waiting_in(connection, namespace, program)
+        return await self._schedules(namespace, None, found, after, limit, skip=True) if found else []
 
     async def ticking(
         self, *, limit: int, namespace: str | None = None, app: AppRef | None = None
@@ -117,9 +118,10 @@ class PostgresCatalogReader:
             ):
                 known = stored_programs(await connection.fetch(_SQL["programs_of_app"], str(ref)))
                 lost = () if programs is None else known.keys() - set(programs)
-                of_other_apps, foreign_waits = await awaiting(connection, ref, lost)
+                of_other_apps, foreign_waits = await find_waiting(connection, ref, lost)
                 rows = await connection.fetch(_SQL["schedules_of_app"], str(ref), of_other_apps)
-                return replace(await app_record(connection, ref, known, rows), foreign_waits=foreign_waits)
+                found = await app_rows(connection, ref, known, rows, foreign_waits)
+        return await found.record()
 
     async def app_summary(self, ref: AppRef) -> AppSummary:
         found = await self._apps(None, str(ref), "", None)

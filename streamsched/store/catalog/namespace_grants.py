@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any, Final
@@ -12,6 +13,7 @@ from streamsched.domain.access.grant import Denied
 from streamsched.domain.access.namespace_grant import MOST_NAMESPACE_GRANTS, GrantState, NamespaceGrant, SharedKind
 from streamsched.domain.access.references import (
     WITHOUT_ROLES,
+    ForeignReference,
     KnownGrants,
     foreign,
     judge_all,
@@ -19,10 +21,12 @@ from streamsched.domain.access.references import (
     schedule_references,
 )
 from streamsched.domain.errors import ConflictError, ForbiddenError, NotFoundError
-from streamsched.ports.catalog import Action, ScheduleChange
-from streamsched.store.catalog.history import record
+from streamsched.domain.quotas.quota import Quota
+from streamsched.ports.catalog import Action, HistoryEntry, ScheduleChange
+from streamsched.store.catalog.history import record, record_all
+from streamsched.store.catalog.quota_counts import check_number
 from streamsched.store.connections import translated
-from streamsched.store.sql import queries
+from streamsched.store.sql import queries, slices
 
 _SQL: Final = queries("catalog/namespace_grants")
 
@@ -40,14 +44,14 @@ class PostgresNamespaceGrantStore:
             async with self._pool.acquire() as connection:
                 return await _known(connection, grantee, owners, shared)
 
-    async def of(
+    async def list_of(
         self, namespace: str, *, after: tuple[str, str, str, str] | None = None, limit: int
     ) -> Sequence[NamespaceGrant]:
         with translated():
             rows = await self._pool.fetch(_SQL["of"], namespace, *(after or ("", "", "", "")), limit)
         return [grant_of(row) for row in rows]
 
-    async def pending(self, *, limit: int) -> Sequence[NamespaceGrant]:
+    async def list_pending(self, *, limit: int) -> Sequence[NamespaceGrant]:
         with translated():
             return [grant_of(row) for row in await self._pool.fetch(_SQL["pending"], limit)]
 
@@ -70,9 +74,26 @@ class PostgresNamespaceGrantStore:
     async def claim(self, namespace: str, shared: Collection[tuple[SharedKind, str]], *, now: datetime) -> int:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
-                await connection.execute(_SQL["claim"], *_columns(shared), namespace, now)
+                await connection.execute(_SQL["lock_claims"], namespace)
+                rows = await connection.fetch(_SQL["claim"], *_columns(shared), namespace, now)
+                new, owned = sum(row["new"] for row in rows), await connection.fetchval(_SQL["names"], namespace)
+                await check_number(connection, namespace, Quota.NAMES, owned - new, new)
                 rows = await connection.fetch(_SQL["owners"], *_columns(shared))
                 return sum(row["namespace"] == namespace for row in rows)
+
+    async def free(self, *, before: datetime, now: datetime) -> int:
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                rows = await connection.fetch(_SQL["free"], before)
+                lines = [
+                    HistoryEntry(
+                        now, "namespace", row["namespace"], f"{row['kind']}.freed", f"nothing uses {row['name']}"
+                    )
+                    for row in rows
+                ]
+                for part in slices(lines):
+                    await record_all(connection, part)
+                return len(rows)
 
     async def hand_over(self, kind: SharedKind, name: str, namespace: str, *, now: datetime) -> None:
         with translated():
@@ -98,17 +119,16 @@ async def check_resumed(connection: Any, changes: Sequence[ScheduleChange]) -> N
     Raises:
         ForbiddenError: a namespace has refused it, or given nothing.
     """
-    resumed = [each.after.definition for each in changes if each.action in (Action.ENABLED, Action.RESUMED)]
-    for namespace in sorted({definition.ref.namespace for definition in resumed}):
-        references = [
-            each
-            for definition in resumed
-            if definition.ref.namespace == namespace
-            for each in foreign(schedule_references(definition), namespace)
-        ]
+    of_namespace: dict[str, list[ForeignReference]] = {}
+    for part in slices([each for each in changes if each.action in (Action.ENABLED, Action.RESUMED)]):
+        for each in part:
+            definition, namespace = each.after.definition, each.after.definition.ref.namespace
+            of_namespace.setdefault(namespace, []).extend(foreign(schedule_references(definition), namespace))
+        await asyncio.sleep(0)
+    for namespace, references in sorted(of_namespace.items()):
         if references:
             known = await _known(connection, namespace, *named_by(references))
-            verdict = judge_all(references, WITHOUT_ROLES, namespace, known)
+            verdict = await asyncio.to_thread(judge_all, references, WITHOUT_ROLES, namespace, known)
             if isinstance(verdict, Denied):
                 raise ForbiddenError(verdict.reason)
 

@@ -9,7 +9,7 @@ import asyncpg
 
 from streamsched.ports.outbox import OutboxRecord, PendingRecord
 from streamsched.store.connections import translated
-from streamsched.store.sql import queries
+from streamsched.store.sql import queries, slices
 
 _SQL = queries("catalog/outbox")
 
@@ -22,10 +22,11 @@ async def write(connection: Any, records: Sequence[OutboxRecord]) -> list[int]:
 
     Transactions whose records must keep their order in the log exclude each other by a row's lock before this call.
     """
-    if not records:
-        return []
-    topics, keys, values = zip(*records, strict=True)
-    return [row["id"] for row in await connection.fetch(_SQL["write"], topics, keys, values)]
+    ids: list[int] = []
+    for part in slices(records):
+        topics, keys, values = zip(*part, strict=True)
+        ids += [row["id"] for row in await connection.fetch(_SQL["write"], topics, keys, values)]
+    return ids
 
 
 async def unsent(connection: Any, keys: Sequence[str]) -> list[int]:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from streamsched.domain.errors import QuotaExceededError
 from streamsched.domain.quotas.event_level import HELD
-from streamsched.domain.quotas.quota import Quota, QuotaGrowth, QuotaUse, check_growth
+from streamsched.domain.quotas.quota import DEFAULTS, Quota, QuotaGrowth, QuotaUse, check_growth
 from streamsched.domain.triggers.correlation import AT_MOST
 from streamsched.store.sql import queries
 
@@ -41,3 +42,15 @@ async def check(connection: Any, namespace: str, growth: QuotaGrowth, *, now: da
         found = await uses(connection, namespace, now=now)
         used = {use.quota: int(use.used or 0) for use in found if use.quota in limits}
         check_growth(namespace, growth, limits, used)
+
+
+async def check_number(connection: Any, namespace: str, quota: Quota, used: int, wanted: int) -> None:
+    """Checks what is about to be stored of a quota that has a default.
+
+    Raises:
+        QuotaExceededError: the namespace would have more.
+    """
+    found = await connection.fetchval(_SQL["limit"], namespace, quota)
+    limit = DEFAULTS[quota] if found is None else found
+    if wanted > 0 and used + wanted > limit:
+        raise QuotaExceededError(namespace, quota, limit, used=used, wanted=wanted)

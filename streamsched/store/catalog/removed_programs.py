@@ -25,7 +25,7 @@ ACTION: Final = "program.removed"
 _NAMED: Final = 20
 
 
-async def awaiting(
+async def find_waiting(
     connection: Any, app: AppRef, programs: Iterable[ProgramRef]
 ) -> tuple[list[str], tuple[ForeignWait, ...]]:
     """The schedules of other apps that wait for one of these programs of the app: the ids of those of its namespace in
@@ -40,7 +40,7 @@ async def awaiting(
     return sorted(own), tuple(each for each in found if each.schedule.namespace != app.namespace)
 
 
-async def awaiting_in(connection: Any, namespace: str, program: ProgramRef) -> list[str]:
+async def find_waiting_in(connection: Any, namespace: str, program: ProgramRef) -> list[str]:
     """The ids of the schedules of a namespace that wait for the program."""
     return [row["id"] for row in await connection.fetch(_SQL["awaiting_in"], namespace, _program_id(program))]
 

@@ -62,6 +62,10 @@ class PostgresArchive:
         with translated():
             return {row["id"] for row in await self._pool.fetch(_SQL["known_runs"], runs)}
 
+    async def active_runs(self, runs: Sequence[str]) -> Collection[str]:
+        with translated():
+            return {row["id"] for row in await self._pool.fetch(_SQL["active_runs"], runs)}
+
     async def early(self) -> Sequence[tuple[str, datetime]]:
         with translated():
             return [(row["parent"], row["at"]) for row in await self._pool.fetch(_SQL["early"])]

@@ -90,6 +90,10 @@ SELECT id FROM runs WHERE id = ANY($1::text[])
 UNION ALL
 SELECT id FROM runs_history WHERE id = ANY($1::text[]);
 
+-- name: active_runs
+-- Those of these that have not ended.
+SELECT id FROM runs WHERE id = ANY($1::text[]) AND ended_at IS NULL;
+
 -- name: early
 -- Times of history that came before its partition was made: the first of each day.
 SELECT 'work_decisions' AS parent, min(at) AS at FROM work_decisions_rest GROUP BY date_trunc('day', at, 'UTC')

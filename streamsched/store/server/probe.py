@@ -23,6 +23,8 @@ _SQL = queries("server/probe")
 _HIDDEN = "hidden:"
 #: Most spools with refused lines that are named.
 _REFUSED = 5
+#: Most pending grants that are named.
+_PENDING = 20
 
 
 class PostgresProbe:
@@ -42,7 +44,7 @@ class PostgresProbe:
                 executing = await connection.fetch(_SQL["executing"]) if revision else ()
                 history = await kept(connection) if revision else ()
                 refused = await last_refused(connection, _REFUSED) if revision else ()
-                pending = await connection.fetch(_SQL["pending_grants"]) if row["has_grants"] else ()
+                pending = await connection.fetch(_SQL["pending_grants"], _PENDING) if row["has_grants"] else ()
         return DatabaseFacts(
             server=row["server"],
             revision=revision,
@@ -55,7 +57,8 @@ class PostgresProbe:
             late=backlog["late"] if backlog else 0.0,
             history=history,
             refused_spools=refused,
-            pending_grants=tuple(each[0] for each in pending),
+            pending_grants=tuple(each["text"] for each in pending),
+            pending_grants_total=pending[0]["total"] if pending else 0,
             executing={each["namespace"]: each["programs"] for each in executing},
         )
 

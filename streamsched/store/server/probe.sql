@@ -23,9 +23,9 @@ SELECT (SELECT count(*) FROM outbox)::int AS outbox, (SELECT min(created_at) FRO
         (SELECT min(due_at) FROM timers), (SELECT min(due_at) FROM wakes)))), 0)::float8 AS late;
 
 -- name: pending_grants
--- Uses by other namespaces that their owners have not decided about.
-SELECT format('%s %s.%s to %s', kind, owner, name, grantee) FROM namespace_grants
-WHERE state = 'pending' ORDER BY owner, kind, name, grantee;
+-- The first $1 uses by other namespaces that their owners have not decided about, and how many there are.
+SELECT format('%s %s.%s to %s', kind, owner, name, grantee) AS text, count(*) OVER () AS total FROM namespace_grants
+WHERE state = 'pending' ORDER BY owner, kind, name, grantee LIMIT $1;
 
 -- name: executing
 -- How many programs of each namespace execute something on the machines of launchers (domain/access/execution.py).

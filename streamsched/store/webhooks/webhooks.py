@@ -16,10 +16,12 @@ from streamsched.codec.webhooks.webhook import webhook_from_json, webhook_to_jso
 from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError, storable_text
 from streamsched.domain.limits import as_stored
 from streamsched.domain.programs.secret import Secret
+from streamsched.domain.quotas.quota import Quota
 from streamsched.domain.tasks.queue import MOST_QUEUES
 from streamsched.domain.tasks.task import TaskRequest
-from streamsched.domain.webhooks.webhook import MOST_OF_NAMESPACE, MOST_WEBHOOKS, OLD_SECRET, POLICY, Webhook, queue_of
+from streamsched.domain.webhooks.webhook import MOST_WEBHOOKS, OLD_SECRET, POLICY, Webhook, queue_of
 from streamsched.ports.webhooks.webhooks import DeliveredWebhook, OldSecret, WebhookRecord
+from streamsched.store.catalog.quota_counts import check_number
 from streamsched.store.connections import translated
 from streamsched.store.sql import queries
 from streamsched.store.tasks.registration import enqueue
@@ -45,8 +47,7 @@ class PostgresWebhookStore:
             async with self._pool.acquire() as connection, connection.transaction():
                 await connection.execute(SQL["lock_all"])
                 numbers = await connection.fetchrow(SQL["numbers"], f"{webhook.namespace}.")
-                if numbers["of_namespace"] >= MOST_OF_NAMESPACE:
-                    raise ConflictError(f"namespace {webhook.namespace} has {MOST_OF_NAMESPACE} webhooks, its share")
+                await check_number(connection, webhook.namespace, Quota.WEBHOOKS, numbers["of_namespace"], 1)
                 if numbers["all"] >= MOST_WEBHOOKS:
                     raise ConflictError(f"there are {MOST_WEBHOOKS} webhooks, the most an installation can have")
                 made = await connection.fetchval(SQL["create"], webhook.id, definition, secret, now, by)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 from itertools import groupby
 
+import orjson
 import pytest
 
 from streamsched.api.access.rules import RULES
 from tests.hostile.bodies.trial import trial
-from tests.hostile.bodies.worst_bodies import LARGEST, worst_requests
+from tests.hostile.bodies.worst_bodies import LARGEST, WorstRequest, worst_requests
 
 pytestmark = pytest.mark.postgres
 
+#: Schedules of a large app: enough that all of them in one turn of the event loop take more than half a second.
+_MANY = 10_000
 #: What reads the largest bodies, and what answers for each element.
 _FEW = ("POST /v1/events", "POST /v3/namespaces/{namespace}/nextruntime")
 
@@ -31,6 +34,42 @@ def test_the_worst_bodies_hold_up_nothing(database: str) -> None:
     outcomes = asyncio.run(trial(database, chosen))
     assert len(outcomes) == len(_FEW)
     assert [each.line() for each in outcomes if not each.well] == []
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_thousands_of_schedules_in_one_request_hold_up_nothing(database: str) -> None:
+    """Deployed, planned, changed, switched on and off, listed and deleted; health answers in half a second."""
+    path = "/v1/apps/many/app"
+    change = ("PUT", f"{path}?dry_run=true", 2), ("PUT", path, 2), ("POST", f"{path}/enable", None)
+    steps = (
+        *(("PUT", f"{path}?dry_run=true", 1), ("PUT", path, 1), *change, ("POST", f"{path}/disable", None)),
+        *(("GET", "/v3/namespaces/many/apps/app/schedules", None), ("DELETE", path, None)),
+    )
+    outcomes = asyncio.run(
+        trial(
+            database,
+            (
+                WorstRequest(f"{method} {path}", f"step {number}", path, _many_schedules(needed))
+                for number, (method, path, needed) in enumerate(steps)
+            ),
+            clients=1,
+        )
+    )
+    assert len(outcomes) == len(steps)
+    assert [each.line() for each in outcomes if not each.well or each.live_s > 0.5 or set(each.statuses) != {200}] == []
+
+
+def _many_schedules(needed: int | None) -> bytes:
+    """The body of an app with many schedules, each of so many partitions; None: an empty one."""
+    if needed is None:
+        return b"{}"
+    trigger = {"type": "PARTITION", "numPartitions": needed}
+    schedules = [
+        {"name": f"s{n}", "program": "p", "enabled": False, "trigger": {**trigger, "dataset": f"d{n}"}}
+        for n in range(_MANY)
+    ]
+    return orjson.dumps({"programs": [{"name": "p", "type": "http", "url": "https://x.org"}], "schedules": schedules})
 
 
 @pytest.mark.long

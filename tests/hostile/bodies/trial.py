@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException
@@ -152,8 +152,8 @@ async def api_process(database: str) -> AsyncIterator[tuple[psutil.Process, Serv
             sys.stdout.write((Path(folder) / "api.log").read_text(errors="replace")[-4000:])
 
 
-async def trial(database: str, requests: Iterable[WorstRequest]) -> list[Outcome]:
-    """Sends each request from all clients at once; prints a line for each route."""
+async def trial(database: str, requests: Iterable[WorstRequest], clients: int = CLIENTS) -> list[Outcome]:
+    """Sends each request from so many clients at once; prints a line for each route."""
     outcomes: list[Outcome] = []
     async with api_process(database) as (process, api):
         with Watch(process, int(api.url.rpartition(":")[2])) as watch:
@@ -166,7 +166,7 @@ async def trial(database: str, requests: Iterable[WorstRequest]) -> list[Outcome
                 for route, each in groupby(requests, lambda request: request.route):
                     outcome = Outcome(route)
                     for request in each:
-                        await _send(client, request, watch, baseline, outcome)
+                        await _send([client] * clients, request, watch, baseline, outcome)
                     outcomes.append(outcome)
                     sys.stdout.write(f"{outcome.line()}\n")
                     sys.stdout.flush()
@@ -174,11 +174,11 @@ async def trial(database: str, requests: Iterable[WorstRequest]) -> list[Outcome
 
 
 async def _send(
-    client: httpx.AsyncClient, request: WorstRequest, watch: Watch, baseline: float, outcome: Outcome
+    clients: Sequence[httpx.AsyncClient], request: WorstRequest, watch: Watch, baseline: float, outcome: Outcome
 ) -> None:
     watch.begin()
 
-    async def one() -> None:
+    async def one(client: httpx.AsyncClient) -> None:
         began = time.monotonic()
         content = request.body if request.method not in {"GET", "DELETE"} else None
         headers = {"Content-Type": request.media} if content is not None else {}
@@ -192,9 +192,9 @@ async def _send(
         if (took := time.monotonic() - began) > outcome.answered_s:
             outcome.answered_s, outcome.slowest = took, request.kind
 
-    await asyncio.gather(*(one() for _ in range(CLIENTS)))
+    await asyncio.gather(*map(one, clients))
     await asyncio.sleep(0.05)  # the next look of the watch
-    outcome.requests += CLIENTS
+    outcome.requests += len(clients)
     if watch.live_s > outcome.live_s:
         outcome.live_s, outcome.live_kind = watch.live_s, request.kind
     if watch.memory_mb - baseline > outcome.grown_mb:

@@ -13,7 +13,7 @@ from streamsched.api.app import make_api
 from streamsched.bootstrap import Services, api_services
 from streamsched.catalog.catalog import Catalog
 from tests.support.api_routes import api_routes
-from tests.support.described_answers import check_answer
+from tests.support.described_answers import api_document, check_answer, operations
 
 pytestmark = pytest.mark.postgres
 
@@ -37,6 +37,10 @@ async def client(services: Services) -> AsyncIterator[httpx.AsyncClient]:
         transport=transport, base_url="http://localhost", event_hooks=hooks, timeout=60
     ) as client:
         yield client
+
+
+def operation(method: str, path: str) -> dict[str, Any]:
+    return next(found for verb, where, found in operations(api_document()) if (verb, where) == (method, path))
 
 
 def event(number: int, name: str = "q") -> dict[str, Any]:
@@ -95,3 +99,57 @@ async def test_the_ticks_of_1000_programs_are_one_query(
     assert (answer.status_code, answer.text) == (413, "the list has 1,001 elements; send at most 1,000 in each request")
     answer = await client.post("/v3/namespaces/default/nextruntime", json=[PROGRAM] * 700)
     assert (answer.status_code, answer.text) == (413, "these programs have more than 20,000 schedules; ask for fewer")
+
+
+async def test_the_ticks_of_one_program_are_those_of_20_000_schedules(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (await client.put("/v1/apps/default/ticking", json=APP)).status_code == 200
+    program = "/v3/namespaces/default/apps/ticking/workflows/join"
+    for kind in ("nextruntime", "previousruntime"):
+        monkeypatch.setattr("streamsched.api.cdap.runtimes.MOST_TICKING", 30)
+        assert (await client.get(f"{program}/{kind}")).status_code == 200
+        monkeypatch.setattr("streamsched.api.cdap.runtimes.MOST_TICKING", 29)
+        answer = await client.get(f"{program}/{kind}")
+        assert (answer.status_code, answer.text) == (413, "this program has more than 29 enabled schedules")
+        described = operation("GET", f"/v3/namespaces/{{namespace}}/apps/{{app}}/{{category}}/{{program}}/{kind}")
+        assert described["x-limits"] == {"schedules": 20_000}
+
+
+async def test_lists_of_cdap_are_sent_part_by_part(
+    client: httpx.AsyncClient, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = {**APP, "schedules": [*APP["schedules"], {**APP["schedules"][0], "name": "z", "program": "idle"}]}
+    ended = {"type": "PROGRAM_STATUS", "programId": {"application": "ticking", "program": "join"}}
+    app["schedules"] += [{"name": f"e{n}", "program": "idle", "trigger": ended} for n in range(15)]
+    assert (await client.put("/v1/apps/default/ticking", json=app)).status_code == 200
+    for n in range(14):
+        assert (await client.put(f"/v1/apps/default/a{n:02}", json={**APP, "schedules": []})).status_code == 200
+    monkeypatch.setattr("streamsched.api.streams.long_lists._PART", 7)
+    most = 0
+
+    async def counted(*args: Any, **kwargs: Any) -> Any:
+        nonlocal most
+        found = await schedules(*args, **kwargs)
+        most = max(most, len(found))
+        return found
+
+    schedules = services.catalog.reader._schedules
+    monkeypatch.setattr(services.catalog.reader, "_schedules", counted)
+    base = "/v3/namespaces/default"
+    waits = f"{base}/schedules/trigger-type/program-status?trigger-namespace-id=default&trigger-app-name=ticking"
+    names = sorted([f"s{n}" for n in range(30)])
+    waiting = sorted([f"e{n}" for n in range(15)])
+    for path, expected in (
+        (f"{base}/apps/ticking/schedules", [*waiting, *names, "z"]),
+        (f"{base}/apps/ticking/workflows/join/schedules", names),
+        (f"{base}/apps/a00/schedules", []),
+        (f"{waits}&trigger-program-type=workflows&trigger-program-name=join", waiting),
+        (f"{base}/apps", [*(f"a{n:02}" for n in range(14)), "ticking"]),
+    ):
+        answer = await client.get(path)
+        assert answer.status_code == 200, path
+        assert [each["name"] for each in answer.json()] == expected, path
+    assert most == 7
+    assert [each["name"] for each in (await client.get(f"{base}/apps/ticking")).json()["programs"]] == ["idle", "join"]
+    assert (await client.get(f"{base}/apps/none/schedules")).status_code == 404

@@ -10,9 +10,11 @@ import pytest
 
 from streamsched.domain.decisions.retention import Retention
 from streamsched.domain.jobs.run import RunState
+from streamsched.domain.quotas.quota import Quota
 from streamsched.launcher.log_cleanup import LogCleanup
 from streamsched.launcher.retention import ArchiveLoop
 from streamsched.launcher.start import start
+from streamsched.ports.access.quotas import Limits
 from streamsched.ports.runs import RunEnd
 from streamsched.spark.files import RunFiles
 from streamsched.spark.run_file_store import LocalRunFileStore
@@ -89,3 +91,36 @@ async def test_a_host_without_a_folder_has_nothing_to_tidy(world: World, tmp_pat
     log_cleanup = LogCleanup(LocalRunFileStore(tmp_path / "none"), PostgresArchive(world.pool), world.clock, keep=KEEP)
 
     assert await log_cleanup.run_once() == 0
+
+
+async def test_the_logs_of_a_namespace_are_emptied_over_its_quota_the_oldest_first(
+    world: World, tmp_path: Path
+) -> None:
+    runs = [await run_of(world, f"t{number}", tmp_path, ends=number != 0) for number in range(5)]
+    for number, run in enumerate(runs):
+        log = RunFiles(tmp_path, run).log
+        log.write_bytes(b"x" * 40_960)
+        os.utime(log, (number, number))
+    foreign = tmp_path / "logs" / "sales.app.join.manual-1.r1.log"
+    foreign.write_bytes(b"y" * 409_600)
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"z" * 40_960)
+    RunFiles(tmp_path, runs[1]).log.unlink()
+    RunFiles(tmp_path, runs[1]).log.symlink_to(victim)
+
+    async def limits() -> Limits:
+        return {"default": {Quota.LOGS: 130_000}}
+
+    archive = PostgresArchive(world.pool)
+    cleanup = LogCleanup(LocalRunFileStore(tmp_path), archive, world.clock, keep=KEEP, limits=limits)
+    await cleanup.run_once()
+    await cleanup.run_once()
+
+    texts = [RunFiles(tmp_path, run).log.read_bytes() for run in runs]
+    said = "[40960 bytes of this log were removed: the logs of namespace default had more than its quota log_bytes"
+    assert texts[2].decode().startswith(said)
+    assert texts[2].count(b"\n") == 1
+    assert [len(text) for text in (texts[0], texts[1], texts[3], texts[4])] == [40_960] * 4, (
+        "the active one, and the last"
+    )
+    assert (victim.stat().st_size, foreign.stat().st_size) == (40_960, 409_600)

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from streamsched.domain.errors import ConflictError, UnavailableError
+from streamsched.domain.errors import ConflictError, QuotaExceededError, UnavailableError
 from streamsched.domain.names import ScheduleRef
+from streamsched.domain.quotas.quota import Quota
 from streamsched.domain.webhooks.webhook import MOST_QUEUED, Webhook
+from streamsched.store.access.quotas import PostgresQuotaStore
 from streamsched.store.sql import queries
 from streamsched.store.webhooks import feed
 from streamsched.store.webhooks.work_history import PostgresWorkHistory
@@ -148,11 +150,16 @@ async def test_names_and_numbers_are_limited(world: WebhookWorld) -> None:
 async def test_a_namespace_leaves_webhooks_to_the_others(world: WebhookWorld) -> None:
     for n in range(20):
         await world.webhook(NOWHERE, f"h{n}", namespace="sales")
-    with pytest.raises(ConflictError, match="namespace sales has 20 webhooks, its share"):
+    with pytest.raises(QuotaExceededError, match="quota webhooks of namespace 'sales' is 20: 20 in use"):
         await world.webhook(NOWHERE, "more", namespace="sales")
     await world.webhook(NOWHERE, "first", namespace="sales2")
     await world.store.delete("sales.h3")
     await world.webhook(NOWHERE, "more", namespace="sales")
+    quota = await PostgresQuotaStore(world.pool).set("sales", Quota.WEBHOOKS, 21, "", now=world.clock.now())
+    assert quota.used == 20
+    await world.webhook(NOWHERE, "another", namespace="sales")
+    with pytest.raises(QuotaExceededError, match="is 21: 21 in use"):
+        await world.webhook(NOWHERE, "last", namespace="sales")
 
 
 async def test_the_history_is_read_by_its_index(world: WebhookWorld) -> None:

@@ -20,11 +20,12 @@ class Server:
     def __init__(self) -> None:
         self.answer: dict[str, Any] = {}
         self.requests: list[tuple[str, str, str | None]] = []
+        self.bodies: list[bytes] = []
         server = self
 
         class Handler(BaseHTTPRequestHandler):
             def _any(self) -> None:
-                self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                server.bodies.append(self.rfile.read(int(self.headers.get("Content-Length", 0))))
                 server.requests.append((self.command, self.path, self.headers.get("Authorization")))
                 body = json.dumps(server.answer).encode()
                 self.send_response(200)
@@ -33,7 +34,7 @@ class Server:
                 self.end_headers()
                 self.wfile.write(body)
 
-            do_GET = do_PUT = do_POST = _any  # noqa: N815
+            do_GET = do_PUT = do_POST = do_DELETE = _any  # noqa: N815
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002
                 pass

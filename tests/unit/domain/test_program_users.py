@@ -12,10 +12,10 @@ USERS = ProgramUsers.parse("sales=alice, sales.pay.roll=bob,*=nobody")
 
 
 def test_the_most_specific_rule_names_the_user() -> None:
-    assert USERS.of(ProgramRef("sales", "pay", "roll")) == "bob"
-    assert USERS.of(ProgramRef("sales", "pay", "other")) == "alice"
-    assert USERS.of(ProgramRef("finance", "pay", "roll")) == "nobody"
-    assert ProgramUsers.parse("sales=alice").of(ProgramRef("finance", "pay", "roll")) == ""
+    assert USERS.user_of(ProgramRef("sales", "pay", "roll")) == "bob"
+    assert USERS.user_of(ProgramRef("sales", "pay", "other")) == "alice"
+    assert USERS.user_of(ProgramRef("finance", "pay", "roll")) == "nobody"
+    assert ProgramUsers.parse("sales=alice").user_of(ProgramRef("finance", "pay", "roll")) == ""
 
 
 @pytest.mark.parametrize(

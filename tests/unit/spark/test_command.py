@@ -86,6 +86,18 @@ def test_an_event_log_is_written_for_metrics_unless_there_is_one(site: RunEnviro
         assert not any("spark.eventLog.dir" in each for each in other.argv)
 
 
+def test_a_variable_that_programs_do_not_get_is_not_passed_on_to_executors(site: RunEnvironment) -> None:
+    job = SparkJob("", module="json.tool", env_from_os=("TOKEN",))
+    withheld = replace(site, environ={**site.environ}, withheld=("TOKEN",))
+    there = replace(site, environ={**site.environ, "TOKEN": "x"})
+
+    with pytest.raises(ConfigurationError, match="programs do not get variable TOKEN of env_from_os: STREAMSCHED_PROG"):
+        command(assignment(job), withheld, Path("/run.json"))
+    with pytest.raises(ConfigurationError, match="variable TOKEN of env_from_os is not set where the launcher runs"):
+        command(assignment(job), site, Path("/run.json"))
+    assert command(assignment(job), there, Path("/run.json")).env["STREAMSCHED_EXECUTOR_ENV"] == "TOKEN"
+
+
 def test_the_programs_own_master_wins(site: RunEnvironment, tmp_path: Path) -> None:
     main = tmp_path / "main.py"
     main.write_text("")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pwd
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from streamsched.domain.programs.spark_profile import SparkProfile
 from streamsched.domain.schedules.process_job import PythonJob, SparkJob
 from streamsched.domain.schedules.schedule import Executable, Program
 from streamsched.ports.runs import Assignment
+from streamsched.process.os_user import OsUser
 from streamsched.secrets.redaction import Redaction
 from streamsched.secrets.resolver import Secrets
 from streamsched.spark import guard as guard_module
@@ -27,6 +29,7 @@ from streamsched.spark.command import RunEnvironment, command
 from streamsched.spark.needs.log_output import LogOutput
 from streamsched.spark.needs.options import with_profile
 from streamsched.spark.needs.private_conf import properties, write_private
+from tests.support.os_users import folder_of, os_users
 
 KEY = Secret.parse("env:KEY")
 
@@ -143,6 +146,25 @@ def test_the_defaults_of_the_installation_stay_beside_secrets(tmp_path: Path) ->
     content = properties({"spark.b": "2"}, {"SPARK_CONF_DIR": str(tmp_path)}, Path("/nowhere")).decode()
 
     assert content == "spark.a 1\nspark.b 2\n"
+
+
+def test_the_defaults_that_a_definition_names_are_read_as_the_user_of_the_run() -> None:
+    with (
+        os_users("reader") as (found,),
+        folder_of(pwd.getpwuid(os.geteuid()), {"spark-defaults.conf": "a 1"}) as folder,
+    ):
+        folder.chmod(0o755)
+        reader, environ = OsUser.find(found.pw_name), {"SPARK_CONF_DIR": str(folder)}
+        for mode, content in ((0o600, b"\nspark.b 2\n"), (0o644, b"a 1\nspark.b 2\n")):
+            (folder / "spark-defaults.conf").chmod(mode)
+            assert properties({"spark.b": "2"}, environ, Path("/nowhere"), reader) == content
+
+
+def test_defaults_without_an_end_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "spark-defaults.conf").symlink_to("/dev/zero")
+
+    with pytest.raises(ConfigurationError, match="more than 1048576 bytes"):
+        properties({}, {"SPARK_CONF_DIR": str(tmp_path)}, Path("/nowhere"))
 
 
 def test_the_programs_own_settings_override_its_profile() -> None:

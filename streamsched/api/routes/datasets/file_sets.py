@@ -7,11 +7,13 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
+from streamsched.api.access.authorise import CallerDep
 from streamsched.api.body import BodyObject
 from streamsched.api.deps import FileSetCommitsDep
 from streamsched.api.rendering import rendered
 from streamsched.codec.json.reading import Fields
-from streamsched.domain.errors import InvalidError
+from streamsched.domain.access.grant import Caller, Denied
+from streamsched.domain.errors import ForbiddenError, InvalidError
 from streamsched.domain.names import DatasetRef
 from streamsched.ports.datasets.commits import LONGEST_JOB, LONGEST_PATH, FileSetCommit, JobEpoch, checked_commit_id
 
@@ -39,27 +41,33 @@ async def list_commits(
 
 
 @router.post("/{namespace}/{dataset}/commits", summary="Commit a write to a file set")
-async def add_commit(namespace: str, dataset: str, body: BodyObject, commits: FileSetCommitsDep) -> Response:
+async def add_commit(
+    namespace: str, dataset: str, body: BodyObject, commits: FileSetCommitsDep, caller: CallerDep
+) -> Response:
     """Makes the write with the id `commit` visible: the file `manifest` below `location` names its data. The response
     has the commit of that id, with the manifest that was first. The same request again changes nothing. 409 when the
-    dataset's commits are at another location, or a later attempt of `job` than `attempt` has fenced or committed.
+    dataset's commits are at another location, or a later attempt of `job` than `attempt` has fenced or committed. 403
+    when the caller is neither a run of `job` nor may operate in its namespace.
     """
     fields = Fields(body)
     commit, manifest = checked_commit_id(fields.text("commit")), _path(fields, "manifest")
     location = _path(fields, "location")
-    epoch = _epoch(fields) if fields.optional("job") is not None else None
+    epoch = _epoch(fields, caller) if fields.optional("job") is not None else None
     fields.done()
     return rendered(_view(await commits.add(_named(namespace, dataset), location, commit, manifest, epoch)))
 
 
 @router.post("/{namespace}/{dataset}/fences", summary="Fence the earlier attempts of a job")
-async def fence(namespace: str, dataset: str, body: BodyObject, commits: FileSetCommitsDep) -> Response:
+async def fence(
+    namespace: str, dataset: str, body: BodyObject, commits: FileSetCommitsDep, caller: CallerDep
+) -> Response:
     """Attempts of `job` before `attempt` commit no more to the file set, also those that have begun to. The same
-    request again changes nothing. 409 when a later attempt has fenced or committed. For storages that cannot create a
+    request again changes nothing. 409 when a later attempt has fenced or committed. 403 when the caller is neither a
+    run of `job` nor may operate in its namespace. For storages that cannot create a
     file only if it is absent; in others the fence is a file.
     """
     fields = Fields(body)
-    epoch = _epoch(fields)
+    epoch = _epoch(fields, caller)
     fields.done()
     await commits.fence(_named(namespace, dataset), epoch)
     return rendered({"job": epoch.job, "attempt": epoch.attempt})
@@ -85,13 +93,19 @@ def _path(fields: Fields, name: str) -> str:
     return found
 
 
-def _epoch(fields: Fields) -> JobEpoch:
+def _epoch(fields: Fields, caller: Caller) -> JobEpoch:
+    """Raises:
+    ForbiddenError: the caller may not speak for attempts of the job.
+    """
     job = fields.text("job")
     if not 0 < len(job) <= LONGEST_JOB or "\0" in job:
         raise InvalidError("$.job", f"must have 1 to {LONGEST_JOB} characters, without NUL")
     attempt = fields.integer("attempt", minimum=1)
     if attempt > _LAST_ATTEMPT:
         fields.fail("attempt", f"must be at most {_LAST_ATTEMPT} but is {attempt}")
+    verdict = caller.may_fence(job)
+    if isinstance(verdict, Denied):
+        raise ForbiddenError(f"$.job: {verdict.reason}")
     return JobEpoch(job, attempt)
 
 

@@ -58,7 +58,8 @@ async def list_quotas(quotas: QuotasDep, clock: ClockDep, after: After = "", lim
 @router.get("/namespaces/{namespace}/quotas", summary="List the quotas of a namespace")
 async def get_quotas(namespace: NamespaceDep, quotas: QuotasDep, clock: ClockDep) -> Response:
     """The quotas that are set, with what is in use. `used` of `events_per_second` is what was accepted lately; null of
-    `body_bytes`, which is of one request. `ratio` is the part in use.
+    `body_bytes`, which is of one request, and of `log_bytes`, which each host knows of itself. `ratio` is the part in
+    use.
     """
     return rendered(_view(namespace, await quotas.of(namespace, now=clock.now())))
 
@@ -78,7 +79,9 @@ async def set_quota(
 
     `schedules`: schedules that exist. `accumulations`: accumulations that its schedules may have open. `runs`: runs
     that have not ended; jobs over it wait. `events_per_second`: events over HTTP, of which 10 seconds may be saved up;
-    429 over it. `body_bytes`: the body of a request, except bundles and imports; 413 over it.
+    429 over it. `body_bytes`: the body of a request, except bundles and imports; 413 over it. `shared_names`: names of
+    groups and pools that it owns; 10,000 without a quota. `webhooks`: 20 without a quota. `log_bytes`: logs of runs on
+    the disk of each launcher's host; those of the runs that ended first are emptied.
     """
     fields = Fields(body)
     limit = fields.integer("limit")

@@ -31,8 +31,8 @@ async def list_grants(namespace: str, desk: GrantDeskDep, after: After = "", lim
     on, without log, error and arguments of programs, until its owner decides.
     """
     check_namespace(namespace)
-    found = await desk.of(namespace, after=_position(after) if after else None, limit=limit + 1)
-    return rendered(page("grants", found, limit, grant_view, _cursor))
+    found = await desk.list_of(namespace, after=grant_position(after) if after else None, limit=limit + 1)
+    return rendered(page("grants", found, limit, grant_view, grant_cursor))
 
 
 @router.put("/namespaces/{namespace}/grants", summary="Give or refuse a grant")
@@ -135,13 +135,16 @@ async def _handed_over(kind: SharedKind, name: str, body: BodyObject, desk: Gran
     return rendered({"kind": kind, "name": name, "namespace": namespace})
 
 
-def _cursor(grant: NamespaceGrant) -> str:
+def grant_cursor(grant: NamespaceGrant) -> str:
+    """The cursor of a list that ends with this grant."""
     return _SEPARATOR.join((grant.owner, grant.kind, grant.name, grant.grantee))
 
 
-def _position(cursor: str) -> tuple[str, str, str, str]:
-    """Raises:
-    DecodeError: it is no cursor of this list.
+def grant_position(cursor: str) -> tuple[str, str, str, str]:
+    """Owner, kind, name and grantee in a cursor.
+
+    Raises:
+        DecodeError: it is no cursor of this list.
     """
     parts = cursor.split(_SEPARATOR)
     if len(parts) != 4 or "\0" in cursor:
