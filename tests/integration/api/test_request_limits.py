@@ -12,6 +12,7 @@ import pytest
 from streamsched.api.app import make_api
 from streamsched.bootstrap import Services, api_services
 from streamsched.catalog.catalog import Catalog
+from streamsched.store.catalog.catalog_reader import PostgresCatalogReader
 from tests.support.api_routes import api_routes
 from tests.support.described_answers import api_document, check_answer, operations
 
@@ -116,13 +117,16 @@ async def test_the_ticks_of_one_program_are_those_of_20_000_schedules(
         assert described["x-limits"] == {"schedules": 20_000}
 
 
-async def test_lists_of_cdap_are_sent_part_by_part(
-    client: httpx.AsyncClient, services: Services, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_lists_of_cdap_are_sent_part_by_part(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
     app = {**APP, "schedules": [*APP["schedules"], {**APP["schedules"][0], "name": "z", "program": "idle"}]}
-    ended = {"type": "PROGRAM_STATUS", "programId": {"application": "ticking", "program": "join"}}
+    ended = {
+        "type": "PROGRAM_STATUS",
+        "programId": {"application": "ticking", "program": "join"},
+        "programStatuses": ["COMPLETED"],
+    }
     app["schedules"] += [{"name": f"e{n}", "program": "idle", "trigger": ended} for n in range(15)]
-    assert (await client.put("/v1/apps/default/ticking", json=app)).status_code == 200
+    answer = await client.put("/v1/apps/default/ticking", json=app)
+    assert answer.status_code == 200, answer.text
     for n in range(14):
         assert (await client.put(f"/v1/apps/default/a{n:02}", json={**APP, "schedules": []})).status_code == 200
     monkeypatch.setattr("streamsched.api.streams.long_lists._PART", 7)
@@ -134,8 +138,8 @@ async def test_lists_of_cdap_are_sent_part_by_part(
         most = max(most, len(found))
         return found
 
-    schedules = services.catalog.reader._schedules
-    monkeypatch.setattr(services.catalog.reader, "_schedules", counted)
+    schedules = PostgresCatalogReader._schedules
+    monkeypatch.setattr(PostgresCatalogReader, "_schedules", counted)
     base = "/v3/namespaces/default"
     waits = f"{base}/schedules/trigger-type/program-status?trigger-namespace-id=default&trigger-app-name=ticking"
     names = sorted([f"s{n}" for n in range(30)])

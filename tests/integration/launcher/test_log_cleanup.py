@@ -96,6 +96,7 @@ async def test_a_host_without_a_folder_has_nothing_to_tidy(world: World, tmp_pat
 async def test_the_logs_of_a_namespace_are_emptied_over_its_quota_the_oldest_first(
     world: World, tmp_path: Path
 ) -> None:
+    await world.define(schedule("plain"))
     runs = [await run_of(world, f"t{number}", tmp_path, ends=number != 0) for number in range(5)]
     for number, run in enumerate(runs):
         log = RunFiles(tmp_path, run).log

@@ -59,8 +59,8 @@ async def test_grants_are_given_refused_and_removed(log_in: LogIn, services: Ser
         "/ui/grants/finance/refuse", page=FINANCE, kind="event", name="closed", grantee="sales"
     )
     assert "1 schedule that relies on it is paused" in text_of((await browser.get(refused.headers["location"])).text)
-    status = await services.catalog.list(namespace="sales")
-    assert [each.record.status for each in status] == ["paused"]
+    listed = await browser.http.get("/v1/schedules?namespace=sales", headers=browser.authorization)
+    assert [each["state"] for each in listed.json()["schedules"]] == ["paused"]
     assert await send(browser, "remove", kind="event", name="closed", grantee="sales") == 303
     assert "closed" not in await states(services)
 
