@@ -27,6 +27,7 @@ from streamsched.domain.schedules.template import filled, filled_part, filled_pa
 from streamsched.ports.runs import Assignment
 from streamsched.process.closed_process import plain_environ
 from streamsched.process.os_user import OsUser, private_folder
+from streamsched.spark.drivers.spark_submit import DRIVER_PYTHON, DriverPython
 from streamsched.spark.files import RunFiles
 from streamsched.spark.metrics.event_log_files import event_log_settings
 from streamsched.spark.needs.options import check_files, executor_python, file_options
@@ -143,6 +144,7 @@ class Command:
             only, before the start, and removes it after the end.
         event_log: of a Spark program, the folder of its event log, which must exist when it starts; None: it writes
             none for us.
+        driver_python: of a Spark program, what its JVM starts instead of Python.
         user: as whom it runs, and who owns these files; None: this process's.
     """
 
@@ -152,6 +154,7 @@ class Command:
     cold: str = ""
     private: tuple[Path, bytes] | None = field(default=None, repr=False)
     event_log: Path | None = None
+    driver_python: DriverPython | None = None
     user: OsUser | None = None
 
 
@@ -271,6 +274,7 @@ def _spark_submit(
     conf = {
         **({} if event_log is None else event_log_settings(event_log)),
         "spark.log.level": "WARN",
+        "spark.submit.callSystemExitOnMainExit": "true",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.warehouse.dir": str(runtime.scratch / _WAREHOUSE),
@@ -287,8 +291,10 @@ def _spark_submit(
     env = _with_folder({**env, **own, **secret_env}, job.folder)
     if job.env_from_os:  # by name: arguments of a process are visible to all users of its host
         env["STREAMSCHED_EXECUTOR_ENV"] = ",".join(job.env_from_os)
-    python = executor_python(job, master, sys.executable)
-    env |= {"SPARK_HOME": str(home), "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    named = conf.pop("spark.pyspark.python", "")
+    python = named or executor_python(job, master, sys.executable)
+    driver_python = conf.pop("spark.pyspark.driver.python", "") or named or sys.executable
+    env |= {"SPARK_HOME": str(home), "PYSPARK_PYTHON": python, DRIVER_PYTHON: driver_python}
     if master.startswith("local"):
         env.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings = [each for name, value in conf.items() for each in ("--conf", f"{name}={value}")]
@@ -314,6 +320,7 @@ def _spark_submit(
         env,
         private=file,
         event_log=event_log,
+        driver_python=RunFiles(runtime.data_dir, assignment.run).driver_python,
         user=runtime.user,
     )
 

@@ -17,6 +17,7 @@ import orjson
 from streamsched.spark import guard
 from streamsched.spark.child import Child, RunProcesses
 from streamsched.spark.command import Command
+from streamsched.spark.drivers.spark_submit import SparkSubmit
 from streamsched.spark.warm.messages import content_of, file_of, next_message, pair, send
 
 #: Seconds to wait for a zygote's offer; then the run starts cold.
@@ -91,8 +92,17 @@ class Starts:
         Raises:
             OSError: it cannot be started.
         """
+        private = None if program.private is None else program.private[0]
+        if program.driver_python is not None:
+            return await SparkSubmit.submit(
+                program.argv,
+                env=program.env,
+                output=output,
+                python=program.driver_python,
+                private=private,
+                user=program.user,
+            )
         if not program.python:
-            private = None if program.private is None else program.private[0]
             return await Child.start(program.argv, env=program.env, output=output, private=private, user=program.user)
         if self._server is None or program.cold:
             self.how = f"cold: {program.cold or self._cold}"
