@@ -42,6 +42,7 @@ _ERROR: Final = re.compile(r"^[\w.$]*(Error|Exception|Interrupt|Exit|Failure)\b"
 _NOISE: Final = re.compile(
     r"^\s*(at |\.\.\. \d+ more|Traceback|File \"|\^+$|~)|\b(INFO|DEBUG|TRACE|WARN)\b|^WARNING: "
     r"|^Setting (default|Spark) log level to |^To adjust logging level |^Using Spark's default log4j profile"
+    r"|^Calling System\.exit\(\) with exit code "
 )
 _TRACEBACK: Final = "Traceback (most recent call last):"
 #: The Python side of an exception in the JVM; the Java exception follows.
