@@ -38,6 +38,7 @@ from compose.ports import free_port
 from streamsched import __version__
 from streamsched.spark.backends.connect.server import ConnectServer, connect_folder
 from streamsched.spark.backends.connect.session import remote_url
+from streamsched.spark.calls.prepared_driver import NAME
 
 #: Writes the time at which its first task ran; `reflect` is called in the task.
 _PROGRAM: Final = """
@@ -137,10 +138,7 @@ class Site:
         """Resident bytes of the JVM and the Python of a driver that waits; None without one."""
         for each in self._dev.children(recursive=True):
             with contextlib.suppress(psutil.Error):
-                if "streamsched.spark.calls.prepared_driver" not in each.cmdline():
-                    continue
-                children = each.children()
-                if len(children) == 1 and children[0].cpu_percent(0.5) < 5.0 and sum(children[0].cpu_times()[:2]) > 3.0:
+                if each.name() == NAME and len(children := each.children()) == 1:
                     return children[0].memory_info().rss, each.memory_info().rss
         return None
 

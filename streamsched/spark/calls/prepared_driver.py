@@ -36,6 +36,9 @@ from streamsched.spark.warm.libraries import Surroundings, Versions, loaded
 from streamsched.spark.warm.messages import content_of, receive, send
 
 _PR_SET_PDEATHSIG: Final = 1
+_PR_SET_NAME: Final = 15
+#: What process lists call one that waits for its run.
+NAME: Final = "spark-driver"
 #: What every program with Spark imports, or soon.
 _LIBRARIES: Final = ("pyspark.sql", "pyspark.sql.functions", "pyspark.sql.types", "pyspark.sql.window", "runpy")
 #: Seconds that JVM and context may take to start, and a JVM to end after its Python.
@@ -256,7 +259,8 @@ def main() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, 0, 0, 0, 0)  # from here on the end of the socket ends it
         jvm = Jvm(described["submit"], log, server)
         jvm.start_context()
-        send(server, {"ready": True, "beside": jvm.pid})
+        ctypes.CDLL(None).prctl(_PR_SET_NAME, NAME.encode(), 0, 0, 0)
+        send(server, {"ready": True})
         run = Driver(jvm, server, versions, (log, path)).serve()
     except (LibraryError, DriverError, OSError) as exc:
         with suppress(OSError):

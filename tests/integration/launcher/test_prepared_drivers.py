@@ -16,13 +16,14 @@ import pytest
 
 from streamsched.domain.schedules.process_job import SparkJob
 from streamsched.ports.runs import RunRecord, StopRequest
+from streamsched.spark.calls.prepared_driver import NAME
 from streamsched.spark.processes import LocalRunners
 from tests.support.services import need_java
 
 from .conftest import World, schedule
 from .test_runner import ENDED, Place, eventually
 
-pytestmark = [pytest.mark.postgres, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.postgres, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1800)]
 
 PLAIN = schedule("plain")
 #: A JVM starts within minutes on a busy machine.
@@ -123,17 +124,9 @@ def _line(process: psutil.Process) -> list[str]:
 
 
 def _waits(process: psutil.Process) -> bool:
-    """It has a JVM, no other child, and nothing to do any more."""
     with suppress(psutil.Error):
-        children = process.children()
-        return len(children) == 1 and process.status() == "sleeping" and _idle(children[0])
+        return process.name() == NAME and len(process.children()) == 1
     return False
-
-
-def _idle(jvm: psutil.Process) -> bool:
-    before = sum(jvm.cpu_times()[:2])
-    time.sleep(0.5)
-    return sum(jvm.cpu_times()[:2]) - before < 0.2 and before > 2
 
 
 async def gone(*processes: psutil.Process) -> None:
@@ -198,7 +191,7 @@ async def test_a_driver_is_given_once_and_what_it_cannot_serve_starts_cold(place
     assert (static.state, static.start) == ("COMPLETED", "cold: no driver is prepared for its settings")
 
 
-async def test_whatever_is_killed_the_run_has_its_outcome_and_nothing_is_left(place: PreparedPlace) -> None:
+async def test_a_driver_that_is_killed_while_it_waits_leaves_nothing(place: PreparedPlace) -> None:
     [driver] = await place.warm_up()
     waiting = driver.children()[0]
     waiting.kill()
@@ -207,46 +200,45 @@ async def test_whatever_is_killed_the_run_has_its_outcome_and_nothing_is_left(pl
     waiting = driver.children()[0]
     driver.kill()
     await gone(waiting)
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        {"fails": ("FAILED", 7), "jvm": ("FAILED", -signal.SIGKILL), "driver": ("FAILED", -signal.SIGKILL)},
+        {"stop": ("KILLED", -signal.SIGTERM), "runner": ("LOST", None)},
+    ],
+)
+async def test_whatever_is_killed_a_run_has_its_outcome_and_nothing_is_left(
+    place: PreparedPlace, ends: dict[str, tuple[str, int | None]]
+) -> None:
+    await place.warm_up()
     never = str(place.data_dir / "never")
 
     async def lost() -> bool:
         return bool(await place.run_monitor.check_runs())
 
-    async def killed(what: str) -> RunRecord:
+    for what, end in ends.items():
         [driver] = await place.prepared()
         [jvm] = driver.children()
         run = await place.begin(*(("fail",) if what == "fails" else ("wait", never)))
         await place.says(run, "udf knows")
-        [python] = [each for each in driver.children() if each != jvm] or [driver]
         processes = [driver, *driver.children(recursive=True)]
         match what:
             case "jvm":
                 jvm.kill()
             case "driver":
                 driver.kill()
-            case "runner":
-                (await place.runner(run)).kill()
             case "python":
-                python.kill()
+                next(each for each in driver.children() if each != jvm).kill()
             case "stop":
                 await place.world.runs.stop(run, StopRequest("asked by a test"), now=place.world.clock.now())
-        if what == "runner":
-            await gone(*processes)
-            await eventually(lost)
+            case "runner":
+                (await place.runner(run)).kill()
+                await gone(*processes)
+                await eventually(lost)
+        began = time.monotonic()
         found = await place.ended(run)
         await gone(*processes)
-        assert found.start == "prepared"
-        return found
-
-    for what, state, code in (
-        ("fails", "FAILED", 7),
-        ("jvm", "FAILED", -signal.SIGKILL),
-        ("driver", "FAILED", -signal.SIGKILL),
-        ("python", "FAILED", -signal.SIGKILL),
-        ("stop", "KILLED", -signal.SIGTERM),
-        ("runner", "LOST", None),
-    ):
-        began = time.monotonic()
-        found = await killed(what)
         print(f"{what}: {found.state} {found.exit_code} {found.reason} after {time.monotonic() - began:.1f} s")
-        assert (found.state, found.exit_code) == (state, code), found
+        assert (found.state, found.exit_code, found.start) == (*end, "prepared"), found

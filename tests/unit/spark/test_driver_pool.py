@@ -80,7 +80,7 @@ class Bench:
         before = len(Double.made)
         self.pool.sweep()
         [driver] = Double.made[before:]
-        self.say(driver, {"ready": True, "beside": 1})
+        self.say(driver, {"ready": True})
         return driver
 
     def take(self, key: str) -> str:
