@@ -134,7 +134,7 @@ class Jvm:
                 raise DriverError(otherwise)
 
 
-class Driver:
+class PreparedDriver:
     """The driver while it waits for its run. `log`: the file that both processes write to, and its path."""
 
     def __init__(self, jvm: Jvm, server: socket.socket, versions: Versions, log: tuple[int, Path]) -> None:
@@ -261,7 +261,7 @@ def main() -> None:
         jvm.start_context()
         ctypes.CDLL(None).prctl(_PR_SET_NAME, NAME.encode(), 0, 0, 0)
         send(server, {"ready": True})
-        run = Driver(jvm, server, versions, (log, path)).serve()
+        run = PreparedDriver(jvm, server, versions, (log, path)).serve()
     except (LibraryError, DriverError, OSError) as exc:
         with suppress(OSError):
             send(server, {"refused": f"{exc}{_last_line(path)}", "libraries": isinstance(exc, LibraryError)})

@@ -144,7 +144,7 @@ class Drivers:
             self._forget(key)
 
     def sweep(self) -> None:
-        """Ends what nobody used for long, or is one too many, and prepares the next."""
+        """Ends drivers that were not used for long, and those beyond the limit; prepares the next."""
         now = time.monotonic()
         for key in [key for key, each in self._profiles.items() if now - each.used > IDLE_S]:
             self._forget(key)

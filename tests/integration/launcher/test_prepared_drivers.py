@@ -165,7 +165,7 @@ async def test_a_run_in_a_prepared_driver_is_as_a_cold_one_and_the_next_has_anot
         assert line in log
     assert f"from the jvm of {run}" in log
     assert first.metrics is not None
-    assert first.metrics.tasks_done == 4, first.metrics  # of the sum two, of the function one, and none of the warm-up
+    assert first.metrics.tasks_done == 2, first.metrics  # one of each query, and none of the warm-up
     await gone(driver, jvm)
 
 
@@ -206,7 +206,7 @@ async def test_a_driver_that_is_killed_while_it_waits_leaves_nothing(place: Prep
     "ends",
     [
         {"fails": ("FAILED", 7), "jvm": ("FAILED", -signal.SIGKILL), "driver": ("FAILED", -signal.SIGKILL)},
-        {"stop": ("KILLED", -signal.SIGTERM), "runner": ("LOST", None)},
+        {"python": ("FAILED", -signal.SIGKILL), "stop": ("KILLED", -signal.SIGTERM), "runner": ("LOST", None)},
     ],
 )
 async def test_whatever_is_killed_a_run_has_its_outcome_and_nothing_is_left(
