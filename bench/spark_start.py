@@ -3,7 +3,8 @@
     make bench NAME=spark_start        python -m bench.spark_start --rounds 5
 
 A whole `streamsched dev` is given an event by HTTP; a schedule starts a program, whose first task reports when it runs.
-`cold_s`: the program is started by `spark-submit` (`deploy_mode` client, `local[2]`). `bare_submit_s`: the same file,
+`cold_s`: the program is started by `spark-submit` (`deploy_mode` client, `local[2]`). `prepared_s`: the same program in
+a driver that was prepared and waits. `bare_submit_s`: the same file,
 settings and master with `spark-submit` and without streamsched, from the start of the process. `warm_first_task_s`:
 the program runs on the Spark Connect server of the machine, in a process that is forked with its libraries.
 `bare_connect_s`: the same file, started by `python` against the same server. All in turns, after one of each that is
@@ -29,6 +30,7 @@ from uuid import uuid4
 
 import httpx
 import orjson
+import psutil
 
 from bench.graph import shown
 from bench.installation import about
@@ -36,6 +38,7 @@ from compose.ports import free_port
 from streamsched import __version__
 from streamsched.spark.backends.connect.server import ConnectServer, connect_folder
 from streamsched.spark.backends.connect.session import remote_url
+from streamsched.spark.calls.prepared_driver import NAME
 
 #: Writes the time at which its first task ran; `reflect` is called in the task.
 _PROGRAM: Final = """
@@ -53,9 +56,11 @@ _APP: Final = """
 from streamsched import App, event
 
 app = App("starts")
-for mode in ("client", "connect"):
-    program = app.spark(mode, main="program.py", arguments=["{folder}/" + mode], conf={{}}, deploy_mode=mode)
-    app.schedule("start-" + mode, program, when=event("go-" + mode))
+for name, mode, files in (("cold", "client", ["none.py"]), ("prepared", "client", []), ("connect", "connect", [])):
+    program = app.spark(
+        name, main="program.py", arguments=["{folder}/" + name], conf={{}}, deploy_mode=mode, py_files=files
+    )
+    app.schedule("start-" + name, program, when=event("go-" + name))
 """
 _MASTER: Final = "local[2]"
 _LONGEST_S: Final = 300.0
@@ -72,6 +77,7 @@ class Site:
         self.environ = {**kept, "SPARK_LOCAL_IP": "127.0.0.1"}
         self.starts: list[str | None] = []  # how the newest runs were started
         self._port = free_port()
+        self._dev: Any = None
         spec = find_spec("pyspark")
         assert spec is not None
         assert spec.origin is not None
@@ -81,11 +87,13 @@ class Site:
     def running(self) -> Iterator[None]:
         """`streamsched dev` until the end of the block, with the app deployed."""
         (self.folder / "program.py").write_text(_PROGRAM)
+        (self.folder / "none.py").write_text("")  # no driver is prepared for a program that brings Python files
         (self.folder / "app.py").write_text(_APP.format(folder=self.folder))
         environ = {**self.environ, "STREAMSCHED_SPARK_MASTER": _MASTER}
         with (self.folder / "dev.out").open("wb") as out:
             command = (*_STREAMSCHED, "dev", "--port", str(self._port))
             process = subprocess.Popen(command, cwd=self.folder, env=environ, stdout=out, stderr=out)
+            self._dev = psutil.Process(process.pid)
         try:
             _until(self._deployed)
             yield
@@ -117,6 +125,22 @@ class Site:
         taken = self._seconds(mode, send)
         self._until_ended(token)
         return taken
+
+    def by_prepared(self) -> float:
+        """Seconds from the request with the event to the first task, in a driver that waits."""
+        while True:
+            _until(lambda: self.waiting_driver() is not None)
+            taken = self.by_event("prepared")
+            if self.starts[0] == "prepared":
+                return taken
+
+    def waiting_driver(self) -> tuple[int, int] | None:
+        """Resident bytes of the JVM and the Python of a driver that waits; None without one."""
+        for each in self._dev.children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                if each.name() == NAME and len(children := each.children()) == 1:
+                    return children[0].memory_info().rss, each.memory_info().rss
+        return None
 
     def by_submit(self) -> float:
         """Seconds from the start of `spark-submit` to the first task."""
@@ -186,7 +210,8 @@ def _until(found: Callable[[], bool]) -> None:
 def compare(site: Site, rounds: int) -> dict[str, float]:
     """Measures all, in turns."""
     measures: dict[str, Callable[[], float]] = {
-        "cold_s": lambda: site.by_event("client"),
+        "cold_s": lambda: site.by_event("cold"),
+        "prepared_s": site.by_prepared,
         "bare_submit_s": site.by_submit,
         "warm_first_task_s": lambda: site.by_event("connect"),
         "bare_connect_s": site.by_python,
@@ -196,6 +221,7 @@ def compare(site: Site, rounds: int) -> dict[str, float]:
     print(f"first over Connect, which starts the server        {first:.1f} s", flush=True)
     while site.starts[0] != "warm":  # until a run has reported its libraries
         site.by_event("connect")
+    print(f"first of the program whose drivers are prepared     {site.by_event('prepared'):.1f} s", flush=True)
     for each in measures.values():
         each()
     for _ in range(rounds):
@@ -205,7 +231,16 @@ def compare(site: Site, rounds: int) -> dict[str, float]:
     result = {name: statistics.median(taken) for name, taken in found.items()}
     for name, taken in found.items():
         shown(name, taken, "s")
-    return {**result, "cold_over_bare": result["cold_s"] / result["bare_submit_s"]}
+    _until(lambda: site.waiting_driver() is not None)
+    jvm, python = site.waiting_driver() or (0, 0)
+    print(f"a driver that waits takes {jvm >> 20} MB (JVM) and {python >> 20} MB (Python)")
+    bare = result["bare_submit_s"]
+    return {
+        **result,
+        "cold_over_bare": result["cold_s"] / bare,
+        "prepared_over_bare": result["prepared_s"] / bare,
+        "waiting_driver_mb": jvm / 2**20,
+    }
 
 
 def main(argv: Sequence[str] | None = None) -> None:

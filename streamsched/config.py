@@ -108,6 +108,8 @@ class Settings:
         dapr_strict: answers as Dapr where this product would answer better: 500 for a missing job, for example.
         warm_starts: whether launchers keep processes with imported libraries, from which runners and Python programs
             are forked (Linux): `true` or `false`.
+        prepared_drivers: Spark drivers that a launcher keeps for the next runs of programs in client mode, each a JVM
+            with its memory (Linux); 0: none. With `dev` the default is 1.
         bundle_limit: largest bundle of a program's folder, in bytes.
         secrets: which secrets programs may refer to: comma-separated `namespace=reference`, such as
             `shop=env:SHOP_*,*=file:/run/secrets/`; `*` is any namespace. Programs do not inherit these variables.
@@ -184,6 +186,7 @@ class Settings:
     dapr_strict: bool = False
     update_schedules: bool = True
     warm_starts: bool = True
+    prepared_drivers: int = 0
     secrets: str = ""
     program_environment: str = DEFAULT
     run_as: str = ""
@@ -223,6 +226,7 @@ class Settings:
             not self.spark_connect or self.spark_connect.startswith("sc://"), "spark_connect", "must be sc://host:port"
         )
         _require(self.spark_connect_runs >= 1, "spark_connect_runs", "must be at least 1")
+        _require(0 <= self.prepared_drivers <= 1000, "prepared_drivers", "must be from 0 (none) to 1000")
         _require(self.run_attempts >= 1, "run_attempts", "must be at least 1")
         named = self.cluster_urls()
         _require(all("://" in url for url in named.values()), "clusters", "must be name=URL,name=URL")

@@ -87,6 +87,7 @@ def run_dev(
         "log_level": environ.get("STREAMSCHED_LOG_LEVEL") or "warning",
         "outgoing_networks": environ.get("STREAMSCHED_OUTGOING_NETWORKS") or LOOPBACK,
         "program_environment": environ.get("STREAMSCHED_PROGRAM_ENVIRONMENT") or ALL,  # of the person who started it
+        **({} if environ.get("STREAMSCHED_PREPARED_DRIVERS") else {"prepared_drivers": 1}),
         **_present(options),
     }
     settings = Settings.from_env(environ, **given, database_url=_PLACEHOLDER, data_dir=folder)

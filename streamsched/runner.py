@@ -76,6 +76,7 @@ async def execute(run: str, environ: Mapping[str, str], *, server: socket.socket
             users=ProgramUsers.parse(settings.run_as),
             proxy_users=ProgramUsers.parse(settings.proxy_user),
             spark_metrics=settings.spark_metrics,
+            prepared_drivers=settings.prepared_drivers,
             sampler=run_sampler(environ, traces=settings.traces),
             signing_key=await _patiently(PostgresTokenStore(pool).key) if settings.api_access == "tokens" else b"",
         )
@@ -110,7 +111,7 @@ async def _patiently(call: Callable[[], Awaitable[_T]]) -> _T:
 def main() -> None:
     match sys.argv[1:]:
         case ["--fork-server", socket_]:
-            forked = serve(int(socket_))
+            forked = serve(int(socket_), drivers=Settings.from_env(os.environ).prepared_drivers)
             if forked is None:
                 return
             run, server = forked

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,14 +23,15 @@ from streamsched.domain.schedules.schedule import EnqueueJob, HttpJob, PublishJo
 from streamsched.domain.schedules.shell_command import variable_of
 from streamsched.domain.schedules.template import filled, filled_part, filled_path
 from streamsched.ports.runs import Assignment
-from streamsched.process.closed_process import plain_environ
 from streamsched.process.os_user import OsUser, private_folder
+from streamsched.spark.drivers.java import find_java
+from streamsched.spark.drivers.plan import DriverPlan, conf_options, driver_plan, why_unprepared
+from streamsched.spark.drivers.spark_submit import DRIVER_PYTHON, DriverPython
 from streamsched.spark.files import RunFiles
 from streamsched.spark.metrics.event_log_files import event_log_settings
 from streamsched.spark.needs.options import check_files, executor_python, file_options
 from streamsched.spark.needs.private_conf import properties, redaction
 
-JAVA_NEEDED: Final = 17
 #: The variable, and the property of Spark, with the context of a run (W3C Trace Context).
 TRACEPARENT: Final = "TRACEPARENT"
 TRACE_PROPERTY: Final = "spark.streamsched.traceparent"
@@ -49,7 +48,6 @@ _ENVIRONMENTS: Final = "environments"
 _WAREHOUSE: Final = "spark-warehouse"
 #: Settings of an event log, which are left alone where there are any.
 _EVENT_LOG: Final = "spark.eventLog."
-_VERSION: Final = re.compile(r'(?:JAVA_VERSION=|version )"(?:1\.)?(\d+)')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +80,7 @@ class RunEnvironment:
         spark_master: default master of Spark programs.
         emit_url: where programs send their events.
         spark_metrics: whether Spark programs write an event log, from which their metrics are read.
+        prepared_drivers: how many drivers its launcher keeps for them.
         signing_key: the installation's key, with which the token of a run is signed; empty: runs get none.
         connect: how programs find a Spark Connect server.
         sampler: of traces; None when no spans are made.
@@ -98,6 +97,7 @@ class RunEnvironment:
     withheld: tuple[str, ...] = ()
     signing_key: bytes = b""
     spark_metrics: bool = True
+    prepared_drivers: int = 0
     sampler: Sampler | None = None
     connect: ConnectSettings = field(default_factory=ConnectSettings)
     users: ProgramUsers = field(default_factory=ProgramUsers)
@@ -138,11 +138,13 @@ class Command:
 
     Attributes:
         python: of a Python program, its target and options, which another process may execute as well.
-        cold: why only a process that is started anew may execute it; empty: any.
+        cold: why only processes that are started anew may execute it; empty: any.
         private: a file with settings that are secrets, and its content; the caller writes it, readable for its owner
             only, before the start, and removes it after the end.
         event_log: of a Spark program, the folder of its event log, which must exist when it starts; None: it writes
             none for us.
+        driver: of a Spark program, the prepared driver that it may have instead; None: for the reason in `cold`.
+        driver_python: of a Spark program, what its JVM starts instead of Python.
         user: as whom it runs, and who owns these files; None: this process's.
     """
 
@@ -152,6 +154,8 @@ class Command:
     cold: str = ""
     private: tuple[Path, bytes] | None = field(default=None, repr=False)
     event_log: Path | None = None
+    driver: DriverPlan | None = None
+    driver_python: DriverPython | None = None
     user: OsUser | None = None
 
 
@@ -188,23 +192,6 @@ def _why_cold(job: PythonJob, runtime: RunEnvironment) -> str:
     if runtime.user is not None:
         return f"it runs as user {runtime.user.name}"
     return "it is given secrets" if job.secret_env else ""
-
-
-def find_java(environ: Mapping[str, str]) -> Path:
-    """The `java` that spark-submit uses.
-
-    Raises:
-        ConfigurationError: it does not exist, or is too old.
-    """
-    home = environ.get("JAVA_HOME")
-    found = shutil.which("java", path=str(Path(home, "bin")) if home else environ.get("PATH"))
-    if found is None:
-        where = f"JAVA_HOME is {home}, which has no bin/java" if home else "no java in PATH"
-        raise ConfigurationError(f"Java {JAVA_NEEDED} or newer is needed: {where}")
-    version = _java_version(Path(found))
-    if version is not None and version < JAVA_NEEDED:
-        raise ConfigurationError(f"Java {JAVA_NEEDED} or newer is needed: {found} is Java {version}")
-    return Path(found)
 
 
 def environment(assignment: Assignment, runtime: RunEnvironment, run_file: Path) -> dict[str, str]:
@@ -268,13 +255,13 @@ def _spark_submit(
     home = Path(spec.origin).parent
     master = job.master or runtime.spark_master
     event_log = _event_log(assignment, job, runtime, home)
+    own_log, traces = {} if event_log is None else event_log_settings(event_log), trace_settings(assignment)
     conf = {
-        **({} if event_log is None else event_log_settings(event_log)),
         "spark.log.level": "WARN",
+        "spark.submit.callSystemExitOnMainExit": "true",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.warehouse.dir": str(runtime.scratch / _WAREHOUSE),
-        **trace_settings(assignment),
         **{f"spark.executorEnv.{name}": value for name, value in job.env.items()},
         **job.needs.sizes(),
         **job.conf,
@@ -287,33 +274,56 @@ def _spark_submit(
     env = _with_folder({**env, **own, **secret_env}, job.folder)
     if job.env_from_os:  # by name: arguments of a process are visible to all users of its host
         env["STREAMSCHED_EXECUTOR_ENV"] = ",".join(job.env_from_os)
-    python = executor_python(job, master, sys.executable)
-    env |= {"SPARK_HOME": str(home), "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    named = conf.pop("spark.pyspark.python", "")
+    python = named or executor_python(job, master, sys.executable)
+    driver_python = conf.pop("spark.pyspark.driver.python", "") or named or sys.executable
+    env |= {"SPARK_HOME": str(home), "PYSPARK_PYTHON": python, DRIVER_PYTHON: driver_python}
     if master.startswith("local"):
         env.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    settings = [each for name, value in conf.items() for each in ("--conf", f"{name}={value}")]
+    settings = conf_options({**own_log, **traces, **conf})
     part = filled if job.module is None else filled_part
     file = None
     if private:
         path = RunFiles(runtime.data_dir, assignment.run).private_conf
         file = path, properties(private, env, home, runtime.user)
-        settings += ["--properties-file", str(path)]
+        settings += ("--properties-file", str(path))
     wrapped: tuple[str, ...] = ()
     if job.needs.requirements:
         folder = str(runtime.scratch / _ENVIRONMENTS)
         wrapped = (sys.executable, "-m", _WITH_ENVIRONMENT, folder, job.needs.requirements)
+    called = (str(home / "bin" / "spark-submit"), "--master", master, "--deploy-mode", "client")
+    submit = (*called, *proxy_options(master, runtime.proxy_user))
+    arguments = (part(argument, assignment.arguments) for argument in job.arguments)
+    program = (main, *(() if job.module is None else (job.module,)), *arguments)
+    unprepared = why_unprepared(
+        job,
+        master,
+        conf,
+        enabled=runtime.prepared_drivers > 0,
+        user="" if runtime.user is None else runtime.user.name,
+        own_event_log=runtime.spark_metrics and event_log is None,
+        own_python=driver_python != sys.executable,
+    )
+    plan = driver_plan(
+        job,
+        assignment.run,
+        RunFiles(runtime.data_dir, assignment.run).log,
+        data_dir=runtime.data_dir,
+        namespace=assignment.program.ref.namespace,
+        master=master,
+        options=(*submit, *file_options(job)),
+        conf={**own_log, **conf},
+        environ={key: value for key, value in env.items() if not key.startswith("STREAMSCHED_") and key != TRACEPARENT},
+        run={"program": program, "env": env, "properties": dict(traces)},
+    )
     return Command(
-        (
-            *wrapped,
-            *(str(home / "bin" / "spark-submit"), "--master", master, "--deploy-mode", "client"),
-            *proxy_options(master, runtime.proxy_user),
-            *("--name", assignment.run, *settings, *file_options(job), main),
-            *(() if job.module is None else (job.module,)),
-            *(part(argument, assignment.arguments) for argument in job.arguments),
-        ),
+        (*wrapped, *submit, "--name", assignment.run, *settings, *file_options(job), *program),
         env,
+        cold=unprepared,
         private=file,
         event_log=event_log,
+        driver=None if unprepared else plan,
+        driver_python=RunFiles(runtime.data_dir, assignment.run).driver_python,
         user=runtime.user,
     )
 
@@ -352,23 +362,3 @@ def _with_folder(env: dict[str, str], folder: str) -> dict[str, str]:
     if not folder:
         return env
     return {**env, "PYTHONPATH": os.pathsep.join(filter(None, (folder, env.get("PYTHONPATH"))))}
-
-
-def _java_version(java: Path) -> int | None:
-    """From the installation's `release` file, else by running `java -version`; None when neither has it."""
-    release = java.resolve().parent.parent / "release"
-    if release.is_file() and (found := _VERSION.search(release.read_text(errors="replace"))):
-        return int(found[1])
-    try:
-        printed = subprocess.run(
-            [os.fspath(java), "-version"],
-            capture_output=True,
-            text=True,
-            timeout=20,
-            check=False,
-            env=plain_environ(os.environ),
-        ).stderr
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    found = _VERSION.search(printed)
-    return int(found[1]) if found else None

@@ -21,6 +21,7 @@ from streamsched.emit.destination import SPOOLS
 from streamsched.ports.runs import Assignment, RunEnd
 from streamsched.process.files import write_atomically
 from streamsched.process.os_user import OsUser, give, private_folder
+from streamsched.spark.drivers.spark_submit import DriverPython
 from streamsched.spark.run_log import end_of
 
 log = structlog.get_logger()
@@ -30,8 +31,10 @@ _RUNNER_LOG: Final = ("logs", ".runner.log")
 _RUN_FILE: Final = ("runs", ".json")
 _NOTE: Final = ("runs", ".exit")
 _PRIVATE_CONF: Final = ("runs", ".conf")
+_PYTHON: Final = ("runs", ".python")
+_PYTHON_EXIT: Final = ("runs", ".python-exit")
 #: Folder and suffix of each kind of file; a longer suffix precedes a shorter one that it ends with.
-_KINDS: Final = (_RUNNER_LOG, _LOG, _RUN_FILE, _NOTE, _PRIVATE_CONF)
+_KINDS: Final = (_RUNNER_LOG, _LOG, _RUN_FILE, _NOTE, _PRIVATE_CONF, _PYTHON, _PYTHON_EXIT)
 #: All folders with files of runs.
 FOLDERS: Final = tuple(dict.fromkeys(folder for folder, _ in _KINDS))
 #: The one with their logs.
@@ -41,6 +44,7 @@ _ERROR: Final = re.compile(r"^[\w.$]*(Error|Exception|Interrupt|Exit|Failure)\b"
 _NOISE: Final = re.compile(
     r"^\s*(at |\.\.\. \d+ more|Traceback|File \"|\^+$|~)|\b(INFO|DEBUG|TRACE|WARN)\b|^WARNING: "
     r"|^Setting (default|Spark) log level to |^To adjust logging level |^Using Spark's default log4j profile"
+    r"|^Calling System\.exit\(\) with exit code "
 )
 _TRACEBACK: Final = "Traceback (most recent call last):"
 #: The Python side of an exception in the JVM; the Java exception follows.
@@ -80,6 +84,11 @@ class RunFiles:
     def private_conf(self) -> Path:
         """Settings of a Spark program that are secrets, while the run is active."""
         return self._at(_PRIVATE_CONF)
+
+    @property
+    def driver_python(self) -> DriverPython:
+        """What starts the Python of a Spark program, while the run is active."""
+        return DriverPython(self._at(_PYTHON), self._at(_PYTHON_EXIT))
 
     @property
     def event_log(self) -> Path:

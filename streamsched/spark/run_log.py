@@ -148,6 +148,8 @@ class LogBound:
         if not self._able:
             return
         try:
+            if self._descriptor >= 0 and not os.fstat(self._descriptor).st_nlink:
+                self.close()  # another file has become the log
             if self._descriptor < 0:
                 os.close(open_log(self._path))
                 self._descriptor = os.open(self._path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -19,7 +19,8 @@ from streamsched.spark.backends.kubernetes import KubernetesBackend
 from streamsched.spark.backends.standalone import StandaloneBackend
 from streamsched.spark.backends.submit_process import SubmitProcess
 from streamsched.spark.backends.yarn import YarnBackend, resource_managers
-from streamsched.spark.command import TRACEPARENT, RunEnvironment, environment, find_java, trace_settings
+from streamsched.spark.command import TRACEPARENT, RunEnvironment, environment, trace_settings
+from streamsched.spark.drivers.java import find_java
 from streamsched.spark.files import RunFiles
 from streamsched.spark.needs.options import check_files, importable_files, other_files
 

@@ -47,7 +47,8 @@ def main(folder: Path, requirements: Path, command: list[str]) -> int:
     fcntl.flock(lock, fcntl.LOCK_SH)
     os.set_inheritable(lock, True)  # the command keeps it: an environment in use is not removed
     executable = str(made / "bin" / "python")
-    environ = {**os.environ, "PYSPARK_DRIVER_PYTHON": executable}
+    real = "STREAMSCHED_DRIVER_PYTHON"  # where the other variable names the run's own executable
+    environ = {**os.environ, real if real in os.environ else "PYSPARK_DRIVER_PYTHON": executable}
     if environ.get("PYSPARK_PYTHON") == sys.executable:
         environ["PYSPARK_PYTHON"] = executable
     os.execve(command[0], command, environ)

@@ -109,13 +109,13 @@ def _kept(control: socket.socket, request: Message) -> Callable[[], None]:
     keeper.keep(control, output)  # returns in the process of the run only
     os.environ.clear()
     os.environ.update(asked["env"])
-    _seed()
+    seed_libraries()
     sys.argv = [python_call.__file__, *asked["arguments"]]
     return python_call.main
 
 
-def _seed() -> None:
-    """numpy does not seed its global generator anew after a fork, as `random` does."""
+def seed_libraries() -> None:
+    """After a fork: numpy does not seed its global generator anew after a fork, as `random` does."""
     numpy = sys.modules.get("numpy.random")
     if numpy is not None:
         numpy.seed()

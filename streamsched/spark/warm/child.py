@@ -1,4 +1,4 @@
-"""A run's processes, forked from the zygote of its program, or else started cold."""
+"""A run's processes, forked from the zygote of its program or in a prepared driver, or else started cold."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from typing import Any, Final, Self
 
 import orjson
 
+from streamsched.domain.jobs.run import RunState
 from streamsched.spark import guard
 from streamsched.spark.child import Child, RunProcesses
 from streamsched.spark.command import Command
+from streamsched.spark.drivers.plan import DriverPlan
+from streamsched.spark.drivers.spark_submit import SparkSubmit
 from streamsched.spark.warm.messages import content_of, file_of, next_message, pair, send
 
 #: Seconds to wait for a zygote's offer; then the run starts cold.
@@ -26,10 +29,12 @@ _OF_RUNS: Final = "STREAMSCHED_"
 
 
 class WarmChild(RunProcesses):
-    """Processes that are forked from a zygote, by `offered` and `agree`."""
+    """Processes that are forked from a zygote, or in a prepared driver, by `offered` and `agree`."""
 
     def __init__(self, control: socket.socket) -> None:
         super().__init__(0)
+        self._beside = 0
+        self._program: int | None = None
         self._control = control
         self._exit: asyncio.Future[int] | None = None
 
@@ -45,7 +50,7 @@ class WarmChild(RunProcesses):
         started = await next_message(control)
         if started is None:
             raise OSError("the process was killed as it started")
-        child._pid = started["pid"]
+        child._pid, child._beside = started["pid"], started.get("beside", 0)
         child._exit = asyncio.ensure_future(child._ended())
         return child
 
@@ -62,11 +67,23 @@ class WarmChild(RunProcesses):
                 pass
         self._control.close()
 
+    def verdict(self, code: int) -> tuple[RunState, str] | None:
+        """A program in a prepared driver has completed when its Python has, whatever happens to the JVM afterwards."""
+        return (RunState.COMPLETED, "exit code 0") if self._program == 0 else None
+
+    def _signal(self, number: signal.Signals) -> None:
+        super()._signal(number)
+        if self._beside and number is signal.SIGKILL:
+            with suppress(ProcessLookupError):
+                os.killpg(self._beside, number)
+
     async def _ended(self) -> int:
-        message = await next_message(self._control)
-        if message is not None:
-            return message["exit"]
-        await asyncio.to_thread(guard.kill, self._pid)  # the keeper was killed, or has killed the session
+        while (message := await next_message(self._control)) is not None:
+            if "exit" in message:
+                return message["exit"]
+            self._program = message["ended"]
+        for session in filter(None, (self._pid, self._beside)):  # the keeper was killed, or has killed the session
+            await asyncio.to_thread(guard.kill, session)
         return -int(signal.SIGKILL)
 
 
@@ -85,20 +102,32 @@ class Starts:
         self.how = ""
 
     async def start(self, program: Command, output: int) -> RunProcesses:
-        """Starts the command; afterwards `how` says how: `warm`, or `cold: ` and the reason; empty of a program of
-        another kind than Python.
+        """Starts the command; afterwards `how` says how: `warm`, of Spark `prepared`, or `cold: ` and the reason; empty
+        of a program of another kind.
 
         Raises:
             OSError: it cannot be started.
         """
+        private = None if program.private is None else program.private[0]
+        if program.driver_python is not None:
+            if (prepared := await self._prepared(program)) is not None:
+                return prepared
+            return await SparkSubmit.submit(
+                program.argv,
+                env=program.env,
+                output=output,
+                python=program.driver_python,
+                private=private,
+                user=program.user,
+            )
         if not program.python:
-            private = None if program.private is None else program.private[0]
             return await Child.start(program.argv, env=program.env, output=output, private=private, user=program.user)
         if self._server is None or program.cold:
             self.how = f"cold: {program.cold or self._cold}"
             return await Child.start(program.argv, env=program.env, output=output, user=program.user)
         key, described = _described(program)
-        answer = await self._asked(self._server, key, program, output)
+        content = {"env": dict(program.env), "arguments": program.python}
+        answer = await self._asked(self._server, {"key": key}, content, output)
         if isinstance(answer, socket.socket):
             self.how = "warm"
             return await WarmChild.agree(answer)
@@ -110,13 +139,29 @@ class Starts:
         if self._learn is not None:
             await self._learn()
 
-    async def _asked(self, server: socket.socket, key: str, program: Command, output: int) -> socket.socket | str:
-        """The connection to a keeper that offers to start, or why there is none."""
+    async def _prepared(self, program: Command) -> RunProcesses | None:
+        """In a prepared driver; None when there is none. The next run may have one after this one has completed."""
+        if self._server is None or program.driver is None:
+            self.how = f"cold: {program.cold or self._cold}"
+            return None
+        server, plan, report = self._server, program.driver, file_of(None)
+        self._learn = _learning(server, plan, report)
+        answer = await self._asked(server, {"key": plan.key, "driver": True}, plan.run, report)
+        if isinstance(answer, str):
+            self.how = f"cold: {answer}"
+            return None
+        self.how = "prepared"
+        return await WarmChild.agree(answer)
+
+    async def _asked(
+        self, server: socket.socket, asked: Mapping[str, Any], run: Mapping[str, Any], file: int
+    ) -> socket.socket | str:
+        """The connection to a keeper that offers to start, or why there is none. `file`: for the run's process."""
         control, theirs = pair()
-        content = file_of({"env": dict(program.env), "arguments": program.python})
+        content = file_of(run)
         try:
             with theirs:
-                send(server, {"key": key}, (theirs.fileno(), output, content))
+                send(server, asked, (theirs.fileno(), file, content))
             control.setblocking(False)
             async with asyncio.timeout(_PATIENCE):
                 answer = await next_message(control)
@@ -150,6 +195,21 @@ class Starts:
 
         self._learn = learn
         return await Child.start(command.argv, env=env, output=output, inherited=(report,))
+
+
+def _learning(server: socket.socket, plan: DriverPlan, report: int) -> Callable[[], Awaitable[None]]:
+    """What prepares the next driver of the profile. `report`: where a run in a driver has written its libraries."""
+
+    async def learn() -> None:
+        libraries: list[str] = []
+        with suppress(OSError, ValueError, KeyError, TypeError):  # no report, garbage
+            libraries = [str(each) for each in content_of(report)["libraries"]]
+        content = file_of({**plan.profile, "libraries": libraries})
+        with suppress(OSError):
+            send(server, {"learn": True, "driver": True, "key": plan.key}, (content,))
+        os.close(content)
+
+    return learn
 
 
 def _checked(report: Mapping[str, Any]) -> dict[str, Any]:

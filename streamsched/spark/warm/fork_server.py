@@ -17,6 +17,7 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from streamsched.spark.child import parent_death_signal
+from streamsched.spark.warm.drivers import Drivers
 from streamsched.spark.warm.messages import Message, content_of, file_of, pair, receive, send
 
 #: Most zygotes; the least recently used one goes first.
@@ -66,10 +67,12 @@ class ForkServer:
 
     Args:
         launcher: where the launcher asks for runners.
+        drivers: those that are prepared for Spark programs.
     """
 
-    def __init__(self, launcher: socket.socket) -> None:
+    def __init__(self, launcher: socket.socket, drivers: Drivers) -> None:
         self._launcher = launcher
+        self._drivers = drivers
         self._runners: dict[int, socket.socket] = {}
         self._zygotes: dict[str, _Zygote] = {}
         self._ending: list[subprocess.Popen[bytes]] = []
@@ -81,7 +84,8 @@ class ForkServer:
             send(self._launcher, {"ready": True})
         while True:
             waiting = {each.socket.fileno(): key for key, each in self._zygotes.items()}
-            for at in self._readable([self._launcher.fileno(), *self._runners, *waiting]):
+            drivers = self._drivers.sockets()
+            for at in self._readable([self._launcher.fileno(), *self._runners, *waiting, *drivers]):
                 if at == self._launcher.fileno():
                     message = receive(self._launcher)
                     if message is None:
@@ -93,6 +97,8 @@ class ForkServer:
                     self._asked(at)
                 elif at in waiting and waiting[at] in self._zygotes:
                     self._answered(waiting[at])
+                elif self._drivers.sockets().get(at) == drivers.get(at) is not None:
+                    self._drivers.answered(drivers[at], at)
             self._sweep()
 
     @staticmethod
@@ -132,9 +138,10 @@ class ForkServer:
             self._runners.pop(at).close()
             return
         try:
+            key, of_spark = message.content["key"], "driver" in message.content
             if message.content.get("learn"):
-                self._learn(message.content["key"], content_of(message.descriptors[0]))
-            elif cold := self._forwarded(message.content["key"], message):
+                (self._drivers.learn if of_spark else self._learn)(key, content_of(message.descriptors[0]))
+            elif cold := (self._drivers.take if of_spark else self._forwarded)(key, message):
                 with socket.socket(fileno=os.dup(message.descriptors[0])) as control:
                     send(control, {"cold": cold})
         except OSError:  # the runner has ended; or a zygote cannot be started now
@@ -204,11 +211,12 @@ class ForkServer:
                 self._remove(key)
             elif now - zygote.used > _IDLE:
                 self._remove(key)
+        self._drivers.sweep()
         self._ending = [each for each in self._ending if each.poll() is None]
         with suppress(ChildProcessError):  # runners that have ended
             while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
-                zygotes = [*self._ending, *(each.process for each in self._zygotes.values())]
-                if known := [each for each in zygotes if each.pid == ended.si_pid]:
+                others = [*self._ending, *(each.process for each in self._zygotes.values()), *self._drivers.processes()]
+                if known := [each for each in others if each.pid == ended.si_pid]:
                     known[0].poll()
                 else:
                     os.waitpid(ended.si_pid, 0)
@@ -219,10 +227,11 @@ class ForkServer:
             each.close()
         for zygote in self._zygotes.values():
             zygote.socket.close()
+        self._drivers.close_copies()
 
 
-def serve(launcher: int) -> Forked | None:
-    """Serves at this descriptor; see `ForkServer.serve`."""
+def serve(launcher: int, *, drivers: int) -> Forked | None:
+    """Serves at this descriptor; see `ForkServer.serve`. `drivers`: most that are prepared."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
-    return ForkServer(socket.socket(fileno=launcher)).serve()
+    return ForkServer(socket.socket(fileno=launcher), Drivers(drivers)).serve()

@@ -13,7 +13,8 @@ from streamsched.domain.names import ProgramRef
 from streamsched.domain.schedules.schedule import BashJob, Executable, Program, SparkJob
 from streamsched.domain.schedules.template import filled
 from streamsched.ports.runs import Assignment
-from streamsched.spark.command import Command, RunEnvironment, command, find_java
+from streamsched.spark.command import Command, RunEnvironment, command
+from streamsched.spark.drivers.java import find_java
 
 REF = ProgramRef("default", "app", "load")
 

@@ -74,6 +74,9 @@ column day is missing
 """
 
 
+EXIT = "Calling System.exit() with exit code 1 because spark.submit.callSystemExitOnMainExit=true"
+
+
 @pytest.mark.parametrize(
     ("log", "words"),
     [
@@ -86,6 +89,7 @@ column day is missing
         (EMPTY_FIRST_LINE, "ValueError: column day is missing"),
         ('Traceback (most recent call last):\n  File "x"\n', ""),
         ("one\ntwo\n\n", "two"),
+        (f"no such day\n{EXIT}\n", "no such day"),
         ("bash: line 1: frobnicate: command not found\n", "bash: line 1: frobnicate: command not found"),
         ("", ""),
         ("\tat only.Frames(X.java:1)\n", ""),

@@ -98,3 +98,17 @@ def test_a_log_within_its_limit_is_whole(path: Path) -> None:
     assert read_end(path, 4 << 20)[0] == b"x" * (LIMIT - 8192)
     assert bound.left_out == 0
     bound.close()
+
+
+def test_a_log_that_another_file_has_replaced_is_bounded_too(path: Path) -> None:
+    create_log(path)
+    bound = LogBound(path, LIMIT)
+    bound.keep()
+    other = path.with_name("driver.log")
+    other.write_bytes(b"x" * (4 * LIMIT))
+    other.rename(path)  # as a prepared driver's log becomes the run's
+
+    bound.keep()
+
+    assert bound.left_out > LIMIT
+    bound.close()
