@@ -18,8 +18,16 @@ from streamsched.domain.constraints.pace import Pace
 from streamsched.domain.constraints.process_room import ProcessKind
 from streamsched.domain.errors import SYSTEMIC, InvalidError, UnavailableError, described
 from streamsched.ports.clock import Clock
-from streamsched.ports.runner import UNATTENDED, InlineRunner, RunnerId, Runners
-from streamsched.ports.runs import RunEnd, RunMonitorStore, SilentRun, UnclaimedRun
+from streamsched.ports.runner import (
+    UNATTENDED,
+    InlineRunner,
+    RunMonitorStore,
+    RunnerId,
+    Runners,
+    SilentRun,
+    UnclaimedRun,
+)
+from streamsched.ports.runs import RunEnd
 
 log = structlog.get_logger()
 

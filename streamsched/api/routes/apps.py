@@ -174,7 +174,7 @@ def _read(ref: AppRef, body: Mapping[str, Any], prune: bool) -> tuple[AppDefinit
     return definition, list(app_references(definition.programs, definition.schedules))
 
 
-def _changed_answer(ref: AppRef, change: AppChange, caller: Caller, **more: object) -> Response:
+def _changed_answer(ref: AppRef, change: AppChange, caller: Caller, /, **more: object) -> Response:
     return rendered({"app": str(ref), **change_view(change, caller.sees), **more})
 
 

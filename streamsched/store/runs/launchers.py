@@ -20,7 +20,7 @@ from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.limits import later
 from streamsched.domain.schedules.retry import Retry
 from streamsched.ports.leases import RecoveredRuns
-from streamsched.ports.runs import SilentRun
+from streamsched.ports.runner import SilentRun
 from streamsched.store.catalog import history
 from streamsched.store.connections import translated
 from streamsched.store.limits import groups

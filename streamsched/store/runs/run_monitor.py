@@ -17,8 +17,7 @@ from streamsched.domain.jobs.job import JobFact
 from streamsched.domain.jobs.run import RunFact, RunState
 from streamsched.domain.quarantine import Quarantine
 from streamsched.domain.schedules.retry import OVERDUE, Retry
-from streamsched.ports.runner import UNATTENDED
-from streamsched.ports.runs import LostRun, SilentRun, UnclaimedRun
+from streamsched.ports.runner import UNATTENDED, LostRun, SilentRun, UnclaimedRun
 from streamsched.store.catalog.history import record
 from streamsched.store.connections import translated
 from streamsched.store.limits import process_room

@@ -15,7 +15,8 @@ from streamsched.domain.schedules.schedule import OnTimeout
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.start import start
 from streamsched.launcher.why import why
-from streamsched.ports.runs import RunEnd, SilentRun
+from streamsched.ports.runner import SilentRun
+from streamsched.ports.runs import RunEnd
 from streamsched.store.limits.groups import PostgresGroupStore
 
 from .conftest import MINUTE, World, sharing

@@ -16,7 +16,8 @@ from streamsched.domain.schedules.schedule import OnTimeout
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.start import start
 from streamsched.launcher.why import why
-from streamsched.ports.runs import RunEnd, SilentRun
+from streamsched.ports.runner import SilentRun
+from streamsched.ports.runs import RunEnd
 from streamsched.store.access.quotas import PostgresQuotaStore
 from streamsched.store.limits.groups import PostgresGroupStore
 

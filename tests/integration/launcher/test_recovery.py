@@ -21,7 +21,8 @@ from streamsched.domain.schedules.schedule import HttpJob, PublishJob
 from streamsched.launcher.inline_executor import InlineExecutor
 from streamsched.launcher.start import start
 from streamsched.ports.leases import RecoveredRuns
-from streamsched.ports.runs import LostRun, SilentRun, StopRequest
+from streamsched.ports.runner import LostRun, SilentRun
+from streamsched.ports.runs import StopRequest
 from streamsched.process.http_client import HttpClient
 from streamsched.store.runs.launchers import PostgresLauncherLeases
 from streamsched.store.runs.run_batch import PostgresRunBatch

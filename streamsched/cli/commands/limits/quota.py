@@ -15,7 +15,9 @@ from streamsched.cli.table import plain
 from streamsched.domain.quotas.quota import Quota
 
 NamespaceArgument = Annotated[str, typer.Argument(metavar="NAMESPACE", help="The namespace.")]
-QuotaArgument = Annotated[Quota, typer.Argument(metavar="QUOTA", help=f"What is limited: {', '.join(Quota)}.")]
+QuotaArgument = Annotated[
+    Quota, typer.Argument(metavar="QUOTA", show_choices=False, help=f"What is limited: {', '.join(Quota)}.")
+]
 _COLUMNS = ("namespace", "quota", "limit", "used", "in use", "reason")
 
 
