@@ -49,6 +49,8 @@ from streamsched.domain.events.event import Event, Partition, PartitionsAdded
 from streamsched.domain.names import DatasetRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.schedule import BashJob, Program, Schedule
 from streamsched.domain.triggers.trigger import Partitions
+from streamsched.process.memory import configure_memory
+from streamsched.process.supervision import supervise
 from streamsched.store.server.migrate import migrate
 
 BATCH: Final = 500
@@ -91,7 +93,10 @@ class Target:
 
 
 async def serve(database: str, access: str) -> None:
-    """An API, or a relay, until its input ends. Prints a line when it is ready: the API its URL."""
+    """An API, or a relay, until its input ends, with the product's settings of memory. Prints a line when it is ready:
+    the API its URL.
+    """
+    configure_memory()
     if access == RELAY:
         async with open_services(Settings(database_url=database)) as services:
             print(RELAY, flush=True)
@@ -105,7 +110,7 @@ async def serve(database: str, access: str) -> None:
     bound = bind("127.0.0.1", 0)
     async with open_services(Settings(database_url=database, api_host="127.0.0.1", api_access=access)) as services:
         api = HttpServer(make_api(api_services(services)), bound, started=lambda: print(url_of(bound), flush=True))
-        await until_end_of_input(api.run())
+        await until_end_of_input(supervise({"api": api.run}, metrics=services.health.metrics))
 
 
 async def until_end_of_input(work: Coroutine[Any, Any, None]) -> None:
