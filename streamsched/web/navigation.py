@@ -27,7 +27,6 @@ PLACES: Final = (
     NavigationPlace("/ui/limits", "Limits"),
     NavigationPlace("/ui/queues", "Queues"),
     NavigationPlace("/ui/webhooks", "Webhooks"),
-    NavigationPlace("/ui/grants", "Grants"),
     NavigationPlace("/ui/backfills", "Backfills"),
     NavigationPlace("/ui/admin", "Admin"),
 )
