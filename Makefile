@@ -14,7 +14,7 @@ endef
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo cluster test test-long check bench properties faults task-faults dapr-real spark-faults hostile fuzz fuzz-events outages datacentre writers newest-spark restore upgrade simulate clean
+.PHONY: help demo cluster test test-long test-nightly check bench properties faults task-faults dapr-real spark-faults hostile fuzz fuzz-events outages datacentre writers newest-spark restore upgrade simulate clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -28,8 +28,11 @@ cluster: $(VENV)/.dev ## a whole installation on this machine, until Ctrl-C; ARG
 test: check ## style, types, import rules and the short tests, on real PostgreSQL, Kafka and Spark: at most 10 minutes
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not long" $(ARGS)
 
-test-long: $(VENV)/.dev ## all other tests: kills, simulation, hostile content, long properties, whole installations; a failed one is repeated once and named
-	@$(BIN)/python -m pytest -n 3 --dist loadfile -m long --reruns 1 -raR $(ARGS)
+test-long: $(VENV)/.dev ## the other tests but the nightly ones: kills, simulation, hostile content, long properties, whole installations; a failed one is repeated once and named
+	@$(BIN)/python -m pytest -n 3 --dist loadfile -m "long and not nightly" --reruns 1 -raR $(ARGS)
+
+test-nightly: $(VENV)/.dev ## long tests of which test-long has a cheaper one of their kind
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -m nightly --reruns 1 -raR $(ARGS)
 
 check: $(VENV)/.dev ## style, types and import rules only
 	@$(BIN)/ruff format --check --quiet . || { echo "run: $(BIN)/ruff format ."; exit 1; }

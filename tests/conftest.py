@@ -41,6 +41,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if is_long(PurePosixPath(item.nodeid.partition("::")[0].removeprefix("tests/"))):
             item.add_marker(pytest.mark.long)
+        if item.get_closest_marker("nightly") is not None:
+            item.add_marker(pytest.mark.long)
 
 
 @pytest.fixture(scope="session")

@@ -110,6 +110,7 @@ def test_a_thousand_feeds_start_by_priority_and_in_their_window(dev: DevProcess)
     assert [each["name"] for each in pools] == ["loads"]
 
 
+@pytest.mark.nightly
 def test_the_demo_on_delta_tables(java: None, tmp_path: Path) -> None:
     need_module("deltalake", "delta")
     reported = shown("--lake", "delta", "--weeks", "1", "--folder", str(tmp_path), **_quiet())

@@ -22,6 +22,6 @@ def test_owners_that_are_killed_paused_or_stopped_lose_and_disorder_nothing(
     if broker == "kafka":
         request.getfixturevalue("kafka")  # so that the jars are in the cache
     with site(tmp_path, broker) as there:
-        line, well = asyncio.run(run(there, trials=2, seed=3, lanes=1000, owners=2))
+        line, well = asyncio.run(run(there, trials=1 if broker == "kafka" else 2, seed=3, lanes=1000, owners=2))
 
     assert well, line

@@ -53,9 +53,13 @@ def test_a_seed_replays_exactly_in_another_process() -> None:
     assert simulate("--seed", "7").stdout == simulate("--seed", "7").stdout
 
 
+#: Those that take the most seeds to be found, and to be shrunk.
+DEAR = (Bug.TABLE_KEPT, Bug.EARLY_OPENING)
+
+
 @pytest.mark.long
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("bug", list(Bug))
+@pytest.mark.parametrize("bug", [pytest.param(each, marks=pytest.mark.nightly if each in DEAR else ()) for each in Bug])
 def test_each_seeded_bug_is_found_and_shrunk(bug: Bug) -> None:
     done = simulate("--bug", bug, "--seeds", "60")
 

@@ -1,4 +1,5 @@
-"""Which tests are long: `make test-long` runs them, `make test` all others. Every test runs exactly once.
+"""Which tests are long: `make test-long` runs them, `make test` all others. Every test runs exactly once, except those
+marked `nightly`: they repeat dearly what another long test does, and `make test-nightly` runs them.
 
 A folder or module is long when it is listed here, a single test when it is marked `@pytest.mark.long`. `make test`
 keeps a short test of each kind: a kill, a simulation, hostile content, Kafka, Spark, `streamsched dev`.

@@ -191,6 +191,7 @@ async def test_a_driver_is_given_once_and_what_it_cannot_serve_starts_cold(place
     assert (static.state, static.start) == ("COMPLETED", "cold: no driver is prepared for its settings")
 
 
+@pytest.mark.nightly
 async def test_a_driver_that_is_killed_while_it_waits_leaves_nothing(place: PreparedPlace) -> None:
     [driver] = await place.warm_up()
     waiting = driver.children()[0]
@@ -205,8 +206,13 @@ async def test_a_driver_that_is_killed_while_it_waits_leaves_nothing(place: Prep
 @pytest.mark.parametrize(
     "ends",
     [
-        {"fails": ("FAILED", 7), "jvm": ("FAILED", -signal.SIGKILL), "driver": ("FAILED", -signal.SIGKILL)},
-        {"python": ("FAILED", -signal.SIGKILL), "stop": ("KILLED", -signal.SIGTERM), "runner": ("LOST", None)},
+        {"fails": ("FAILED", 7), "runner": ("LOST", None)},
+        pytest.param(
+            {"jvm": ("FAILED", -signal.SIGKILL), "driver": ("FAILED", -signal.SIGKILL)}, marks=pytest.mark.nightly
+        ),
+        pytest.param(
+            {"python": ("FAILED", -signal.SIGKILL), "stop": ("KILLED", -signal.SIGTERM)}, marks=pytest.mark.nightly
+        ),
     ],
 )
 async def test_whatever_is_killed_a_run_has_its_outcome_and_nothing_is_left(

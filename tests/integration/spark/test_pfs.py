@@ -255,7 +255,9 @@ PartitionedFileSet("flights", sys.argv[1], environ={}, watch=watch).write(df, pa
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("phase", "said"), [(Phase.MOVING, 0), (Phase.COMMITTED, 1)])
+@pytest.mark.parametrize(
+    ("phase", "said"), [pytest.param(Phase.MOVING, 0, marks=pytest.mark.nightly), (Phase.COMMITTED, 1)]
+)
 def test_a_killed_spark_driver_is_put_right_by_the_next_use(
     spark: SparkSession, flights: PartitionedFileSet, listener: Listener, phase: Phase, said: int
 ) -> None:
