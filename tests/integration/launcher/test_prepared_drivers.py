@@ -169,6 +169,7 @@ async def test_a_run_in_a_prepared_driver_is_as_a_cold_one_and_the_next_has_anot
     await gone(driver, jvm)
 
 
+@pytest.mark.nightly
 async def test_a_driver_is_given_once_and_what_it_cannot_serve_starts_cold(place: PreparedPlace) -> None:
     [driver] = await place.warm_up()
     go = place.data_dir / "go"
