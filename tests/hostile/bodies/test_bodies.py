@@ -75,8 +75,7 @@ def _many_schedules(needed: int | None) -> bytes:
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_no_route_is_held_up_by_its_worst_request(database: str) -> None:
-    """One of its requests for each route, by turns; `python -m tests.hostile.bodies` tries all."""
-    by_route = [list(each) for _, each in groupby(worst_requests(), lambda request: request.route)]
-    outcomes = asyncio.run(trial(database, [each[at % len(each)] for at, each in enumerate(by_route)]))
-    assert len(outcomes) == len(by_route) > 130
+    """With some of its requests; `python -m tests.hostile.bodies` tries all."""
+    outcomes = asyncio.run(trial(database, [*worst_requests()][::9]))
+    assert len(outcomes) > 130
     assert [each.line() for each in outcomes if not each.well] == []
