@@ -32,6 +32,7 @@ from streamsched.spark import guard
 from streamsched.spark.calls import attached
 from streamsched.spark.calls.zygote import LibraryError, import_libraries, seed_libraries
 from streamsched.spark.child import parent_death_signal
+from streamsched.spark.warm.keeper import exit_code
 from streamsched.spark.warm.libraries import Surroundings, Versions, loaded
 from streamsched.spark.warm.messages import content_of, receive, send
 
@@ -87,9 +88,10 @@ class Jvm:
         """Raises:
         DriverError: it does not start.
         """
-        me, pid = os.getpid(), os.fork()
+        die_with_parent, pid = parent_death_signal(), os.fork()
         if not pid:
-            _die_with_parent(me)
+            if die_with_parent is not None:
+                die_with_parent()
             try:
                 os.environ.update(self.gateway)
                 attached.start_context()
@@ -167,12 +169,13 @@ class PreparedDriver:
                 return None
             os.ftruncate(self._log, 0)
             self._path.rename(content["log"])
-            me, pid = os.getpid(), os.fork()
+            die_with_parent, pid = parent_death_signal(), os.fork()
         except OSError:
             return None
         if pid:
             self._watch(control, pid)
-        _die_with_parent(me)
+        if die_with_parent is not None:
+            die_with_parent()
         os.setsid()
         control.close()
         self._jvm.forget()
@@ -188,9 +191,9 @@ class PreparedDriver:
             found = _readable(control, python, self._jvm.ended, within=None)
             if control not in found:
                 # A JVM that died first says more than the Python that lost it.
-                code = _exit_code(pid if python in found and self._jvm.ended not in found else self._jvm.pid)
+                code = exit_code(pid if python in found and self._jvm.ended not in found else self._jvm.pid)
                 if python in found:
-                    send(control, {"ended": _exit_code(pid)})
+                    send(control, {"ended": exit_code(pid)})
                     self._jvm.stop()
                     _readable(control, self._jvm.ended, within=_END_S)
                 send(control, {"exit": code})
@@ -204,19 +207,6 @@ class PreparedDriver:
 
 def _readable(*files: Any, within: float | None = 0.0) -> Sequence[Any]:
     return select.select(files, (), (), within)[0]
-
-
-def _die_with_parent(parent: int) -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(1)
-
-
-def _exit_code(pid: int) -> int:
-    """Negative: minus the signal that ended it. The process stays a zombie, so that its id is not given to another."""
-    found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-    assert found is not None
-    return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
 
 
 def _last_line(path: Path) -> str:

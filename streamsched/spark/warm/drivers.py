@@ -5,9 +5,7 @@ Belongs to one process without threads.
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -15,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from streamsched.process.os_user import private_folder
-from streamsched.spark.child import parent_death_signal
-from streamsched.spark.warm.messages import Message, file_of, pair, receive, send
+from streamsched.spark.warm.messages import Message, receive, send
+from streamsched.spark.warm.waiting_process import WaitingProcess
 
 #: Seconds after which the drivers of a profile end when no run took one.
 IDLE_S: Final = 600.0
@@ -29,26 +27,12 @@ _PROFILES: Final = 1000
 _FREE: Final = 1 << 30
 
 
-class _Driver:
+class _Driver(WaitingProcess):
     def __init__(self, described: Mapping[str, Any]) -> None:
-        self.socket, theirs = pair()
-        self.ready = False
-        with theirs:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "streamsched.spark.calls.prepared_driver", str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env=described["env"],
-                cwd=described["cwd"],
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,
-                preexec_fn=parent_death_signal(),  # noqa: PLW1509 - of a process without threads
-            )
-        self.socket.setblocking(False)
+        super().__init__("streamsched.spark.calls.prepared_driver", described)
         self.log = Path(described["folder"], f"{self.process.pid}.log")
 
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether it has; then its log is gone too, unless that is a run's."""
         if self.process.poll() is None:
             return False
@@ -122,7 +106,7 @@ class Drivers:
             return ""
         return "its next driver is not ready yet"
 
-    def answered(self, key: str, at: int) -> None:
+    def read_answer(self, key: str, at: int) -> None:
         """A driver is ready, or cannot be, or has ended."""
         found = self._profiles[key]
         driver = next(each for each in found.drivers if each.socket.fileno() == at)
@@ -152,7 +136,7 @@ class Drivers:
             del self._refused[key]
         while len(self._profiles) > max(self._most, 1):
             self._forget(next(iter(self._profiles)))
-        self._leaving = [each for each in self._leaving if not each.ended()]
+        self._leaving = [each for each in self._leaving if not each.has_ended()]
         preparing = any(not each.ready for found in self._profiles.values() for each in found.drivers)
         share = max(1, self._most // max(1, len(self._profiles)))
         for found in self._profiles.values():
@@ -176,10 +160,8 @@ class Drivers:
             if not folder.exists():
                 private_folder(folder)
             driver = _Driver(found.described)
-            content = file_of(found.described)
-            with suppress(OSError):
-                send(driver.socket, {}, (content,))
-            os.close(content)
+            with suppress(OSError):  # it has ended, which is seen at its socket
+                driver.describe(found.described)
             found.drivers.append(driver)
         except OSError:
             found.due = now + _AGAIN_S
@@ -189,9 +171,7 @@ class Drivers:
             self._end(each)
 
     def _end(self, driver: _Driver) -> None:
-        driver.socket.close()
-        if not driver.ready:  # it may be inside an import; its JVM ends with it
-            driver.process.kill()
+        driver.close()  # its JVM ends with it
         self._leaving.append(driver)
 
 

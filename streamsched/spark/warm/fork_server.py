@@ -10,15 +10,14 @@ import select
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from streamsched.spark.child import parent_death_signal
 from streamsched.spark.warm.drivers import Drivers
-from streamsched.spark.warm.messages import Message, content_of, file_of, pair, receive, send
+from streamsched.spark.warm.messages import Message, content_of, pair, receive, send
+from streamsched.spark.warm.waiting_process import WaitingProcess
 
 #: Most zygotes; the least recently used one goes first.
 _ZYGOTES: Final = 8
@@ -37,29 +36,10 @@ class Forked(NamedTuple):
     server: socket.socket
 
 
-class _Zygote:
+class _Zygote(WaitingProcess):
     def __init__(self, program: Mapping[str, Any]) -> None:
-        self.socket, theirs = pair()
-        self.ready = False
+        super().__init__("streamsched.spark.calls.zygote", program)
         self.used = self.began = time.monotonic()
-        with theirs:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "streamsched.spark.calls.zygote", str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env=program["env"],
-                cwd=program["cwd"],
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,
-                preexec_fn=parent_death_signal(),  # noqa: PLW1509 - of a process without threads
-            )
-        self.socket.setblocking(False)
-
-    def close(self) -> None:
-        self.socket.close()
-        if not self.ready:  # it may be inside an import
-            self.process.kill()
 
 
 class ForkServer:
@@ -98,7 +78,7 @@ class ForkServer:
                 elif at in waiting and waiting[at] in self._zygotes:
                     self._answered(waiting[at])
                 elif self._drivers.sockets().get(at) == drivers.get(at) is not None:
-                    self._drivers.answered(drivers[at], at)
+                    self._drivers.read_answer(drivers[at], at)
             self._sweep()
 
     @staticmethod
@@ -172,11 +152,7 @@ class ForkServer:
             while len(self._zygotes) >= _ZYGOTES:
                 self._remove(min(self._zygotes, key=lambda each: self._zygotes[each].used))
             zygote = self._zygotes[key] = _Zygote(program)
-            descriptor = file_of({"libraries": program["libraries"], "own": program["own"]})
-            try:
-                send(zygote.socket, {}, [descriptor])
-            finally:
-                os.close(descriptor)
+            zygote.describe({"libraries": program["libraries"], "own": program["own"]})
 
     def _answered(self, key: str) -> None:
         """A zygote is ready, or cannot be, or has ended."""

@@ -53,7 +53,7 @@ def _watch(control: socket.socket, pid: int) -> NoReturn:
     with suppress(OSError):  # the runner has ended
         send(control, {"pid": pid})
         if ended in select.select([control, ended], (), ())[0]:
-            send(control, {"exit": _exit_code(pid)})
+            send(control, {"exit": exit_code(pid)})
             receive(control)  # until the runner closes
     guard.kill(pid)
     with suppress(ChildProcessError):
@@ -61,7 +61,7 @@ def _watch(control: socket.socket, pid: int) -> NoReturn:
     os._exit(0)
 
 
-def _exit_code(pid: int) -> int:
+def exit_code(pid: int) -> int:
     """Negative: minus the signal that ended it. The process stays a zombie, so that its id is not given to another."""
     found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     assert found is not None

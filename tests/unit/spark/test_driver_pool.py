@@ -12,9 +12,10 @@ import pytest
 from streamsched.spark.warm import drivers as pool
 from streamsched.spark.warm.drivers import IDLE_S, Drivers
 from streamsched.spark.warm.messages import Message, file_of, pair, receive, send
+from streamsched.spark.warm.waiting_process import WaitingProcess
 
 
-class Double:
+class Double(WaitingProcess):
     """A driver whose other end the test holds."""
 
     made: list[Double]
@@ -31,7 +32,7 @@ class Double:
     def kill(self) -> None:
         self.killed = True
 
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         return self.over
 
     def asked(self) -> bool:
@@ -72,7 +73,7 @@ class Bench:
     def say(self, driver: Double, message: dict[str, Any]) -> None:
         at = driver.socket.fileno()
         send(driver.theirs, message)
-        self.pool.answered(self.pool.sockets()[at], at)
+        self.pool.read_answer(self.pool.sockets()[at], at)
 
     def ready(self, after: float = 0.0) -> Double:
         """The driver that is prepared now, which is ready."""
