@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamsched.domain.constraints.process_room import ProcessRoom, Share, ShareTurn, reserve_of
+from streamsched.domain.limits import MOST_SLOTS
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SHARES = [Share(namespace, pool) for namespace in ("a", "b", "c") for pool in ("", "p", "q")]
@@ -90,6 +91,33 @@ def test_within_a_share_the_earlier_turn_is_admitted_first(room: ProcessRoom, sh
     earlier, later = ShareTurn(NOON + timedelta(minutes=low), "x"), ShareTurn(NOON + timedelta(minutes=low + 1), "x")
 
     assert room.admits(share, earlier) or not room.admits(share, later)
+
+
+@given(room=rooms(), share=shares, at=instants)
+def test_a_job_is_admitted_as_the_order_of_all_places_says(room: ProcessRoom, share: Share, at: datetime) -> None:
+    """Also where all that is wanted fits, and the order is not asked; and after each admission as if read anew."""
+    for _ in range(12):
+        waiting = room.waiting.get(share, ())
+        turn = waiting[-1] if waiting else ShareTurn(at, "new")
+        before = sum(each < turn for each in waiting)
+
+        assert room.admits(share, turn) == (before < anew(room).free_for(share))
+        assert {each: room.free_for(each) for each in SHARES} == {each: anew(room).free_for(each) for each in SHARES}
+
+        room = room.with_run(share, turn)
+
+
+def anew(room: ProcessRoom) -> ProcessRoom:
+    """The same, and nothing known of its order."""
+    return replace(room)
+
+
+def test_the_largest_number_of_places_holds_up_no_decision() -> None:
+    """`STREAMSCHED_PROCESSES` at its largest, on a hundred launchers, and 100,000 jobs that wait."""
+    turns = tuple(ShareTurn(NOON + timedelta(seconds=n), f"j{n}") for n in range(100_000))
+    room = ProcessRoom(tuple((f"h{n}", MOST_SLOTS) for n in range(100)), waiting={SHARES[0]: turns})
+
+    assert all(room.admits(share, turns[-1]) for share in SHARES)
 
 
 @dataclass

@@ -88,18 +88,18 @@ class ProcessRoom:
         return sum(reserve_of(places) for _, places in self.launchers)
 
     @property
-    def taken(self) -> int:
+    def processes(self) -> int:
         return sum(self.held.values())
 
     @property
-    def wanted(self) -> int:
+    def claims(self) -> int:
         """The places taken, and those that runs wait for."""
-        return self.taken + sum(map(len, self.pending.values()))
+        return self.processes + sum(map(len, self.pending.values()))
 
     @property
     def free(self) -> int:
         """Places that are not held, the reserve included; negative when launchers have gone."""
-        return self.places + self.reserve - self.taken
+        return self.places + self.reserve - self.processes
 
     def next_shares(self, at_most: int, *, also: Share | None = None) -> tuple[Share, ...]:
         """The shares that get the next places, in order, at most so many; one that gets several is there several times.
@@ -125,20 +125,33 @@ class ProcessRoom:
 
     def admits(self, share: Share, turn: ShareTurn) -> bool:
         """Whether a job with this turn starts now: the share has a place for it and for the jobs that are before it."""
-        return not self.launchers or bisect_left(self.waiting.get(share, ()), turn) < self.free_for(share)
+        if not self.launchers:
+            return True
+        before = bisect_left(self.waiting.get(share, ()), turn)
+        others = sum(len(turns) for each, turns in self.waiting.items() if each != share)
+        fits = before < self.places - self.claims - others  # with all that others want; then no order matters
+        return fits or before < self.free_for(share)
 
     def with_run(self, share: Share, turn: ShareTurn) -> ProcessRoom:
         """The room after a job with this turn was admitted: its run waits for a process."""
-        left = tuple(each for each in self.waiting.get(share, ()) if each != turn)
-        pending = tuple(sorted((*self.pending.get(share, ()), turn)))
-        return replace(self, pending={**self.pending, share: pending}, waiting={**self.waiting, share: left})
+        waiting, pending = self.waiting.get(share, ()), self.pending.get(share, ())
+        at, to = bisect_left(waiting, turn), bisect_left(pending, turn)
+        waited = waiting[at : at + 1] == (turn,)
+        after = replace(
+            self,
+            pending={**self.pending, share: (*pending[:to], turn, *pending[to:])},
+            waiting={**self.waiting, share: waiting[:at] + waiting[at + waited :]},
+        )
+        if waited:  # each share wants as much as before, so what they get is known
+            after._free_for.update({each: free - (each == share) for each, free in self._free_for.items()})
+        return after
 
     def __str__(self) -> str:
         """How full it is, as part of a sentence."""
         if not self.launchers:
             return "no launcher says how many processes it has room for"
         where = f"launcher {self.launchers[0][0]}" if len(self.launchers) == 1 else f"{len(self.launchers)} launchers"
-        return f"{min(self.wanted, self.places)} of {self.places} processes on {where}"
+        return f"{min(self.claims, self.places)} of {self.places} processes on {where}"
 
 
 class _Order:

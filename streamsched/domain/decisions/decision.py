@@ -16,7 +16,7 @@ from streamsched.domain.constraints.plugin import PlugIn, Question
 from streamsched.domain.constraints.pool import PoolQueue, QueuePosition, position_at
 from streamsched.domain.constraints.process_room import RoomTurn
 from streamsched.domain.constraints.rate import program_bucket_key
-from streamsched.domain.decisions.admission import ConstraintVerdict
+from streamsched.domain.decisions.admission import ConstraintVerdict, Satisfied
 from streamsched.domain.decisions.resources import Resources, Taken
 from streamsched.domain.jobs.job import JobCommand, JobFact, JobNumber, ReadyJob, ScheduleKey, merged
 from streamsched.domain.schedules.arguments import arguments
@@ -189,6 +189,23 @@ class Wait:
     failed: bool = False
     lanes: tuple[LaneName, ...] = ()
     room: RoomTurn | None = None
+
+
+def wait_beside_constraints(
+    due_job: DueJob, schedule: Schedule, verdict: ConstraintVerdict, timeout: datetime | None, now: datetime
+) -> Wait:
+    """The wait of a job that all constraints of its schedule admit, and that lacks something beside them. `timeout`:
+    when its wait for constraints runs out (UTC), so that it is judged again then.
+    """
+    held_by = (len(schedule.constraints),)
+    return Wait(
+        due_job.job,
+        (*(Satisfied(str(each)) for each in schedule.constraints), verdict),
+        None if timeout is None or timeout <= now else timeout,
+        verdict.why,
+        changed=held_by != due_job.held_by,
+        skip_on_run_end=True,
+    )
 
 
 @dataclass(frozen=True, slots=True)

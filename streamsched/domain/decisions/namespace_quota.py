@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from streamsched.domain.decisions.admission import ConstraintVerdict, Satisfied, WaitFor
-from streamsched.domain.decisions.decision import Admit, Decision, DueJob, Wait
+from streamsched.domain.decisions.decision import Admit, Decision, DueJob, wait_beside_constraints
 from streamsched.domain.decisions.names_in_reasons import names_text
 from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.quotas.quota import Quota, slots_name
@@ -43,14 +43,5 @@ def within_quota(
         case Satisfied():
             return replace(decision, slots=(*decision.slots, (slots_name(namespace), 1)))
         case verdict:
-            constraints = due_job.schedule.constraints
-            held_by = (len(constraints),)
-            return Wait(
-                due_job.job,
-                (*(Satisfied(str(each)) for each in constraints), verdict),
-                None if timeout is None or timeout <= now else timeout,
-                verdict.why,
-                changed=held_by != due_job.held_by,
-                groups=(slots_name(namespace),),
-                skip_on_run_end=True,
-            )
+            waiting = wait_beside_constraints(due_job, due_job.schedule, verdict, timeout, now)
+            return replace(waiting, groups=(slots_name(namespace),))

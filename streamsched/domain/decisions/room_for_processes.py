@@ -12,7 +12,7 @@ from datetime import datetime
 
 from streamsched.domain.constraints.process_room import ProcessKind, ProcessRoom, RoomTurn, Share, ShareTurn
 from streamsched.domain.decisions.admission import Satisfied, WaitFor
-from streamsched.domain.decisions.decision import Admit, Decision, DecisionInput, DueJob, Wait
+from streamsched.domain.decisions.decision import Admit, Decision, DecisionInput, DueJob, wait_beside_constraints
 from streamsched.domain.decisions.namespace_quota import within_quota
 from streamsched.domain.programs.spark_deployment import DeployMode
 from streamsched.domain.schedules.process_job import SparkJob
@@ -32,7 +32,7 @@ def room_verdict(room: ProcessRoom, share: Share, turn: ShareTurn) -> Satisfied 
     """Whether a run of this share may be started now."""
     if room.admits(share, turn):
         return Satisfied(str(room))
-    next_ones = "" if room.wanted >= room.places else ", and jobs before this one want the others"
+    next_ones = "" if room.claims >= room.places else ", and jobs before this one want the others"
     return WaitFor(("room",), f"no room: {room}{next_ones}")
 
 
@@ -55,14 +55,4 @@ def within_room_and_quota(
     room_turn = RoomTurn(kind, share, turn)
     if isinstance(verdict, Satisfied):
         return replace(decision, room=room_turn)
-    constraints = due_job.schedule.constraints
-    held_by = (len(constraints),)
-    return Wait(
-        due_job.job,
-        (*(Satisfied(str(each)) for each in constraints), verdict),
-        None if timeout is None or timeout <= now else timeout,
-        verdict.why,
-        changed=held_by != due_job.held_by,
-        skip_on_run_end=True,
-        room=room_turn,
-    )
+    return replace(wait_beside_constraints(due_job, due_job.schedule, verdict, timeout, now), room=room_turn)

@@ -128,7 +128,7 @@ async def read_inputs(
         await pools.queues_of(connection, used_pools, limit=_QUEUE_AHEAD + len(due_jobs)),
         await rates.locked(connection, buckets, now=now, programs=rated),
         await clusters.locked(connection, {load for each in definitions.values() for load in each.loads}),
-        await process_room.locked(
+        await process_room.lock_rooms(
             connection, (each.program for each in inputs.values() if each.program is not None), now
         ),
     )

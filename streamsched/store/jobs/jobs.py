@@ -214,7 +214,7 @@ async def _room(
     if kind is None:
         return None, {}, None
     room = await process_room.current(connection, kind)
-    return None, {}, str(room) if room.launchers and room.taken >= room.places else None
+    return None, {}, str(room) if room.launchers and room.processes >= room.places else None
 
 
 def _read(definition: Any) -> tuple[Schedule | None, str | None]:

@@ -25,7 +25,7 @@ _UNKNOWN: Final = 100
 _ANY_SPAWNS: Final = 1000
 
 
-async def locked(connection: Any, programs: Iterable[Program], now: datetime) -> Mapping[ProcessKind, ProcessRoom]:
+async def lock_rooms(connection: Any, programs: Iterable[Program], now: datetime) -> Mapping[ProcessKind, ProcessRoom]:
     """The rooms for processes of these programs, locked until the transaction ends; empty where their size is unknown,
     and when none of the programs needs a process.
     """
@@ -69,6 +69,8 @@ async def claim_next(
     connection: Any, kind: ProcessKind, now: datetime, *, retry_at: Sequence[datetime], jitter: float, limit: int
 ) -> Sequence[tuple[str, int]]:
     """Takes the PENDING runs that get the next places, at most `limit`; each with its number of processes."""
+    if not await connection.fetchval(_SQL["any_pending"], kind, now, len(retry_at)):
+        return []
     room = await current(connection, kind, now, at_most=limit, spawns=len(retry_at))
     places = limit if not room.launchers else min(limit, max(0, room.free))
     if not places or not room.pending:

@@ -23,6 +23,15 @@ WHERE state IN ('PENDING', 'STARTING', 'RUNNING', 'SUSPENDED') AND executable ->
     END
 GROUP BY 1, 2;
 
+-- name: any_pending
+-- Whether a run wants a process now; none that $3 processes did not claim.
+SELECT EXISTS (
+    SELECT FROM runs
+    WHERE state = 'PENDING' AND executable ->> 'type' NOT IN ('http', 'publish', 'enqueue') AND spawn_at < 'infinity'
+        AND (CASE WHEN executable ->> 'deploy_mode' = 'cluster' THEN 'cluster' ELSE 'host' END) = $1
+        AND spawn_at <= $2 AND spawns < $3
+);
+
 -- name: pending
 -- The first runs of each share that want a process now, at most $4 of each; none that $3 processes did not claim.
 WITH RECURSIVE shares AS (

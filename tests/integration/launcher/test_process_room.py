@@ -238,6 +238,7 @@ async def test_ten_thousand_runs_that_wait_are_not_read_to_find_the_next(world: 
     read = {
         name: await rows_read(world, name, arguments)
         for name, arguments in (
+            ("any_pending", "'host', now(), 3"),
             ("pending", "'host', now(), 3, 8"),
             ("waiting", "'host', 8"),
             ("held", "'host', now(), ARRAY['box']"),
