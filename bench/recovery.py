@@ -121,7 +121,7 @@ async def launcher(url: str, lease: timedelta, take: int) -> None:
     holding = asyncio.create_task(recovery.run())
     if take:
         retry_at = [clock.now() + timedelta(minutes=5)]
-        taken = await store.unclaimed(
+        taken = await store.claim_inline(
             clock.now(), retry_at=retry_at, jitter=0, limit=take, inline_by=str(inline.runner)
         )
         ids = [each.run for each in taken]

@@ -165,7 +165,7 @@ class RunMonitor:
         room = 0 if self._inline is None else self._inline.room()
         if self._inline is None or not room:
             return 0
-        wanted = await self._store.unclaimed(
+        wanted = await self._store.claim_inline(
             now, retry_at=retry_at, jitter=self._timeouts.jitter, limit=room, inline_by=str(self._inline.runner)
         )
         self._inline.claim_and_execute([run.run for run in wanted])

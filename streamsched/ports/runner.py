@@ -184,7 +184,7 @@ class RunMonitorStore(RunStore, Protocol):
     (`domain.schedules.schedule.Quick`); the others need a runner process.
     """
 
-    async def unclaimed(
+    async def claim_inline(
         self,
         now: datetime,
         *,

@@ -10,7 +10,7 @@ from fastapi.responses import Response
 from streamsched.api.cdap.addresses import AppDep
 from streamsched.api.deps import CatalogDep
 from streamsched.api.rendering import encoded
-from streamsched.api.streams.long_lists import parts_of, streamed
+from streamsched.api.streams.long_lists import parts_of, stream_list
 
 router = APIRouter()
 of_namespace = APIRouter()
@@ -22,7 +22,7 @@ _VERSION: Final = "-SNAPSHOT"
 @of_namespace.get("/apps", summary="List apps")
 async def list_apps(namespace: str, catalog: CatalogDep) -> Response:
     """CDAP's application records, ordered by name."""
-    return await streamed(
+    return await stream_list(
         parts_of(
             lambda after, limit: catalog.apps(namespace=namespace, after=after, limit=limit),
             lambda each: str(each.ref),
@@ -36,7 +36,7 @@ async def get_app(ref: AppDep, catalog: CatalogDep) -> Response:
     """CDAP's detail of an app: its programs, all of them workflows."""
     await catalog.app(ref)
     head = encoded({"name": ref.app, "appVersion": _VERSION, "description": ""})[:-1]
-    return await streamed(
+    return await stream_list(
         parts_of(lambda after, limit: catalog.programs(app=ref, after=after, limit=limit), lambda each: str(each.ref)),
         lambda part: [{"type": "Workflow", "app": ref.app, "name": each.ref.name, "description": ""} for each in part],
         around=(head + b',"programs":[', b"]}"),

@@ -16,7 +16,7 @@ from fastapi.responses import Response
 from streamsched.api.cdap.addresses import CATEGORIES, AppDep, check_category, find_program
 from streamsched.api.cdap.forms import Form, FormDep, shown
 from streamsched.api.deps import CatalogDep
-from streamsched.api.streams.long_lists import parts_of, streamed
+from streamsched.api.streams.long_lists import parts_of, stream_list
 from streamsched.catalog.catalog import Catalog
 from streamsched.codec.cdap.extension import readable
 from streamsched.domain.events.event import Outcome
@@ -92,7 +92,7 @@ async def schedules_of_app(app: AppDep, catalog: CatalogDep, chosen: FilterDep) 
     """The schedules of the app, ordered by name. `trigger-type` compares the type of the whole trigger: a conjunction
     of times is of type `and`, not `time`. The list has no limit: it is sent as it is read.
     """
-    return await streamed(await _of_app(catalog, app), chosen)
+    return await stream_list(await _of_app(catalog, app), chosen)
 
 
 @of_app.get("/{category}/{program}/schedules", summary="List the schedules that start a program")
@@ -101,7 +101,7 @@ async def schedules_of_program(
 ) -> Response:
     """The schedules of the app that start the program, ordered by name. `category` is `workflows` or `spark`."""
     ref = (await find_program(catalog, app, category, program)).ref
-    return await streamed(
+    return await stream_list(
         await _of_app(catalog, app),
         lambda part: chosen(each for each in part if each.record.definition.program == ref),
     )
@@ -159,7 +159,7 @@ async def triggered_by_program(
     check_category(str(category))
     ref, outcomes = ProgramRef(str(trigger_namespace), str(trigger_app), str(program)), _outcomes(statuses)
     reader = catalog.reader
-    return await streamed(
+    return await stream_list(
         parts_of(lambda after, limit: reader.list_waiting(ref, namespace=namespace, after=after, limit=limit), _id),
         lambda part: chosen(each for each in part if _waits(each.record.definition.trigger, ref, outcomes)),
     )

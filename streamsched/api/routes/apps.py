@@ -84,8 +84,8 @@ async def delete_app(
     ref = AppRef(namespace, app)
     if dry_run:
         await catalog.planner.expect(ref, expected)
-        return await _planned(ref, await catalog.planner.delete_app(ref), caller.sees)
-    return await _suspended(
+        return await _plan_answer(ref, await catalog.planner.delete_app(ref), caller.sees)
+    return await _suspension_answer(
         ref, await catalog.expecting(expected).delete_app(ref, reason=reason, plan=plan), caller.sees
     )
 
@@ -153,10 +153,10 @@ async def deploy(
     applied = await guarded.deploy(definition, update, keep=keep, plan=plan, origin=origin, within=wait)
     await services.graphs.put(ref, tasks)
     if not applied.pending:
-        return await asyncio.to_thread(_changed_answer, ref, applied.change, caller)
+        return await asyncio.to_thread(_change_answer, ref, applied.change, caller)
     name = change_name(applied.outbox)
     pending = changes.change_view(name, applied.pending)
-    answer = await asyncio.to_thread(_changed_answer, ref, applied.change, caller, **pending)
+    answer = await asyncio.to_thread(_change_answer, ref, applied.change, caller, **pending)
     answer.status_code = HTTPStatus.ACCEPTED
     answer.headers["Location"] = f"/v1/changes/{name}"
     return answer
@@ -174,7 +174,7 @@ def _read(ref: AppRef, body: Mapping[str, Any], prune: bool) -> tuple[AppDefinit
     return definition, list(app_references(definition.programs, definition.schedules))
 
 
-def _changed_answer(ref: AppRef, change: AppChange, caller: Caller, /, **more: object) -> Response:
+def _change_answer(ref: AppRef, change: AppChange, caller: Caller, /, **more: object) -> Response:
     return rendered({"app": str(ref), **change_view(change, caller.sees), **more})
 
 
@@ -196,8 +196,8 @@ async def pause(
     reason, rest = reasoned(body)
     requested = pause_codec.from_json(rest, now=clock.now())
     if dry_run:
-        return await _planned(ref, await catalog.planner.pause_app(ref, requested))
-    return await _suspended(ref, await catalog.pause_app(ref, requested, reason=reason, plan=plan))
+        return await _plan_answer(ref, await catalog.planner.pause_app(ref, requested))
+    return await _suspension_answer(ref, await catalog.pause_app(ref, requested, reason=reason, plan=plan))
 
 
 @router.post("/{namespace}/{app}/disable", summary="Disable an app")
@@ -215,8 +215,8 @@ async def disable(
     """
     ref, reason = AppRef(namespace, app), reason_of(body)
     if dry_run:
-        return await _planned(ref, await catalog.planner.disable_app(ref))
-    return await _suspended(ref, await catalog.disable_app(ref, reason=reason, plan=plan))
+        return await _plan_answer(ref, await catalog.planner.disable_app(ref))
+    return await _suspension_answer(ref, await catalog.disable_app(ref, reason=reason, plan=plan))
 
 
 @router.post("/{namespace}/{app}/enable", summary="Enable an app")
@@ -227,10 +227,10 @@ async def enable(namespace: str, app: str, body: BodyObject, catalog: CatalogDep
     return await asyncio.to_thread(lambda: rendered({"app": str(ref), **change_view(change)}))
 
 
-async def _planned(ref: AppRef, preview: Preview, sees: Sees = sees_nothing) -> Response:
+async def _plan_answer(ref: AppRef, preview: Preview, sees: Sees = sees_nothing) -> Response:
     """The answer to a dry run, made in a thread: an app may have thousands of schedules."""
     return await asyncio.to_thread(lambda: rendered({"app": str(ref), **preview_view(preview, sees)}))
 
 
-async def _suspended(ref: AppRef, suspension: Suspension, sees: Sees = sees_nothing) -> Response:
+async def _suspension_answer(ref: AppRef, suspension: Suspension, sees: Sees = sees_nothing) -> Response:
     return await asyncio.to_thread(lambda: rendered({"app": str(ref), **suspension_view(suspension, sees)}))

@@ -30,7 +30,7 @@ async def parts_of(
         after = id_of(found[-1])
 
 
-async def begun(parts: AsyncIterator[Sequence[_T]]) -> AsyncIterator[Sequence[_T]]:
+async def start_reading(parts: AsyncIterator[Sequence[_T]]) -> AsyncIterator[Sequence[_T]]:
     """The same parts. The first has been read, so that an error still has its status."""
     first: list[Sequence[_T]] = []
     with suppress(StopAsyncIteration):  # `anext` with a default fails on Python 3.11 when there is none
@@ -45,7 +45,7 @@ async def begun(parts: AsyncIterator[Sequence[_T]]) -> AsyncIterator[Sequence[_T
     return all_of_them()
 
 
-async def streamed(
+async def stream_list(
     parts: AsyncIterator[Sequence[_T]],
     view: Callable[[Sequence[_T]], list[dict[str, Any]]],
     *,
@@ -53,7 +53,7 @@ async def streamed(
 ) -> StreamingResponse:
     """A response with the views of all parts as one JSON list, with what is `around` it."""
     opening, closing = around
-    found = await begun(parts)
+    found = await start_reading(parts)
 
     async def chunks() -> AsyncIterator[bytes]:
         before = opening

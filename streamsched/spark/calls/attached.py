@@ -75,10 +75,10 @@ def _attach(attachment: Attachment) -> None:
     prepared = jvm.org.apache.spark.SparkContext.getOrCreate()
     if attachment.event_log:
         _log_events(jvm, prepared, attachment.event_log)
-    spark_context._initialize_context = _taking(spark_context, prepared, attachment)
+    spark_context._initialize_context = _give_once(spark_context, prepared, attachment)
 
 
-def _taking(spark_context: Any, prepared: Any, attachment: Attachment) -> Callable[[Any, Any], Any]:
+def _give_once(spark_context: Any, prepared: Any, attachment: Attachment) -> Callable[[Any, Any], Any]:
     """`SparkContext._initialize_context`, which gives the prepared context once."""
     start_new = spark_context._initialize_context
 

@@ -73,7 +73,7 @@ class PostgresCatalogStore:
         origin: str | None = None,
         by: str = "",
     ) -> Applied:
-        def decided(record: AppRecord) -> tuple[AppChange, QuotaGrowth]:
+        def with_growth(record: AppRecord) -> tuple[AppChange, QuotaGrowth]:
             change = decide(record)
             return change, growth_of(change.schedules)
 
@@ -83,7 +83,7 @@ class PostgresCatalogStore:
                     async with self._pool.acquire() as connection, connection.transaction():
                         record = await self._read(connection, app, schedules, programs, now)
                         large = len(record.schedules) > _LARGE or schedules is None
-                        change, growth = await asyncio.to_thread(decided, record) if large else decided(record)
+                        change, growth = await asyncio.to_thread(with_growth, record) if large else with_growth(record)
                         await check_resumed(connection, change.schedules)
                         await quota_counts.check(connection, app.namespace, growth, now=now)
                         applied = await self._write(connection, record, change, now, by)

@@ -158,7 +158,7 @@ WITH woken AS (
 SELECT (SELECT count(*) FROM woken) AS woken, (SELECT count(*) FROM rung) AS rung;
 
 
--- name: unclaimed
+-- name: claim_inline
 -- PENDING runs that launchers execute inline; $5, the launcher that takes them.
 UPDATE runs SET spawns = spawns + 1, runner = $5,
     spawn_at = ($2::timestamptz[])[spawns + 1] + (($2::timestamptz[])[spawns + 1] - $1) * ($4::float8 * random())

@@ -38,7 +38,7 @@ class PostgresRunMonitorStore(PostgresRunStore):
         super().__init__(pool)
         self._failed: Quarantine[str] = Quarantine()
 
-    async def unclaimed(
+    async def claim_inline(
         self,
         now: datetime,
         *,
@@ -48,7 +48,7 @@ class PostgresRunMonitorStore(PostgresRunStore):
         inline_by: str,
     ) -> Sequence[UnclaimedRun]:
         with translated():
-            rows = await self._pool.fetch(SQL["unclaimed"], now, list(retry_at), limit, jitter, inline_by)
+            rows = await self._pool.fetch(SQL["claim_inline"], now, list(retry_at), limit, jitter, inline_by)
             return [UnclaimedRun(row["id"], row["spawns"]) for row in rows]
 
     async def next_processes(

@@ -75,7 +75,7 @@ class PreparedPlace(Place):
         await self.launcher.run_once()
         return f"default.app.plain.1.{self.sequence}.r1"
 
-    async def ended(self, run: str) -> RunRecord:
+    async def wait_for_end(self, run: str) -> RunRecord:
         return await self.reaches(*ENDED, run=run, within=SLOW_S)
 
     async def says(self, run: str, word: str) -> str:
@@ -112,7 +112,7 @@ class PreparedPlace(Place):
         server._start()
         assert server._socket is not None
         await asyncio.to_thread(select.select, [server._socket], (), (), SLOW_S)
-        cold = await self.ended(await self.begin("cold"))
+        cold = await self.wait_for_end(await self.begin("cold"))
         assert (cold.state, cold.start) == ("COMPLETED", "cold: no driver is prepared for its settings"), cold
         return await self.prepared(count)
 
@@ -130,10 +130,10 @@ def _waits(process: psutil.Process) -> bool:
 
 
 async def gone(*processes: psutil.Process) -> None:
-    async def ended() -> bool:
+    async def has_ended() -> bool:
         return not [each for each in processes if each.is_running() and each.status() != "zombie"]
 
-    await eventually(ended, seconds=60)
+    await eventually(has_ended, seconds=60)
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ async def test_a_run_in_a_prepared_driver_is_as_a_cold_one_and_the_next_has_anot
     run = await place.begin("a", "--b")
     await place.says(run, "counted")
     print(f"counted after {time.monotonic() - began:.2f} s")
-    first = await place.ended(run)
+    first = await place.wait_for_end(run)
     log = Path(first.log_path or "").read_text()
 
     assert (first.state, first.exit_code, first.start) == ("COMPLETED", 0, "prepared"), (first, log)
@@ -176,7 +176,7 @@ async def test_a_driver_is_given_once_and_what_it_cannot_serve_starts_cold(place
     both = [await place.begin("wait", str(go)), await place.begin("wait", str(go))]
     applications = [await place.says(run, "application") for run in both]
     go.touch()
-    ended = [await place.ended(run) for run in both]
+    ended = [await place.wait_for_end(run) for run in both]
 
     assert [each.state for each in ended] == ["COMPLETED", "COMPLETED"]
     assert len(set(applications)) == 2
@@ -184,11 +184,11 @@ async def test_a_driver_is_given_once_and_what_it_cannot_serve_starts_cold(place
     await gone(driver)
 
     await place.prepared()
-    other = await place.ended(await place.begin("other"))
+    other = await place.wait_for_end(await place.begin("other"))
     assert other.start == "prepared"
     assert await place.says(other.id, "a new context starts in the prepared driver, for the program sets")
     assert await place.says(other.id, f"named {other.id} 3")
-    static = await place.ended(await place.begin("cold", conf={"spark.task.maxFailures": "6"}))
+    static = await place.wait_for_end(await place.begin("cold", conf={"spark.task.maxFailures": "6"}))
     assert (static.state, static.start) == ("COMPLETED", "cold: no driver is prepared for its settings")
 
 
@@ -202,6 +202,11 @@ async def test_a_driver_that_is_killed_while_it_waits_leaves_nothing(place: Prep
     waiting = driver.children()[0]
     driver.kill()
     await gone(waiting)
+
+    async def has_no_log() -> bool:
+        return not (place.data_dir / "drivers" / f"{driver.pid}.log").exists()
+
+    await eventually(has_no_log)  # the fork server looks once a second
 
 
 @pytest.mark.parametrize(
@@ -245,7 +250,7 @@ async def test_whatever_is_killed_a_run_has_its_outcome_and_nothing_is_left(
                 await gone(*processes)
                 await eventually(lost)
         began = time.monotonic()
-        found = await place.ended(run)
+        found = await place.wait_for_end(run)
         await gone(*processes)
         print(f"{what}: {found.state} {found.exit_code} {found.reason} after {time.monotonic() - began:.1f} s")
         assert (found.state, found.exit_code, found.start) == (*end, "prepared"), found

@@ -79,7 +79,7 @@ async def holding(world: World, program: HttpJob | PublishJob, jobs: int, **fiel
     dead = Staffed(world)
     while await world.launcher.run_once():  # without an executor: all become PENDING
         pass
-    taken = await world.run_store.unclaimed(
+    taken = await world.run_store.claim_inline(
         world.clock.now(), retry_at=[world.clock.now() + MINUTE], jitter=0, limit=jobs, inline_by=str(HERE)
     )
     assert len(taken) == jobs
@@ -343,7 +343,7 @@ async def test_a_run_that_ends_its_launchers_is_not_taken_forever(world: World) 
     for _ in range(3):
         await leases.renew(str(HERE), timedelta(0))
         assert await recover(world) == RecoveredRuns(requeued=1)
-        await world.run_store.unclaimed(world.clock.now(), retry_at=retry_at, jitter=0, limit=9, inline_by=str(HERE))
+        await world.run_store.claim_inline(world.clock.now(), retry_at=retry_at, jitter=0, limit=9, inline_by=str(HERE))
     await leases.renew(str(HERE), timedelta(0))
     await recover(world)
 
