@@ -142,6 +142,11 @@ async def place(world: World, tmp_path: Path) -> AsyncIterator[PreparedPlace]:
     place = PreparedPlace(world, tmp_path)
     yield place
     assert place.runners._fork_server is not None
+
+    async def none_starts() -> bool:
+        return all(_waits(each) for each in place.drivers())
+
+    await eventually(none_starts, seconds=SLOW_S)  # one that is killed as it starts leaves its log
     left = [one for each in place.drivers() for one in (each, *each.children(recursive=True))]
     place.runners._fork_server.close()
     await gone(*left)

@@ -89,7 +89,7 @@ def test_a_run_starts_cold_and_says_why(site: RunEnvironment, job: dict[str, Any
 
 
 def test_a_user_of_the_machine_and_a_launcher_without_drivers_are_reasons(site: RunEnvironment) -> None:
-    user = OsUser.named("nobody")
+    user = OsUser.find("nobody")
 
     assert made(replace(site, user=user)).cold == "it runs as user nobody"
     assert made(replace(site, prepared_drivers=0)).cold == "STREAMSCHED_PREPARED_DRIVERS is 0"
