@@ -18,6 +18,7 @@ import asyncpg
 
 from compose.kafka.cluster import Cluster, free_addresses
 from compose.kafka.properties import Address, Shape
+from streamsched.domain.addresses import LOOPBACK
 from streamsched.store.server.migrate import migrate
 from tests.faults.processes.command import environ, role, start
 from tests.faults.sites.far_side import FarSide, far_side
@@ -62,6 +63,7 @@ class Datacentres:
             api_port=_API_PORT,
             lease=f"{LEASE_S:g}s",
             task_topics=topics,
+            outgoing_networks=f"{LOOPBACK},{self.here}/32",
             log_level="info",
             log_format="json",
         )
