@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from hashlib import sha256
+from io import BytesIO
 from typing import Annotated, Any, Final, NamedTuple
 
 from fastapi import Depends, HTTPException, Request
@@ -80,14 +81,13 @@ async def read_body(request: Request) -> AsyncIterator[bytes]:
         check(int(announced))
     room: BodyRoom = state.body_room
     with room.place(request.client.host if request.client else "") as place:
-        chunks, size = list[bytes](), 0
+        held, size = BytesIO(), 0
         async for chunk in received(request):
             size += len(chunk)
             check(size)
             place.grow(len(chunk))
-            chunks.append(chunk)
-        body = b"".join(chunks)
-        chunks.clear()
+            held.write(chunk)
+        body = held.getvalue()  # no copy: both share the bytes
         known = limit_of(request)
         values = known.check_values(body) if size < LARGE else await asyncio.to_thread(known.check_values, body)
         if getattr(request.state, "audited", None) is not None and body:

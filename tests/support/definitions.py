@@ -44,6 +44,7 @@ from streamsched.domain.schedules.schedule import (
     Schedule,
     SparkJob,
 )
+from streamsched.domain.schedules.template import has_placeholder
 from streamsched.domain.time.calendar import Calendar, OnClosed
 from streamsched.domain.time.dialect import Dialect, InGap, InOverlap
 from streamsched.domain.triggers.consumption import Consumption
@@ -79,6 +80,7 @@ programs = st.builds(ProgramRef, _namespaces, _names, _names)
 durations = st.timedeltas(timedelta(seconds=1), timedelta(days=400))
 
 _text = partial(st.text, st.characters(exclude_categories=("Cs",), exclude_characters="\0"))
+_folders = _text().filter(lambda text: not has_placeholder(text))  # those of programs that are deployed
 _wanted = st.builds(OneOf, st.frozensets(_text(max_size=4), min_size=1)) | st.builds(
     Glob, _text(min_size=1, max_size=4)
 )
@@ -211,7 +213,7 @@ executables: st.SearchStrategy[Executable] = st.one_of(
         st.just(""),
         st.lists(_text(), max_size=3).map(tuple),
         module=st.just("tasks.flow"),
-        folder=_text(),
+        folder=_folders,
         env=st.dictionaries(st.sampled_from(["A", "b_1"]), st.text("ab =", max_size=3), max_size=2),
         env_from_os=st.lists(st.just("HOME"), max_size=1).map(tuple),
         uris=st.lists(st.sampled_from(["a.py", "s3a://b/c.zip"]), max_size=2).map(tuple),
@@ -220,7 +222,7 @@ executables: st.SearchStrategy[Executable] = st.one_of(
         PythonJob,
         st.just("models"),
         st.lists(_text(), max_size=3).map(tuple),
-        _text(),
+        _folders,
         st.dictionaries(st.sampled_from(["A", "b_1"]), st.text("ab =", max_size=3), max_size=2),
     ),
     st.builds(

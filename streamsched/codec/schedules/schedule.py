@@ -44,9 +44,9 @@ from streamsched.codec.schedules.secret import optional_template, templates
 from streamsched.codec.triggers import calendar as calendars
 from streamsched.codec.triggers import trigger as trigger_codec
 from streamsched.domain.graph.arrival_job import ArrivalJob
-from streamsched.domain.limits import as_stored
+from streamsched.domain.limits import as_stored, check_most
 from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, EventName, ProgramRef, ScheduleRef
-from streamsched.domain.schedules.app import AppDefinition
+from streamsched.domain.schedules.app import MOST_IN_APP, AppDefinition
 from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob
 from streamsched.domain.schedules.schedule import (
     EnqueueJob,
@@ -107,9 +107,10 @@ def program_from_json(obj: object, path: str = "$", *, app: AppRef | None = None
     """
     fields = Fields(obj, path)
     ref = _ref(fields, ProgramRef, app)
-    program = Program(ref, _executable(fields, ref.namespace), fields.texts("defaults"))
+    executable, defaults = _executable(fields, ref.namespace), fields.texts("defaults")
     fields.done()
-    return program
+    with anchored(path):
+        return Program(ref, executable, defaults)
 
 
 def schedule_to_json(schedule: Schedule) -> dict[str, Any]:
@@ -212,6 +213,9 @@ def app_from_json(obj: object, path: str = "$") -> AppDefinition:
     namespace = fields.optional_text("namespace") or DEFAULT_NAMESPACE
     with anchored(path):
         ref = AppRef(namespace, name)
+    for member, most in MOST_IN_APP.items():
+        if isinstance(found := fields.optional(member), Mapping | list):
+            check_most(len(found), most, fields.at(member), member)
     programs = tuple(program_from_json(each, where, app=ref) for each, where in _definitions(fields, "programs"))
     named = calendars.named(fields)
     listed = list(_definitions(fields, "schedules"))

@@ -27,6 +27,7 @@ from streamsched.codec.schema.shapes import (
 )
 from streamsched.codec.schema.triggers import TRIGGERS
 from streamsched.domain.graph.job_template import ComponentKind
+from streamsched.domain.schedules.app import MOST_IN_APP
 
 #: Where the schema says what it is; it is not fetched.
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -62,6 +63,13 @@ _TASK: Final = record(
     },
 )
 
+
+def _many(what: str, item: Schema, of_name: Schema, key: str) -> Schema:
+    """A list, or an object by name."""
+    most = MOST_IN_APP[what]
+    return one_of(listed(item, maxItems=most), named(of_name, key, maxProperties=most))
+
+
 #: All named schemas of definitions.
 DEFINITIONS: Final[Definitions] = {
     **TRIGGERS,
@@ -80,10 +88,10 @@ DEFINITIONS: Final[Definitions] = {
         {},
         {
             **OWNED,
-            "programs": one_of(listed(ref("Program")), named(ref("NamedProgram"), "join")),
-            "schedules": one_of(listed(ref("Schedule")), named(ref("NamedSchedule"), "weekly")),
+            "programs": _many("programs", ref("Program"), ref("NamedProgram"), "join"),
+            "schedules": _many("schedules", ref("Schedule"), ref("NamedSchedule"), "weekly"),
             "calendars": named(ref("Calendar"), "exchange"),
-            "tasks": named(ref("Task"), "report"),
+            "tasks": named(ref("Task"), "report", maxProperties=MOST_IN_APP["tasks"]),
         },
         "An app: programs and schedules that are deployed together.",
     ),

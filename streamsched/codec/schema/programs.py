@@ -25,12 +25,15 @@ from streamsched.codec.schema.shapes import (
     without,
 )
 from streamsched.domain.graph.job_template import ComponentKind
+from streamsched.domain.limits import MOST_PARTS
 from streamsched.domain.programs.spark_needs import MOST_CORES, MOST_ENTRIES, MOST_EXECUTORS
 
 #: Members of every program and schedule beside their name.
 OWNED: Final = {"namespace": name("default", NAMESPACE), "application": name("flights")}
 
-_COMMON: Final = record({"name": name("join")}, {**OWNED, "defaults": texts(about="Default arguments.")})
+_COMMON: Final = record(
+    {"name": name("join")}, {**OWNED, "defaults": texts(about="Default arguments.", maxProperties=MOST_PARTS)}
+)
 _SECRET: Final = record({"secret": text("env:DB_PASSWORD")}, about="A secret by reference.")
 _BUNDLE: Final = text("", about="SHA-256 of the bundle in which relative paths are.")
 _CORES: Final = whole(2, least=1, most=MOST_CORES)

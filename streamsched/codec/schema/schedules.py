@@ -28,6 +28,7 @@ from streamsched.codec.schema.shapes import (
 )
 from streamsched.domain.events.lateness import OnLate
 from streamsched.domain.jobs.failure import Failure
+from streamsched.domain.limits import MOST_PARTS
 from streamsched.domain.schedules.deadline import OnMiss, Promise
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.pause import PauseMode
@@ -63,7 +64,7 @@ _DEFINED: Final = record(
         **OWNED,
         "description": text("joins the flights of a week"),
         "constraints": listed(ref("Constraint"), maxItems=1000),
-        "properties": texts(about="Arguments of its runs."),
+        "properties": texts(about="Arguments of its runs.", maxProperties=MOST_PARTS),
         "timeout": duration("12h", "How long a job waits for its constraints."),
         **_POLICIES,
     },

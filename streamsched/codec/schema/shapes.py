@@ -98,9 +98,9 @@ def named(value: Schema, key: str = "year", about: str = "", **rules: Any) -> Sc
     return {"type": "object", "additionalProperties": value, "x-key": key, **rules, **_said(about)}
 
 
-def texts(key: str = "day", value: str = "2026-03-01", about: str = "") -> Schema:
+def texts(key: str = "day", value: str = "2026-03-01", about: str = "", **rules: Any) -> Schema:
     """An object of texts."""
-    return named(text(value), key, about)
+    return named(text(value), key, about, **rules)
 
 
 def record(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Final, assert_never
 
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.graph.arrival_job import ArrivalJob
@@ -22,6 +22,9 @@ from streamsched.domain.schedules.process_job import (
 )
 from streamsched.domain.schedules.schedule import EnqueueJob, HttpJob, Program, PublishJob, Schedule, check_host
 from streamsched.domain.triggers.trigger import ProgramStatus, leaves
+
+#: The most programs, schedules and tasks of one app.
+MOST_IN_APP: Final[Mapping[str, int]] = {"programs": 10_000, "schedules": 20_000, "tasks": 5_000}
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,6 +143,9 @@ class Program:
     executable: Executable
     arguments: Mapping[str, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        check_most(len(self.arguments), MOST_PARTS, "$.defaults", "arguments")
+
 
 class OnChange(StrEnum):
     """Whether a schedule keeps its accumulation and its waiting jobs when its definition changes."""
@@ -217,8 +220,8 @@ class Schedule:
             check_duration(self.timeout, "$.timeout")
         if self.max_duration is not None:
             check_duration(self.max_duration, "$.maxDuration")
-        for name, parts in (("constraints", self.constraints), ("deadlines", self.deadlines)):
-            check_most(len(parts), MOST_PARTS, f"$.{name}", name)
+        for name in ("constraints", "deadlines", "properties"):
+            check_most(len(getattr(self, name)), MOST_PARTS, f"$.{name}", name)
         self._check_catch_up()
         names = [group.name for group in self.groups]
         for name in names:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -106,14 +106,13 @@ class PostgresCatalogStore:
             await connection.execute(_SQL["take_time"])
             await connection.execute(_SQL["create_namespace"], app.namespace, now)
             await connection.execute(_SQL["hold_app"], str(app), app.namespace, now)
-            programs = stored_programs(await connection.fetch(_SQL["lock_programs_of_app"], str(app)))
-            removed_programs = () if wanted is None else programs.keys() - set(wanted)
-            of_other_apps, foreign_waits = await find_waiting(connection, app, removed_programs)
+            programs = await connection.fetch(_SQL["lock_programs_of_app"], str(app))
+            of_other_apps, foreign_waits = await find_waiting(connection, app, missing_programs(programs, wanted))
             rows = await connection.fetch(_SQL["lock_schedules_of_app"], str(app), of_other_apps)
         else:
             foreign_waits = ()
             await connection.execute(_SQL["share_app"], str(app))
-            programs = stored_programs(await connection.fetch(_SQL["programs_of_app"], str(app)))
+            programs = await connection.fetch(_SQL["programs_of_app"], str(app))
             rows = await connection.fetch(_SQL["lock_schedules"], [str(ref) for ref in schedules])
         return await (await app_rows(connection, app, programs, rows, foreign_waits)).record()
 
@@ -264,32 +263,33 @@ def _record_keys(unchanged: Sequence[Schedule]) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class AppRows:
-    """What is stored of an app, undecoded: its programs, and rows of `schedules` of it and of others."""
+    """What is stored of an app, undecoded: rows of its `programs`, and of `schedules` of it and of others."""
 
     app: AppRef
-    programs: Mapping[ProgramRef, Program]
+    programs: Sequence[Any]
     schedules: Sequence[Any]
     pauses: Sequence[Any]
     origin: str
     foreign_waits: Sequence[ForeignWait]
 
     async def record(self) -> AppRecord:
-        """The input of a decision. Thousands of schedules take seconds to decode: in a thread."""
-        large = len(self.schedules) > _LARGE
-        records = await asyncio.to_thread(self._decoded) if large else self._decoded()
+        """The input of a decision. Thousands of schedules or programs take seconds to decode: in a thread."""
+        large = max(len(self.schedules), len(self.programs)) > _LARGE
+        return await asyncio.to_thread(self._decode) if large else self._decode()
+
+    def _decode(self) -> AppRecord:
+        programs = {program.ref: program for program in map(stored_program, self.programs)}
+        pauses = {(row["schedule"], row["generation"]): stored_pause(row) for row in self.pauses}
+        records = [schedule_record(row, pauses.get((row["id"], row["generation"]))) for row in self.schedules]
         own = {record.definition.ref: record for record in records if record.definition.ref.owner == self.app}
         others = {record.definition.ref: record for record in records if record.definition.ref not in own}
-        return AppRecord(self.app, self.programs, own, others, self.foreign_waits, self.origin)
-
-    def _decoded(self) -> list[ScheduleRecord]:
-        pauses = {(row["schedule"], row["generation"]): stored_pause(row) for row in self.pauses}
-        return [schedule_record(row, pauses.get((row["id"], row["generation"]))) for row in self.schedules]
+        return AppRecord(self.app, programs, own, others, self.foreign_waits, self.origin)
 
 
 async def app_rows(
     connection: Any,
     app: AppRef,
-    programs: Mapping[ProgramRef, Program],
+    programs: Sequence[Any],
     schedules: Sequence[Any],
     foreign_waits: Sequence[ForeignWait] = (),
 ) -> AppRows:
@@ -347,10 +347,9 @@ def _stored(kind: str) -> Iterator[None]:
         ) from exc
 
 
-def stored_programs(rows: Sequence[Any]) -> dict[ProgramRef, Program]:
-    """Programs from rows of `programs`, by name."""
-    programs = (stored_program(row) for row in rows)
-    return {program.ref: program for program in programs}
+def missing_programs(rows: Sequence[Any], wanted: Collection[ProgramRef] | None) -> set[ProgramRef]:
+    """The programs of rows of `programs` that are not wanted; none when nothing is said about them."""
+    return set() if wanted is None else {ProgramRef.parse(row["id"]) for row in rows} - set(wanted)
 
 
 def _program_history(changes: Sequence[ProgramChange], now: datetime) -> list[HistoryEntry]:

@@ -27,11 +27,11 @@ SELECT 1 FROM apps WHERE id = $1 FOR SHARE;
 
 -- name: programs_of_app
 -- Without locks: only a deployment changes programs, and it locks the app.
-SELECT definition FROM programs WHERE app = $1 ORDER BY id;
+SELECT id, definition FROM programs WHERE app = $1 ORDER BY id;
 
 -- name: lock_programs_of_app
 -- For a deployment: before the schedules, as in the launcher.
-SELECT definition FROM programs WHERE app = $1 ORDER BY id FOR UPDATE;
+SELECT id, definition FROM programs WHERE app = $1 ORDER BY id FOR UPDATE;
 
 -- name: schedules_of_app
 -- As lock_schedules_of_app, without locks.

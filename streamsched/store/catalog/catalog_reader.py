@@ -29,10 +29,10 @@ from streamsched.ports.catalog import (
 from streamsched.store.catalog import history, versions
 from streamsched.store.catalog.catalog import (
     app_rows,
+    missing_programs,
     schedule_record,
     stored_pause,
     stored_program,
-    stored_programs,
 )
 from streamsched.store.catalog.last_runs import last_runs_of
 from streamsched.store.catalog.removed_programs import find_waiting, find_waiting_in
@@ -116,9 +116,8 @@ class PostgresCatalogReader:
                 self._pool.acquire() as connection,
                 connection.transaction(isolation="repeatable_read", readonly=True),
             ):
-                known = stored_programs(await connection.fetch(_SQL["programs_of_app"], str(ref)))
-                lost = () if programs is None else known.keys() - set(programs)
-                of_other_apps, foreign_waits = await find_waiting(connection, ref, lost)
+                known = await connection.fetch(_SQL["programs_of_app"], str(ref))
+                of_other_apps, foreign_waits = await find_waiting(connection, ref, missing_programs(known, programs))
                 rows = await connection.fetch(_SQL["schedules_of_app"], str(ref), of_other_apps)
                 found = await app_rows(connection, ref, known, rows, foreign_waits)
         return await found.record()

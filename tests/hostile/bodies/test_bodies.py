@@ -72,12 +72,10 @@ def _many_schedules(needed: int | None) -> bytes:
     return orjson.dumps({"programs": [{"name": "p", "type": "http", "url": "https://x.org"}], "schedules": schedules})
 
 
-@pytest.mark.nightly
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_no_route_is_held_up_by_its_worst_request(database: str) -> None:
-    """With some of its requests; `python -m tests.hostile.bodies` tries all. It finds that two bodies of one text of 16
-    MB take 118 MB, and an app whose tasks have 500,000 values 357 MB: more than the 100 MB that are wanted.
-    """
+    """With some of its requests; `python -m tests.hostile.bodies` tries all."""
     outcomes = asyncio.run(trial(database, [*worst_requests()][::9]))
     assert len(outcomes) > 130
     assert [each.line() for each in outcomes if not each.well] == []

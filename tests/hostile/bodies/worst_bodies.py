@@ -148,7 +148,7 @@ def _large(part: Mapping[str, Any], known: Mapping[str, Any], limit: RequestLimi
         if "array" in kinds:
             yield "list", _many(schema["items"], known, limit, schema.get("maxItems") or limit.values)
         elif "object" in kinds and schema.get("additionalProperties"):
-            values = _many(schema["additionalProperties"], known, limit, limit.values)
+            values = _many(schema["additionalProperties"], known, limit, schema.get("maxProperties") or limit.values)
             yield "object", {f"name{index}": value for index, value in enumerate(values)}
         elif "string" in kinds and not {"enum", "const", "format", "maxLength"} & schema.keys():
             yield "text", "x" * _TEXT

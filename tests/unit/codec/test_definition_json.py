@@ -22,8 +22,9 @@ from streamsched.domain.constraints.pool import Pool
 from streamsched.domain.constraints.rate import Rate, RateScope
 from streamsched.domain.constraints.window import TimeWindow
 from streamsched.domain.errors import InvalidError
+from streamsched.domain.limits import MOST_PARTS
 from streamsched.domain.names import AppRef, ProgramRef
-from streamsched.domain.schedules.app import AppDefinition
+from streamsched.domain.schedules.app import MOST_IN_APP, AppDefinition
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.schedule import Executable, Program
 from streamsched.domain.time.duration import duration_text, parse_duration
@@ -334,3 +335,24 @@ def test_how_missed_ticks_are_made_up_for_is_said_only_where_it_is_not_the_defau
 
     bounded = codec.app_to_json(codec.app_from_json(_changed(misfire="all", catchUp={"window": "90m"})))["schedules"][0]
     assert bounded["catchUp"] == {"window": "1h30m", "atMost": 100, "spacing": "0s"}
+
+
+@pytest.mark.parametrize("member", MOST_IN_APP)
+@pytest.mark.parametrize("by_name", [False, True])
+def test_an_app_of_too_many_parts_is_refused_before_one_is_read(member: str, by_name: bool) -> None:
+    number = MOST_IN_APP[member] + 1
+    parts = dict.fromkeys(map(str, range(number))) if by_name else [None] * number
+    with pytest.raises(InvalidError, match=rf"\$\.{member}: must have at most {number - 1} {member} but has {number}"):
+        codec.app_from_json({"application": "orders", member: parts})
+
+
+def test_a_definition_has_at_most_a_thousand_arguments() -> None:
+    many = {f"a{number}": "" for number in range(MOST_PARTS + 1)}
+    program = {"name": "p", "type": "http", "url": "https://x.org"}
+    schedule = {"name": "s", "program": "p", "trigger": {"type": "PARTITION", "dataset": "d", "numPartitions": 1}}
+    with pytest.raises(InvalidError, match=r"\$\.programs\[0\].defaults: must have at most 1000 arguments"):
+        codec.app_from_json({"application": "orders", "programs": [{**program, "defaults": many}]})
+    with pytest.raises(InvalidError, match=r"\$\.schedules\[0\].properties: must have at most 1000 properties"):
+        codec.app_from_json(
+            {"application": "orders", "programs": [program], "schedules": [{**schedule, "properties": many}]}
+        )
