@@ -32,6 +32,7 @@ from streamsched.store.catalog.namespace_grants import PostgresNamespaceGrantSto
 from streamsched.store.connections import Pool
 from streamsched.store.graph.nodes import PostgresNodeStore
 from streamsched.store.jobs.archive import PostgresArchive
+from streamsched.store.runs.run_commits import PostgresRunCommitStore
 from streamsched.telemetry.metrics import Metrics
 
 
@@ -51,7 +52,7 @@ def host_loops(
     spooled outside of runs is the person's who started `dev`.
     """
     quotas = QuotaWatch(PostgresQuotaStore(pool), clock, f"{me.id}-spools", metrics)
-    intake = EventIntake(broker, layout.unkeyed_partitions, quotas, clock, metrics)
+    intake = EventIntake(broker, layout.unkeyed_partitions, quotas, clock, metrics, PostgresRunCommitStore(pool))
     data, person = settings.data_dir.absolute(), PERSON_OF_DEV if dev else None
     store = PostgresSpoolStore(pool)
     spools = RunSpools(data / SPOOLS, store, intake, host=me.host, person=person, owner_of=_owners(settings))

@@ -16,11 +16,13 @@ from streamsched.codec import event as event_codec
 from streamsched.domain.access.announcement import permitted_events
 from streamsched.domain.access.grant import Caller
 from streamsched.domain.errors import Refusal
-from streamsched.domain.events.event import Event, Fact
+from streamsched.domain.events.event import Event, Fact, PartitionsAdded
+from streamsched.domain.jobs.run_commit import RunCommit
 from streamsched.domain.signals.home import home
 from streamsched.log.topics import public_topic
 from streamsched.ports.broker import Broker, Outgoing
 from streamsched.ports.clock import Clock
+from streamsched.ports.run_commits import RunCommitStore
 from streamsched.telemetry.metrics import Metrics
 
 #: Events that are encoded before others get their turn.
@@ -44,6 +46,7 @@ class EventIntake:
     quotas: QuotaWatch
     clock: Clock
     metrics: Metrics
+    commits: RunCommitStore
     spans: EmitSpans | None = None
 
     async def take(self, caller: Caller, events: Sequence[Event], *, body: int, dialect: str) -> TakenEvents:
@@ -52,12 +55,14 @@ class EventIntake:
         Raises:
             BodyExceededError, RateExceededError: a quota.
             TooLargeError: an event is larger than the log allows.
-            UnavailableError: the log does not answer; any part may have been taken.
+            UnavailableError: the log or PostgreSQL does not answer; any part may have been taken.
         """
         permitted, denied = permitted_events(caller, events)
         if permitted:
             await self.admit((event.fact for event in permitted), body=body)
             await self.append(permitted, dialect=dialect)
+            if committed := run_commits(permitted):
+                await self.commits.add(committed)
         return TakenEvents(permitted, denied)
 
     async def admit(self, facts: Iterable[Fact], *, body: int) -> None:
@@ -85,6 +90,23 @@ class EventIntake:
             self.spans.accepted(events, began_at=began_at, ended_at=self.clock.now())
         for topic, number in Counter(public_topic(event.fact) for event in events).items():
             self.metrics.add("events_accepted_total", number, topic=topic, dialect=dialect)
+
+
+def run_commits(events: Iterable[Event]) -> list[RunCommit]:
+    """What runs have committed, by the events that say so."""
+    return [
+        RunCommit(
+            run=fact.run,
+            commit=event.id,
+            dataset=fact.dataset,
+            at=event.time,
+            partitions=fact.count,
+            rows=sum(each.rows or 0 for each in fact.partitions),
+            bytes=sum(each.bytes or 0 for each in fact.partitions),
+        )
+        for event in events
+        if isinstance(fact := event.fact, PartitionsAdded) and fact.run
+    ]
 
 
 def _outgoing(event: Event, shards: int) -> Outgoing:

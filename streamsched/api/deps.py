@@ -41,6 +41,7 @@ from streamsched.ports.jobs import JobStore
 from streamsched.ports.limits import ClusterStore, GroupStore, PoolStore
 from streamsched.ports.programs.bundles import BundleStore
 from streamsched.ports.programs.profiles import ProfileStore
+from streamsched.ports.run_commits import RunCommitStore
 from streamsched.ports.runs import RunQueries
 from streamsched.ports.submissions import BackfillStore, PreferenceStore, SubmissionStore
 from streamsched.ports.tasks.delivery import StreamAddresses
@@ -124,6 +125,7 @@ class ApiServices:
     quota_watch: QuotaWatch
     references: ReferenceChecks
     grants: NamespaceGrantStore
+    run_commits: RunCommitStore
     lineage_datasets: Mapping[str, DatasetRef]
     outgoing_networks: Sequence[Network] = ()
     runs_apart: Callable[[ProgramRef], bool] = field(default=lambda _: False)
@@ -136,7 +138,9 @@ class ApiServices:
     @property
     def intake(self) -> EventIntake:
         """The way in for events."""
-        return EventIntake(self.broker, self.shards, self.quota_watch, self.clock, self.metrics, self.emit_spans)
+        return EventIntake(
+            self.broker, self.shards, self.quota_watch, self.clock, self.metrics, self.run_commits, self.emit_spans
+        )
 
     @property
     def grant_desk(self) -> GrantDesk:

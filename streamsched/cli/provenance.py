@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from streamsched.cli.naming import short, without_default
 from streamsched.cli.output import console, print_record, print_table, state_style
-from streamsched.cli.run_metrics import metric_lines
+from streamsched.cli.run_metrics import metric_lines, size
 from streamsched.cli.table import Column, ColumnKind
 
 _ARGUMENTS: Final = (
@@ -22,14 +22,24 @@ _CHAIN: Final = (
     Column("repeats"),
     Column("startedAt", "started", optional=1),
 )
+_COMMITS: Final = (
+    Column("dataset", "committed to", ColumnKind.ID),
+    Column("partitions"),
+    Column("rows"),
+    Column("size"),
+    Column("at", optional=1),
+    Column("commit", kind=ColumnKind.ID, optional=1),
+)
 
 
 def print_run(found: Mapping[str, Any]) -> None:
     """Prints a run as `GET /v1/runs/{run}` returns it."""
     provenance, metrics = found["provenance"], metric_lines(found["metrics"])
-    found = {name: value for name, value in found.items() if name != "metrics"}
+    commits = found["commits"]
+    found = {name: value for name, value in found.items() if name not in ("metrics", "commits")}
     if provenance is None:
         print_record({name: value for name, value in found.items() if name != "provenance"} | metrics)
+        _print_commits(commits, found["state"])
         return
     origin = provenance["origin"]
     apart = ("arguments", "provenance", "rerunOf", "muted", "driver")
@@ -47,6 +57,7 @@ def print_run(found: Mapping[str, Any]) -> None:
             **metrics,
         }
     )
+    _print_commits(commits, found["state"])
     if found["arguments"]:
         console().print()
         print_table(_arguments(found["arguments"], provenance), _ARGUMENTS, empty="")
@@ -56,6 +67,16 @@ def print_run(found: Mapping[str, Any]) -> None:
     if provenance["chain"]:
         console().print()
         print_table(_chained(provenance["chain"]), _CHAIN, empty="")
+
+
+def _print_commits(commits: Sequence[Mapping[str, Any]], state: str) -> None:
+    if not commits:
+        return
+    console().print()
+    print_table([{**each, "size": size(each["bytes"])} for each in commits], _COMMITS, empty="")
+    if state in ("FAILED", "KILLED", "LOST"):
+        again = "another attempt finds what is committed and does not write it again; a rerun writes all of it"
+        console().print(f"committed, then {state.lower()}: {again}", style="dim")
 
 
 def _arguments(arguments: Mapping[str, str], provenance: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -64,8 +64,10 @@ def partitions_added(
     event_id: str | None = None,
     time: datetime | None = None,
     source: str | None = None,
+    run: str = "",
 ) -> EventDraft:
-    """A commit added these partitions. Column values are parsed from keys such as `year=2013/month=1`.
+    """A commit added these partitions. Column values are parsed from keys such as `year=2013/month=1`. `run`: the id of
+    the run that committed them; `run show` shows the commit then.
 
     Here and below, a name without a namespace is in the namespace of the current run, outside a run in `default`
     (`emit.destination`).
@@ -77,7 +79,7 @@ def partitions_added(
     if not named:
         raise InvalidError("$.partitions", "is empty: a commit adds at least one partition")
     ref = dataset if isinstance(dataset, DatasetRef) else DatasetRef.parse(dataset, namespace())
-    return EventDraft(fact=PartitionsAdded(ref, named, len(named)), id=event_id, time=time, source=source)
+    return EventDraft(fact=PartitionsAdded(ref, named, len(named), run), id=event_id, time=time, source=source)
 
 
 def stream_size(

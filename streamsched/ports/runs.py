@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from streamsched.domain.events.event import LOG_TAIL, Event
 from streamsched.domain.graph.task import NodeId
@@ -30,7 +30,9 @@ class RunRecord:
     `rerun_of`: the run that its job repeats; only of a single run, not in lists. `start`: how the process of a Python
     program was started: `warm`, or `cold: ` and the reason. `metrics`: as stored last; None without any. `driver`: of a
     run whose driver is in a cluster. `trace`: the id of its trace; only of a single run, and None without one.
-    `failure`: its class, of a run that failed.
+    `failure`: its class, of a run that failed. `bundle`: the digest of the files its program ran with, if they were
+    deployed; `generation`: the version of its schedule; only of a single run, and None without one. `commits`: what it
+    has committed, as `codec.views.run_commits` shows it.
     """
 
     id: str
@@ -55,6 +57,9 @@ class RunRecord:
     driver: Driver | None = None
     trace: str | None = None
     failure: Failure | None = None
+    bundle: str | None = None
+    generation: int | None = None
+    commits: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ from streamsched.spark.object_store import ObjectStore
 from streamsched.spark.storage import FolderStorage
 from streamsched.spark.tables.commit import TableCommit, drafts
 from streamsched.spark.writes.job_writes import begun_write
+from streamsched.spark.writes.write import run_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -309,7 +310,9 @@ class PartitionedFileSet:
 
     def _emit(self, manifest: Manifest) -> None:
         partitions = tuple(each.partition() for each in manifest.partitions)
-        events = drafts(manifest.dataset, TableCommit(manifest.commit, manifest.at, partitions))
+        events = drafts(
+            manifest.dataset, TableCommit(manifest.commit, manifest.at, partitions, run_of(manifest.author))
+        )
         with nullcontext(self._emitter) if self._emitter else self._from_environment() as emitter:
             emitter.emit(*events)
 

@@ -60,3 +60,16 @@ def test_a_job_that_is_repeated_after_its_commit_writes_nothing_twice(dev: DevPr
     table = DeltaTable(str(dev.folder / "lake" / "out"))
     assert table.to_pyarrow_table().num_rows == 100
     assert states() == {"default.once.w.1.1.r1": "FAILED", second: "COMPLETED", following: "COMPLETED"}
+
+    first = "default.once.w.1.1.r1"
+    assert [(each["dataset"], each["partitions"], each["rows"]) for each in commits_of(dev, first)] == [
+        ("default.out", 1, 100)
+    ]
+    assert commits_of(dev, second) == []
+    shown = dev.run("run", "show", first).out
+    assert "committed, then failed: another attempt finds what is committed" in " ".join(shown.split())
+    assert "CRASH" in shown.upper() or "SIGNAL" in shown.upper()
+
+
+def commits_of(dev: DevProcess, run: str) -> list[dict[str, object]]:
+    return dev.run("run", "show", run, "-o", "json").json["commits"]

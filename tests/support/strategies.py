@@ -101,7 +101,8 @@ def partitions() -> st.SearchStrategy[Partition]:
 def partitions_added(draw: st.DrawFn) -> PartitionsAdded:
     named = tuple(draw(st.lists(partitions(), max_size=3)))
     count = draw(st.integers(max(1, len(named)), len(named) + 3))
-    return PartitionsAdded(draw(st.sampled_from(_DATASETS)), named, count)
+    run = draw(st.sampled_from(["", "", "sales.shop.daily.1.1.r1"]))
+    return PartitionsAdded(draw(st.sampled_from(_DATASETS)), named, count, run)
 
 
 def stream_sizes(size: st.SearchStrategy[int] | None = None) -> st.SearchStrategy[StreamSize]:

@@ -83,6 +83,17 @@ _DRIVER: Final = answer(
     },
     about="Of a Spark program that runs in a cluster.",
 )
+_COMMIT: Final = answer(
+    {
+        "dataset": any_text("default.flights"),
+        "commit": any_text("default.flights.weekly.1.1.default.flights-1"),
+        "at": instant(),
+        "partitions": whole(1),
+        "rows": whole(100),
+        "bytes": whole(2048),
+    },
+    about="What the run has committed to a dataset.",
+)
 _RUN: Final = answer(
     {
         "id": RUN,
@@ -98,6 +109,9 @@ _RUN: Final = answer(
         "endedAt": WHEN,
         "exitCode": nullable({"type": "integer", "examples": [0]}),
         "failure": nullable(choice(Failure)),
+        "bundle": MAYBE_TEXT,
+        "generation": nullable(whole(1)),
+        "commits": listed(_COMMIT),
         "runner": MAYBE_TEXT,
         "start": MAYBE_TEXT,
         "heartbeatAt": WHEN,

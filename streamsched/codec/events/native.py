@@ -131,9 +131,10 @@ def plain(value: object) -> Any:
 def fact_to_json(fact: Fact) -> tuple[str, dict[str, Any]]:
     """The type and the data of a fact."""
     match fact:
-        case PartitionsAdded(dataset=ref, partitions=partitions, count=count):
+        case PartitionsAdded(dataset=ref, partitions=partitions, count=count, run=run):
             listed = [_partition_to_json(partition) for partition in partitions]
-            return PARTITIONS_ADDED, {"dataset": str(ref), "partitions": listed, "count": count}
+            by = {"run": run} if run else {}
+            return PARTITIONS_ADDED, {"dataset": str(ref), "partitions": listed, "count": count, **by}
         case StreamSize(stream=ref, bytes=size, absolute=absolute):
             return STREAM_SIZE, {"stream": str(ref), "bytes": size, "absolute": absolute}
         case ProgramReached():
@@ -214,7 +215,8 @@ def _partitions_added(data: dict[str, Any], path: str) -> Fact:
         except DecodeError as exc:
             raise DecodeError(f"{path}.data.partitions[{len(found)}]{exc.path}", exc.reason) from exc
     count = partition_count(len(found), data.get("count"), path, ".data.count")
-    return PartitionsAdded(dataset(data.get("dataset"), path, ".data.dataset"), tuple(found), count)
+    run = "" if data.get("run") is None else name(data["run"], path, ".data.run")
+    return PartitionsAdded(dataset(data.get("dataset"), path, ".data.dataset"), tuple(found), count, run)
 
 
 def _partition(item: object) -> Partition:

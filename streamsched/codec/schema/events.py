@@ -41,7 +41,8 @@ _PARTITION: Final = one_of(
 #: The data of each type, without the prefix of CloudEvents.
 _DATA: Final[dict[str, Schema]] = {
     "partitions.added": _open(
-        {"dataset": text("default.flights", pattern=_DOTTED), "partitions": listed(_PARTITION, minItems=1)}
+        {"dataset": text("default.flights", pattern=_DOTTED), "partitions": listed(_PARTITION, minItems=1)},
+        {"run": text("default.flights.weekly.1.1.r1", **_WORD, description="The run that committed them.")},
     ),
     "stream.size": _open(
         {"stream": text("default.clicks", pattern=_DOTTED), "bytes": whole(1_000_000)},

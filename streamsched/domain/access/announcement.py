@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import assert_never
 
-from streamsched.domain.access.grant import AccessVerdict, Caller, Denied
+from streamsched.domain.access.grant import ALLOWED, AccessVerdict, Caller, Denied
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import Refusal
 from streamsched.domain.events.event import (
@@ -17,6 +18,7 @@ from streamsched.domain.events.event import (
     StreamSize,
     Ticked,
 )
+from streamsched.domain.jobs.run import job_of
 
 
 def may_announce(caller: Caller, fact: Fact) -> AccessVerdict:
@@ -32,6 +34,16 @@ def may_announce(caller: Caller, fact: Fact) -> AccessVerdict:
             assert_never(fact)
 
 
+def _as_said_by(caller: Caller, event: Event) -> Event:
+    """The event without the run that made its commit, when the caller may not speak for the job of that run: another
+    attempt of the job may, and announces what the run left unannounced.
+    """
+    fact = event.fact
+    if not isinstance(fact, PartitionsAdded) or not fact.run or caller.may_fence(job_of(fact.run)) is ALLOWED:
+        return event
+    return replace(event, fact=replace(fact, run=""))
+
+
 def permitted_events(caller: Caller, events: Iterable[Event]) -> tuple[list[Event], list[Refusal]]:
     """The events that the caller may announce, in order, and a refusal of each other, with its index."""
     may: list[Event] = []
@@ -41,5 +53,5 @@ def permitted_events(caller: Caller, events: Iterable[Event]) -> tuple[list[Even
         if isinstance(verdict, Denied):
             denied.append(Refusal(index, "$", verdict.reason))
         else:
-            may.append(event)
+            may.append(_as_said_by(caller, event))
     return may, denied

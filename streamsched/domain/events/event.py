@@ -49,11 +49,14 @@ class Partition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartitionsAdded:
-    """A commit added partitions to a dataset. `count` is at least 1; it can exceed the number of named partitions."""
+    """A commit added partitions to a dataset. `count` is at least 1; it can exceed the number of named partitions.
+    `run`: the run that committed, as its writer says; "" where nothing is said.
+    """
 
     dataset: DatasetRef
     partitions: tuple[Partition, ...]
     count: int
+    run: str = ""
 
 
 @dataclass(frozen=True, slots=True)

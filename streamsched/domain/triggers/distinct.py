@@ -115,7 +115,7 @@ class Newest:
         count = fact.count - len(fact.partitions) + len(some)
         if not some and (count <= 0 or self._measure is not None):  # a total counts named partitions alone
             return None
-        return replace(event, fact=PartitionsAdded(fact.dataset, some, count))
+        return replace(event, fact=replace(fact, partitions=some, count=count))
 
     def of(self, events: EventList) -> Iterator[Event]:
         """The parts of the events that count, in order of arrival."""
@@ -158,7 +158,7 @@ def each_once(event: Event, fact: PartitionsAdded) -> tuple[Event, PartitionsAdd
     last = {partition.key: partition for partition in named}
     if len(last) == len(named):
         return event, fact
-    fewer = PartitionsAdded(fact.dataset, tuple(last.values()), fact.count - len(named) + len(last))
+    fewer = replace(fact, partitions=tuple(last.values()), count=fact.count - len(named) + len(last))
     return replace(event, fact=fewer), fewer
 
 
@@ -172,7 +172,7 @@ def rewritten(before: Event, after: Event) -> Event | None:
     if len(kept) == len(was.partitions):
         return None
     named = (*kept, *now.partitions)
-    return replace(after, fact=PartitionsAdded(now.dataset, named, len(named)))
+    return replace(after, fact=replace(now, partitions=named, count=len(named)))
 
 
 def shown(events: Sequence[Event]) -> list[Event]:

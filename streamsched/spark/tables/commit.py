@@ -35,11 +35,13 @@ class TableCommit:
         at: when it was committed, UTC; None when the table does not say.
         partitions: those it added files to, with the bytes and rows of this commit alone. A table without partition
             columns has one for each commit, such as `version=12`.
+        run: the run that made it; "" when another program did.
     """
 
     id: str
     at: datetime | None
     partitions: tuple[Partition, ...]
+    run: str = ""
 
     @property
     def rows(self) -> int:
@@ -113,4 +115,5 @@ def drafts(dataset: DatasetRef, commit: TableCommit) -> Iterator[EventDraft]:
             event_id=commit.id if number == 1 else f"{commit.id}.{number}",
             time=commit.at,
             source=f"/datasets/{dataset}",
+            run=commit.run,
         )

@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from streamsched.domain.errors import ConfigurationError, ConflictError, InvalidError, NotFoundError
 from streamsched.spark.manifest import Mode
-from streamsched.spark.tables.iceberg_source import IcebergSource
+from streamsched.spark.tables.iceberg_source import OURS, IcebergSource, said_of
 from streamsched.spark.tables.rows import Rows, stage_for_iceberg
 from streamsched.spark.tables.table_log import WriteCallback, WritePhase, WrittenCommit
 from streamsched.spark.writes.write import Author, Write, highest_fence
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table, Transaction
     from pyiceberg.table.snapshots import Snapshot
 
-_OURS: Final = "streamsched."
 _RETRIES: Final = "commit.retry.num-retries"
 _NAME_MAPPING: Final = "schema.name-mapping.default"
 
@@ -100,7 +99,7 @@ class IcebergLog:
                 if self._rows.spark is not None and files and _NAME_MAPPING not in table.metadata.properties:
                     mapping = table.schema().name_mapping.model_dump_json()
                     transaction.set_properties({_NAME_MAPPING: mapping})
-                properties = {f"{_OURS}{name}": value for name, value in said.items()}
+                properties = {f"{OURS}{name}": value for name, value in said.items()}
                 with transaction.update_snapshot(snapshot_properties=properties).fast_append() as append:
                     for file in files:
                         append.append_data_file(file)
@@ -192,8 +191,7 @@ def _entries(table: Table) -> Iterator[tuple[Snapshot, Mapping[str, str]]]:
     """The snapshots of the branch that are kept, newest first, with what our writers said in their summaries."""
     snapshot = table.current_snapshot()
     while snapshot is not None:
-        summary = {} if snapshot.summary is None else snapshot.summary.additional_properties
-        yield snapshot, {name.removeprefix(_OURS): value for name, value in summary.items() if name.startswith(_OURS)}
+        yield snapshot, said_of(snapshot)
         parent = snapshot.parent_snapshot_id
         snapshot = None if parent is None else table.snapshot_by_id(parent)
 

@@ -25,12 +25,15 @@ from streamsched.domain.errors import (
 )
 from streamsched.process.extras import not_installed
 from streamsched.spark.tables.commit import AddedFile, LogStep, TableCommit, added_partitions
+from streamsched.spark.writes.write import run_that_said
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile, ManifestEntry
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
 
+#: What begins the names of what our writers say in the summary of a snapshot.
+OURS: Final = "streamsched."
 _DENIED: Final = (
     "permission",
     "forbidden",
@@ -44,6 +47,12 @@ _DENIED: Final = (
 #: The commit may have been made.
 _UNKNOWN: Final = ("CommitStateUnknownException", "OperationalError")
 _NOT_THERE: Final = ("NoSuchTableError", "NoSuchNamespaceError", "NoSuchIcebergTableError", "NotFoundException")
+
+
+def said_of(snapshot: Snapshot) -> dict[str, str]:
+    """What a writer of ours said of a snapshot; empty of others."""
+    summary = {} if snapshot.summary is None else snapshot.summary.additional_properties
+    return {name.removeprefix(OURS): value for name, value in summary.items() if name.startswith(OURS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +165,8 @@ class IcebergSource:
             return LogStep(position, None)
         partitions = added_partitions((file for file, _ in files), unpartitioned(snapshot.snapshot_id))
         name = f"iceberg-{snapshot.snapshot_id}-{table.metadata.table_uuid}"
-        return LogStep(
-            position, TableCommit(name, datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC), partitions)
-        )
+        at = datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
+        return LogStep(position, TableCommit(name, at, partitions, run_that_said(said_of(snapshot))))
 
     def _expired(self, table: Table, oldest: Snapshot, seen: _Position | None) -> LogStep | None:
         """What snapshots added that are not kept: between the position and the oldest one that is."""

@@ -7,13 +7,14 @@ and it fences: no earlier attempt commits to a log that has the fence of a later
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
 from uuid import uuid4
 
 from streamsched.domain.errors import AttemptFencedError, ConflictError, InvalidError
+from streamsched.domain.jobs.run import run_id
 from streamsched.domain.names import DatasetRef
 
 #: Characters of a commit id, at most.
@@ -94,6 +95,17 @@ class Write:
                 f"{self.commit} of attempt {found.attempt}: {differs}. Nothing was written. Give such writes ids of "
                 'their own, commit_id=f"{run.commit_id}-<name>"; to write all of it again, rerun the job'
             )
+
+
+def run_of(author: Author | None) -> str:
+    """The id of the run that made a commit; "" of one that no run made. A run without a job is its own job."""
+    return "" if author is None else run_id(author.job, author.attempt)
+
+
+def run_that_said(said: Mapping[str, object]) -> str:
+    """The id of the run by which a commit says that it was made; "" when it says nothing of the kind."""
+    job, attempt = said.get("job"), str(said.get("attempt", ""))
+    return run_id(job, int(attempt)) if isinstance(job, str) and job and attempt.isdecimal() else ""
 
 
 def checked_commit(commit: str) -> str:

@@ -1,11 +1,11 @@
 -- name: get
 -- One run, with the schedule of its job, the run that this repeats, and what its trace is derived from; from the history
 -- when it was moved there.
-SELECT r.*, j.schedule, j.ready -> 'submission' -> 'rerun' ->> 'run' AS rerun_of,
+SELECT r.*, j.schedule, j.generation, j.ready -> 'submission' -> 'rerun' ->> 'run' AS rerun_of,
     jsonb_build_object('traceparent', j.ready -> 'traceparent', 'satisfied_at', j.ready -> 'satisfied_at') AS traced
 FROM runs r LEFT JOIN jobs j ON j.id = r.job WHERE r.id = $1
 UNION ALL
-SELECT r.*, h.schedule, j.record -> 'ready' -> 'submission' -> 'rerun' ->> 'run',
+SELECT r.*, h.schedule, (j.record ->> 'generation')::bigint, j.record -> 'ready' -> 'submission' -> 'rerun' ->> 'run',
     jsonb_build_object(
         'traceparent', j.record -> 'ready' -> 'traceparent', 'satisfied_at', j.record -> 'ready' -> 'satisfied_at'
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import asyncpg
 
-from streamsched.codec.views import run_metrics
+from streamsched.codec.views import run_commits, run_metrics
 from streamsched.codec.views.trace import trace_of
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.jobs.failure import Failure, failure_of
@@ -128,6 +128,9 @@ def _record(row: Any) -> RunRecord:
         driver=driver_of(row),
         trace=None if "traced" not in row else _trace(row),
         failure=_failure(row),
+        bundle=_object(row["executable"]).get("bundle"),
+        generation=row.get("generation"),
+        commits=run_commits.views(row["commits"]),
     )
 
 

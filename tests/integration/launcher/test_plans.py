@@ -262,6 +262,7 @@ HOT = [
     ("runs/run_batch", "beat", "ARRAY['default.app.s1.1.1000001.r1'], 'h:1:1', now()"),
     ("runs/run_batch", "starting", "ARRAY['near.7'], 'near:7:1'"),
     ("runs/run_batch", "start", "ARRAY['near.7'], now()"),
+    ("runs/run_commits", "add", "ARRAY['near.7.r1'], ARRAY['near.7'], ARRAY['d c'], 1000, ARRAY['{}']"),
     ("runs/launchers", "release", "'near:7:1'"),
     ("runs/launchers", "expired", "'near:7:1', interval '1 s'"),
     ("runs/launchers", "held", "'near:7:1'"),

@@ -26,6 +26,7 @@ from streamsched.ports.access.spools import SpoolingRun
 from streamsched.ports.broker import TopicPartition
 from streamsched.store.access.quotas import PostgresQuotaStore
 from streamsched.store.access.spools import PostgresSpoolStore
+from streamsched.store.runs.run_commits import PostgresRunCommitStore
 from streamsched.store.server.probe import PostgresProbe
 from streamsched.telemetry.metrics import Metrics
 from tests.support.services import need
@@ -78,7 +79,9 @@ class Host:
         services = self.services
         quotas = QuotaWatch(PostgresQuotaStore(services.pool), services.clock, "spools", self.metrics)
         shards = services.layout.unkeyed_partitions
-        intake = EventIntake(services.broker, shards, quotas, services.clock, self.metrics)
+        intake = EventIntake(
+            services.broker, shards, quotas, services.clock, self.metrics, PostgresRunCommitStore(services.pool)
+        )
         store = PostgresSpoolStore(services.pool)
         return RunSpools(self.folder, store, intake, host="here", person=person, owner_of=owner_of)
 
