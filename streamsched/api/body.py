@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from hashlib import sha256
 from io import BytesIO
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 from fastapi import Depends, HTTPException, Request
 from starlette.requests import ClientDisconnect
@@ -18,6 +18,8 @@ from streamsched.api.bounds.request_limits import LIMITS, ORDINARY, RequestLimit
 from streamsched.codec.json.reading import Fields
 from streamsched.codec.json.scalar import loads, mapping
 from streamsched.domain.errors import storable_text
+
+_R = TypeVar("_R")
 
 #: Bytes from which on a body is decoded in a thread, as it takes long.
 LARGE: Final = 256 * 1024
@@ -89,7 +91,7 @@ async def read_body(request: Request) -> AsyncIterator[bytes]:
             held.write(chunk)
         body = held.getvalue()  # no copy: both share the bytes
         known = limit_of(request)
-        values = known.check_values(body) if size < LARGE else await asyncio.to_thread(known.check_values, body)
+        values = await decoded(body, known.check_values)
         if getattr(request.state, "audited", None) is not None and body:
             request.state.body = {"sha256": sha256(body).hexdigest(), "bytes": size}
         async with room.decoding(values):
@@ -148,9 +150,13 @@ def _too_large(limit: int) -> HTTPException:
 BodyBytes = Annotated[bytes, Depends(read_body, scope="function")]
 
 
+async def decoded(body: bytes, decode: Callable[[bytes], _R]) -> _R:
+    """What `decode` makes of a body; of a large one in a thread. Raises its errors."""
+    return decode(body) if len(body) < LARGE else await asyncio.to_thread(decode, body)
+
+
 async def _read_object(request: Request, body: BodyBytes) -> dict[str, Any]:
-    found = loads(body or b"{}") if len(body) < LARGE else await asyncio.to_thread(loads, body)
-    read = mapping(found, "$")
+    read = mapping(await decoded(body or b"{}", loads), "$")
     if isinstance(read.get("reason"), str) and hasattr(request.state, "body"):
         request.state.body["reason"] = storable_text(read["reason"])
     return read

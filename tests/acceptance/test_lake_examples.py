@@ -46,6 +46,7 @@ def python(dev: DevProcess, script: Path, *arguments: str, **environ: str) -> st
     return done.stdout
 
 
+@pytest.mark.nightly
 def test_a_growing_stream_is_compacted_and_no_row_is_lost(dev: DevProcess) -> None:
     need_java()
     data = dev.folder / "clicks"

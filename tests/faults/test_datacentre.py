@@ -13,6 +13,7 @@ from tests.faults.sites.far_side import possible
 from tests.support.services import need
 
 
+@pytest.mark.nightly
 @pytest.mark.torture
 @pytest.mark.postgres
 @pytest.mark.kafka

@@ -11,6 +11,7 @@ from tests.faults.judges.graphs import Work, judge_graph
 from tests.judgement import Judgement
 
 
+@pytest.mark.nightly
 @pytest.mark.torture
 @pytest.mark.postgres
 @pytest.mark.timeout(900)

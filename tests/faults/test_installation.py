@@ -36,6 +36,7 @@ def test_killing_a_launcher_and_then_kafka_loses_doubles_and_spoils_nothing(kafk
     assert well, line
 
 
+@pytest.mark.nightly
 @pytest.mark.torture
 @pytest.mark.postgres
 @pytest.mark.timeout(600)
@@ -49,6 +50,7 @@ def test_without_a_fence_a_stopped_worker_is_found_to_have_written(tmp_path: Pat
     assert "doubled 0" not in line
 
 
+@pytest.mark.nightly
 @pytest.mark.torture
 @pytest.mark.postgres
 @pytest.mark.timeout(600)

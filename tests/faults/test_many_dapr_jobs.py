@@ -90,6 +90,7 @@ async def exported_lines(jobs: int) -> AsyncIterator[bytes]:
     yield b'{"jobs":%d}\n' % jobs
 
 
+@pytest.mark.nightly
 @pytest.mark.torture
 @pytest.mark.postgres
 @pytest.mark.timeout(600)

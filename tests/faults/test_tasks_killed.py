@@ -14,7 +14,7 @@ from tests.faults.tasks.run import run
 @pytest.mark.torture
 @pytest.mark.postgres
 @pytest.mark.kafka
-@pytest.mark.parametrize("broker", ["postgres", "kafka"])
+@pytest.mark.parametrize("broker", ["postgres", pytest.param("kafka", marks=pytest.mark.nightly)])
 @pytest.mark.timeout(400)
 def test_owners_that_are_killed_paused_or_stopped_lose_and_disorder_nothing(
     broker: str, tmp_path: Path, request: pytest.FixtureRequest

@@ -11,6 +11,7 @@ from tests.faults.sites.installation_site import site
 from tests.faults.tasks.resharding import run
 
 
+@pytest.mark.nightly
 @pytest.mark.torture
 @pytest.mark.postgres
 @pytest.mark.timeout(400)

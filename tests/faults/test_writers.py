@@ -11,11 +11,13 @@ from tests.faults.writers.judge import judge
 from tests.faults.writers.processes import DAYS
 from tests.faults.writers.zombies import Slept, judge_zombies
 
+NIGHTLY = pytest.mark.nightly
+
 
 @pytest.mark.torture
 @pytest.mark.postgres
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("store", ["s3", "delta"])
+@pytest.mark.parametrize("store", [pytest.param("s3", marks=NIGHTLY), "delta"])
 def test_killed_writers_and_watchers_leave_no_half_commit(store: str, tmp_path: Path) -> None:
     line, well = run(tmp_path, store=store, kills=3, seed=1)
 
@@ -25,7 +27,9 @@ def test_killed_writers_and_watchers_leave_no_half_commit(store: str, tmp_path: 
 @pytest.mark.torture
 @pytest.mark.postgres
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("store", ["folder", "file", "plain", "s3", "delta", "iceberg"])
+@pytest.mark.parametrize(
+    "store", ["folder", "file", "delta", *(pytest.param(each, marks=NIGHTLY) for each in ("plain", "s3", "iceberg"))]
+)
 def test_attempts_that_were_replaced_commit_nothing(store: str, tmp_path: Path) -> None:
     line, well = run_zombies(tmp_path, store=store, jobs=10, seed=1)
 

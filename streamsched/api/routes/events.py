@@ -13,7 +13,6 @@ Header `traceparent` (W3C Trace Context) applies to events without a context of 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
@@ -27,7 +26,7 @@ from fastapi.responses import Response
 
 from streamsched.access.emit_spans import in_trace_of
 from streamsched.api.access.authorise import CallerDep
-from streamsched.api.body import LARGE, BodyBytes
+from streamsched.api.body import BodyBytes, decoded
 from streamsched.api.bounds.request_limits import EVENTS, MOST_LISTED
 from streamsched.api.deps import ServicesDep
 from streamsched.api.rendering import rendered
@@ -83,11 +82,11 @@ async def accept(
     `GET /v1/events/{id}/verdicts` shows what the schedules made of an event.
     """
     mode = _mode(request)
-    read = partial(_decoded, request.headers, body, mode, now=services.clock.now())
-    decoded = read() if len(body) < LARGE else await asyncio.to_thread(read)
-    unreadable = {index: each for index, each in enumerate(decoded) if isinstance(each, DecodeError)}
-    places = [index for index in range(len(decoded)) if index not in unreadable]
-    readable = in_trace_of(request.headers, [each for each in decoded if isinstance(each, Event)])
+    read = partial(_decoded, request.headers, mode=mode, now=services.clock.now())
+    found = await decoded(body, read)
+    unreadable = {index: each for index, each in enumerate(found) if isinstance(each, DecodeError)}
+    places = [index for index in range(len(found)) if index not in unreadable]
+    readable = in_trace_of(request.headers, [each for each in found if isinstance(each, Event)])
     taken = await services.intake.take(caller, readable, body=len(body), dialect=mode)
     events, denied = taken.events, taken.denied
     if denied and not events and not unreadable:
@@ -145,7 +144,7 @@ def _mode(request: Request) -> ContentMode:
     )
 
 
-def _decoded(headers: Mapping[str, str], body: bytes, mode: ContentMode, *, now: datetime) -> list[Event | DecodeError]:
+def _decoded(headers: Mapping[str, str], body: bytes, *, mode: ContentMode, now: datetime) -> list[Event | DecodeError]:
     """Each event of a request, or the error that makes it invalid, in order.
 
     Raises:

@@ -95,6 +95,7 @@ def test_a_partition_releases_a_node_once(shop: DevProcess) -> None:
     _released(shop, "20140101")
 
 
+@pytest.mark.nightly
 @pytest.mark.kafka
 def test_a_partition_releases_a_node_once_on_kafka(on_kafka: DevProcess, kafka_log: str) -> None:
     _released(on_kafka, "20140101", "--broker", kafka_log)

@@ -60,7 +60,7 @@ def test_ctrl_c_stops_all_of_it_and_a_restart_goes_on(half: DevProcess) -> None:
     half.until(lambda: half.completed(*both(1)))
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.nightly)])
 def test_a_run_that_outlives_the_scheduler_is_found_again(dev: DevProcess, number: signal.Signals) -> None:
     (dev.folder / "app.py").write_text(
         "from streamsched import App, event, program\n"

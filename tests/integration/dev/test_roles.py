@@ -59,6 +59,7 @@ async def test_three_processes_do_what_one_does(folder: DevProcess, environ: dic
     three_processes(folder, environ)
 
 
+@pytest.mark.nightly
 @pytest.mark.kafka
 async def test_three_processes_on_kafka(folder: DevProcess, environ: dict[str, str], kafka_log: str) -> None:
     three_processes(folder, environ, "--broker", kafka_log)

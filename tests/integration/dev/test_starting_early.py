@@ -67,6 +67,7 @@ def test_a_worker_started_before_kafka_waits_for_it(
         cluster.kill()
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(200)
 def test_a_worker_started_before_postgresql_waits_for_it(folder: DevProcess, tmp_path: Path) -> None:
     with_schema = tmp_path / "pg"

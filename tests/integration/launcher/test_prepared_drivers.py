@@ -214,6 +214,7 @@ async def test_a_driver_that_is_killed_while_it_waits_leaves_nothing(place: Prep
     await eventually(has_no_log)  # the fork server looks once a second
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "ends",
     [

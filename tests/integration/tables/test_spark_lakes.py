@@ -77,6 +77,7 @@ def version(event: Event) -> int:
     return int(found[1])
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("form", FORMS)
 def test_each_commit_of_spark_with_new_data_is_one_event(form: str, warehouse: Path) -> None:
     source, commits = written(warehouse, form)

@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[3]
 FEW = ("--rounds=1", "--registered=64", "--burst=300", "--held=500", "--dapr-burst=100", "--others=20", "--week=300")
 
 
+@pytest.mark.nightly
 @pytest.mark.long
 @pytest.mark.postgres
 @pytest.mark.timeout(600)

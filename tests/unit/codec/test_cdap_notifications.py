@@ -29,8 +29,10 @@ def read(said: Any) -> Event:
 
 
 def known_to_cdap(event: Event) -> Event:
-    """The event as CDAP can tell it: ends in whole milliseconds, no empty error."""
+    """The event as CDAP can tell it: no run that committed, ends in whole milliseconds, no empty error."""
     fact = event.fact
+    if isinstance(fact, PartitionsAdded):
+        return replace(event, fact=replace(fact, run=""))
     if not isinstance(fact, ProgramReached):
         return event
     ended = fact.ended_at and fact.ended_at - timedelta(microseconds=fact.ended_at.microsecond % 1000)
