@@ -41,7 +41,7 @@ from streamsched.ports.jobs import JobStore
 from streamsched.ports.limits import ClusterStore, GroupStore, PoolStore
 from streamsched.ports.programs.bundles import BundleStore
 from streamsched.ports.programs.profiles import ProfileStore
-from streamsched.ports.run_commits import RunCommitStore
+from streamsched.ports.programs.run_commits import RunCommitStore
 from streamsched.ports.runs import RunQueries
 from streamsched.ports.submissions import BackfillStore, PreferenceStore, SubmissionStore
 from streamsched.ports.tasks.delivery import StreamAddresses

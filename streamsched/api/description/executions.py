@@ -83,17 +83,8 @@ _DRIVER: Final = answer(
     },
     about="Of a Spark program that runs in a cluster.",
 )
-_COMMIT: Final = answer(
-    {
-        "dataset": any_text("default.flights"),
-        "commit": any_text("default.flights.weekly.1.1.default.flights-1"),
-        "at": instant(),
-        "partitions": whole(1),
-        "rows": whole(100),
-        "bytes": whole(2048),
-    },
-    about="What the run has committed to a dataset.",
-)
+_NUMBERS: Final = {name: whole(100) for name in ("partitions", "rows", "bytes")}
+_COMMIT: Final = answer({"dataset": any_text("default.flights"), "commit": any_text(), "at": instant(), **_NUMBERS})
 _RUN: Final = answer(
     {
         "id": RUN,

@@ -1,4 +1,4 @@
-"""`ports.run_commits.RunCommitStore` on PostgreSQL: a column of the runs, which goes into the history with them."""
+"""`ports.programs.run_commits.RunCommitStore` on PostgreSQL: a column of runs, moved into the history with them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SQL: Final = queries("runs/run_commits")
 
 
 class PostgresRunCommitStore:
-    """See `ports.run_commits.RunCommitStore`."""
+    """See `ports.programs.run_commits.RunCommitStore`."""
 
     def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool
