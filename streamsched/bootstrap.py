@@ -89,7 +89,6 @@ from streamsched.store.runs.run_queries import PostgresRunQueries
 from streamsched.store.server.clock import PostgresClock
 from streamsched.store.server.gauges import PostgresGauges
 from streamsched.store.server.leases import PostgresLeases
-from streamsched.store.server.migrate import migrate
 from streamsched.store.server.notifier import PostgresNotifier
 from streamsched.store.server.probe import PostgresMending
 from streamsched.store.server.reports import PostgresReportStore
@@ -395,6 +394,8 @@ def run_role(role: Role, environ: Mapping[str, str], **options: object) -> None:
 
 def run_migrations(environ: Mapping[str, str]) -> None:
     """Migrates the database to the newest schema."""
+    from streamsched.store.server.migrate import migrate  # noqa: PLC0415 - Alembic, which no server needs
+
     settings = Settings.from_env(environ)
     configure_logs(level=settings.log_level, style=settings.log_format)
     migrate(settings.database_url)

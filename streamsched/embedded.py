@@ -33,7 +33,8 @@ from streamsched.process.supervision import run_until_signal
 from streamsched.store.connections import open_pool
 from streamsched.store.runs.run_queries import PostgresRunQueries
 from streamsched.store.server.embedded_server import start_server, stop_server
-from streamsched.store.server.migrate import migrate
+from streamsched.store.server.revisions import revisions
+from streamsched.store.server.schema import stored_revision
 from streamsched.telemetry.logs import configure_logs
 from streamsched.web_services import login_path
 
@@ -99,7 +100,7 @@ def run_dev(
         resumed = postgres.exists()
         stack.callback(stop_server, postgres)
         server = start_server(postgres)
-        migrate(server.url)
+        _migrate(server.url)
         own = {"database_url": server.url, "data_dir": folder, "emit_url": url_of(bound)}
         given = {"broker_url": server.url, **given, **own}
         settings = Settings.from_env(environ, **given)
@@ -135,6 +136,23 @@ class Stopped:
 
     folder: Path
     runs: tuple[RunRecord, ...] | None
+
+
+def _migrate(url: str) -> None:
+    """Migrates the database unless it is at the newest schema, as at most starts: Alembic takes a while to import."""
+    if asyncio.run(_revision(url)) in revisions().newest:
+        return
+    from streamsched.store.server.migrate import migrate  # noqa: PLC0415
+
+    migrate(url)
+
+
+async def _revision(url: str) -> str | None:
+    pool = await open_pool(url, max_size=1)
+    try:
+        return await stored_revision(pool)
+    finally:
+        await pool.close()
 
 
 @contextmanager

@@ -24,10 +24,10 @@ from streamsched.store.catalog.outbox import PostgresOutbox
 from streamsched.store.catalog.progress import PostgresProgress
 from streamsched.store.connections import Pool, open_pool
 from streamsched.store.server.leases import PostgresLeases
-from streamsched.store.server.migrate import newest_revisions
 from streamsched.store.server.notifier import PostgresNotifier
 from streamsched.store.server.probe import PostgresArchivedLetters, PostgresMending, PostgresNumbers, PostgresProbe
 from streamsched.store.server.reports import PostgresReportStore
+from streamsched.store.server.revisions import revisions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,5 +98,5 @@ def assembled(
         notifier=notifier,
         clock=clock,
         specs=specs,
-        revisions=newest_revisions(),
+        revisions=revisions().newest,
     )

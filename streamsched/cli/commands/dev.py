@@ -40,8 +40,10 @@ def dev(
     Ctrl-C stops it. Started again in the same folder, it continues with the stored state.
     """
     from streamsched.process.closed_process import close_process
+    from streamsched.process.memory import configure_memory
 
     close_process()  # before the imports, which take their time
+    configure_memory()
     from streamsched.embedded import run_dev
 
     run_dev(

@@ -63,8 +63,10 @@ def migrate() -> None:
 
 def _serve(role: str, broker: str | None, health_port: int | None, **options: object) -> None:
     from streamsched.process.closed_process import close_process
+    from streamsched.process.memory import configure_memory
 
     close_process()  # before the imports, which take their time
+    configure_memory()
     from streamsched.bootstrap import Role, run_role
 
     run_role(Role(role), os.environ, broker_url=broker, health_port=health_port, **options)

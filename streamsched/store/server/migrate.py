@@ -6,7 +6,6 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.resources import files
 from pathlib import Path
 
 import psycopg
@@ -20,6 +19,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 
 from streamsched.domain.errors import ConfigurationError, UnavailableError
+from streamsched.store.server.revisions import migrations_folder
 
 log = structlog.get_logger()
 
@@ -70,28 +70,6 @@ def migrate(dsn: str, *, timeout: float = 60.0) -> None:
     after = tuple(scripts.get_heads())
     if before != after:
         log.info("schema.migrated", before=before, after=after)
-
-
-def newest_revisions() -> tuple[str, ...]:
-    """The newest revisions of this release.
-
-    Raises:
-        ConfigurationError: the migrations are not installed.
-    """
-    return tuple(ScriptDirectory(str(migrations_folder())).get_heads())
-
-
-def migrations_folder() -> Path:
-    """The folder of the migrations: inside the installed package, or at the root of the source tree.
-
-    Raises:
-        ConfigurationError: it is in neither place.
-    """
-    package = Path(str(files("streamsched")))
-    for folder in (package / "migrations", package.parent / "migrations"):
-        if (folder / "env.py").is_file():
-            return folder
-    raise ConfigurationError(f"no migrations in {package} or beside it: streamsched is not installed completely")
 
 
 def run_beside(script: str, *, in_transaction: bool = True) -> None:

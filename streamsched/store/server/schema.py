@@ -6,11 +6,10 @@ import asyncio
 
 import asyncpg
 import structlog
-from alembic.script import ScriptDirectory
 
 from streamsched.domain.errors import UnavailableError
 from streamsched.store.connections import translated
-from streamsched.store.server.migrate import migrations_folder
+from streamsched.store.server.revisions import revisions
 from streamsched.store.sql import queries
 
 log = structlog.get_logger()
@@ -26,17 +25,23 @@ async def require_schema(pool: asyncpg.Pool) -> None:
         UnavailableError: a migration has not run yet; `streamsched migrate` runs it.
         ConfigurationError: the migrations of this release are not installed.
     """
-    scripts = await asyncio.to_thread(ScriptDirectory, str(migrations_folder()))
-    wanted = scripts.get_heads()
-    with translated():
-        found = None
-        if await pool.fetchval(_SQL["present"]):
-            found = await pool.fetchval(_SQL["revision"])
-    if found in wanted:
+    release = await asyncio.to_thread(revisions)
+    found = await stored_revision(pool)
+    if found in release.newest:
         return
-    known = {script.revision for script in scripts.walk_revisions()}
-    if found is not None and found not in known:
-        log.info("schema.newer", found=found, known=wanted)
+    if found is not None and found not in release.known:
+        log.info("schema.newer", found=found, known=release.newest)
         return
     state = "has no schema yet" if found is None else f"has an older schema ({found})"
-    raise UnavailableError(f"the database {state}; run `streamsched migrate`, which brings it to {', '.join(wanted)}")
+    newest = ", ".join(release.newest)
+    raise UnavailableError(f"the database {state}; run `streamsched migrate`, which brings it to {newest}")
+
+
+async def stored_revision(pool: asyncpg.Pool) -> str | None:
+    """The revision of a database; None without a schema.
+
+    Raises:
+        UnavailableError: PostgreSQL is unavailable.
+    """
+    with translated():
+        return await pool.fetchval(_SQL["revision"]) if await pool.fetchval(_SQL["present"]) else None

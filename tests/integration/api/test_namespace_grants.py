@@ -16,7 +16,7 @@ from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.access.token import TokenRequest
 from streamsched.store.access.tokens import PostgresTokenStore
 from streamsched.store.catalog.namespace_grants import PostgresNamespaceGrantStore
-from streamsched.store.server.migrate import migrations_folder
+from streamsched.store.server.revisions import migrations_folder
 from tests.support.relaying import relaying
 
 Header = dict[str, str]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -13,7 +15,8 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy.pool import NullPool
 
 from streamsched.domain.errors import ConfigurationError, UnavailableError
-from streamsched.store.server.migrate import index_parts, migrate, migrations_folder
+from streamsched.store.server.migrate import index_parts, migrate
+from streamsched.store.server.revisions import migrations_folder, revisions
 
 
 def test_migrating_twice_changes_nothing(empty_database: str) -> None:
@@ -108,3 +111,16 @@ def test_each_migration_is_a_python_file_beside_its_sql() -> None:
 def tables(dsn: str) -> set[str]:
     with psycopg.connect(dsn) as connection:
         return {row[0] for row in connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")}
+
+
+def test_revisions_are_read_as_alembic_reads_them() -> None:
+    from alembic.script import ScriptDirectory
+
+    scripts = ScriptDirectory(str(migrations_folder()))
+    assert revisions().newest == tuple(scripts.get_heads())
+    assert revisions().known == {script.revision for script in scripts.walk_revisions()}
+
+
+def test_a_server_imports_no_alembic() -> None:
+    said = "import sys, streamsched.bootstrap, streamsched.embedded; sys.exit('alembic' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", said], check=False, timeout=60).returncode == 0
