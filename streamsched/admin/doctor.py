@@ -16,6 +16,7 @@ from typing import Final
 
 from streamsched.admin.changelog import lags
 from streamsched.admin.java import OLDEST, Java, find_java
+from streamsched.admin.prepared_drivers import PreparedMemory, prepared_memory
 from streamsched.admin.topics import check_topics
 from streamsched.domain.errors import InvalidDefinitionError, StreamschedError
 from streamsched.domain.programs.program_users import ProgramUsers
@@ -92,6 +93,7 @@ async def examine(
         findings.append(CheckResult("log", CheckLevel.FAILED, str(exc), "check STREAMSCHED_BROKER_URL"))
     if environ is not None:
         findings.append(_java(await asyncio.to_thread(find_java, environ)))
+        findings += _prepared(await asyncio.to_thread(prepared_memory))
         findings += _separation(environ)
     return findings
 
@@ -119,6 +121,14 @@ def _java(found: Java | None) -> CheckResult:
             check, CheckLevel.WARNING, f"{found.path} {where} is Java {found.major}, too old for Spark", advice
         )
     return CheckResult(check, CheckLevel.OK, f"Java {found.major} {where} ({found.path})")
+
+
+def _prepared(found: PreparedMemory | None) -> Sequence[CheckResult]:
+    """What prepared Spark drivers hold where this process runs; nothing without any."""
+    if found is None or not found.drivers:
+        return []
+    held = f"hold {found.java / 1e6:.0f} MB (Java) and {found.python / 1e6:.0f} MB"
+    return [CheckResult("prepared drivers", CheckLevel.OK, f"{found.drivers} on {socket.gethostname()} {held}")]
 
 
 def _separation(environ: Mapping[str, str]) -> Sequence[CheckResult]:

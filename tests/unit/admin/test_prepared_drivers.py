@@ -1,0 +1,42 @@
+"""What prepared drivers hold is read from the processes of their sessions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from streamsched.admin.doctor import CheckLevel, CheckResult, _prepared
+from streamsched.admin.prepared_drivers import PreparedMemory, prepared_memory
+
+DRIVER = "/usr/bin/python3\0-m\0streamsched.spark.calls.prepared_driver\x007\0"
+
+
+def process(proc: Path, pid: int, session: int, command: str, kilobytes: int | None) -> None:
+    folder = proc / str(pid)
+    folder.mkdir()
+    (folder / "stat").write_text(f"{pid} (odd) name)) S 1 {session} {session} 0 -1")
+    (folder / "cmdline").write_text(command)
+    (folder / "status").write_text("Name:\tx\n" + (f"VmRSS:\t  {kilobytes} kB\n" if kilobytes is not None else ""))
+
+
+def test_the_processes_of_a_drivers_session_are_its_own(tmp_path: Path) -> None:
+    (tmp_path / "self").mkdir()
+    process(tmp_path, 10, 10, DRIVER, 50_000)
+    process(tmp_path, 11, 10, "/usr/lib/jvm/bin/java\0-cp\0x\0", 400_000)
+    process(tmp_path, 12, 10, "/usr/bin/python3\0program.py\0", 1000)
+    process(tmp_path, 20, 20, "/usr/lib/jvm/bin/java\0-cp\0x\0", 7_000_000)
+    process(tmp_path, 30, 30, DRIVER, None)  # has ended, and is not reaped
+    (tmp_path / "40").mkdir()  # ends while it is read
+
+    assert prepared_memory(tmp_path) == PreparedMemory(1, 51_000 * 1024, 400_000 * 1024)
+
+
+def test_a_machine_without_proc_says_nothing(tmp_path: Path) -> None:
+    assert prepared_memory(tmp_path) is None
+    assert _prepared(None) == _prepared(PreparedMemory(0, 0, 0)) == []
+
+
+def test_the_doctor_names_java_and_python_apart() -> None:
+    (found,) = _prepared(PreparedMemory(2, 94_000_000, 762_000_000))
+    assert isinstance(found, CheckResult)
+    assert found.health is CheckLevel.OK
+    assert "hold 762 MB (Java) and 94 MB" in found.found
