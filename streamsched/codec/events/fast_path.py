@@ -35,12 +35,13 @@ def occurred(raw: bytes) -> tuple[bytes, Occurred] | None:
         head = f'{{"id":"{event_id}","source":"{source}","time":"{time}","type":"{PARTITIONS_ADDED}","data":{{'
         listed, count = data["partitions"], data["count"]
         traceparent = None if len(found) == 5 else found["traceparent"]
+        run = "" if len(data) == 3 else data["run"]
         if (
             # One comparison checks types, order, absence of escapes and of duplicate fields: later stages read these
             # bytes with `codec.records.signal.identity`, which does not parse them.
             not raw.startswith(head.encode())
             or (len(found) != 5 and (len(found) != 6 or traceparent is None or canonical(traceparent) != traceparent))
-            or len(data) != 3
+            or (len(data) != 3 and (len(data) != 4 or type(run) is not str or not run or not run.isprintable()))
             or at.tzinfo is not UTC
             or not event_id
             or not source
@@ -59,7 +60,7 @@ def occurred(raw: bytes) -> tuple[bytes, Occurred] | None:
         partitions = tuple(map(_partition, listed))
     except (KeyError, TypeError, ValueError, AttributeError, InvalidError):
         return None
-    event = Event(event_id, source, at, PartitionsAdded(ref, partitions, count), traceparent)
+    event = Event(event_id, source, at, PartitionsAdded(ref, partitions, count, run), traceparent)
     object.__setattr__(event, "encoded", raw)  # the bytes are canonical, so the event need not be encoded again
     return key, Occurred(event)
 
