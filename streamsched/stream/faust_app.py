@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import AsyncIterable, Awaitable, Callable
 from typing import Any, Final
 
 import faust
+from faust.agents import Agent
+from faust.types import AgentT, TopicT
 from faust.types.tuples import Message
 
 from streamsched.log.topics import APP_ID
+from streamsched.ports.broker import Chunk
 from streamsched.stream.tables import NoRecovery, ShardTable
 from streamsched.stream.transport import Feed, ShardTransport
 
@@ -20,6 +24,21 @@ class ShardFaust(faust.App):
 
     logger = logging.getLogger("faust.app")
     feed: Feed
+
+    def agent(  # type: ignore[override]
+        self, channel: TopicT, *, name: str
+    ) -> Callable[[Callable[[AsyncIterable[Chunk]], Awaitable[None]]], AgentT]:
+        """As Faust's, without the discovery of agents: it looks through all modules of the process, which takes a third
+        of a second at the start of each shard's process.
+        """
+
+        def made(process: Callable[[AsyncIterable[Chunk]], Awaitable[None]]) -> AgentT:
+            agent = Agent(process, name=name, app=self, channel=channel, on_error=self._on_agent_error)
+            self.agents[name] = agent
+            self.topics.beacon.add(agent)
+            return agent
+
+        return made
 
     def _create_directories(self) -> None:
         """Creates none: tables are in memory, and the shard restores them from the changelogs."""

@@ -32,7 +32,9 @@ def key_columns(trigger: Trigger, key: str) -> dict[str, str]:
 
     Values of more than `LONGEST_VALUE` characters are left out. One with control characters is escaped as in the key.
     """
-    values = [_value(part) for part in key.split(SEPARATOR)] if key else []
+    if not key:
+        return {}  # without a walk through the trigger, which may have thousands of parts
+    values = [_value(part) for part in key.split(SEPARATOR)]
     found: dict[str, str] = {}
     for per in _pers(trigger):
         names = column_names(per)
