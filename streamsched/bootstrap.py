@@ -161,9 +161,8 @@ async def open_services(
         await wait_until_available("schema", lambda: require_schema(pool))
         notifier = PostgresNotifier(settings.database_url)
         stack.push_async_callback(notifier.close)
-        broker, layout = await wait_until_available(
-            "log", lambda: open_log(settings.broker_url, shards=settings.shards)
-        )
+        open_theirs = partial(open_log, settings.broker_url, shards=settings.shards)
+        broker, layout = await wait_until_available("log", open_theirs)
         stack.push_async_callback(broker.close)
         specs = topic_specs(layout.shards, settings.retention, unkeyed_partitions=layout.unkeyed_partitions)
         await wait_until_available("log", lambda: broker.create_topics(specs))
