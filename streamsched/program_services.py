@@ -83,12 +83,15 @@ def local_runners(settings: Settings, environ: Mapping[str, str]) -> LocalRunner
     check_users(users)
     for each in not_separated(users):
         log.warning("programs.not_separated", reason=each)
-    return LocalRunners(
+    runners = LocalRunners(
         settings.data_dir.absolute(),
         {**environ, **settings.variables()},
         warm=settings.warm_starts,
         places={ProcessKind.HOST: settings.processes, ProcessKind.CLUSTER: settings.cluster_processes},
     )
+    if settings.prepared_drivers:  # the first Spark run teaches what to prepare, if it is forked
+        runners.start_fork_server()
+    return runners
 
 
 def removal_of_bundles(pool: Pool, clock: Clock) -> Callable[[], Coroutine[Any, Any, None]]:

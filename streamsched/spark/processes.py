@@ -48,6 +48,11 @@ class LocalRunners:
         self._forked: list[tuple[ProcessKind, RunnerId]] = []
         self._fork_server = ForkServerProcess(environ) if warm and _CAN_FORK else None
 
+    def start_fork_server(self) -> None:
+        """Starts the fork server before the first run needs it. Without one, does nothing."""
+        if self._fork_server is not None:
+            self._fork_server.start()
+
     def spawn(self, run: str, kind: ProcessKind = ProcessKind.HOST) -> None:
         files = RunFiles(self._data_dir, run)
         self._reap()

@@ -41,7 +41,7 @@ class ForkServerProcess:
         now, or perhaps one whose id is not known.
         """
         if self._socket is None:
-            self._start()
+            self.start()
             return None
         try:
             if not self._ready:
@@ -71,9 +71,10 @@ class ForkServerProcess:
                 self._process.wait(_PATIENCE)
         self._socket, self._process, self._ready = None, None, False
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Starts it, unless it runs or was started a moment ago: the first run finds it ready."""
         now = time.monotonic()
-        if now - self._started_at < _AGAIN:
+        if self._socket is not None or now - self._started_at < _AGAIN:
             return
         self._started_at = now
         ours, theirs = pair()

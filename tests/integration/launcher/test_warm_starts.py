@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import select
 import signal
 import sys
 import textwrap
@@ -197,6 +198,20 @@ async def test_a_warm_run_is_killed_with_all_its_processes(warm: WarmPlace) -> N
 
     assert (ended.state, ended.reason, ended.exit_code) == ("KILLED", "by hand", -15)
     await gone(session)
+
+
+async def test_a_fork_server_that_was_started_before_forks_the_first_run(warm: WarmPlace) -> None:
+    warm.runners.start_fork_server()
+    server = warm.runners._fork_server
+    assert server is not None
+    assert server._socket is not None
+    readable, _, _ = await asyncio.to_thread(select.select, [server._socket], [], [], 60)
+    assert readable, "the fork server does not get ready"
+
+    start = (await warm.one()).start or ""
+
+    assert start.startswith("cold: ")
+    assert "fork server" not in start
 
 
 async def test_runs_go_on_without_fork_server_and_zygote(warm: WarmPlace) -> None:

@@ -10,21 +10,21 @@ from streamsched.admin.prepared_drivers import PreparedMemory, prepared_memory
 DRIVER = "/usr/bin/python3\0-m\0streamsched.spark.calls.prepared_driver\x007\0"
 
 
-def process(proc: Path, pid: int, session: int, command: str, kilobytes: int | None) -> None:
+def process(proc: Path, pid: int, parent: int, command: str, kilobytes: int | None) -> None:
     folder = proc / str(pid)
     folder.mkdir()
-    (folder / "stat").write_text(f"{pid} (odd) name)) S 1 {session} {session} 0 -1")
+    (folder / "stat").write_text(f"{pid} (odd) name)) S {parent} {pid} {pid} 0 -1")
     (folder / "cmdline").write_text(command)
     (folder / "status").write_text("Name:\tx\n" + (f"VmRSS:\t  {kilobytes} kB\n" if kilobytes is not None else ""))
 
 
-def test_the_processes_of_a_drivers_session_are_its_own(tmp_path: Path) -> None:
+def test_the_processes_of_a_driver_are_counted_apart(tmp_path: Path) -> None:
     (tmp_path / "self").mkdir()
-    process(tmp_path, 10, 10, DRIVER, 50_000)
+    process(tmp_path, 10, 1, DRIVER, 50_000)
     process(tmp_path, 11, 10, "/usr/lib/jvm/bin/java\0-cp\0x\0", 400_000)
-    process(tmp_path, 12, 10, "/usr/bin/python3\0program.py\0", 1000)
-    process(tmp_path, 20, 20, "/usr/lib/jvm/bin/java\0-cp\0x\0", 7_000_000)
-    process(tmp_path, 30, 30, DRIVER, None)  # has ended, and is not reaped
+    process(tmp_path, 12, 10, DRIVER, 1000)  # of a run, forked
+    process(tmp_path, 20, 1, "/usr/lib/jvm/bin/java\0-cp\0x\0", 7_000_000)
+    process(tmp_path, 30, 1, DRIVER, None)  # has ended, and is not reaped
     (tmp_path / "40").mkdir()  # ends while it is read
 
     assert prepared_memory(tmp_path) == PreparedMemory(1, 51_000 * 1024, 400_000 * 1024)
