@@ -109,7 +109,7 @@ class PreparedPlace(Place):
         """A cold run; then drivers are prepared."""
         server = self.runners._fork_server
         assert server is not None
-        server._start()
+        server.start()
         assert server._socket is not None
         await asyncio.to_thread(select.select, [server._socket], (), (), SLOW_S)
         cold = await self.wait_for_end(await self.begin("cold"))
