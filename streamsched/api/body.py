@@ -91,7 +91,7 @@ async def read_body(request: Request) -> AsyncIterator[bytes]:
             held.write(chunk)
         body = held.getvalue()  # no copy: both share the bytes
         known = limit_of(request)
-        values = await decoded(body, known.check_values)
+        values = await decode_body(body, known.check_values)
         if getattr(request.state, "audited", None) is not None and body:
             request.state.body = {"sha256": sha256(body).hexdigest(), "bytes": size}
         async with room.decoding(values):
@@ -150,13 +150,13 @@ def _too_large(limit: int) -> HTTPException:
 BodyBytes = Annotated[bytes, Depends(read_body, scope="function")]
 
 
-async def decoded(body: bytes, decode: Callable[[bytes], _R]) -> _R:
+async def decode_body(body: bytes, decode: Callable[[bytes], _R]) -> _R:
     """What `decode` makes of a body; of a large one in a thread. Raises its errors."""
     return decode(body) if len(body) < LARGE else await asyncio.to_thread(decode, body)
 
 
 async def _read_object(request: Request, body: BodyBytes) -> dict[str, Any]:
-    read = mapping(await decoded(body or b"{}", loads), "$")
+    read = mapping(await decode_body(body or b"{}", loads), "$")
     if isinstance(read.get("reason"), str) and hasattr(request.state, "body"):
         request.state.body["reason"] = storable_text(read["reason"])
     return read

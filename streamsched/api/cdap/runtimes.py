@@ -19,7 +19,7 @@ from typing import Any, Final
 from fastapi import APIRouter, HTTPException
 from fastapi.responses import Response
 
-from streamsched.api.body import BodyBytes, decoded
+from streamsched.api.body import BodyBytes, decode_body
 from streamsched.api.bounds.request_limits import MOST_TICKING, PROGRAMS
 from streamsched.api.cdap.addresses import SUPPORTED, AppDep, check_category
 from streamsched.api.deps import CatalogDep, ClockDep
@@ -104,7 +104,7 @@ async def _batch(catalog: Catalog, namespace: str, body: bytes, *, tick: _Tick, 
     Raises:
         HTTPException: 413, too many programs, or too many schedules of these.
     """
-    elements = sequence(await decoded(body, loads), "$")
+    elements = sequence(await decode_body(body, loads), "$")
     PROGRAMS.check_elements(len(elements))
     asked = [_asked(namespace, each, below("$", index)) for index, each in enumerate(elements)]
     counts = Counter(each for each in asked if isinstance(each, ProgramRef))

@@ -12,7 +12,7 @@ from fastapi import APIRouter, HTTPException, Query
 from fastapi.responses import Response
 
 from streamsched.api.access.authorise import CallerDep
-from streamsched.api.body import BodyBytes, decoded
+from streamsched.api.body import BodyBytes, decode_body
 from streamsched.api.cdap.addresses import ScheduleDep
 from streamsched.api.cdap.forms import Form, FormDep, shown
 from streamsched.api.deps import CatalogDep, ServicesDep
@@ -45,7 +45,7 @@ async def create(
     ref: ScheduleDep, body: BodyBytes, caller: CallerDep, services: ServicesDep, strict: StrictDep = False
 ) -> Response:
     """Creates the schedule in status SUSPENDED. 404 when the program does not exist, 409 when the schedule exists."""
-    obj = await decoded(body, _object)
+    obj = await decode_body(body, _object)
     legacy = specification.is_specification(obj)
     schedule = specification.from_json(obj, ref) if legacy else details.from_json(obj, ref)
     _check(schedule, strict)
@@ -62,7 +62,7 @@ async def update(
     """Members that the body omits keep their values. The status does not change. An update that changes nothing keeps
     all accumulated events.
     """
-    obj = await decoded(body, _object)
+    obj = await decode_body(body, _object)
     schedule = details.changed((await services.catalog.get(ref)).record.definition, obj)
     _check(schedule, strict)
     await services.references.check(caller, ref.namespace, schedule_references(schedule))

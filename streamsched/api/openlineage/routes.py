@@ -10,7 +10,7 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import Response
 
 from streamsched.api.access.authorise import CallerDep
-from streamsched.api.body import BodyBytes, decoded
+from streamsched.api.body import BodyBytes, decode_body
 from streamsched.api.deps import ServicesDep
 from streamsched.api.rendering import rendered
 from streamsched.codec.openlineage.facts import SOURCE, LineageFacts, facts
@@ -47,7 +47,7 @@ async def accept(
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "compressed bodies are not supported")
     try:
-        run = await decoded(body, decode)
+        run = await decode_body(body, decode)
     except DecodeError:
         services.metrics.add("events_rejected_total", dialect=SOURCE)
         raise

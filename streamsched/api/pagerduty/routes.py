@@ -14,7 +14,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from streamsched.api.access.authorise import CallerDep, require
-from streamsched.api.body import BodyBytes, decoded
+from streamsched.api.body import BodyBytes, decode_body
 from streamsched.api.deps import ClockDep, QueuesDep, TaskPartitionsDep, TasksDep
 from streamsched.api.pagerduty.views import task_view
 from streamsched.api.rendering import rendered
@@ -169,7 +169,7 @@ async def schedule_tasks(
     created when it is missing.
     """
     require(caller.may_emit(None, queue))
-    content = await decoded(body, parsed)
+    content = await decode_body(body, parsed)
     if not isinstance(content, list) or len(content) > MOST_TASKS:
         raise DecodeError("$", f"must be a list of at most {MOST_TASKS} tasks")
     given = [codec.from_json(each, below("$", index)) for index, each in enumerate(content)]

@@ -26,7 +26,7 @@ from fastapi.responses import Response
 
 from streamsched.access.emit_spans import in_trace_of
 from streamsched.api.access.authorise import CallerDep
-from streamsched.api.body import BodyBytes, decoded
+from streamsched.api.body import BodyBytes, decode_body
 from streamsched.api.bounds.request_limits import EVENTS, MOST_LISTED
 from streamsched.api.deps import ServicesDep
 from streamsched.api.rendering import rendered
@@ -83,7 +83,7 @@ async def accept(
     """
     mode = _mode(request)
     read = partial(_decoded, request.headers, mode=mode, now=services.clock.now())
-    found = await decoded(body, read)
+    found = await decode_body(body, read)
     unreadable = {index: each for index, each in enumerate(found) if isinstance(each, DecodeError)}
     places = [index for index in range(len(found)) if index not in unreadable]
     readable = in_trace_of(request.headers, [each for each in found if isinstance(each, Event)])

@@ -9,7 +9,7 @@ from streamsched.codec.events.native import dumps
 from streamsched.domain.jobs.run_commit import RunCommit
 
 
-def stored(commit: RunCommit) -> tuple[str, str]:
+def stored_member(commit: RunCommit) -> tuple[str, str]:
     """The name and the text of a member of the stored object."""
     return f"{commit.dataset} {commit.commit}", dumps(_to_json(commit)).decode()
 
@@ -25,7 +25,7 @@ def _to_json(commit: RunCommit) -> dict[str, Any]:
     }
 
 
-def views(stored: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
+def commit_views(stored: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
     """The commits of a stored object, oldest first."""
     found = [each for each in (stored or {}).values() if isinstance(each, dict)]
     return sorted(found, key=lambda each: (str(each.get("at")), str(each.get("commit"))))

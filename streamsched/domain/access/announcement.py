@@ -34,7 +34,7 @@ def may_announce(caller: Caller, fact: Fact) -> AccessVerdict:
             assert_never(fact)
 
 
-def _as_said_by(caller: Caller, event: Event) -> Event:
+def _without_foreign_run(caller: Caller, event: Event) -> Event:
     """The event without the run that made its commit, when the caller may not speak for the job of that run: another
     attempt of the job may, and announces what the run left unannounced.
     """
@@ -53,5 +53,5 @@ def permitted_events(caller: Caller, events: Iterable[Event]) -> tuple[list[Even
         if isinstance(verdict, Denied):
             denied.append(Refusal(index, "$", verdict.reason))
         else:
-            may.append(_as_said_by(caller, event))
+            may.append(_without_foreign_run(caller, event))
     return may, denied

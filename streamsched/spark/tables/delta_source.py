@@ -22,7 +22,7 @@ from streamsched.codec.tables.delta import DeltaCommit, commit_digest, decode_co
 from streamsched.domain.errors import ConfigurationError, ConflictError, DecodeError, NotFoundError, UnavailableError
 from streamsched.process.extras import not_installed
 from streamsched.spark.tables.commit import AddedFile, LogStep, TableCommit, added_partitions
-from streamsched.spark.writes.write import run_that_said
+from streamsched.spark.writes.write import run_named_by
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -155,7 +155,7 @@ class DeltaSource:
         files = (AddedFile(file.values, file.bytes, file.rows) for file in commit.added)
         name = f"delta-{commit.version}-{commit.digest}"
         partitions = added_partitions(files, unpartitioned(commit.version))
-        return LogStep(position, TableCommit(name, commit.at, partitions, run_that_said(commit.streamsched)))
+        return LogStep(position, TableCommit(name, commit.at, partitions, run_named_by(commit.streamsched)))
 
     def _cleaned_up(self, version: int, seen: _Position | None) -> tuple[LogStep, int]:
         """One step from `version` to the oldest checkpoint after it, and its version."""

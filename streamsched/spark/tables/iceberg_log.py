@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from streamsched.domain.errors import ConfigurationError, ConflictError, InvalidError, NotFoundError
 from streamsched.spark.manifest import Mode
-from streamsched.spark.tables.iceberg_source import OURS, IcebergSource, said_of
+from streamsched.spark.tables.iceberg_source import OURS, IcebergSource, writer_facts
 from streamsched.spark.tables.rows import Rows, stage_for_iceberg
 from streamsched.spark.tables.table_log import WriteCallback, WritePhase, WrittenCommit
 from streamsched.spark.writes.write import Author, Write, highest_fence
@@ -191,7 +191,7 @@ def _entries(table: Table) -> Iterator[tuple[Snapshot, Mapping[str, str]]]:
     """The snapshots of the branch that are kept, newest first, with what our writers said in their summaries."""
     snapshot = table.current_snapshot()
     while snapshot is not None:
-        yield snapshot, said_of(snapshot)
+        yield snapshot, writer_facts(snapshot)
         parent = snapshot.parent_snapshot_id
         snapshot = None if parent is None else table.snapshot_by_id(parent)
 

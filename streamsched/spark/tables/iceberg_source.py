@@ -25,7 +25,7 @@ from streamsched.domain.errors import (
 )
 from streamsched.process.extras import not_installed
 from streamsched.spark.tables.commit import AddedFile, LogStep, TableCommit, added_partitions
-from streamsched.spark.writes.write import run_that_said
+from streamsched.spark.writes.write import run_named_by
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile, ManifestEntry
@@ -49,7 +49,7 @@ _UNKNOWN: Final = ("CommitStateUnknownException", "OperationalError")
 _NOT_THERE: Final = ("NoSuchTableError", "NoSuchNamespaceError", "NoSuchIcebergTableError", "NotFoundException")
 
 
-def said_of(snapshot: Snapshot) -> dict[str, str]:
+def writer_facts(snapshot: Snapshot) -> dict[str, str]:
     """What a writer of ours said of a snapshot; empty of others."""
     summary = {} if snapshot.summary is None else snapshot.summary.additional_properties
     return {name.removeprefix(OURS): value for name, value in summary.items() if name.startswith(OURS)}
@@ -166,7 +166,7 @@ class IcebergSource:
         partitions = added_partitions((file for file, _ in files), unpartitioned(snapshot.snapshot_id))
         name = f"iceberg-{snapshot.snapshot_id}-{table.metadata.table_uuid}"
         at = datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
-        return LogStep(position, TableCommit(name, at, partitions, run_that_said(said_of(snapshot))))
+        return LogStep(position, TableCommit(name, at, partitions, run_named_by(writer_facts(snapshot))))
 
     def _expired(self, table: Table, oldest: Snapshot, seen: _Position | None) -> LogStep | None:
         """What snapshots added that are not kept: between the position and the oldest one that is."""

@@ -102,7 +102,7 @@ def run_of(author: Author | None) -> str:
     return "" if author is None else run_id(author.job, author.attempt)
 
 
-def run_that_said(said: Mapping[str, object]) -> str:
+def run_named_by(said: Mapping[str, object]) -> str:
     """The id of the run by which a commit says that it was made; "" when it says nothing of the kind."""
     job, attempt = said.get("job"), str(said.get("attempt", ""))
     return run_id(job, int(attempt)) if isinstance(job, str) and job and attempt.isdecimal() else ""

@@ -24,6 +24,6 @@ class PostgresRunCommitStore:
 
     async def add(self, commits: Sequence[RunCommit]) -> None:
         runs = [each.run for each in commits]
-        names, said = zip(*map(run_commits.stored, commits), strict=True)
+        names, said = zip(*map(run_commits.stored_member, commits), strict=True)
         with translated():
             await self._pool.execute(_SQL["add"], runs, [job_of(run) for run in runs], names, MOST_COMMITS, said)

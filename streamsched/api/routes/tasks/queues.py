@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from streamsched.api.access.definitions import check_destination
-from streamsched.api.body import BodyBytes, BodyObject, decoded, reason_of, reasoned
+from streamsched.api.body import BodyBytes, BodyObject, decode_body, reason_of, reasoned
 from streamsched.api.deps import ClockDep, QueuesDep, ServicesDep, TasksDep
 from streamsched.api.paging import After, Limit, moment_cursor, page, read_moment_cursor
 from streamsched.api.rendering import rendered
@@ -72,7 +72,7 @@ async def register_tasks(queue: str, body: BodyBytes, tasks: TasksDep, clock: Cl
     the same order: `id`, `generation` and `verdict`: `made`, `replaced`, or, when nothing was stored, `started`,
     `ended` or `exists`. A repeat is safe. 400 when a task is invalid or due longer ago than the queue's grace.
     """
-    content = await decoded(body or b"{}", loads)
+    content = await decode_body(body or b"{}", loads)
     now = clock.now()
     many = content if isinstance(content, list) else [content]
     if len(many) > MOST_TASKS:
