@@ -63,6 +63,8 @@ class Site:
         self.answers[answer.status_code] += 1
         if self.aloud:
             sys.stdout.write(f"    {method} {path[:100]}: {answer.status_code} {answer.text[:300]!r}\n")
+        if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE and "retry-after" in answer.headers:
+            return answer  # others' bodies take the room: a client repeats it
         if answer.status_code >= httpx.codes.INTERNAL_SERVER_ERROR and _DAMAGED not in answer.text:
             self.faults[f"{method} {path[:200]}: {answer.status_code} {answer.text[:300]}"] += 1
         return answer
