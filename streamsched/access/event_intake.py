@@ -13,11 +13,12 @@ from typing import Final
 from streamsched.access.emit_spans import EmitSpans
 from streamsched.access.quota_watch import QuotaWatch
 from streamsched.codec import event as event_codec
-from streamsched.domain.access.announcement import permitted_events
+from streamsched.domain.access.announcement import permitted_events, without_run
 from streamsched.domain.access.grant import Caller
 from streamsched.domain.errors import Refusal
 from streamsched.domain.events.event import Event, Fact, PartitionsAdded
 from streamsched.domain.jobs.run_commit import RunCommit
+from streamsched.domain.limits import MOST
 from streamsched.domain.signals.home import home
 from streamsched.log.topics import public_topic
 from streamsched.ports.broker import Broker, Outgoing
@@ -60,7 +61,7 @@ class EventIntake:
         permitted, denied = permitted_events(caller, events)
         if permitted:
             await self.admit((event.fact for event in permitted), body=body)
-            await self.append(permitted, dialect=dialect)
+            await self.append([without_run(event) for event in permitted], dialect=dialect)
             if committed := run_commits(permitted):
                 await self.commits.add(committed)
         return TakenEvents(permitted, denied)
@@ -101,8 +102,8 @@ def run_commits(events: Iterable[Event]) -> list[RunCommit]:
             dataset=fact.dataset,
             at=event.time,
             partitions=fact.count,
-            rows=sum(each.rows or 0 for each in fact.partitions),
-            bytes=sum(each.bytes or 0 for each in fact.partitions),
+            rows=min(MOST, sum(each.rows or 0 for each in fact.partitions)),
+            bytes=min(MOST, sum(each.bytes or 0 for each in fact.partitions)),
         )
         for event in events
         if isinstance(fact := event.fact, PartitionsAdded) and fact.run

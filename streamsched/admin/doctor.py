@@ -93,7 +93,7 @@ async def examine(
         findings.append(CheckResult("log", CheckLevel.FAILED, str(exc), "check STREAMSCHED_BROKER_URL"))
     if environ is not None:
         findings.append(_java(await asyncio.to_thread(find_java, environ)))
-        findings += _prepared(await asyncio.to_thread(prepared_memory))
+        findings += _prepared_drivers(await asyncio.to_thread(prepared_memory))
         findings += _separation(environ)
     return findings
 
@@ -123,7 +123,7 @@ def _java(found: Java | None) -> CheckResult:
     return CheckResult(check, CheckLevel.OK, f"Java {found.major} {where} ({found.path})")
 
 
-def _prepared(found: PreparedMemory | None) -> Sequence[CheckResult]:
+def _prepared_drivers(found: PreparedMemory | None) -> Sequence[CheckResult]:
     """What prepared Spark drivers hold where this process runs; nothing without any."""
     if found is None or not found.drivers:
         return []

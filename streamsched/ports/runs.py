@@ -32,7 +32,7 @@ class RunRecord:
     run whose driver is in a cluster. `trace`: the id of its trace; only of a single run, and None without one.
     `failure`: its class, of a run that failed. `bundle`: the digest of the files its program ran with, if they were
     deployed; `generation`: the version of its schedule; only of a single run, and None without one. `commits`: what it
-    has committed, as `codec.views.run_commits` shows it.
+    has committed, as `codec.views.run_commits` shows it; only of a single run.
     """
 
     id: str

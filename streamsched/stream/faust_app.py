@@ -32,13 +32,13 @@ class ShardFaust(faust.App):
         of a second at the start of each shard's process.
         """
 
-        def made(process: Callable[[AsyncIterable[Chunk]], Awaitable[None]]) -> AgentT:
+        def register(process: Callable[[AsyncIterable[Chunk]], Awaitable[None]]) -> AgentT:
             agent = Agent(process, name=name, app=self, channel=channel, on_error=self._on_agent_error)
             self.agents[name] = agent
             self.topics.beacon.add(agent)
             return agent
 
-        return made
+        return register
 
     def _create_directories(self) -> None:
         """Creates none: tables are in memory, and the shard restores them from the changelogs."""

@@ -82,7 +82,7 @@ async def accept(
     `GET /v1/events/{id}/verdicts` shows what the schedules made of an event.
     """
     mode = _mode(request)
-    read = partial(_decoded, request.headers, mode=mode, now=services.clock.now())
+    read = partial(_read_events, request.headers, mode=mode, now=services.clock.now())
     found = await decode_body(body, read)
     unreadable = {index: each for index, each in enumerate(found) if isinstance(each, DecodeError)}
     places = [index for index in range(len(found)) if index not in unreadable]
@@ -144,7 +144,9 @@ def _mode(request: Request) -> ContentMode:
     )
 
 
-def _decoded(headers: Mapping[str, str], body: bytes, *, mode: ContentMode, now: datetime) -> list[Event | DecodeError]:
+def _read_events(
+    headers: Mapping[str, str], body: bytes, *, mode: ContentMode, now: datetime
+) -> list[Event | DecodeError]:
     """Each event of a request, or the error that makes it invalid, in order.
 
     Raises:

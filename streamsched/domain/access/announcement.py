@@ -39,7 +39,16 @@ def _without_foreign_run(caller: Caller, event: Event) -> Event:
     attempt of the job may, and announces what the run left unannounced.
     """
     fact = event.fact
-    if not isinstance(fact, PartitionsAdded) or not fact.run or caller.may_fence(job_of(fact.run)) is ALLOWED:
+    may = not isinstance(fact, PartitionsAdded) or not fact.run or caller.may_fence(job_of(fact.run)) is ALLOWED
+    return event if may else without_run(event)
+
+
+def without_run(event: Event) -> Event:
+    """The event as the log has it. Who made a commit is kept with the run; those who wait for the dataset, perhaps in
+    other namespaces, do not read it.
+    """
+    fact = event.fact
+    if not isinstance(fact, PartitionsAdded) or not fact.run:
         return event
     return replace(event, fact=replace(fact, run=""))
 

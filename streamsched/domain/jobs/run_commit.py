@@ -20,7 +20,7 @@ class RunCommit:
         run: the run's id; of a run without a job also with a second attempt at its end.
         commit: the id of its event.
         at: when it was committed, UTC.
-        rows, bytes: of its named partitions, as far as they are known.
+        rows, bytes: of its named partitions, as far as they are known; at most `domain.limits.MOST`.
     """
 
     run: str

@@ -16,12 +16,15 @@ from uuid import uuid4
 from streamsched.domain.errors import AttemptFencedError, ConflictError, InvalidError
 from streamsched.domain.jobs.run import run_id
 from streamsched.domain.names import DatasetRef
+from streamsched.ports.datasets.commits import LONGEST_JOB
 
 #: Characters of a commit id, at most.
 LONGEST_COMMIT: Final = 200
 _COMMIT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _OTHER: Final = re.compile(r"[^A-Za-z0-9._-]")
 _DIGITS: Final = 32
+#: The attempt that a commit names.
+_ATTEMPT: Final = re.compile(r"[1-9][0-9]{0,8}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +106,13 @@ def run_of(author: Author | None) -> str:
 
 
 def run_named_by(said: Mapping[str, object]) -> str:
-    """The id of the run by which a commit says that it was made; "" when it says nothing of the kind."""
+    """The id of the run by which a commit says that it was made; "" when it says nothing of the kind. Others write to
+    the table too, and an event with a name that is none would be refused.
+    """
     job, attempt = said.get("job"), str(said.get("attempt", ""))
-    return run_id(job, int(attempt)) if isinstance(job, str) and job and attempt.isdecimal() else ""
+    if not isinstance(job, str) or not 0 < len(job) <= LONGEST_JOB or not job.isprintable():
+        return ""
+    return run_id(job, int(attempt)) if _ATTEMPT.fullmatch(attempt) else ""
 
 
 def checked_commit(commit: str) -> str:

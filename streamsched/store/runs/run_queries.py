@@ -130,7 +130,7 @@ def _record(row: Any) -> RunRecord:
         failure=_failure(row),
         bundle=_object(row["executable"]).get("bundle"),
         generation=row.get("generation"),
-        commits=run_commits.commit_views(row["commits"]),
+        commits=run_commits.commit_views(row["commits"]) if "traced" in row else (),
     )
 
 

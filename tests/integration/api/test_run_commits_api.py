@@ -15,6 +15,9 @@ from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.jobs.run_commit import MOST_COMMITS, RunCommit
 from streamsched.domain.names import DatasetRef
+from streamsched.log.records import records
+from streamsched.log.topics import PARTITIONS
+from streamsched.ports.broker import TopicPartition
 from streamsched.store.runs.run_commits import PostgresRunCommitStore
 from tests.integration.api.test_access import token
 from tests.integration.api.test_fences_api import run_token
@@ -87,6 +90,25 @@ async def test_what_others_say_of_a_run_is_left_out(client: httpx.AsyncClient, s
         await emit(client, headers, announcement(FIRST))
 
     assert await commits(client, admin, FIRST) == []
+
+
+async def test_the_largest_numbers_are_kept_as_the_largest_and_the_log_names_no_run(
+    client: httpx.AsyncClient, services: Services
+) -> None:
+    """Neighbours in other namespaces read the log: they are not told whose run it was."""
+    admin = await token(services, "a", Grant(role=AccessRole.ADMIN))
+    own = await run_token(services, FIRST)
+    event = announcement(FIRST)
+    event["data"]["partitions"] = [{"key": f"day={day}", "rows": 2**63 - 1, "bytes": 2**63 - 1} for day in range(3)]
+
+    await emit(client, own, event)
+
+    assert await commits(client, admin, FIRST) == [("sales.orders", "daily-1", 3, 2**63 - 1, 2**63 - 1)]
+    listed = (await client.get("/v1/runs", headers=admin)).raise_for_status().json()
+    assert [each["commits"] for each in listed["runs"]] == [[]]
+    for number in range(services.layout.unkeyed_partitions):
+        async for record in records(services.broker, TopicPartition(PARTITIONS, number)):
+            assert FIRST.encode() not in (record.value or b"")
 
 
 async def test_of_a_run_a_bounded_number_is_stored(services: Services) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from streamsched.admin.doctor import CheckLevel, CheckResult, _prepared
+from streamsched.admin.doctor import CheckLevel, CheckResult, _prepared_drivers
 from streamsched.admin.prepared_drivers import PreparedMemory, prepared_memory
 
 DRIVER = "/usr/bin/python3\0-m\0streamsched.spark.calls.prepared_driver\x007\0"
@@ -32,11 +32,11 @@ def test_the_processes_of_a_driver_are_counted_apart(tmp_path: Path) -> None:
 
 def test_a_machine_without_proc_says_nothing(tmp_path: Path) -> None:
     assert prepared_memory(tmp_path) is None
-    assert _prepared(None) == _prepared(PreparedMemory(0, 0, 0)) == []
+    assert _prepared_drivers(None) == _prepared_drivers(PreparedMemory(0, 0, 0)) == []
 
 
 def test_the_doctor_names_java_and_python_apart() -> None:
-    (found,) = _prepared(PreparedMemory(2, 94_000_000, 762_000_000))
+    (found,) = _prepared_drivers(PreparedMemory(2, 94_000_000, 762_000_000))
     assert isinstance(found, CheckResult)
     assert found.health is CheckLevel.OK
     assert "hold 762 MB (Java) and 94 MB" in found.found

@@ -24,7 +24,7 @@ from streamsched.spark.context import RunContext, current_run
 from streamsched.spark.manifest import Manifest, Mode
 from streamsched.spark.pfs import Commit, PartitionedFileSet
 from streamsched.spark.writes import job_writes
-from streamsched.spark.writes.write import commit_of_job
+from streamsched.spark.writes.write import commit_of_job, run_named_by
 from tests.support.arrow_frame import ArrowFrame
 from tests.support.run_environ import process_environ, run_environ
 
@@ -261,3 +261,25 @@ def test_a_run_by_hand_has_its_own_id() -> None:
     assert current_run(run_environ("default.sc.w.manual-7", by_hand=True)).commit_id == "default.sc.w.manual-7.r1"
     job = RunContext("default.sc.w.1.1.r2", ProgramRef("default", "sc", "w"), job_id="default.sc.w.1.1", attempt=2)
     assert job.commit_id == "default.sc.w.1.1"
+
+
+@pytest.mark.parametrize(
+    ("said", "run"),
+    [
+        ({"job": "a.b.c.1.1", "attempt": 2}, "a.b.c.1.1.r2"),
+        ({"job": "a.b.c.1.1", "attempt": "2"}, "a.b.c.1.1.r2"),
+        ({}, ""),
+        ({"job": "a"}, ""),
+        ({"job": "", "attempt": 1}, ""),
+        ({"job": 7, "attempt": 1}, ""),
+        ({"job": "a\x00b", "attempt": 1}, ""),
+        ({"job": "a\nb", "attempt": 1}, ""),
+        ({"job": "a" * 100_000, "attempt": 1}, ""),
+        ({"job": "a", "attempt": "9" * 100_000}, ""),
+        ({"job": "a", "attempt": "\u0661"}, ""),
+        ({"job": "a", "attempt": -1}, ""),
+        ({"job": "a", "attempt": [1]}, ""),
+    ],
+)
+def test_a_table_in_which_others_write_names_no_run_that_cannot_be(said: dict[str, object], run: str) -> None:
+    assert run_named_by(said) == run
