@@ -155,9 +155,9 @@ class Suspension:
     applied: Applied
     plan: Preview
 
-    def dropped(self, ref: ScheduleRef) -> Dropped:
-        """What the schedule lost, according to `plan`."""
-        return next((each.dropped for each in self.plan.schedules if each.schedule == ref), Dropped())
+    def losses(self) -> Mapping[ScheduleRef, Dropped]:
+        """What each schedule lost, according to `plan`; those that it does not have lost nothing."""
+        return {each.schedule: each.dropped for each in self.plan.schedules}
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +170,11 @@ class Suspended:
     @property
     def record(self) -> ScheduleRecord:
         return self.status.record
+
+    @property
+    def dropped(self) -> Dropped:
+        """What the schedule lost."""
+        return self.suspension.losses().get(self.record.definition.ref, Dropped())
 
 
 def foreseen(change: AppChange, known: Mapping[ScheduleRef, ScheduleStatus], *, origin: str = "") -> Preview:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, ParamSpec, TypeVar
 
 import asyncpg
 import orjson
@@ -15,6 +16,9 @@ import orjson
 from streamsched.domain.errors import ConfigurationError, ConflictError, DecodeError, UnavailableError
 from streamsched.domain.limits import LONGEST, later, storable
 from streamsched.process.first_host import FirstHost
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 _UNAVAILABLE = (
     OSError,
@@ -54,6 +58,8 @@ _SETTINGS: Final = {
 _WATCHED: Final = (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 10_000))
 _CONNECT_SECONDS: Final = 10.0
 _STATEMENT_SECONDS: Final = 60.0
+#: Seconds between statements of a transaction that computes.
+_BREATH_S: Final = 2.0
 
 #: The cursor (time, id) before the first row of a list that starts with the newest.
 NEWEST: Final = (datetime.max.replace(tzinfo=UTC), "")
@@ -107,6 +113,20 @@ async def prepare(connection: Any) -> None:
     await of("jsonb", encoder=_dump, decoder=_load, format="binary")
     await of("timestamptz", encoder=_microseconds, decoder=_instant, format="tuple")
     await of("interval", encoder=_parts, decoder=_duration, format="tuple")
+
+
+async def computed_meanwhile(connection: Any, compute: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
+    """What `compute` returns, in a thread, while the transaction of the connection waits. The server ends transactions
+    without a statement for 10 s; it gets an empty one every two seconds, as long as this process runs.
+    """
+    computing = asyncio.ensure_future(asyncio.to_thread(compute, *args, **kwargs))
+    try:
+        while not (await asyncio.wait((computing,), timeout=_BREATH_S))[0]:
+            await connection.execute("SELECT")
+    except BaseException:
+        computing.cancel()
+        raise
+    return computing.result()
 
 
 def watch(connection: Any) -> None:

@@ -60,7 +60,7 @@ class RequestLimit:
 
 
 ORDINARY: Final = RequestLimit()
-EVENTS: Final = RequestLimit(values=200_000, elements=10_000)
+EVENTS: Final = RequestLimit(values=500_000, elements=10_000)
 #: Of a request for the ticks of programs.
 PROGRAMS: Final = RequestLimit(elements=1000)
 _TASKS: Final = RequestLimit(values=200_000, elements=MOST_TASKS)
@@ -70,7 +70,7 @@ _APP: Final = RequestLimit(values=200_000)
 _LISTS: Final = RequestLimit(values=2 * MOST_VALUES)
 
 #: The most values of any body.
-MOST_IN_A_BODY: Final = 200_000
+MOST_IN_A_BODY: Final = 500_000
 
 #: By the name of the route; of all others it is `ORDINARY`.
 LIMITS: Final[Mapping[str, RequestLimit]] = {

@@ -74,9 +74,9 @@ def _planned_view(planned: ForeseenChange) -> dict[str, Any]:
 
 def suspension_view(suspension: Suspension, sees: Sees = sees_nothing) -> dict[str, Any]:
     """The changes of a pause or a disablement, with the losses of each schedule and the ended jobs."""
-    view = change_view(suspension.applied.change, sees)
+    view, losses = change_view(suspension.applied.change, sees), suspension.losses()
     for shown, each in zip(view["schedules"], suspension.applied.change.schedules, strict=True):
-        shown["dropped"] = dropped_view(suspension.dropped(each.after.definition.ref))
+        shown["dropped"] = dropped_view(losses.get(each.after.definition.ref, Dropped()))
     return {**view, "endedJobs": list(suspension.applied.ended_jobs)}
 
 

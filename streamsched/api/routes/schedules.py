@@ -276,7 +276,7 @@ def _suspended(result: Suspended) -> Response:
     return rendered(
         {
             **schedule_view(result.status),
-            "dropped": dropped_view(result.suspension.dropped(result.record.definition.ref)),
+            "dropped": dropped_view(result.dropped),
             "endedJobs": list(result.suspension.applied.ended_jobs),
         }
     )

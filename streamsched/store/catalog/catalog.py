@@ -41,7 +41,7 @@ from streamsched.store.catalog.history import record_all
 from streamsched.store.catalog.namespace_grants import check_resumed
 from streamsched.store.catalog.removed_programs import find_waiting, record_removals
 from streamsched.store.catalog.versions import record_versions
-from streamsched.store.connections import translated
+from streamsched.store.connections import computed_meanwhile, translated
 from streamsched.store.sql import queries, slices
 
 _SQL = queries("catalog/catalog")
@@ -73,17 +73,20 @@ class PostgresCatalogStore:
         origin: str | None = None,
         by: str = "",
     ) -> Applied:
-        def with_growth(record: AppRecord) -> tuple[AppChange, QuotaGrowth]:
+        def decided(rows: AppRows) -> tuple[AppRecord, AppChange, QuotaGrowth]:
+            record = rows.decoded()
             change = decide(record)
-            return change, growth_of(change.schedules)
+            return record, change, growth_of(change.schedules)
 
         for _ in range(_TRIES):
             with translated():
                 try:
                     async with self._pool.acquire() as connection, connection.transaction():
-                        record = await self._read(connection, app, schedules, programs, now)
-                        large = len(record.schedules) > _LARGE or schedules is None
-                        change, growth = await asyncio.to_thread(with_growth, record) if large else with_growth(record)
+                        rows = await self._read(connection, app, schedules, programs, now)
+                        large = rows.large or schedules is None
+                        record, change, growth = (
+                            await computed_meanwhile(connection, decided, rows) if large else decided(rows)
+                        )
                         await check_resumed(connection, change.schedules)
                         await quota_counts.check(connection, app.namespace, growth, now=now)
                         applied = await self._write(connection, record, change, now, by)
@@ -101,9 +104,8 @@ class PostgresCatalogStore:
         schedules: Sequence[ScheduleRef] | None,
         wanted: Collection[ProgramRef] | None,
         now: datetime,
-    ) -> AppRecord:
+    ) -> AppRows:
         if schedules is None:
-            await connection.execute(_SQL["take_time"])
             await connection.execute(_SQL["create_namespace"], app.namespace, now)
             await connection.execute(_SQL["hold_app"], str(app), app.namespace, now)
             programs = await connection.fetch(_SQL["lock_programs_of_app"], str(app))
@@ -114,7 +116,7 @@ class PostgresCatalogStore:
             await connection.execute(_SQL["share_app"], str(app))
             programs = await connection.fetch(_SQL["programs_of_app"], str(app))
             rows = await connection.fetch(_SQL["lock_schedules"], [str(ref) for ref in schedules])
-        return await (await app_rows(connection, app, programs, rows, foreign_waits)).record()
+        return await app_rows(connection, app, programs, rows, foreign_waits)
 
     async def _write(self, connection: Any, app: AppRecord, change: AppChange, now: datetime, by: str) -> Applied:
         await _write_programs(connection, app.ref, change.programs, now)
@@ -272,12 +274,17 @@ class AppRows:
     origin: str
     foreign_waits: Sequence[ForeignWait]
 
-    async def record(self) -> AppRecord:
-        """The input of a decision. Thousands of schedules or programs take seconds to decode: in a thread."""
-        large = max(len(self.schedules), len(self.programs)) > _LARGE
-        return await asyncio.to_thread(self._decode) if large else self._decode()
+    @property
+    def large(self) -> bool:
+        """Whether it is decoded and decided on in a thread: thousands of schedules or programs take seconds."""
+        return max(len(self.schedules), len(self.programs)) > _LARGE
 
-    def _decode(self) -> AppRecord:
+    async def record(self) -> AppRecord:
+        """`decoded`, outside a transaction."""
+        return await asyncio.to_thread(self.decoded) if self.large else self.decoded()
+
+    def decoded(self) -> AppRecord:
+        """The input of a decision."""
         programs = {program.ref: program for program in map(stored_program, self.programs)}
         pauses = {(row["schedule"], row["generation"]): stored_pause(row) for row in self.pauses}
         records = [schedule_record(row, pauses.get((row["id"], row["generation"]))) for row in self.schedules]

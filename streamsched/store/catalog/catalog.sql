@@ -1,9 +1,5 @@
 -- Apps, programs and schedules. Locks in one order: app, program, schedules by id, timers, jobs by id (ports/catalog.py).
 
--- name: take_time
--- Deciding a deployment of thousands of schedules takes seconds inside its transaction, which locks no other app.
-SELECT set_config('idle_in_transaction_session_timeout', '60s', true);
-
 -- name: create_namespace
 -- Creates the namespace with its first app.
 INSERT INTO namespaces (name, created_at) VALUES ($1, $2) ON CONFLICT DO NOTHING;

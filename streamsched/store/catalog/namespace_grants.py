@@ -25,7 +25,7 @@ from streamsched.domain.quotas.quota import Quota
 from streamsched.ports.catalog import Action, HistoryEntry, ScheduleChange
 from streamsched.store.catalog.history import record, record_all
 from streamsched.store.catalog.quota_counts import check_number
-from streamsched.store.connections import translated
+from streamsched.store.connections import computed_meanwhile, translated
 from streamsched.store.sql import queries, slices
 
 _SQL: Final = queries("catalog/namespace_grants")
@@ -128,7 +128,7 @@ async def check_resumed(connection: Any, changes: Sequence[ScheduleChange]) -> N
     for namespace, references in sorted(of_namespace.items()):
         if references:
             known = await _known(connection, namespace, *named_by(references))
-            verdict = await asyncio.to_thread(judge_all, references, WITHOUT_ROLES, namespace, known)
+            verdict = await computed_meanwhile(connection, judge_all, references, WITHOUT_ROLES, namespace, known)
             if isinstance(verdict, Denied):
                 raise ForbiddenError(verdict.reason)
 

@@ -188,6 +188,8 @@ async def _send(
             outcome.statuses[0] += 1
             return
         outcome.statuses[answer.status_code] += 1
+        if answer.is_server_error:
+            sys.stdout.write(f"{request.route} {answer.status_code} {answer.text[:500]}\n")
         outcome.answer_mb = max(outcome.answer_mb, len(answer.content) / _MB)
         if (took := time.monotonic() - began) > outcome.answered_s:
             outcome.answered_s, outcome.slowest = took, request.kind

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import asyncpg
 import pytest
 
 from streamsched.domain.errors import ConfigurationError, ConflictError, DecodeError, UnavailableError
-from streamsched.store.connections import open_pool, translated
+from streamsched.store import connections
+from streamsched.store.connections import computed_meanwhile, open_pool, translated
 
 _PAUSE = "idle_in_transaction_session_timeout"
 
@@ -27,6 +29,37 @@ async def test_times_are_aware_utc(pool: asyncpg.Pool) -> None:
 
     assert got == then
     assert got.utcoffset().total_seconds() == 0
+
+
+async def test_a_transaction_that_computes_is_not_idle(pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """10,000 schedules that a busy machine enabled were 503: the decision took more than ten seconds."""
+    monkeypatch.setattr(connections, "_BREATH_S", 0.1)
+    computed = threading.Event()
+
+    class Counted:
+        """Ends the computation at the fifth statement, which is later than the server waits without one."""
+
+        statements = 0
+
+        async def execute(self, statement: str) -> None:
+            self.statements += 1
+            await connection.execute(statement)
+            if self.statements == 5:
+                computed.set()
+
+    async with pool.acquire() as connection, connection.transaction():
+        await connection.execute(f"SET LOCAL {_PAUSE} = '300ms'")
+        before = await connection.fetchval("SELECT txid_current()")
+
+        assert await computed_meanwhile(Counted(), computed.wait, 30)
+
+        assert await connection.fetchval("SELECT txid_current()") == before
+
+
+async def test_what_a_computation_raises_is_raised(pool: asyncpg.Pool) -> None:
+    async with pool.acquire() as connection, connection.transaction():
+        with pytest.raises(ZeroDivisionError):
+            await computed_meanwhile(connection, divmod, 1, 0)
 
 
 async def test_a_closed_pool_is_unavailable(database: str) -> None:
