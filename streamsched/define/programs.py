@@ -10,12 +10,14 @@ from typing import Any, assert_never
 
 import orjson
 
-from streamsched.codec.json.reading import anchored, below
+from streamsched.codec.json.reading import Fields, anchored, below
+from streamsched.codec.schedules.output import outputs_from_json
 from streamsched.define.needs import divided, driver_size, executor_size, listed, located_path, located_spark
 from streamsched.define.units import Duration, duration, texts
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.graph.arrival_job import ArrivalJob
 from streamsched.domain.names import AppRef, EventName, ProgramRef
+from streamsched.domain.programs.output import Output
 from streamsched.domain.programs.secret import Secret
 from streamsched.domain.programs.spark_deployment import deploy_mode as deploy_mode_of
 from streamsched.domain.programs.spark_needs import SparkNeeds
@@ -60,6 +62,8 @@ class ProgramBuilder:
         profile: str | None = None,
         deploy_mode: str = "client",
         defaults: Mapping[str, str] | None = None,
+        outputs: Iterable[str | Mapping[str, str]] = (),
+        done_when_committed: bool = False,
     ) -> ProgramRef:
         """Adds a PySpark application.
 
@@ -93,6 +97,10 @@ class ProgramBuilder:
                 in the cluster (standalone, YARN, Kubernetes). `connect`: `main` runs beside the launcher and its
                 queries on a Spark Connect server, so that it starts within seconds.
             defaults: arguments of every run. Preferences and schedules can override them.
+            outputs: the datasets it writes: names, or `{"dataset": "daily", "location": "s3://lake/daily", "format":
+                "delta"}` (`files`, `delta`, `iceberg`). A run that is given up is fenced at those locations.
+            done_when_committed: a job whose run fails or is lost is done, and is not repeated, when each of its outputs
+                has a commit of the job. For programs that write each output once, as the last thing they do.
         """
         path = below("$.programs", name)
         if pymodule is None and not str(main or "").strip():
@@ -128,10 +136,18 @@ class ProgramBuilder:
             )
         check_file_names(job, path)
         check_spark_deployment(job, path)
-        return self._add(name, job, texts(defaults, f"{path}.defaults"))
+        written = self._outputs(outputs, path)
+        return self._add(name, job, texts(defaults, f"{path}.defaults"), written, done_when_committed)
 
     def bash(
-        self, name: str, command: str, *, fill: bool = False, defaults: Mapping[str, str] | None = None
+        self,
+        name: str,
+        command: str,
+        *,
+        fill: bool = False,
+        defaults: Mapping[str, str] | None = None,
+        outputs: Iterable[str | Mapping[str, str]] = (),
+        done_when_committed: bool = False,
     ) -> ProgramRef:
         """Adds a shell command. The run's arguments are in its environment as `STREAMSCHED_ARG_<NAME>`.
 
@@ -141,12 +157,14 @@ class ProgramBuilder:
             fill: replace each `{name}` by the run's argument of that name, quoted for the shell; `{{` and `}}` are
                 braces.
             defaults: arguments of every run. Preferences and schedules can override them.
+            outputs, done_when_committed: as of `spark`.
         """
         path = below("$.programs", name)
         if not command.strip():
             raise InvalidDefinitionError(f"{path}.command", "is empty")
         text = filled_by_shell(command, path=f"{path}.command") if fill else command
-        return self._add(name, BashJob(text), texts(defaults, f"{path}.defaults"))
+        written = self._outputs(outputs, path)
+        return self._add(name, BashJob(text), texts(defaults, f"{path}.defaults"), written, done_when_committed)
 
     def python(
         self,
@@ -156,6 +174,8 @@ class ProgramBuilder:
         arguments: Iterable[str] = (),
         env: Mapping[str, str | Secret] | None = None,
         defaults: Mapping[str, str] | None = None,
+        outputs: Iterable[str | Mapping[str, str]] = (),
+        done_when_committed: bool = False,
     ) -> ProgramRef:
         """Adds Python code that runs in a process of its own. Modules are searched first in the folder of the file that
         defines the app.
@@ -169,12 +189,14 @@ class ProgramBuilder:
                 run's argument of that name.
             env: environment variables of the process. A value may be a `secret(…)`.
             defaults: arguments of every run. Preferences and schedules can override them.
+            outputs, done_when_committed: as of `spark`.
         """
         path = below("$.programs", name)
         with anchored(path):
             variables, secret_env = divided(env, "$.env")
             job = PythonJob(target, listed(arguments, "$.arguments"), ".", variables, secret_env)
-        return self._add(name, job, texts(defaults, f"{path}.defaults"))
+        written = self._outputs(outputs, path)
+        return self._add(name, job, texts(defaults, f"{path}.defaults"), written, done_when_committed)
 
     def http(
         self,
@@ -264,13 +286,24 @@ class ProgramBuilder:
         """Adds a program that was read elsewhere. Relative paths as of `spark` and `python`."""
         return self._add(name, executable, {})
 
-    def _add(self, name: str, executable: Executable, defaults: dict[str, str]) -> ProgramRef:
+    def _outputs(self, outputs: Iterable[str | Mapping[str, str]], path: str) -> tuple[Output, ...]:
+        return outputs_from_json(Fields({"outputs": list(outputs)}, path), self.ref.namespace)
+
+    def _add(
+        self,
+        name: str,
+        executable: Executable,
+        defaults: dict[str, str],
+        outputs: tuple[Output, ...] = (),
+        done_when_committed: bool = False,
+    ) -> ProgramRef:
         path = below("$.programs", name)
         if name in self._programs:
             raise InvalidDefinitionError(path, "is defined twice")
         with anchored(path):
             ref = ProgramRef(self.ref.namespace, self.ref.app, name)
-        self._programs[name] = Program(ref, executable, defaults)
+        with anchored(path):
+            self._programs[name] = Program(ref, executable, defaults, outputs, done_when_committed)
         return ref
 
     def _known(self, program: ProgramRef | str) -> ProgramRef:

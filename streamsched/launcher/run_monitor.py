@@ -203,7 +203,10 @@ class RunMonitor:
         lost = await self._store.mark_lost(run, why, now=now, attempts=self._timeouts.attempts)
         if lost is None:
             return False  # another launcher was first, or it is back
-        log.error("run.marked_lost", run=run.run, reason=why, next_run=lost.next_run)
+        if lost.done:
+            log.warning("run.completed_by_commits", run=run.run, reason=why)
+        else:
+            log.error("run.marked_lost", run=run.run, reason=why, next_run=lost.next_run)
         return True
 
     async def _continue(self, run: SilentRun, why: str, now: datetime) -> None:

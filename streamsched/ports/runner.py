@@ -173,10 +173,16 @@ class SilentRun:
 
 @dataclass(frozen=True, slots=True)
 class LostRun:
-    """A run that was marked lost, and the run that repeats it, if any."""
+    """A run whose runner is gone, and which was ended.
+
+    Attributes:
+        next_run: the run that repeats it, if any.
+        done: why it is COMPLETED and not LOST; "": it is LOST.
+    """
 
     run: str
     next_run: str | None
+    done: str = ""
 
 
 class RunMonitorStore(RunStore, Protocol):
@@ -252,8 +258,8 @@ class RunMonitorStore(RunStore, Protocol):
         ...
 
     async def mark_lost(self, run: SilentRun, reason: str, *, now: datetime, attempts: int) -> LostRun | None:
-        """Ends the run as LOST. Its job gets a new run if the schedule's retry policy, or without one `attempts`,
-        permits it, unless the run was to stop or its schedule changed. None, without a change, when the run had a
-        heartbeat or ended since.
+        """Ends the run: COMPLETED when its program is done by its commits, else LOST. Then its job gets a new run if
+        the schedule's retry policy, or without one `attempts`, permits it, unless the run was to stop or its schedule
+        changed. None, without a change, when the run had a heartbeat or ended since.
         """
         ...

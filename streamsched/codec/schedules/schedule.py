@@ -34,6 +34,7 @@ from streamsched.codec.graph.task import task_to_json
 from streamsched.codec.json.reading import Fields, anchored, shown
 from streamsched.codec.schedules import constraint as constraint_codec
 from streamsched.codec.schedules import policy
+from streamsched.codec.schedules.output import outputs_from_json, outputs_to_json
 from streamsched.codec.schedules.process_job import (
     bash_from_json,
     process_job_to_json,
@@ -96,7 +97,12 @@ def executable_to_json(executable: Executable) -> dict[str, Any]:
 
 def program_to_json(program: Program) -> dict[str, Any]:
     """The canonical JSON of a program; `defaults` are its default arguments."""
-    return {**_named(program.ref), **executable_to_json(program.executable), "defaults": dict(program.arguments)}
+    return {
+        **_named(program.ref),
+        **executable_to_json(program.executable),
+        "defaults": dict(program.arguments),
+        **outputs_to_json(program),
+    }
 
 
 def program_from_json(obj: object, path: str = "$", *, app: AppRef | None = None) -> Program:
@@ -108,9 +114,10 @@ def program_from_json(obj: object, path: str = "$", *, app: AppRef | None = None
     fields = Fields(obj, path)
     ref = _ref(fields, ProgramRef, app)
     executable, defaults = _executable(fields, ref.namespace), fields.texts("defaults")
+    outputs, done = outputs_from_json(fields, ref.namespace), fields.optional_boolean("done_when_committed")
     fields.done()
     with anchored(path):
-        return Program(ref, executable, defaults)
+        return Program(ref, executable, defaults, outputs, done is True)
 
 
 def schedule_to_json(schedule: Schedule) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from streamsched.codec.schema.shapes import (
 )
 from streamsched.domain.graph.job_template import ComponentKind
 from streamsched.domain.limits import MOST_PARTS
+from streamsched.domain.programs.output import MOST_OUTPUTS, OutputFormat
 from streamsched.domain.programs.spark_needs import MOST_CORES, MOST_ENTRIES, MOST_EXECUTORS
 
 #: Members of every program and schedule beside their name.
@@ -50,7 +51,23 @@ SIZES: Final = {
     "driver": record({}, {"cores": _CORES, "memory": _MEMORY}),
     "executors": record({}, {"instances": whole(4, least=1, most=MOST_EXECUTORS), "cores": _CORES, "memory": _MEMORY}),
 }
+#: Members of programs that have a process.
+_OUTPUTS: Final = {
+    "outputs": listed(
+        one_of(
+            text("daily"),
+            record(
+                {"dataset": text("daily")},
+                {"format": choice(OutputFormat), "location": text("s3://lake/daily")},
+            ),
+        ),
+        about="The datasets that it writes.",
+        maxItems=MOST_OUTPUTS,
+    ),
+    "done_when_committed": boolean(),
+}
 _PROCESS: Final = {
+    **_OUTPUTS,
     "arguments": listed(text("{day}")),
     "folder": text("/srv/flights"),
     "env": secret_texts("TZ", "UTC"),
@@ -81,7 +98,7 @@ _SPARK: Final = {
 KINDS: Final = (
     _program("spark", {"main": text("join.py")}, {"pymodule": text("tasks.join"), **_SPARK}),
     _program("spark", {"pymodule": text("tasks.join")}, {"main": text("join.py"), **_SPARK}),
-    _program("bash", {"command": text("rm -rf scratch")}, {"fill": boolean()}),
+    _program("bash", {"command": text("rm -rf scratch")}, {"fill": boolean(), **_OUTPUTS}),
     _program("python", {"target": text("models:train")}, _PROCESS),
     _program(
         "http",

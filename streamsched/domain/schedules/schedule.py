@@ -20,6 +20,7 @@ from streamsched.domain.events.lateness import Late
 from streamsched.domain.graph.arrival_job import ArrivalJob
 from streamsched.domain.limits import MOST_PARTS, abridged, check_duration, check_most
 from streamsched.domain.names import EventName, ProgramRef, ScheduleRef, check_queue_name
+from streamsched.domain.programs.output import Output, check_outputs
 from streamsched.domain.programs.secret import Secret, refuse_secrets, secrets_in
 from streamsched.domain.schedules.catchup import UNBOUNDED, CatchUp
 from streamsched.domain.schedules.deadline import Deadline
@@ -137,14 +138,26 @@ Quick = HttpJob | PublishJob | EnqueueJob | ArrivalJob
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program. `arguments` are defaults, overridden by preferences and schedule properties."""
+    """A program.
+
+    Attributes:
+        arguments: defaults, overridden by preferences and schedule properties.
+        outputs: the datasets that it writes, as far as they are declared.
+        done_when_committed: whether a job is done, and is not repeated, when its run fails or is lost after all outputs
+            were committed.
+    """
 
     ref: ProgramRef
     executable: Executable
     arguments: Mapping[str, str] = field(default_factory=dict)
+    outputs: tuple[Output, ...] = ()
+    done_when_committed: bool = False
 
     def __post_init__(self) -> None:
         check_most(len(self.arguments), MOST_PARTS, "$.defaults", "arguments")
+        check_outputs(self.outputs, self.ref.namespace, done_when_committed=self.done_when_committed)
+        if self.outputs and not isinstance(self.executable, SparkJob | BashJob | PythonJob):
+            raise InvalidDefinitionError("$.outputs", "are written by programs of type spark, python and bash only")
 
 
 class OnChange(StrEnum):

@@ -107,8 +107,11 @@ def added_partitions(files: Iterable[AddedFile], unpartitioned: str) -> tuple[Pa
 
 
 def drafts(dataset: DatasetRef, commit: TableCommit) -> Iterator[EventDraft]:
-    """The events of a commit: one, or several with ids that end in `.2`, `.3` … where it has many partitions."""
-    for number, start in enumerate(range(0, len(commit.partitions), MOST_PARTITIONS), 1):
+    """The events of a commit: one, or several with ids that end in `.2`, `.3` … where it has many partitions. The first
+    comes last: when it is known, so are the others.
+    """
+    starts = list(enumerate(range(0, len(commit.partitions), MOST_PARTITIONS), 1))
+    for number, start in (*starts[1:], *starts[:1]):
         yield partitions_added(
             dataset,
             commit.partitions[start : start + MOST_PARTITIONS],

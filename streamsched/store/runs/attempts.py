@@ -8,11 +8,12 @@ from typing import Any
 
 import structlog
 
-from streamsched.codec.schedules.schedule import stored_schedule_from_json
+from streamsched.codec.schedules.schedule import stored_program_from_json, stored_schedule_from_json
 from streamsched.domain.errors import described
 from streamsched.domain.jobs.failure import Failure
-from streamsched.domain.jobs.run import RunState, run_id
+from streamsched.domain.jobs.run import TRANSITIONS, RunFact, RunState, run_id
 from streamsched.domain.limits import later
+from streamsched.domain.programs.output import uncommitted
 from streamsched.domain.schedules.retry import Retry
 from streamsched.store.limits import groups
 from streamsched.store.runs.ending import SQL, current_schedule, record
@@ -48,6 +49,25 @@ async def planned(
         await record(connection, "job", row["job"], "job.not_retried", stopped, at=at)
         return None
     return _next(row, policy, failure, reason)
+
+
+async def done_by_commits(connection: Any, row: Any, failure: Failure | None) -> str | None:
+    """Why the job of this `locked` run is done although the run failed: all outputs of its program are committed, and
+    its owner said that this is enough. None: it is not.
+    """
+    if failure in (None, Failure.CANCELLED) or (RunState(row["state"]), RunFact.SUCCEEDED) not in TRANSITIONS:
+        return None
+    try:
+        program = stored_program_from_json(row["executable"])
+    except Exception as failed:  # noqa: BLE001 - a row may hold anything; the run ends anyway
+        log.error("program.unreadable", run=row["id"], reason=described(failed))
+        return None
+    if not program.done_when_committed:
+        return None
+    job, attempts = row["job"] or row["id"], range(1, row["attempt"] + 1)
+    rows = await connection.fetch(SQL["committed"], [row["id"], *(run_id(job, each) for each in attempts)])
+    left = uncommitted(program.outputs, [(each["dataset"], each["event"]) for each in rows])
+    return None if left else "its outputs are committed, which is enough (done_when_committed)"
 
 
 def _retry(schedule: str, definition: Any) -> Retry | None:

@@ -71,6 +71,12 @@ SELECT r.id, r.state, r.job, r.attempt, r.program, r.executable, r.arguments, r.
     j.generation, j.state AS job_state, j.ready::text AS ready
 FROM runs r LEFT JOIN jobs j ON j.id = r.job WHERE r.id = $1;
 
+-- name: committed
+-- What these runs have committed: dataset and event id.
+SELECT said.value ->> 'dataset' AS dataset, said.value ->> 'commit' AS event
+FROM runs r CROSS JOIN LATERAL jsonb_each(coalesce(r.commits, '{}')) AS said
+WHERE r.id = ANY ($1::text[]);
+
 -- name: job_state
 -- The job's state after the wait for its schedule's lock.
 SELECT state FROM jobs WHERE id = $1;

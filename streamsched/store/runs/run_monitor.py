@@ -21,7 +21,7 @@ from streamsched.ports.runner import UNATTENDED, LostRun, SilentRun, UnclaimedRu
 from streamsched.store.catalog.history import record
 from streamsched.store.connections import translated
 from streamsched.store.limits import process_room
-from streamsched.store.runs.attempts import make, planned
+from streamsched.store.runs.attempts import done_by_commits, make, planned
 from streamsched.store.runs.ending import SQL, cancel_pending, end, locked, move_job
 from streamsched.store.runs.run_store import LIVE, PostgresRunStore
 
@@ -174,6 +174,9 @@ class PostgresRunMonitorStore(PostgresRunStore):
                 row = await locked(connection, run.run)
                 if row is None or row["state"] not in LIVE or row["heartbeat_at"] != run.heartbeat_at:
                     return None
+                if (done := await done_by_commits(connection, row, Failure.LOST)) is not None:
+                    await end(connection, row, RunFact.SUCCEEDED, f"{done}; {reason}", at=now)
+                    return LostRun(run.run, None, done)
                 lost = Retry(attempts, frozenset({Failure.LOST}), timedelta(0))
                 next_attempt = await planned(connection, row, Failure.LOST, reason, at=now, default=lost)
                 await end(connection, row, RunFact.VANISHED, reason, at=now, announced=next_attempt is None)

@@ -140,17 +140,20 @@ class PostgresRunStore:
                     await connection.execute(SQL["measure"], run, run_metrics.to_json(ending.metrics))
                 fact, code = FACTS[ending.state], ending.exit_code
                 failure = failure_of(ending.state, code, ending.failure, overdue=row["stop_requested"] == OVERDUE)
-                again = await attempts.planned(connection, row, failure, ending.reason, at=ending.at)
+                done = await attempts.done_by_commits(connection, row, failure)
+                again = None
+                if done is None:
+                    again = await attempts.planned(connection, row, failure, ending.reason, at=ending.at)
                 await end(
                     connection,
                     row,
-                    fact,
-                    ending.reason,
+                    fact if done is None else RunFact.SUCCEEDED,
+                    ending.reason if done is None else f"{done}; {ending.reason}",
                     at=ending.at,
                     exit_code=code,
                     announced=again is None,
                     log_tail=ending.log_tail,
-                    failure=failure,
+                    failure=failure if done is None else None,
                 )
                 if again is not None:
                     await attempts.make(connection, row, again, at=ending.at)

@@ -1,0 +1,49 @@
+"""The outputs of a program as JSON; of a dataset whose place is not known the name suffices.
+
+{"outputs": ["daily", {"dataset": "hourly", "format": "delta", "location": "s3://lake/hourly"}],
+ "done_when_committed": true}
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamsched.codec.json.reading import Fields, anchored
+from streamsched.domain.names import DatasetRef
+from streamsched.domain.programs.output import Output, OutputFormat
+from streamsched.domain.schedules.schedule import Program
+
+
+def outputs_to_json(program: Program) -> dict[str, Any]:
+    """The members of a program's JSON about its outputs; none when it declares none."""
+    if not program.outputs:
+        return {}
+    outputs = [
+        {
+            "dataset": str(each.dataset),
+            "format": each.format.value,
+            **({"location": each.location} if each.location else {}),
+        }
+        for each in program.outputs
+    ]
+    return {"outputs": outputs, **({"done_when_committed": True} if program.done_when_committed else {})}
+
+
+def outputs_from_json(fields: Fields, namespace: str) -> tuple[Output, ...]:
+    """Reads the outputs of a program in this namespace.
+
+    Raises:
+        DecodeError, InvalidDefinitionError: one is malformed; the path names it.
+    """
+    return tuple(_output(each, path, namespace) for each, path in fields.optional_list("outputs"))
+
+
+def _output(given: object, path: str, namespace: str) -> Output:
+    fields = Fields({"dataset": given} if isinstance(given, str) else given, path)
+    name, found = fields.text("dataset"), fields.optional_choice("format", OutputFormat)
+    location = fields.optional_text("location") or ""
+    fields.done()
+    with anchored(fields.at("dataset")):
+        dataset = DatasetRef.parse(name, namespace)
+    with anchored(path):
+        return Output(dataset, found or OutputFormat.FILES, location)

@@ -1,0 +1,80 @@
+"""The datasets that a program writes, as its owner declares them (ADR 168)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.limits import check_most
+from streamsched.domain.names import DatasetRef
+
+#: Outputs of one program.
+MOST_OUTPUTS: Final = 100
+#: Characters of a location.
+_LONGEST: Final = 1000
+#: The end of the event ids of a commit that is announced in several events; the first has none.
+_PART: Final = re.compile(r"\.\d+$")
+
+
+class OutputFormat(StrEnum):
+    """How a dataset is stored. FILES: a partitioned file set. ICEBERG: its location is `catalog.namespace.table`."""
+
+    FILES = "files"
+    DELTA = "delta"
+    ICEBERG = "iceberg"
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A dataset that a program writes.
+
+    Attributes:
+        location: an absolute path or a URL; of Iceberg the table's name, with its catalog first; "" is not known: then
+            an attempt that was given up cannot be fenced there.
+    """
+
+    dataset: DatasetRef
+    format: OutputFormat = OutputFormat.FILES
+    location: str = ""
+
+    def __post_init__(self) -> None:
+        if len(self.location) > _LONGEST or not self.location.isprintable():
+            raise InvalidDefinitionError("$.location", f"must be printable and have at most {_LONGEST} characters")
+        if self.format is OutputFormat.ICEBERG:
+            good, form = self.location.count(".") >= 2 and "/" not in self.location, "catalog.namespace.table"
+        else:
+            good, form = self.location.startswith("/") or "://" in self.location, "an absolute path or a URL"
+        if self.location and not good:
+            raise InvalidDefinitionError("$.location", f"must be {form} but is '{self.location}'")
+
+
+def check_outputs(outputs: tuple[Output, ...], namespace: str, *, done_when_committed: bool) -> None:
+    """Checks the outputs of a program in this namespace.
+
+    Raises:
+        InvalidDefinitionError: too many, one twice, one of another namespace, or none to be committed.
+    """
+    check_most(len(outputs), MOST_OUTPUTS, "$.outputs", "outputs")
+    known: set[DatasetRef] = set()
+    for index, each in enumerate(outputs):
+        if each.dataset.namespace != namespace:
+            raise InvalidDefinitionError(
+                f"$.outputs[{index}]", f"is {each.dataset}, but a program's outputs are of its namespace, {namespace}"
+            )
+        if each.dataset in known:
+            raise InvalidDefinitionError(f"$.outputs[{index}]", f"is {each.dataset} a second time")
+        known.add(each.dataset)
+    if done_when_committed and not outputs:
+        raise InvalidDefinitionError("$.done_when_committed", "needs outputs: with none, nothing is ever committed")
+
+
+def uncommitted(outputs: Iterable[Output], announced: Iterable[tuple[str, str]]) -> list[str]:
+    """The datasets among outputs without a commit that is announced in full. `announced`: dataset and event id. The
+    first event of a commit is announced last.
+    """
+    committed = {dataset for dataset, event in announced if not _PART.search(event)}
+    return [str(each.dataset) for each in outputs if str(each.dataset) not in committed]
