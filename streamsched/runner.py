@@ -1,5 +1,7 @@
 """`python -m streamsched.runner RUN_ID`: the process that executes one run. A launcher starts it; it may outlive it.
 
+`python -m streamsched.runner --fence RUN_ID`: writes the fence of a run that was given up.
+
 `python -m streamsched.runner --fork-server SOCKET`: a process from which such processes are forked.
 """
 
@@ -10,8 +12,8 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from typing import Final, TypeVar
 
 from streamsched.config import Settings
@@ -22,15 +24,17 @@ from streamsched.ports.clock import SystemClock
 from streamsched.process.cancellation import cancel
 from streamsched.secrets.resolver import Secrets, installed
 from streamsched.spark.command import ConnectSettings, RunEnvironment
+from streamsched.spark.fences.fencing import Fencing
 from streamsched.spark.needs.bundle_cache import BundleCache
 from streamsched.spark.needs.preparation import Preparation
 from streamsched.spark.runner import Runner, Timing
 from streamsched.spark.warm.child import Starts
 from streamsched.spark.warm.fork_server import serve
 from streamsched.store.access.tokens import PostgresTokenStore
-from streamsched.store.connections import open_pool
+from streamsched.store.connections import Pool, open_pool
 from streamsched.store.programs.bundles import PostgresBundleStore
 from streamsched.store.programs.profiles import PostgresProfileStore
+from streamsched.store.runs.fences import PostgresFenceStore
 from streamsched.store.runs.run_store import PostgresRunStore
 from streamsched.store.server.clock import PostgresClock
 from streamsched.telemetry.logs import configure_logs
@@ -50,51 +54,80 @@ async def execute(run: str, environ: Mapping[str, str], *, server: socket.socket
         UnavailableError: PostgreSQL was unreachable for too long.
     """
     settings = Settings.from_env(environ)
-    configure_logs(level=settings.log_level, style=settings.log_format)
-    pool = await _patiently(lambda: open_pool(settings.database_url, min_size=1, max_size=2, spans=settings.traces))
-    clock = PostgresClock(pool, SystemClock())  # heartbeats are compared with the database's clock
-    with suppress(UnavailableError):  # both the clock and the claim are retried
-        await clock.compare()
-    clock_task = asyncio.create_task(clock.run())
-    try:
-        secrets = Secrets(settings.secret_rules(), environ, installed())
-        inherited = InheritedEnvironment(environ, settings.program_names(), settings.secret_rules())
-        runtime = RunEnvironment(
-            data_dir=settings.data_dir.absolute(),
-            spark_master=settings.spark_master,
-            emit_url=settings.runs_emit_to(),
-            connect=ConnectSettings(
-                url=settings.spark_connect,
-                master=settings.spark_master,
-                memory=settings.spark_connect_memory,
-                runs=settings.spark_connect_runs,
-                resident=settings.spark_connect_resident,
-                idle_s=settings.spark_connect_idle.total_seconds(),
-            ),
-            environ=inherited.passed,
-            withheld=inherited.withheld,
-            users=ProgramUsers.parse(settings.run_as),
-            proxy_users=ProgramUsers.parse(settings.proxy_user),
-            spark_metrics=settings.spark_metrics,
-            prepared_drivers=settings.prepared_drivers,
-            sampler=run_sampler(environ, traces=settings.traces),
-            signing_key=await _patiently(PostgresTokenStore(pool).key) if settings.api_access == "tokens" else b"",
-        )
+    async with _opened(settings) as (pool, clock):
+        runtime, preparation = await _environment(settings, environ, pool), _preparation(settings, environ, pool)
         cold = "the fork server was not ready" if settings.warm_starts else "STREAMSCHED_WARM_STARTS is false"
         timing, starts = Timing(heartbeat=settings.heartbeat), Starts(server, cold=cold)
-        cache = BundleCache(
-            PostgresBundleStore(pool), settings.data_dir.absolute() / "bundles", most_bytes=settings.bundle_limit
-        )
-        preparation = Preparation(secrets, PostgresProfileStore(pool), cache.folder)
         store, limit = PostgresRunStore(pool), settings.log_limit
         runner = Runner(store, clock, runtime, timing, starts=starts, preparation=preparation, log_limit=limit)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, runner.stop, f"its runner got {number.name}")
         await runner.execute(run)
+
+
+async def fence(run: str, environ: Mapping[str, str]) -> None:
+    """Writes the fence of a run that was given up.
+
+    Raises:
+        ConfigurationError, UnavailableError: as `execute`.
+    """
+    settings = Settings.from_env(environ)
+    async with _opened(settings) as (pool, clock):
+        runtime, preparation = await _environment(settings, environ, pool), _preparation(settings, environ, pool)
+        await Fencing(PostgresFenceStore(pool), clock, runtime, preparation).write(run)
+
+
+@asynccontextmanager
+async def _opened(settings: Settings) -> AsyncIterator[tuple[Pool, PostgresClock]]:
+    """The database, and its clock: heartbeats are compared with it."""
+    configure_logs(level=settings.log_level, style=settings.log_format)
+    pool = await _patiently(lambda: open_pool(settings.database_url, min_size=1, max_size=2, spans=settings.traces))
+    clock = PostgresClock(pool, SystemClock())
+    with suppress(UnavailableError):  # both the clock and the claim are retried
+        await clock.compare()
+    clock_task = asyncio.create_task(clock.run())
+    try:
+        yield pool, clock
     finally:
         await cancel(clock_task)
         pool.terminate()
+
+
+def _secrets(settings: Settings, environ: Mapping[str, str]) -> Secrets:
+    return Secrets(settings.secret_rules(), environ, installed())
+
+
+def _preparation(settings: Settings, environ: Mapping[str, str], pool: Pool) -> Preparation:
+    cache = BundleCache(
+        PostgresBundleStore(pool), settings.data_dir.absolute() / "bundles", most_bytes=settings.bundle_limit
+    )
+    return Preparation(_secrets(settings, environ), PostgresProfileStore(pool), cache.folder)
+
+
+async def _environment(settings: Settings, environ: Mapping[str, str], pool: Pool) -> RunEnvironment:
+    inherited = InheritedEnvironment(environ, settings.program_names(), settings.secret_rules())
+    return RunEnvironment(
+        data_dir=settings.data_dir.absolute(),
+        spark_master=settings.spark_master,
+        emit_url=settings.runs_emit_to(),
+        connect=ConnectSettings(
+            url=settings.spark_connect,
+            master=settings.spark_master,
+            memory=settings.spark_connect_memory,
+            runs=settings.spark_connect_runs,
+            resident=settings.spark_connect_resident,
+            idle_s=settings.spark_connect_idle.total_seconds(),
+        ),
+        environ=inherited.passed,
+        withheld=inherited.withheld,
+        users=ProgramUsers.parse(settings.run_as),
+        proxy_users=ProgramUsers.parse(settings.proxy_user),
+        spark_metrics=settings.spark_metrics,
+        prepared_drivers=settings.prepared_drivers,
+        sampler=run_sampler(environ, traces=settings.traces),
+        signing_key=await _patiently(PostgresTokenStore(pool).key) if settings.api_access == "tokens" else b"",
+    )
 
 
 async def _patiently(call: Callable[[], Awaitable[_T]]) -> _T:
@@ -115,12 +148,15 @@ def main() -> None:
             if forked is None:
                 return
             run, server = forked
+            work = execute(run, os.environ, server=server)
+        case ["--fence", run]:
+            work = fence(run, os.environ)
         case [run]:
-            server = None
+            work = execute(run, os.environ)
         case _:
             sys.exit("usage: python -m streamsched.runner RUN_ID")
     try:
-        asyncio.run(execute(run, os.environ, server=server))
+        asyncio.run(work)
     except StreamschedError as exc:
         sys.exit(str(exc))
 

@@ -287,6 +287,7 @@ def run_view(run: RunRecord) -> dict[str, Any]:
         "bundle": run.bundle,
         "generation": run.generation,
         "commits": run.commits,
+        "fence": run.fence,
         "runner": run.runner,
         "start": run.start,
         "driver": None if run.driver is None else asdict(run.driver),

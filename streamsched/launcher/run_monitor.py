@@ -35,6 +35,8 @@ log = structlog.get_logger()
 _AT_ONCE: Final = 256
 #: Silent runs read at a time; after so many ends a pass returns, which bounds the delay of the next checks.
 _PAGE: Final = 100
+#: Most processes that write fences, started in one pass.
+_FENCES: Final = 4
 #: How often a full host, or one for which jobs wait, checks for room: the end of a process sends no notification.
 _FULL: Final = timedelta(milliseconds=250)
 
@@ -138,6 +140,7 @@ class RunMonitor:
             UnavailableError: PostgreSQL is unavailable.
         """
         now = self._clock.now()
+        await self._write_fences(now)
         for late in await self._store.overdue(now):
             log.warning("run.overdue", run=late)
         ended: list[str] = []
@@ -156,6 +159,13 @@ class RunMonitor:
                 break
             page = await self._store.silent(now - self._timeouts.silence, limit=_PAGE, behind=page[-1])
         return ended
+
+    async def _write_fences(self, now: datetime) -> None:
+        for run in await self._store.due_fences(now, limit=_FENCES):
+            try:
+                self._runners.fence(run)
+            except UnavailableError as exc:
+                log.error("fence.not_started", run=run, reason=str(exc))
 
     def _room(self) -> Mapping[ProcessKind, int]:
         return {kind: min(self._runners.room(kind), _AT_ONCE) for kind in ProcessKind}

@@ -55,6 +55,14 @@ class Runners(Protocol):
         """
         ...
 
+    def fence(self, run: str) -> None:
+        """Starts a process that writes the fence of a run that was given up.
+
+        Raises:
+            UnavailableError: it cannot be started now.
+        """
+        ...
+
     def places(self) -> Mapping[ProcessKind, int]:
         """How many processes of each kind this host has places for, without the reserve (`process_room.reserve_of`)."""
         ...
@@ -249,6 +257,10 @@ class RunMonitorStore(RunStore, Protocol):
 
     async def silent(self, before: datetime, *, limit: int, behind: SilentRun | None = None) -> Sequence[SilentRun]:
         """Claimed runs without a heartbeat since `before`, longest silent first, after the run `behind`."""
+        ...
+
+    async def due_fences(self, now: datetime, *, limit: int) -> Sequence[str]:
+        """As `ports.programs.fences.FenceStore.due`."""
         ...
 
     async def unattend(self, run: SilentRun, reason: str, *, now: datetime) -> bool:

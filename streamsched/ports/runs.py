@@ -32,7 +32,8 @@ class RunRecord:
     run whose driver is in a cluster. `trace`: the id of its trace; only of a single run, and None without one.
     `failure`: its class, of a run that failed. `bundle`: the digest of the files its program ran with, if they were
     deployed; `generation`: the version of its schedule; only of a single run, and None without one. `commits`: what it
-    has committed, as `codec.views.run_commits` shows it; only of a single run.
+    has committed, as `codec.views.run_commits` shows it; only of a single run. `fence`: whether a run that was given up
+    may still commit; None of others.
     """
 
     id: str
@@ -58,6 +59,7 @@ class RunRecord:
     trace: str | None = None
     failure: Failure | None = None
     bundle: str | None = None
+    fence: str | None = None
     generation: int | None = None
     commits: Sequence[Mapping[str, Any]] = ()
 
@@ -87,8 +89,8 @@ class RunEnd:
     """The end of a run: COMPLETED, FAILED or KILLED; `exit_code` when its process had one; `log_tail`, the last
     `LOG_TAIL` characters of its log when it did not complete; `start`: how its process was started; `failure`: of which
     class, when that is more than an error;
-    `metrics`: None when there are none. In reason and log
-    U+FFFD replaces control characters except tab and line feed, and incomplete characters.
+    `metrics`: None when there are none; `may_live`: whether its process may live on, since nobody could end it. In
+    reason and log U+FFFD replaces control characters except tab and line feed, and incomplete characters.
     """
 
     state: RunState
@@ -99,6 +101,7 @@ class RunEnd:
     start: str = ""
     failure: Failure | None = None
     metrics: RunMetrics | None = None
+    may_live: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reason", printable(self.reason))
@@ -106,7 +109,7 @@ class RunEnd:
 
     def bare(self, at: datetime) -> RunEnd:
         """The same end without texts, for a store that refused them."""
-        return RunEnd(self.state, "the reason of its end cannot be stored", at)
+        return RunEnd(self.state, "the reason of its end cannot be stored", at, may_live=self.may_live)
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,6 +172,7 @@ def write_note(files: RunFiles, ending: RunEnd) -> None:
                 "exit_code": ending.exit_code,
                 "failure": ending.failure,
                 "log_tail": ending.log_tail,
+                "may_live": ending.may_live,
                 "metrics": None if ending.metrics is None else run_metrics.to_json(ending.metrics),
             }
         ),
@@ -191,7 +192,14 @@ def read_note(files: RunFiles) -> RunEnd | None:
         measured = run_metrics.stored_from_json(found.get("metrics"))
         failure = None if found.get("failure") is None else Failure(found["failure"])
         return RunEnd(
-            RunState(found["state"]), found["reason"], at, found["exit_code"], tail, failure=failure, metrics=measured
+            RunState(found["state"]),
+            found["reason"],
+            at,
+            found["exit_code"],
+            tail,
+            failure=failure,
+            metrics=measured,
+            may_live=found.get("may_live") is True,
         )
     except FileNotFoundError:
         return None

@@ -44,7 +44,7 @@ from streamsched.spark.object_store import ObjectStore
 from streamsched.spark.storage import FolderStorage
 from streamsched.spark.tables.commit import TableCommit, drafts
 from streamsched.spark.writes.job_writes import begun_write
-from streamsched.spark.writes.write import run_of
+from streamsched.spark.writes.write import Author, run_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -283,6 +283,16 @@ class PartitionedFileSet:
                 f"{self.path} is a folder, which has no vacuum: it has one as a URL, file://{self.path}"
             )
         return self._store.vacuum(keep)
+
+    def fence(self, author: Author) -> None:
+        """Fences the attempts of a job before the author's: none of their commits follows. For launchers, when nobody
+        continues the job; an attempt that writes does it by itself.
+
+        Raises:
+            AttemptFencedError: a later attempt has fenced.
+            ConfigurationError, UnavailableError: the storage cannot be written.
+        """
+        self._store.fence(author)
 
     def settle(self) -> None:
         """Recovers after crashed writers: rolls back commits that are not visible, announces those that are.

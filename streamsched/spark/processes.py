@@ -46,6 +46,7 @@ class LocalRunners:
         self._places = {kind: (places or {}).get(kind) or default_places(kind) for kind in ProcessKind}
         self._started: list[tuple[ProcessKind, subprocess.Popen[bytes]]] = []
         self._forked: list[tuple[ProcessKind, RunnerId]] = []
+        self._fences: list[subprocess.Popen[bytes]] = []
         self._fork_server = ForkServerProcess(environ) if warm and _CAN_FORK else None
 
     def start_fork_server(self) -> None:
@@ -65,6 +66,19 @@ class LocalRunners:
                 self._started.append((kind, runner))
         except OSError as exc:
             raise UnavailableError(f"no runner process can be started: {exc}") from exc
+
+    def fence(self, run: str) -> None:
+        files = RunFiles(self._data_dir, run)
+        self._fences = [process for process in self._fences if process.poll() is None]
+        try:
+            files.make_folders()
+            with files.runner_log.open("ab") as log:
+                arguments = ["--fence", run]
+                self._fences.append(
+                    start_closed("streamsched.runner", arguments, environ=self._environ, stdout=log, stderr=log)
+                )
+        except OSError as exc:
+            raise UnavailableError(f"no process can be started: {exc}") from exc
 
     def places(self) -> Mapping[ProcessKind, int]:
         return self._places

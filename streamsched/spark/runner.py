@@ -274,7 +274,8 @@ class Runner:
             if found is not None and found[0] is RunState.COMPLETED:
                 return self._ended(child, code, files, executable)  # before the cluster got the request
             why = request.why if found is None else f"{request.why}: {found[1]}"
-            return RunEnd(RunState.KILLED, why, self._clock.now(), code, log_tail(files.log))
+            tail, may_live = log_tail(files.log), child.may_live
+            return RunEnd(RunState.KILLED, why, self._clock.now(), code, tail, may_live=may_live)
         finally:
             await cancel(exited, heartbeat)
 

@@ -72,6 +72,9 @@ class _Runners:
         del kind
         self.spawned.append(run)
 
+    def fence(self, run: str) -> None:
+        """Its programs have no outputs."""
+
     def places(self) -> Mapping[ProcessKind, int]:
         return dict.fromkeys(ProcessKind, 1000)
 

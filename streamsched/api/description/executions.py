@@ -103,6 +103,7 @@ _RUN: Final = answer(
         "bundle": MAYBE_TEXT,
         "generation": nullable(whole(1)),
         "commits": listed(_COMMIT),
+        "fence": MAYBE_TEXT,
         "runner": MAYBE_TEXT,
         "start": MAYBE_TEXT,
         "heartbeatAt": WHEN,

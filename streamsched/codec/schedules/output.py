@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamsched.codec.json.reading import Fields, anchored
-from streamsched.domain.names import DatasetRef
+from streamsched.domain.names import DEFAULT_NAMESPACE, DatasetRef
 from streamsched.domain.programs.output import Output, OutputFormat
 from streamsched.domain.schedules.schedule import Program
 
@@ -18,14 +18,7 @@ def outputs_to_json(program: Program) -> dict[str, Any]:
     """The members of a program's JSON about its outputs; none when it declares none."""
     if not program.outputs:
         return {}
-    outputs = [
-        {
-            "dataset": str(each.dataset),
-            "format": each.format.value,
-            **({"location": each.location} if each.location else {}),
-        }
-        for each in program.outputs
-    ]
+    outputs = [output_to_json(each) for each in program.outputs]
     return {"outputs": outputs, **({"done_when_committed": True} if program.done_when_committed else {})}
 
 
@@ -35,10 +28,21 @@ def outputs_from_json(fields: Fields, namespace: str) -> tuple[Output, ...]:
     Raises:
         DecodeError, InvalidDefinitionError: one is malformed; the path names it.
     """
-    return tuple(_output(each, path, namespace) for each, path in fields.optional_list("outputs"))
+    return tuple(output_from_json(each, path, namespace) for each, path in fields.optional_list("outputs"))
 
 
-def _output(given: object, path: str, namespace: str) -> Output:
+def output_to_json(output: Output) -> dict[str, str]:
+    """The canonical JSON of one output."""
+    place = {"location": output.location} if output.location else {}
+    return {"dataset": str(output.dataset), "format": output.format.value, **place}
+
+
+def output_from_json(given: object, path: str, namespace: str = DEFAULT_NAMESPACE) -> Output:
+    """Reads one output.
+
+    Raises:
+        DecodeError, InvalidDefinitionError: it is malformed; the path names it.
+    """
     fields = Fields({"dataset": given} if isinstance(given, str) else given, path)
     name, found = fields.text("dataset"), fields.optional_choice("format", OutputFormat)
     location = fields.optional_text("location") or ""

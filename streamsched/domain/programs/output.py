@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -16,6 +16,11 @@ from streamsched.domain.names import DatasetRef
 MOST_OUTPUTS: Final = 100
 #: Characters of a location.
 _LONGEST: Final = 1000
+#: What is known about later commits of a run that was given up, before anything was fenced.
+UNFENCED: Final = "may still commit: its outputs are not fenced yet"
+UNDECLARED: Final = "may still commit: its program declares no outputs, so they cannot be fenced"
+#: Outputs that a text names.
+_SHOWN: Final = 5
 #: The end of the event ids of a commit that is announced in several events; the first has none.
 _PART: Final = re.compile(r"\.\d+$")
 
@@ -70,6 +75,17 @@ def check_outputs(outputs: tuple[Output, ...], namespace: str, *, done_when_comm
         known.add(each.dataset)
     if done_when_committed and not outputs:
         raise InvalidDefinitionError("$.done_when_committed", "needs outputs: with none, nothing is ever committed")
+
+
+def fence_text(found: Mapping[str, str]) -> str:
+    """What is known about later commits of a run that was given up. `found`: for each output why it is not fenced, ""
+    when it is.
+    """
+    left = [f"{dataset} ({why})" for dataset, why in found.items() if why]
+    if not left:
+        return f"commits no more to {', '.join(found)}"
+    more = f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else ""
+    return f"may still commit to {', '.join(left[:_SHOWN])}{more}"
 
 
 def uncommitted(outputs: Iterable[Output], announced: Iterable[tuple[str, str]]) -> list[str]:

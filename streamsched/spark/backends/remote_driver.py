@@ -96,6 +96,7 @@ class RemoteDriver(RunProcesses):
             why = f"the cluster did not end driver {self.driver.id}" if self.driver else "the cluster did not answer"
             log.error("driver.kill_failed", driver=self.driver and self.driver.id, reason=why)
             self._status = DriverStatus(DriverState.KILLED, f"{why}; it may still run")
+            self.may_live = True
             await cancel(self._task)
             self._task = asyncio.ensure_future(_code(_KILLED))
 

@@ -19,6 +19,7 @@ from streamsched.spark.tables.delta_log import DeltaLog
 from streamsched.spark.tables.delta_source import DeltaSource, unpartitioned
 from streamsched.spark.tables.rows import Rows
 from streamsched.spark.tables.table_log import WriteCallback
+from streamsched.spark.writes.write import Author
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -90,6 +91,16 @@ class DeltaDataset(TableDataset):
         columns = listed(partition_by, "$.partition_by")
         log = DeltaLog(self._source, self.dataset, Rows.read(rows), tuple(columns))
         return self._write(log, mode, commit_id)
+
+    def fence(self, author: Author) -> None:
+        """As `PartitionedFileSet.fence`.
+
+        Raises:
+            NotFoundError: there is no such table yet.
+            AttemptFencedError, ConfigurationError, UnavailableError: as there.
+        """
+        self._source.open()
+        DeltaLog(self._source, self.dataset, Rows(), ()).fence(author)
 
     def new_files(self, run: RunContext) -> tuple[DeltaFile, ...]:
         """The data files that the commits which started this run added to the partitions that counted.

@@ -17,6 +17,7 @@ from streamsched.spark.tables.iceberg_log import IcebergLog
 from streamsched.spark.tables.iceberg_source import IcebergSource, unpartitioned
 from streamsched.spark.tables.rows import Rows
 from streamsched.spark.tables.table_log import WriteCallback
+from streamsched.spark.writes.write import Author
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,6 +77,15 @@ class IcebergDataset(TableDataset):
                 again finds them.
         """
         return self._write(IcebergLog(self._source, Rows.read(rows)), mode, commit_id)
+
+    def fence(self, author: Author) -> None:
+        """As `PartitionedFileSet.fence`.
+
+        Raises:
+            NotFoundError: there is no such table yet.
+            AttemptFencedError, ConfigurationError, UnavailableError: as there.
+        """
+        IcebergLog(self._source, Rows()).fence(author)
 
     def new_files(self, run: RunContext) -> tuple[DataFile, ...]:
         """The data files that the snapshots which started this run added to the partitions that counted.

@@ -21,6 +21,7 @@ from streamsched.ports.runner import UNATTENDED, LostRun, SilentRun, UnclaimedRu
 from streamsched.store.catalog.history import record
 from streamsched.store.connections import translated
 from streamsched.store.limits import process_room
+from streamsched.store.runs import fences
 from streamsched.store.runs.attempts import done_by_commits, make, planned
 from streamsched.store.runs.ending import SQL, cancel_pending, end, locked, move_job
 from streamsched.store.runs.run_store import LIVE, PostgresRunStore
@@ -159,6 +160,9 @@ class PostgresRunMonitorStore(PostgresRunStore):
             for row in rows
         ]
 
+    async def due_fences(self, now: datetime, *, limit: int) -> Sequence[str]:
+        return await fences.PostgresFenceStore(self._pool).due(now, limit=limit)
+
     async def unattend(self, run: SilentRun, reason: str, *, now: datetime) -> bool:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
@@ -176,10 +180,13 @@ class PostgresRunMonitorStore(PostgresRunStore):
                     return None
                 if (done := await done_by_commits(connection, row, Failure.LOST)) is not None:
                     await end(connection, row, RunFact.SUCCEEDED, f"{done}; {reason}", at=now)
+                    await fences.want(connection, row, at=now)
                     return LostRun(run.run, None, done)
                 lost = Retry(attempts, frozenset({Failure.LOST}), timedelta(0))
                 next_attempt = await planned(connection, row, Failure.LOST, reason, at=now, default=lost)
                 await end(connection, row, RunFact.VANISHED, reason, at=now, announced=next_attempt is None)
                 if next_attempt is not None:
                     await make(connection, row, next_attempt, at=now)
+                else:
+                    await fences.want(connection, row, at=now)
                 return LostRun(run.run, None if next_attempt is None else next_attempt.run)

@@ -129,6 +129,7 @@ def _record(row: Any) -> RunRecord:
         trace=None if "traced" not in row else _trace(row),
         failure=_failure(row),
         bundle=_object(row["executable"]).get("bundle"),
+        fence=row["fence"],
         generation=row.get("generation"),
         commits=run_commits.commit_views(row["commits"]) if "traced" in row else (),
     )

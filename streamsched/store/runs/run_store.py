@@ -26,7 +26,7 @@ from streamsched.ports.runner import UNATTENDED
 from streamsched.ports.runs import Assignment, RunEnd, StopRequest
 from streamsched.store.catalog.history import record
 from streamsched.store.connections import translated
-from streamsched.store.runs import attempts, deadlines
+from streamsched.store.runs import attempts, deadlines, fences
 from streamsched.store.runs.ending import SQL, announce, cancel_pending, current_schedule, end, locked, move_job
 
 #: The run's transition for the state of a `RunEnd`.
@@ -157,6 +157,8 @@ class PostgresRunStore:
                 )
                 if again is not None:
                     await attempts.make(connection, row, again, at=ending.at)
+                elif ending.may_live or (row["attempt"] > 1 and ending.state is not RunState.COMPLETED):
+                    await fences.want(connection, row, at=ending.at)  # of an earlier attempt, which may live
         return True
 
 

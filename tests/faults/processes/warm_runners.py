@@ -47,6 +47,9 @@ class WarmRunners:
         except (OSError, ValueError) as exc:
             raise UnavailableError(f"no runner process can be started: {exc}") from exc
 
+    def fence(self, run: str) -> None:
+        """Its programs have no outputs."""
+
     def places(self) -> Mapping[ProcessKind, int]:
         return dict.fromkeys(ProcessKind, _CAPACITY)
 

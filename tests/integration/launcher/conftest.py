@@ -50,6 +50,7 @@ class CountedRunners:
     def __init__(self) -> None:
         self.spawned: list[str] = []
         self.free = 100
+        self.fenced: list[str] = []
         self.called = asyncio.Event()
         self.living: dict[RunnerId, bool] = {}
         self.checked: list[RunnerId] = []
@@ -59,6 +60,9 @@ class CountedRunners:
         del kind
         self.spawned.append(run)
         self.called.set()
+
+    def fence(self, run: str) -> None:
+        self.fenced.append(run)
 
     def places(self) -> Mapping[ProcessKind, int]:
         return dict.fromkeys(ProcessKind, self.free)

@@ -1,0 +1,131 @@
+"""Writes the fence of one run that was given up: in a process like the run's, in the logs of its program's outputs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+import structlog
+
+from streamsched.codec.schedules.output import output_to_json
+from streamsched.domain.errors import ConfigurationError
+from streamsched.ports.clock import Clock
+from streamsched.ports.programs.fences import FenceOrder, FenceStore
+from streamsched.spark.child import Child
+from streamsched.spark.command import Command, RunEnvironment, command
+from streamsched.spark.context import RUN_CONTENT, RUN_FILE
+from streamsched.spark.fences.write_fences import ORDER
+from streamsched.spark.files import RunFiles
+from streamsched.spark.needs.preparation import Preparation
+
+log = structlog.get_logger()
+
+#: Seconds that the stores together may take.
+_PATIENCE_S: Final = 60.0
+#: Most bytes that are read of what the process prints.
+_MOST: Final = 1 << 16
+#: Characters of a reason.
+_LONGEST: Final = 300
+_CHILD: Final = "streamsched.spark.fences.write_fences"
+#: The process is no run: it has ended, and its token with it.
+_OF_RUNS: Final = (RUN_FILE, RUN_CONTENT, "STREAMSCHED_TOKEN", "STREAMSCHED_SPOOL")
+
+
+@dataclass(frozen=True, slots=True)
+class Fencing:
+    """Belongs to a process of its own, as a runner does."""
+
+    store: FenceStore
+    clock: Clock
+    runtime: RunEnvironment
+    preparation: Preparation
+
+    async def write(self, run: str) -> Mapping[str, str] | None:
+        """Fences the run and stores what is known then: for each output why it is not fenced, "" when it is. None: the
+        run needs no fence any more.
+
+        Raises:
+            UnavailableError: PostgreSQL is unavailable.
+        """
+        order = await self.store.order(run)
+        if order is None:
+            return None
+        kept_here = await self.store.raise_epochs(order)
+        try:
+            found = await self._in_process(order)
+        except (ConfigurationError, OSError) as exc:
+            found = {str(each.dataset): f"its program cannot be prepared: {exc}" for each in order.outputs}
+        known = {name: "" if name in kept_here else why[:_LONGEST] for name, why in found.items()}
+        await self.store.written(run, known, now=self.clock.now())
+        log.info("run.fenced", run=run, outputs=len(known), unfenced=sum(map(bool, known.values())))
+        return known
+
+    async def _in_process(self, order: FenceOrder) -> Mapping[str, str]:
+        """Raises:
+        ConfigurationError, OSError: the process cannot be started.
+        """
+        assignment = order.assignment
+        runtime = self.runtime.for_program(assignment.program.ref)
+        runtime.make_scratch()
+        prepared = await self.preparation.prepare(assignment, runtime.user)
+        like = command(
+            prepared.assignment, runtime, RunFiles(runtime.data_dir, assignment.run).run_file, prepared.secrets
+        )
+        said = prepared.redaction.text(await _printed(like, order))
+        return _answers(said, order)
+
+
+async def _printed(like: Command, order: FenceOrder) -> str:
+    """What the process prints within its time."""
+    outputs = [output_to_json(each) for each in order.outputs]
+    wanted = {"job": order.job, "attempt": order.attempt, "outputs": outputs}
+    env = {name: value for name, value in like.env.items() if name not in _OF_RUNS}
+    reading, writing = os.pipe()
+    try:
+        child = await Child.start(
+            (sys.executable, "-m", _CHILD),
+            env={**env, ORDER: orjson.dumps(wanted).decode()},
+            output=writing,
+            user=like.user,
+        )
+    except OSError:
+        os.close(reading)
+        raise
+    finally:
+        os.close(writing)
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            return await asyncio.to_thread(_tail_of, reading)
+    except TimeoutError:
+        return ""
+    finally:
+        await child.close()
+
+
+def _tail_of(reading: int) -> str:
+    """The end of what is written to a pipe until all its writers have ended."""
+    kept = b""
+    with os.fdopen(reading, "rb", buffering=0) as pipe:
+        while part := pipe.read(_MOST):
+            kept = (kept + part)[-_MOST:]
+    return kept.decode(errors="replace")
+
+
+def _answers(said: str, order: FenceOrder) -> Mapping[str, str]:
+    """The answer for each output; of what cannot be read, that."""
+    lines = said.strip().splitlines() or ["nothing"]
+    try:
+        found: Any = orjson.loads(lines[-1])
+    except orjson.JSONDecodeError:
+        found = None
+    answers: Mapping[str, Any] = found if isinstance(found, dict) else {}
+    unknown = f"the process that was to fence it said: {lines[-1]}"
+    return {
+        str(each.dataset): answer if isinstance(answer := answers.get(str(each.dataset)), str) else unknown
+        for each in order.outputs
+    }

@@ -1,0 +1,220 @@
+"""A run that was given up, and that no attempt follows, is fenced where its program declares its outputs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+
+from streamsched.codec.schedules.schedule import program_to_json
+from streamsched.domain.errors import AttemptFencedError
+from streamsched.domain.jobs.run import RunState
+from streamsched.domain.names import DatasetRef
+from streamsched.domain.programs.output import Output, OutputFormat
+from streamsched.domain.schedules.process_job import BashJob, PythonJob
+from streamsched.domain.schedules.schedule import Executable, Program
+from streamsched.ports.programs.fences import MOST_TRIES
+from streamsched.ports.runner import SilentRun
+from streamsched.ports.runs import RunEnd
+from streamsched.spark.command import RunEnvironment
+from streamsched.spark.fences.fencing import Fencing
+from streamsched.spark.needs.preparation import Preparation
+from streamsched.spark.pfs import PartitionedFileSet
+from streamsched.spark.tables.delta import DeltaDataset
+from streamsched.spark.tables.iceberg import IcebergDataset
+from streamsched.store.runs.fences import PostgresFenceStore
+from tests.support.arrow_frame import ArrowFrame
+from tests.support.run_environ import process_environ
+
+from .conftest import MINUTE, PROGRAM, World, schedule
+
+pytestmark = pytest.mark.postgres
+
+WRITES = schedule("writes")
+JOB = "default.app.writes.1.1"
+DAYS = pa.table({"day": ["1", "2"], "n": [1, 2]})
+Write = Callable[[dict[str, str]], object]
+
+
+class Given:
+    """The run of a job whose runner is gone, on a machine with these variables."""
+
+    def __init__(self, world: World, folder: Path) -> None:
+        self.world = world
+        self.store = PostgresFenceStore(world.pool)
+        self.environ = dict(os.environ)
+        self._data = folder / "data"
+
+    async def lose(self, executable: Executable, *outputs: Output) -> str:
+        world, now = self.world, self.world.clock.now()
+        await world.define(WRITES)
+        await world.pool.execute(
+            "UPDATE programs SET definition = $1", program_to_json(Program(PROGRAM, executable, {}, outputs))
+        )
+        await world.satisfy(world.ready(WRITES, 1))
+        await world.launcher.run_once()
+        run = f"{JOB}.r1"
+        assert await world.run_store.claim(run, runner="h:1:1", log_path="/log", now=now)
+        assert await world.run_store.mark_lost(SilentRun(run, 1, "h:1:1", now), "gone", now=now, attempts=1)
+        return run
+
+    async def fence(self, run: str) -> None:
+        """What the process does that the launcher starts."""
+        await self.world.run_monitor.check_runs()
+        assert self.world.runners.fenced[-1:] == [run]
+        runtime = RunEnvironment(
+            data_dir=self._data, spark_master="local", emit_url="", environ=self.environ, signing_key=b"k"
+        )
+        await Fencing(self.store, self.world.clock, runtime, Preparation()).write(run)
+
+    async def known(self, run: str) -> str | None:
+        return (await self.world.runs.get(run)).fence
+
+    async def due(self) -> list[str]:
+        self.world.clock.advance(600 * MINUTE)
+        return list(await self.store.due(self.world.clock.now(), limit=10))
+
+
+@pytest.fixture
+def given(world: World, tmp_path: Path) -> Given:
+    return Given(world, tmp_path)
+
+
+def place(kind: str, folder: Path, environ: dict[str, str]) -> tuple[Output, Write]:
+    """An output of a kind, which exists, and what writes it."""
+    dataset = DatasetRef("default", "out")
+    match kind:
+        case "folder" | "url":
+            location = str(folder / "lake") if kind == "folder" else f"file://{folder}/lake"
+            rows = cast("Any", ArrowFrame({"day=1": 1}))
+            return Output(dataset, location=location), lambda run: PartitionedFileSet(
+                dataset, location, environ=run
+            ).write(rows, partition_by=["day"])
+        case "delta":
+            location = str(folder / "lake")
+            DeltaDataset(dataset, location, environ={}).write(DAYS, partition_by=["day"])
+            return Output(dataset, OutputFormat.DELTA, location), lambda run: DeltaDataset(
+                dataset, location, environ=run
+            ).write(DAYS, partition_by=["day"])
+        case _:
+            from pyiceberg.catalog import load_catalog
+
+            options = {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{folder}"}
+            environ |= {f"PYICEBERG_CATALOG__LAKE__{name.upper()}": value for name, value in options.items()}
+            catalog = load_catalog("lake", **options)
+            catalog.create_namespace("db")
+            catalog.create_table("db.out", schema=DAYS.schema)
+            return Output(dataset, OutputFormat.ICEBERG, "lake.db.out"), lambda run: IcebergDataset(
+                dataset, "db.out", catalog="lake", options=options, environ=run
+            ).write(DAYS)
+
+
+@pytest.mark.parametrize("kind", ["folder", "url", "delta", "iceberg"])
+async def test_a_run_that_was_given_up_commits_no_more(given: Given, kind: str, tmp_path: Path) -> None:
+    output, write = place(kind, tmp_path, given.environ)
+    run = await given.lose(BashJob("true"), output)
+    assert await given.known(run) == "may still commit: its outputs are not fenced yet"
+
+    await given.fence(run)
+
+    assert await given.known(run) == "commits no more to default.out"
+    assert await given.due() == []
+    with pytest.raises(AttemptFencedError):
+        write(process_environ(JOB))
+
+
+async def test_where_a_store_is_away_the_run_may_still_commit_and_it_is_tried_again(
+    given: Given, tmp_path: Path
+) -> None:
+    away = Output(DatasetRef("default", "away"), OutputFormat.DELTA, str(tmp_path / "none"))
+    unknown = Output(DatasetRef("default", "unknown"))
+    here, write = place("folder", tmp_path, {})
+    run = await given.lose(BashJob("true"), away, unknown, here)
+
+    await given.fence(run)
+
+    known = await given.known(run)
+    assert known is not None
+    assert known.startswith("may still commit to default.away (")
+    assert known.endswith("default.unknown (its place is not declared)")
+    with pytest.raises(AttemptFencedError):
+        write(process_environ(JOB))
+    for _ in range(MOST_TRIES - 1):
+        assert await given.due() == [run]
+    assert await given.due() == []
+
+
+async def test_commits_that_are_rows_are_fenced_without_a_process(given: Given) -> None:
+    out = Output(DatasetRef("default", "out"), location="memory://lake/out")
+    await given.world.pool.execute("INSERT INTO file_sets VALUES ('default.out', 'memory://lake/out', 1)")
+    run = await given.lose(BashJob("true"), out)
+
+    await given.fence(run)
+
+    assert await given.world.column("SELECT attempt FROM file_set_epochs") == [2]
+    assert await given.known(run) == "commits no more to default.out"
+
+
+@pytest.mark.parametrize(
+    "module", ["raise SystemExit(3)", "print('{')", "print('[1]')", "import os; os._exit(0)", "print('x' * 2_000_000)"]
+)
+async def test_a_program_whose_modules_are_in_the_way_says_what_they_said(
+    given: Given, module: str, tmp_path: Path
+) -> None:
+    (tmp_path / "orjson.py").write_text(f"{module}\nraise SystemExit\n")
+    out, _ = place("folder", tmp_path, {})
+    run = await given.lose(PythonJob("m:f", (), str(tmp_path)), out)
+
+    await given.fence(run)
+
+    known = await given.known(run)
+    assert known is not None
+    assert known.startswith("may still commit to default.out (the process that was to fence it said: ")
+    assert len(known) < 500
+
+
+async def test_a_program_without_outputs_says_so_and_nothing_is_due(given: Given) -> None:
+    run = await given.lose(BashJob("true"))
+
+    assert await given.known(run) == "may still commit: its program declares no outputs, so they cannot be fenced"
+    assert await given.due() == []
+
+
+async def test_a_successor_fences_by_itself(given: Given) -> None:
+    world, now = given.world, given.world.clock.now()
+    await world.define(WRITES)
+    await world.satisfy(world.ready(WRITES, 1))
+    await world.launcher.run_once()
+    first, second = f"{JOB}.r1", f"{JOB}.r2"
+    assert await world.run_store.claim(first, runner="h:1:1", log_path="/log", now=now)
+    assert await world.run_store.mark_lost(SilentRun(first, 1, "h:1:1", now), "gone", now=now, attempts=2)
+    assert await given.known(first) is None
+
+    assert await world.run_store.claim(second, runner="h:1:1", log_path="/log", now=now)
+    await world.run_store.finish(second, RunEnd(RunState.FAILED, "exit code 1", now, 1))
+
+    assert await given.known(second) is not None, "it may have failed before it wrote"
+
+
+async def test_a_driver_that_the_cluster_did_not_end_is_fenced(given: Given, tmp_path: Path) -> None:
+    world, now = given.world, given.world.clock.now()
+    output, write = place("folder", tmp_path, {})
+    await world.define(WRITES)
+    declares = program_to_json(Program(PROGRAM, BashJob("true"), {}, (output,)))
+    await world.pool.execute("UPDATE programs SET definition = $1", declares)
+    await world.satisfy(world.ready(WRITES, 1))
+    await world.launcher.run_once()
+    run = f"{JOB}.r1"
+    assert await world.run_store.claim(run, runner="h:1:1", log_path="/log", now=now)
+    killed = RunEnd(RunState.KILLED, "the cluster did not answer; it may still run", now, -9)
+    await world.run_store.finish(run, replace(killed, may_live=True))
+
+    await given.fence(run)
+
+    with pytest.raises(AttemptFencedError):
+        write(process_environ(JOB))
