@@ -105,6 +105,9 @@ class NoProcesses:
         del kind
         raise AssertionError(f"{run} needs a process")
 
+    def fence(self, run: str) -> None:
+        raise AssertionError(f"{run} needs a process")
+
     def places(self) -> Mapping[ProcessKind, int]:
         return dict.fromkeys(ProcessKind, 0)
 
