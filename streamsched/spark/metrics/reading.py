@@ -30,14 +30,16 @@ class MetricsReader:
         self._ending = threading.Event()
         self._ended: Future[None] = Future()
         self._logged = ""
+        self._close = True
         #: The metrics that were read last.
         self.latest: RunMetrics | None = None
         threading.Thread(target=self._read_on, name="run-metrics", daemon=True).start()
 
-    async def finish(self, *, within: float) -> RunMetrics | None:
+    async def finish(self, *, within: float, close: bool = True) -> RunMetrics | None:
         """Reads the rest and closes the source, for at most so many seconds; returns what was read last. Call it when
-        the run's processes have ended.
+        the run's processes have ended. `close`: False when another goes on to read.
         """
+        self._close = close
         self._ending.set()
         with suppress(TimeoutError):
             async with asyncio.timeout(within):
@@ -53,10 +55,12 @@ class MetricsReader:
             self._read()
             least = self._every if self._source.finished() else 0.0
             pause = max(least, time.monotonic() - began)  # at most half of a core
+        self._source.ended()
         self._read()
         while not self._source.finished() and self._read():
             pass
-        self._source.close()
+        if self._close:
+            self._source.close()
         self._ended.set_result(None)
 
     def _read(self) -> bool:

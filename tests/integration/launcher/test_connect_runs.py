@@ -101,6 +101,10 @@ async def test_runs_share_a_server_and_a_kill_ends_the_session_of_one(place: Con
     assert first.state == "COMPLETED", (first, log)
     assert "counted 1000 3 ['a', '--b']" in log
     assert "words there there" in log
+    print(first.metrics)  # noqa: T201 - for the report of a failed test
+    assert first.metrics is not None
+    assert first.metrics.complete
+    assert first.metrics.tasks_done == first.metrics.tasks == 3  # two of the count, one of the function
     server = ConnectServer.read(place.folder)
     assert server is not None
 
@@ -110,6 +114,8 @@ async def test_runs_share_a_server_and_a_kill_ends_the_session_of_one(place: Con
         how.append(run.start or "")
         print(how[-1], run.ended_at and run.ended_at - run.created_at)  # noqa: T201 - for the report of a failed test
         assert run.state == "COMPLETED"
+        assert run.metrics is not None
+        assert run.metrics.tasks_done == 2, run.metrics  # its own, not those of the runs before
         assert len(how) < 20, how
 
     reached = place.data_dir / "reached"
