@@ -226,7 +226,7 @@ class Runner:
         run_file = write_run_file(files, assignment, self._runtime.user)
         match prepared.assignment.program.executable:
             case SparkJob(deploy_mode=DeployMode.CLUSTER) as job:
-                event_log = driver_event_log(prepared.assignment, job, self._runtime)
+                event_log = await driver_event_log(prepared.assignment, job, self._runtime)
                 driver = RemoteDriver(
                     cluster_backend(prepared.assignment, job, self._runtime, files, event_log),
                     files.log,

@@ -38,7 +38,7 @@ def cluster_master(assignment: Assignment, job: SparkJob, runtime: RunEnvironmen
     return job.master or runtime.spark_master if assignment.driver is None else assignment.driver.master
 
 
-def driver_event_log(assignment: Assignment, job: SparkJob, runtime: RunEnvironment) -> Path | None:
+async def driver_event_log(assignment: Assignment, job: SparkJob, runtime: RunEnvironment) -> Path | None:
     """The folder of the event log that the run's driver writes; None when it writes none for us."""
     if not runtime.spark_metrics:
         return None
@@ -48,7 +48,7 @@ def driver_event_log(assignment: Assignment, job: SparkJob, runtime: RunEnvironm
         if home is not None and defaults_log_events(runtime.environ, home):  # this machine's `spark-submit` reads them
             return None
     label = run_label(assignment.run)  # a name without slashes, whatever is in the id
-    return shared_event_log(runtime.spark_event_logs, label, job, submitted=assignment.driver is not None)
+    return await shared_event_log(runtime.spark_event_logs, label, job, submitted=assignment.driver is not None)
 
 
 def cluster_backend(

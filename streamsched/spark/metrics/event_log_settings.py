@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Mapping
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +15,8 @@ from streamsched.domain.schedules.process_job import SparkJob
 
 log = structlog.get_logger()
 
+#: Seconds that a shared folder may take to answer.
+_MAKING_S: Final = 10.0
 #: Settings of an event log, which are left alone where there are any.
 _EVENT_LOG: Final = "spark.eventLog."
 
@@ -44,9 +49,10 @@ def program_logs_events(job: SparkJob) -> bool:
     return any(name.startswith(_EVENT_LOG) for name in (*job.conf, *job.needs.secret_conf))
 
 
-def shared_event_log(place: Path | None, label: str, job: SparkJob, *, submitted: bool) -> Path | None:
+async def shared_event_log(place: Path | None, label: str, job: SparkJob, *, submitted: bool) -> Path | None:
     """The folder of the event log of a run whose driver runs elsewhere, made in the installation's folder for all who
-    may write there; None when it is not to be measured, or the folder cannot be made, which is logged.
+    may write there; None when it is not to be measured, or the folder cannot be made within some seconds, which is
+    logged: a network file system that hangs holds up no run.
 
     Args:
         place: the installation's folder; None: there is none.
@@ -55,9 +61,22 @@ def shared_event_log(place: Path | None, label: str, job: SparkJob, *, submitted
     """
     if place is None or program_logs_events(job):
         return None
+    made: Future[Path | None] = Future()
+    threading.Thread(
+        target=lambda: made.set_result(_made(place, label, make=not submitted)), name="event-log", daemon=True
+    ).start()
+    try:
+        async with asyncio.timeout(_MAKING_S):
+            return await asyncio.shield(asyncio.wrap_future(made))
+    except TimeoutError:
+        log.warning("run.event_log_not_made", folder=str(place / label), reason=f"no answer in {_MAKING_S:g} s")
+        return None
+
+
+def _made(place: Path, label: str, *, make: bool) -> Path | None:
     folder = place / label
     try:
-        if not submitted:
+        if make:
             mode = place.stat().st_mode & 0o7777
             folder.mkdir()
             folder.chmod(mode)
