@@ -170,6 +170,8 @@ class Runner:
             with suppress(OSError):  # shows the reason in the run's log too
                 files.log.write_text(f"{why}\n")
             _remove_private(files)
+            if self._metrics is not None:  # there is nothing to read
+                await self._metrics.finish(within=self._timing.last_metrics.total_seconds())
             return RunEnd(RunState.FAILED, why, self._clock.now())
         try:
             executable = prepared.assignment.program.executable
@@ -227,6 +229,8 @@ class Runner:
         match prepared.assignment.program.executable:
             case SparkJob(deploy_mode=DeployMode.CLUSTER) as job:
                 event_log = await driver_event_log(prepared.assignment, job, self._runtime)
+                if event_log is not None:
+                    self._measure(EventLogFiles(event_log, self._clock, keep=True), assignment.run)
                 driver = RemoteDriver(
                     cluster_backend(prepared.assignment, job, self._runtime, files, event_log),
                     files.log,
@@ -235,8 +239,6 @@ class Runner:
                     known=assignment.driver,
                     taken_over=assignment.taken_over,
                 )
-                if event_log is not None:
-                    self._measure(EventLogFiles(event_log, self._clock, keep=True), assignment.run)
                 return driver, None
             case SparkJob(deploy_mode=DeployMode.CONNECT) as job:
                 program = ConnectProgram(

@@ -143,7 +143,7 @@ def _files(folder: Path) -> Mapping[int, Path]:
 
 
 def remove_older(folder: Path, *, newest: int) -> None:
-    """Deletes all files but so many of the newest of each application: a log that nobody owns does not grow for ever.
+    """Deletes all files but so many of the newest of each application. For a log that others read from its end.
 
     Raises:
         OSError: the folder cannot be read.

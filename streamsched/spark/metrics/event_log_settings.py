@@ -57,7 +57,7 @@ async def shared_event_log(place: Path | None, label: str, job: SparkJob, *, sub
     Args:
         place: the installation's folder; None: there is none.
         label: of the run, which is the name of the folder.
-        submitted: the cluster has the driver, which was told then where its log is.
+        submitted: the cluster has the driver, whose log is where it was put then.
     """
     if place is None or program_logs_events(job):
         return None

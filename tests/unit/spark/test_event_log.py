@@ -248,7 +248,7 @@ def test_links_to_the_log_of_another_run_are_not_followed(tmp_path: Path) -> Non
     assert there.exists()
 
 
-def test_a_log_that_nobody_owns_keeps_its_newest_files(tmp_path: Path) -> None:
+def test_a_log_that_is_read_from_its_end_keeps_its_newest_files(tmp_path: Path) -> None:
     for number in range(8, 13):
         write(tmp_path, number, b"x")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 # ruff: noqa: ASYNC240  (small files, and no other task on this loop)
+import os
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -12,13 +13,16 @@ import pytest
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.programs.driver import Driver
 from streamsched.domain.schedules.process_job import SparkJob
+from streamsched.ports.clock import SystemClock
 from streamsched.setting_values import folder_of
 from streamsched.spark.backends.cluster import driver_event_log, submission_of
 from streamsched.spark.command import RunEnvironment
 from streamsched.spark.metrics import event_log_settings
 from streamsched.spark.metrics.event_log_settings import shared_event_log
+from streamsched.spark.runner import Runner
 
 from .test_needs_in_clusters import JOB, STANDALONE, assignment, files, site
+from .test_runner_end import RUN, DeafBook
 
 __all__ = ["files", "site"]
 
@@ -100,3 +104,19 @@ def test_the_setting_is_a_folder_or_its_url() -> None:
     for text in "logs", "hdfs://a/b", "file://host/logs", "/", "file:///":
         with pytest.raises(InvalidDefinitionError, match="must be "):
             folder_of(text)
+
+
+async def test_a_driver_that_cannot_be_submitted_leaves_no_folder(tmp_path: Path) -> None:
+    (shared := tmp_path / "shared").mkdir()
+    run_store = DeafBook()
+    job = replace(JOB, main="/not/there.py", master="k8s://https://api:6443")
+    run_store.program = replace(run_store.program, executable=job)
+    here = RunEnvironment(
+        data_dir=tmp_path, spark_master="local", emit_url="", environ=os.environ, spark_event_logs=shared
+    )
+
+    ending = await Runner(run_store, SystemClock(), here).execute(RUN)  # type: ignore[arg-type]
+
+    assert ending is not None
+    assert "/not/there.py does not exist" in ending.reason
+    assert not list(shared.iterdir())

@@ -100,7 +100,7 @@ class Keeper:
         """Makes the folder of the event log, and removes those of keepers that were killed. Returns the lock of it."""
         self._events.mkdir(parents=True, exist_ok=True)
         kept = locked(self._events.with_suffix(".lock"))
-        assert kept is not None  # nobody else knows the name
+        assert kept is not None  # no other process knows the name
         for path in self._events.parent.glob("*.lock"):
             if (lock := locked(path)) is not None:
                 _remove_events(path.with_suffix(""))

@@ -41,8 +41,8 @@ class ConnectProgram(RunProcesses):
     """Starts with its creation, in a task of its own, since the server may have to be started first.
 
     Args:
-        measure: is told, before the program starts, the folder of the event log of this machine's server, and with what
-            the tags of the session's operations begin; None: nobody asks.
+        measure: gets, before the program starts, the folder of the event log of this machine's server, and with what
+            the tags of the session's operations begin; None: it is not measured.
         reach_s: seconds an external server may be unreachable.
     """
 
