@@ -17,7 +17,7 @@ from streamsched.domain.names import DatasetRef
 from streamsched.domain.programs.inherited_environment import DEFAULT, parse_names
 from streamsched.domain.programs.program_users import ProgramUsers
 from streamsched.domain.programs.secret_rules import SecretRule, parse_rules
-from streamsched.setting_values import read_value, written_value
+from streamsched.setting_values import folder_of, read_value, written_value
 
 PREFIX: Final = "STREAMSCHED_"
 _RENAMED: Final = "STREAMSCHED_WEBHOOK_NETWORKS"
@@ -124,6 +124,8 @@ class Settings:
         log_limit: most bytes of a run's log on the disk; the middle of a longer one is left out. 0: no limit.
         spark_metrics: whether Spark programs write an event log into `data_dir` while they run, from which the metrics
             of their runs are read: `true` or `false`.
+        spark_event_logs: a folder that launchers and clusters share, as a path or `file:///…`, into which drivers in
+            clusters write their event logs while they run; empty: these runs have no metrics.
         traces: whether spans of events, jobs and runs are sent to a receiver of OpenTelemetry (`OTEL_EXPORTER_OTLP_*`):
             `true` or `false`. Every process of an installation has the same.
         update_schedules: whether a deployment that does not say so updates schedules that exist: `true` or `false`.
@@ -196,6 +198,7 @@ class Settings:
     outgoing_networks: str = ""
     outgoing_proxy: str = field(default="", repr=False)
     spark_metrics: bool = True
+    spark_event_logs: str = ""
     traces: bool = False
     task_topics: str = ""
     task_log_url: str = ""
@@ -264,6 +267,7 @@ class Settings:
             ("program_environment", parse_names),
             ("run_as", ProgramUsers.parse),
             ("proxy_user", ProgramUsers.parse),
+            ("spark_event_logs", folder_of),
         ):
             try:
                 parse(getattr(self, name))

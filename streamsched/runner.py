@@ -23,6 +23,7 @@ from streamsched.domain.programs.program_users import ProgramUsers
 from streamsched.ports.clock import SystemClock
 from streamsched.process.cancellation import cancel
 from streamsched.secrets.resolver import Secrets, installed
+from streamsched.setting_values import folder_of
 from streamsched.spark.command import ConnectSettings, RunEnvironment
 from streamsched.spark.fences.fencing import Fencing
 from streamsched.spark.needs.bundle_cache import BundleCache
@@ -118,12 +119,14 @@ async def _environment(settings: Settings, environ: Mapping[str, str], pool: Poo
             runs=settings.spark_connect_runs,
             resident=settings.spark_connect_resident,
             idle_s=settings.spark_connect_idle.total_seconds(),
+            metrics=settings.spark_metrics,
         ),
         environ=inherited.passed,
         withheld=inherited.withheld,
         users=ProgramUsers.parse(settings.run_as),
         proxy_users=ProgramUsers.parse(settings.proxy_user),
         spark_metrics=settings.spark_metrics,
+        spark_event_logs=folder_of(settings.spark_event_logs),
         prepared_drivers=settings.prepared_drivers,
         sampler=run_sampler(environ, traces=settings.traces),
         signing_key=await _patiently(PostgresTokenStore(pool).key) if settings.api_access == "tokens" else b"",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote, urlsplit
 
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.time.duration import duration_text, parse_duration
@@ -38,6 +39,23 @@ _READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "Path": Path,
     "timedelta": _duration,
 }
+
+
+def folder_of(text: str) -> Path | None:
+    """The folder that an absolute path or a URL `file:///…` names; None when it is empty.
+
+    Raises:
+        InvalidDefinitionError: it is neither.
+    """
+    if not text:
+        return None
+    parts = urlsplit(text)
+    path = Path(unquote(parts.path) if "://" in text else text)
+    if "://" in text and (parts.scheme != "file" or parts.netloc not in ("", "localhost")):
+        raise InvalidDefinitionError("$", f"must be a folder or file:///…, not '{text}'")
+    if not path.is_absolute() or len(path.parts) < 2:
+        raise InvalidDefinitionError("$", f"must be the absolute path of a folder, not '{text}'")
+    return path
 
 
 def read_value(kind: str, text: str) -> object:

@@ -28,7 +28,11 @@ from streamsched.spark.drivers.java import find_java
 from streamsched.spark.drivers.plan import DriverPlan, conf_options, driver_plan, why_unprepared
 from streamsched.spark.drivers.spark_submit import DRIVER_PYTHON, DriverPython
 from streamsched.spark.files import RunFiles
-from streamsched.spark.metrics.event_log_files import event_log_settings
+from streamsched.spark.metrics.event_log_settings import (
+    defaults_log_events,
+    event_log_settings,
+    program_logs_events,
+)
 from streamsched.spark.needs.options import check_files, executor_python, file_options
 from streamsched.spark.needs.private_conf import properties, redaction
 
@@ -46,8 +50,6 @@ _WITH_ENVIRONMENT: Final = "streamsched.spark.calls.with_environment"
 _ENVIRONMENTS: Final = "environments"
 #: And the tables of programs that name no other place.
 _WAREHOUSE: Final = "spark-warehouse"
-#: Settings of an event log, which are left alone where there are any.
-_EVENT_LOG: Final = "spark.eventLog."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +63,7 @@ class ConnectSettings:
         runs: it is replaced after so many runs.
         resident: it is replaced when it takes so many bytes of memory.
         idle_s: it ends after so many seconds without a run.
+        metrics: whether the own server writes an event log, from which the metrics of runs are read.
     """
 
     url: str = ""
@@ -69,6 +72,7 @@ class ConnectSettings:
     runs: int = 500
     resident: int = 4 << 30
     idle_s: float = 1800.0
+    metrics: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +84,8 @@ class RunEnvironment:
         spark_master: default master of Spark programs.
         emit_url: where programs send their events.
         spark_metrics: whether Spark programs write an event log, from which their metrics are read.
+        spark_event_logs: a folder that clusters and launchers share, for the event logs of drivers there; None: those
+            write none for us.
         prepared_drivers: how many drivers its launcher keeps for them.
         signing_key: the installation's key, with which the token of a run is signed; empty: runs get none.
         connect: how programs find a Spark Connect server.
@@ -97,6 +103,7 @@ class RunEnvironment:
     withheld: tuple[str, ...] = ()
     signing_key: bytes = b""
     spark_metrics: bool = True
+    spark_event_logs: Path | None = None
     prepared_drivers: int = 0
     sampler: Sampler | None = None
     connect: ConnectSettings = field(default_factory=ConnectSettings)
@@ -335,13 +342,8 @@ def proxy_options(master: str, user: str) -> tuple[str, ...]:
 
 def _event_log(assignment: Assignment, job: SparkJob, runtime: RunEnvironment, home: Path) -> Path | None:
     """The folder of the run's event log; None when it is not to be measured, or Spark is to write one elsewhere."""
-    defaults = Path(runtime.environ.get("SPARK_CONF_DIR") or home / "conf") / "spark-defaults.conf"
-    given = defaults.read_text(errors="replace").splitlines() if defaults.is_file() else ()
-    if not runtime.spark_metrics or any(
-        name.strip().startswith(_EVENT_LOG) for name in (*job.conf, *job.needs.secret_conf, *given)
-    ):
-        return None
-    return RunFiles(runtime.data_dir, assignment.run).event_log
+    given = program_logs_events(job) or defaults_log_events(runtime.environ, home)
+    return None if given or not runtime.spark_metrics else RunFiles(runtime.data_dir, assignment.run).event_log
 
 
 def _check_passed(names: Sequence[str], env: Mapping[str, str], withheld: Sequence[str]) -> None:

@@ -31,7 +31,7 @@ from streamsched.ports.runs import Assignment, RunEnd, RunStore, StopRequest
 from streamsched.process.cancellation import cancel
 from streamsched.process.memory_kills import memory_kills
 from streamsched.process.os_user import private_folder
-from streamsched.spark.backends.cluster import cluster_backend, cluster_master
+from streamsched.spark.backends.cluster import cluster_backend, cluster_master, driver_event_log
 from streamsched.spark.backends.connect.program import ConnectProgram
 from streamsched.spark.backends.remote_driver import RemoteDriver
 from streamsched.spark.child import RunProcesses
@@ -39,6 +39,8 @@ from streamsched.spark.command import RunEnvironment, command
 from streamsched.spark.files import RunFiles, failure_reason, full_disk, log_tail, write_note, write_run_file
 from streamsched.spark.metrics.event_log_files import EventLogFiles
 from streamsched.spark.metrics.reading import MetricsReader
+from streamsched.spark.metrics.session_log import SessionLog
+from streamsched.spark.metrics.source import MetricsSource
 from streamsched.spark.needs.deployable import check_prepared
 from streamsched.spark.needs.log_output import LogOutput
 from streamsched.spark.needs.preparation import Preparation, Prepared
@@ -168,6 +170,8 @@ class Runner:
             with suppress(OSError):  # shows the reason in the run's log too
                 files.log.write_text(f"{why}\n")
             _remove_private(files)
+            if self._metrics is not None:  # there is nothing to read
+                await self._metrics.finish(within=self._timing.last_metrics.total_seconds())
             return RunEnd(RunState.FAILED, why, self._clock.now())
         try:
             executable = prepared.assignment.program.executable
@@ -178,7 +182,8 @@ class Runner:
                 await output.close()
             _remove_private(files)
         if self._metrics is not None:
-            measured = await self._metrics.finish(within=self._timing.last_metrics.total_seconds())
+            others = ending is None and child.driver is not None  # whose runner it is now reads on
+            measured = await self._metrics.finish(within=self._timing.last_metrics.total_seconds(), close=not others)
             ending = None if ending is None else replace(ending, metrics=measured)
         if ending is not None:
             with suppress(ConflictError, UnavailableError):  # the end counts, and is stored with patience
@@ -223,8 +228,11 @@ class Runner:
         run_file = write_run_file(files, assignment, self._runtime.user)
         match prepared.assignment.program.executable:
             case SparkJob(deploy_mode=DeployMode.CLUSTER) as job:
+                event_log = await driver_event_log(prepared.assignment, job, self._runtime)
+                if event_log is not None:
+                    self._measure(EventLogFiles(event_log, self._clock, keep=True), assignment.run)
                 driver = RemoteDriver(
-                    cluster_backend(prepared.assignment, job, self._runtime, files),
+                    cluster_backend(prepared.assignment, job, self._runtime, files, event_log),
                     files.log,
                     lambda: self._store.heartbeat(assignment.run, runner=self._id, now=self._clock.now()),
                     master=cluster_master(assignment, job, self._runtime),
@@ -233,7 +241,15 @@ class Runner:
                 )
                 return driver, None
             case SparkJob(deploy_mode=DeployMode.CONNECT) as job:
-                return ConnectProgram(prepared.assignment, job, self._runtime, files, self._starts), None
+                program = ConnectProgram(
+                    prepared.assignment,
+                    job,
+                    self._runtime,
+                    files,
+                    self._starts,
+                    measure=lambda log, tag: self._measure(SessionLog(log, tag, self._clock), assignment.run),
+                )
+                return program, None
             case _:
                 return await self._beside(files, prepared, run_file)
 
@@ -251,7 +267,7 @@ class Runner:
             raise
         output.started()
         if program.event_log is not None:
-            self._metrics = self._measuring(program.event_log, prepared.assignment.run)
+            self._measure(EventLogFiles(program.event_log, self._clock), prepared.assignment.run)
         return child, output
 
     async def _supervised(
@@ -303,9 +319,8 @@ class Runner:
                 log.warning("run.heartbeat_missed", run=run, reason=str(exc))
             await asyncio.sleep(self._timing.heartbeat.total_seconds())
 
-    def _measuring(self, event_log: Path, run: str) -> MetricsReader:
-        source = EventLogFiles(event_log, self._clock)
-        return MetricsReader(source, run=run, every=self._timing.metrics.total_seconds())
+    def _measure(self, source: MetricsSource, run: str) -> None:
+        self._metrics = MetricsReader(source, run=run, every=self._timing.metrics.total_seconds())
 
     async def _store_driver(self, run: str, driver: Driver | None) -> None:
         if driver is not None and driver != self._stored:

@@ -14,7 +14,7 @@ from streamsched.domain.programs.spark_needs import ENVIRONMENT
 from streamsched.domain.schedules.process_job import SparkJob
 from streamsched.domain.schedules.template import filled, filled_path
 from streamsched.ports.runs import Assignment
-from streamsched.spark.backends.backend import Backend, DriverSubmission
+from streamsched.spark.backends.backend import Backend, DriverSubmission, run_label
 from streamsched.spark.backends.kubernetes import KubernetesBackend
 from streamsched.spark.backends.standalone import StandaloneBackend
 from streamsched.spark.backends.submit_process import SubmitProcess
@@ -22,6 +22,7 @@ from streamsched.spark.backends.yarn import YarnBackend, resource_managers
 from streamsched.spark.command import TRACEPARENT, RunEnvironment, environment, trace_settings
 from streamsched.spark.drivers.java import find_java
 from streamsched.spark.files import RunFiles
+from streamsched.spark.metrics.event_log_settings import defaults_log_events, event_log_settings, shared_event_log
 from streamsched.spark.needs.options import check_files, importable_files, other_files
 
 #: Longest run file that a driver gets in its environment; a longer one is read from the launchers' folder.
@@ -37,8 +38,23 @@ def cluster_master(assignment: Assignment, job: SparkJob, runtime: RunEnvironmen
     return job.master or runtime.spark_master if assignment.driver is None else assignment.driver.master
 
 
-def cluster_backend(assignment: Assignment, job: SparkJob, runtime: RunEnvironment, files: RunFiles) -> Backend:
-    """The backend of the run's cluster.
+async def driver_event_log(assignment: Assignment, job: SparkJob, runtime: RunEnvironment) -> Path | None:
+    """The folder of the event log that the run's driver writes; None when it writes none for us."""
+    if not runtime.spark_metrics:
+        return None
+    if assignment.driver is None and not cluster_master(assignment, job, runtime).startswith("spark://"):
+        spec = find_spec("pyspark")
+        home = None if spec is None or spec.origin is None else Path(spec.origin).parent
+        if home is not None and defaults_log_events(runtime.environ, home):  # this machine's `spark-submit` reads them
+            return None
+    label = run_label(assignment.run)  # a name without slashes, whatever is in the id
+    return await shared_event_log(runtime.spark_event_logs, label, job, submitted=assignment.driver is not None)
+
+
+def cluster_backend(
+    assignment: Assignment, job: SparkJob, runtime: RunEnvironment, files: RunFiles, event_log: Path | None = None
+) -> Backend:
+    """The backend of the run's cluster. `event_log`: the folder into which its driver writes one.
 
     Raises:
         ConfigurationError: the run cannot be submitted from here.
@@ -48,7 +64,7 @@ def cluster_backend(assignment: Assignment, job: SparkJob, runtime: RunEnvironme
         kind = cluster_kind(master, "STREAMSCHED_SPARK_MASTER" if job.master is None else "master")
     except InvalidDefinitionError as exc:
         raise ConfigurationError(str(exc)) from exc
-    submission = submission_of(assignment, job, runtime, files, master)
+    submission = submission_of(assignment, job, runtime, files, master, event_log=event_log)
     if kind is not ClusterKind.STANDALONE and assignment.driver is None:
         _check_uploaded(submission, job)
     match kind:
@@ -63,7 +79,13 @@ def cluster_backend(assignment: Assignment, job: SparkJob, runtime: RunEnvironme
 
 
 def submission_of(
-    assignment: Assignment, job: SparkJob, runtime: RunEnvironment, files: RunFiles, master: str
+    assignment: Assignment,
+    job: SparkJob,
+    runtime: RunEnvironment,
+    files: RunFiles,
+    master: str,
+    *,
+    event_log: Path | None = None,
 ) -> DriverSubmission:
     """What the cluster is to run. The run file is in the environment of the driver where it is short enough."""
     env = {
@@ -90,6 +112,7 @@ def submission_of(
         main=filled_path(job.main, assignment.arguments),
         arguments=tuple(filled(each, assignment.arguments) for each in job.arguments),
         conf={
+            **({} if event_log is None else event_log_settings(event_log)),
             **trace_settings(assignment),
             **{f"spark.executorEnv.{name}": value for name, value in job.env.items()},
             **job.needs.sizes(),

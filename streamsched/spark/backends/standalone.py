@@ -7,8 +7,10 @@ with the run's label, at the beginning of its log.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -34,6 +36,8 @@ _STATES: Final[Mapping[str, DriverState]] = {
 }
 #: Seconds a master may take to answer a submission. It may execute the request until it has answered.
 _LONGEST_S: Final = 300.0
+#: Has what Python imports when it starts; see there.
+_START_UP: Final = Path(__file__).parents[1] / "drivers" / "start_up"
 #: Settings of Spark that the driver's JVM is started with.
 _OF_DRIVER: Final = "spark.driver."
 
@@ -173,7 +177,7 @@ def creation(submission: DriverSubmission) -> dict[str, Any]:
             submission.main,
             *submission.arguments,
         ],
-        "environmentVariables": {"SPARK_ENV_LOADED": "1", **submission.env},
+        "environmentVariables": {"SPARK_ENV_LOADED": "1", **_ending_with_its_jvm(submission.env)},
         "sparkProperties": {
             **{name: value for name, value in conf.items() if name.startswith(_OF_DRIVER)},
             RUN: submission.label,
@@ -184,6 +188,12 @@ def creation(submission: DriverSubmission) -> dict[str, Any]:
             "spark.jars": "",
         },
     }
+
+
+def _ending_with_its_jvm(env: Mapping[str, str]) -> Mapping[str, str]:
+    """The variables with which the driver's Python ends with its JVM, which is all that a worker ends."""
+    paths = (str(_START_UP), env.get("PYTHONPATH", ""))
+    return {**env, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "STREAMSCHED_ENDS_WITH_JVM": "1"}
 
 
 @contextmanager

@@ -2,7 +2,8 @@
 
     <folder>/eventlog_v2_<application>/events_<n>_<application>     n from 1 on; only the last one grows
 
-A file that has a successor is deleted when it has been read, so the folder holds about one file of each application.
+A file that has a successor is deleted when it has been read, so the folder holds about one file of each application;
+unless they are kept, for others who read them, or for a runner that takes the run over and reads from the beginning.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -34,7 +36,7 @@ _FOLDER: Final = "eventlog_v2_"
 class _Application:
     """How far the log of one application was read: file, offset in it, and the beginning of a line."""
 
-    summary: EventLogSummary = field(default_factory=EventLogSummary)
+    summary: EventLogSummary
     number: int = 0
     offset: int = 0
     rest: bytes = b""
@@ -45,16 +47,25 @@ class _Application:
 class EventLogFiles:
     """See `source.MetricsSource`."""
 
-    def __init__(self, folder: Path, clock: Clock) -> None:
-        """Does no I/O."""
+    def __init__(
+        self,
+        folder: Path,
+        clock: Clock,
+        *,
+        keep: bool = False,
+        summary: Callable[[], EventLogSummary] = EventLogSummary,
+    ) -> None:
+        """Does no I/O. `keep`: no file is deleted before `close`. `summary`: makes that of each application."""
         self._folder = folder
         self._clock = clock
+        self._keep = keep
+        self._summary = summary
         self._applications: dict[str, _Application] = {}
 
     def read(self) -> RunMetrics | None:
-        for folder in sorted(each for each in self._folder.glob(f"{_FOLDER}*") if not each.is_symlink()):
+        for folder in self._folders():
             if folder.name in self._applications or len(self._applications) < _MOST_APPLICATIONS:
-                self._take(self._applications.setdefault(folder.name, _Application()), folder)
+                self._take(self._application(folder), folder)
         now = int(self._clock.now().timestamp() * 1000)
         known = [each.summary.metrics(now) for each in self._applications.values()]
         return RunMetrics.combined(known) if known else None
@@ -62,12 +73,39 @@ class EventLogFiles:
     def finished(self) -> bool:
         return not any(each.behind for each in self._applications.values())
 
+    def pass_over(self) -> None:
+        """Passes over what is there.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        for folder in self._folders():
+            files = _files(folder)
+            if files:
+                at = self._application(folder)
+                at.number = max(files)
+                at.offset = files[at.number].stat().st_size
+
+    def ended(self) -> None:
+        """Nothing: the log says itself when its application has ended."""
+
     def close(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
 
+    def _folders(self) -> list[Path]:
+        """Of the applications; without links, which may lead to the log of another run."""
+        if self._folder.is_symlink():
+            return []
+        return sorted(each for each in self._folder.glob(f"{_FOLDER}*") if not each.is_symlink())
+
+    def _application(self, folder: Path) -> _Application:
+        if folder.name not in self._applications:
+            self._applications[folder.name] = _Application(self._summary())
+        return self._applications[folder.name]
+
     def _take(self, at: _Application, folder: Path) -> None:
         """Reads on, at most `_AT_ONCE` bytes."""
-        files = {int(found[1]): path for path in folder.iterdir() if (found := _FILE.match(path.name))}
+        files = _files(folder)
         room = _AT_ONCE
         at.behind = False
         for number in sorted(number for number in files if number >= at.number):
@@ -77,7 +115,7 @@ class EventLogFiles:
             if room <= 0:
                 at.behind = True
                 return
-            if number < max(files):
+            if number < max(files) and not self._keep:
                 with suppress(OSError):  # only takes space
                     files[number].unlink()
 
@@ -99,17 +137,19 @@ class EventLogFiles:
         return len(content)
 
 
-def event_log_settings(folder: Path) -> dict[str, str]:
-    """Spark's settings for such a log. A small buffer and no compression, so that it is read while tasks end.
+def _files(folder: Path) -> Mapping[int, Path]:
+    """The files of an application, by their number."""
+    return {int(found[1]): path for path in folder.iterdir() if (found := _FILE.match(path.name))}
 
-    Memory is read each second: Spark's default reads it at heartbeats only, and tasks of less than 10 s report none.
+
+def remove_older(folder: Path, *, newest: int) -> None:
+    """Deletes all files but so many of the newest of each application. For a log that others read from its end.
+
+    Raises:
+        OSError: the folder cannot be read.
     """
-    return {
-        "spark.eventLog.enabled": "true",
-        "spark.eventLog.dir": folder.absolute().as_uri(),
-        "spark.eventLog.compress": "false",
-        "spark.eventLog.buffer.kb": "1",
-        "spark.eventLog.rolling.enabled": "true",
-        "spark.eventLog.rolling.maxFileSize": "16m",
-        "spark.executor.metrics.pollingInterval": "1s",
-    }
+    for application in folder.glob(f"{_FOLDER}*"):
+        files = _files(application)
+        for number in sorted(files)[:-newest]:
+            with suppress(OSError):  # at the next look
+                files[number].unlink()

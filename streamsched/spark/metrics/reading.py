@@ -10,6 +10,7 @@ import threading
 import time
 from concurrent.futures import Future
 from contextlib import suppress
+from typing import Final
 
 import structlog
 
@@ -17,6 +18,9 @@ from streamsched.domain.jobs.run_metrics import RunMetrics
 from streamsched.spark.metrics.source import MetricsSource
 
 log = structlog.get_logger()
+
+#: The part of the time of the last reading after which a source that never ends is closed.
+_OF_LAST: Final = 0.8
 
 
 class MetricsReader:
@@ -30,14 +34,18 @@ class MetricsReader:
         self._ending = threading.Event()
         self._ended: Future[None] = Future()
         self._logged = ""
+        self._close = True
+        self._until = 0.0
         #: The metrics that were read last.
         self.latest: RunMetrics | None = None
         threading.Thread(target=self._read_on, name="run-metrics", daemon=True).start()
 
-    async def finish(self, *, within: float) -> RunMetrics | None:
+    async def finish(self, *, within: float, close: bool = True) -> RunMetrics | None:
         """Reads the rest and closes the source, for at most so many seconds; returns what was read last. Call it when
-        the run's processes have ended.
+        the run's processes have ended. `close`: False when another goes on to read.
         """
+        self._close = close
+        self._until = time.monotonic() + within * _OF_LAST
         self._ending.set()
         with suppress(TimeoutError):
             async with asyncio.timeout(within):
@@ -53,10 +61,12 @@ class MetricsReader:
             self._read()
             least = self._every if self._source.finished() else 0.0
             pause = max(least, time.monotonic() - began)  # at most half of a core
+        self._source.ended()
         self._read()
-        while not self._source.finished() and self._read():
+        while time.monotonic() < self._until and not self._source.finished() and self._read():
             pass
-        self._source.close()
+        if self._close:
+            self._source.close()
         self._ended.set_result(None)
 
     def _read(self) -> bool:

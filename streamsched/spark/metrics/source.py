@@ -23,6 +23,10 @@ class MetricsSource(Protocol):
         """Whether `read` has taken everything that was there at its last call."""
         ...
 
+    def ended(self) -> None:
+        """The run's processes have ended: what is read from now on is the last."""
+        ...
+
     def close(self) -> None:
         """Removes what was kept for the metrics alone."""
         ...

@@ -7,7 +7,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
@@ -53,11 +53,21 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
         yield found
 
 
+class Cluster(Protocol):
+    """Where drivers run. `conf`: settings with which programs reach it."""
+
+    @property
+    def master(self) -> str: ...
+
+    @property
+    def conf(self) -> Mapping[str, str]: ...
+
+
 class ClusterPlace(Place):
     """A launcher of runs on a cluster, and patience."""
 
-    def __init__(self, world: World, data_dir: Path, cluster: SparkCluster) -> None:
-        super().__init__(world, data_dir)
+    def __init__(self, world: World, data_dir: Path, cluster: Cluster, **environ: str) -> None:
+        super().__init__(world, data_dir, **environ)
         self.cluster = cluster
         self.sequence = 0
 
@@ -68,6 +78,7 @@ class ClusterPlace(Place):
         *,
         master: str | None = None,
         conf: Mapping[str, str] | None = None,
+        packages: tuple[str, ...] = (),
     ) -> str:
         """Starts a run of the program; returns its id."""
         self.sequence += 1
@@ -78,7 +89,7 @@ class ClusterPlace(Place):
         module = self.data_dir / "modules" / "words.py"
         module.parent.mkdir(exist_ok=True)
         module.write_text("WORD = 'there'\n")
-        needs = SparkNeeds(py_files=(str(module),))
+        needs = SparkNeeds(py_files=(str(module),), packages=packages)
         arguments = (str(self.data_dir),)
         await self.world.execute(SparkJob(str(main), arguments, master, conf, needs=needs, deploy_mode=mode))
         await self.world.satisfy(self.world.ready(PLAIN, self.sequence))
@@ -105,9 +116,17 @@ class ClusterPlace(Place):
 async def test_a_driver_outlives_its_runner_and_the_next_runner_finds_it(
     world: World, tmp_path: Path, cluster: SparkCluster
 ) -> None:
-    place, before = ClusterPlace(world, tmp_path, cluster), set(cluster.drivers())
+    (shared := tmp_path / "event logs").mkdir()
+    place = ClusterPlace(world, tmp_path, cluster, STREAMSCHED_SPARK_EVENT_LOGS=shared.as_uri())
+    before = set(cluster.drivers())
     name = await place.begin()
     await place.counted(name)
+
+    async def measured() -> bool:
+        found = (await place.run(name)).metrics
+        return found is not None and found.tasks_done >= 2
+
+    await eventually(measured)
     first = await place.runner(name)
     first.send_signal(signal.SIGKILL)
     first.wait(30)
@@ -129,6 +148,12 @@ async def test_a_driver_outlives_its_runner_and_the_next_runner_finds_it(
     assert (run.driver.id, run.driver.master) == (driver, cluster.master)
     assert f"/logPage/?driverId={driver}" in run.driver.logs
     assert "counted 1000 there there" in Path(run.log_path or "").read_text()
+    print(run.metrics)  # noqa: T201 - for the report of a failed test
+    assert run.metrics is not None
+    assert run.metrics.complete
+    assert run.metrics.tasks_done == run.metrics.tasks >= 3  # also those that the first runner had read
+    assert (run.metrics.executors, run.metrics.executors_peak) == (0, 1)
+    assert not list(shared.iterdir())
 
 
 async def test_killed_runs_leave_no_driver_and_no_executor(world: World, tmp_path: Path, cluster: SparkCluster) -> None:

@@ -90,7 +90,7 @@ async def place(world: World, tmp_path: Path) -> AsyncIterator[ConnectPlace]:
     for each in keepers:  # also one whose server has not started yet
         each.terminate()
     assert not psutil.wait_procs(keepers, timeout=60)[1]
-    for process in place.runners._started:
+    for _, process in place.runners._started:
         with suppress(OSError):
             process.wait(20)
 
@@ -101,6 +101,10 @@ async def test_runs_share_a_server_and_a_kill_ends_the_session_of_one(place: Con
     assert first.state == "COMPLETED", (first, log)
     assert "counted 1000 3 ['a', '--b']" in log
     assert "words there there" in log
+    print(first.metrics)  # noqa: T201 - for the report of a failed test
+    assert first.metrics is not None
+    assert first.metrics.complete
+    assert first.metrics.tasks_done == first.metrics.tasks == 2  # one of the count, one of the function
     server = ConnectServer.read(place.folder)
     assert server is not None
 
@@ -110,6 +114,8 @@ async def test_runs_share_a_server_and_a_kill_ends_the_session_of_one(place: Con
         how.append(run.start or "")
         print(how[-1], run.ended_at and run.ended_at - run.created_at)  # noqa: T201 - for the report of a failed test
         assert run.state == "COMPLETED"
+        assert run.metrics is not None
+        assert run.metrics.tasks_done == 1, run.metrics  # its own, not those of the runs before
         assert len(how) < 20, how
 
     reached = place.data_dir / "reached"

@@ -221,6 +221,42 @@ def test_a_long_log_with_a_huge_line_and_a_torn_end_takes_little_memory(tmp_path
     assert most < 100_000_000
 
 
+def test_files_that_are_kept_are_read_again_by_the_next_reader(tmp_path: Path) -> None:
+    for number in 1, 2, 3:
+        write(tmp_path / "events", number, line("StageSubmitted", **{"Stage Info": stage(number, 1)}) + b"\n")
+    first, second = (EventLogFiles(tmp_path / "events", SettableClock(NOW), keep=True) for _ in range(2))
+
+    assert first.read() == second.read() == RunMetrics(stages=3, tasks=3)
+    second.close()
+    assert not (tmp_path / "events").exists()
+
+
+def test_links_to_the_log_of_another_run_are_not_followed(tmp_path: Path) -> None:
+    there = write(tmp_path / "theirs", 1, line("StageSubmitted", **{"Stage Info": stage(0, 1)}) + b"\n")
+    (tmp_path / "whole").symlink_to(tmp_path / "theirs")
+    (tmp_path / "part").mkdir()
+    (tmp_path / "part" / "eventlog_v2_x").symlink_to(there.parent)
+    (tmp_path / "file" / "eventlog_v2_x").mkdir(parents=True)
+    (tmp_path / "file" / "eventlog_v2_x" / "events_1_x").symlink_to(there)
+
+    for name in "whole", "part":
+        source = EventLogFiles(tmp_path / name, SettableClock(NOW), keep=True)
+        assert source.read() is None
+        source.close()
+    with pytest.raises(OSError, match="symbolic link"):
+        EventLogFiles(tmp_path / "file", SettableClock(NOW), keep=True).read()
+    assert there.exists()
+
+
+def test_a_log_that_is_read_from_its_end_keeps_its_newest_files(tmp_path: Path) -> None:
+    for number in range(8, 13):
+        write(tmp_path, number, b"x")
+
+    event_log_files.remove_older(tmp_path, newest=2)
+
+    assert {each.name for each in tmp_path.glob("*/*")} == {"events_11_local-1", "events_12_local-1"}
+
+
 def test_several_applications_of_a_run_are_added() -> None:
     one = RunMetrics(tasks=3, tasks_done=2, executors_peak=2, peak_memory_bytes=9, complete=True)
     two = RunMetrics(tasks=4, tasks_done=4, executors_peak=1, peak_memory_bytes=7)

@@ -16,6 +16,7 @@ class Source:
     def __init__(self, *results: RunMetrics | Exception | threading.Event | None, left: int = 0) -> None:
         self.results = list(results)
         self.left = left
+        self.over = threading.Event()
         self.closed = threading.Event()
         self.used_up = threading.Event()
 
@@ -34,6 +35,9 @@ class Source:
     def finished(self) -> bool:
         return self.left <= 0
 
+    def ended(self) -> None:
+        self.over.set()
+
     def close(self) -> None:
         self.closed.set()
 
@@ -44,7 +48,22 @@ async def test_the_rest_is_read_at_the_end() -> None:
     reader = MetricsReader(source, run="r", every=3600)
 
     assert await reader.finish(within=30) == parts[-1]
+    assert source.over.is_set()
     assert source.closed.is_set()
+
+
+async def test_a_source_that_never_ends_is_closed_in_time() -> None:
+    source = Source(left=10**9)
+    reader = MetricsReader(source, run="r", every=3600)
+
+    assert await reader.finish(within=0.5) is None
+    assert await asyncio.to_thread(source.closed.wait, 30)
+
+
+async def test_a_source_that_another_reads_on_is_not_closed() -> None:
+    source = Source(RunMetrics(tasks=1))
+    assert await MetricsReader(source, run="r", every=3600).finish(within=30, close=False) == RunMetrics(tasks=1)
+    assert not source.closed.is_set()
 
 
 async def test_a_source_that_fails_is_asked_again_and_keeps_what_was_read() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import signal
 import socket
 import subprocess
@@ -27,6 +28,7 @@ from streamsched.domain.errors import ConfigurationError, UnavailableError
 from streamsched.spark.backends.connect.server import (
     STARTING_S,
     ConnectServer,
+    event_log_folder,
     locked,
     start_keeper,
     ticks_of,
@@ -34,11 +36,15 @@ from streamsched.spark.backends.connect.server import (
 from streamsched.spark.backends.connect.session import release, session_id
 from streamsched.spark.child import parent_death_signal
 from streamsched.spark.command import ConnectSettings
+from streamsched.spark.metrics.event_log_files import remove_older
+from streamsched.spark.metrics.event_log_settings import defaults_log_events, event_log_settings
 
 _LOOK_S: Final = 0.5
 #: Seconds between two checks of health, and failed ones in a row after which the server is ended.
 _CHECK_S: Final = 10.0
 _FAILED: Final = 3
+#: Files of its event log that are kept: those that no runner still reads are older.
+_LOG_FILES: Final = 4
 
 
 class Keeper:
@@ -55,6 +61,7 @@ class Keeper:
         self._lock = lock
         self._id = uuid4().hex[:12]
         self._uses = folder / "uses" / self._id
+        self._events = event_log_folder(folder, self._id)
         self._token = secrets.token_urlsafe(32)
         self._runs = self._ill = 0
         self._used_at = self._checked_at = time.monotonic()
@@ -69,6 +76,7 @@ class Keeper:
         port = _free_port()
         self._uses.mkdir(parents=True, exist_ok=True)
         url = f"sc://localhost:{port}"
+        events = self._open_events()
         process = self._start(port)
         try:
             self._until_ready(process, url)
@@ -85,6 +93,19 @@ class Keeper:
             for each in self._uses.iterdir():
                 each.unlink(missing_ok=True)
             self._uses.rmdir()
+            _remove_events(self._events)
+            os.close(events)
+
+    def _open_events(self) -> int:
+        """Makes the folder of the event log, and removes those of keepers that were killed. Returns the lock of it."""
+        self._events.mkdir(parents=True, exist_ok=True)
+        kept = locked(self._events.with_suffix(".lock"))
+        assert kept is not None  # no other process knows the name
+        for path in self._events.parent.glob("*.lock"):
+            if (lock := locked(path)) is not None:
+                _remove_events(path.with_suffix(""))
+                os.close(lock)
+        return kept
 
     def _start(self, port: int) -> subprocess.Popen[bytes]:
         spec = find_spec("pyspark")
@@ -99,6 +120,7 @@ class Keeper:
             "spark.log.level": "WARN",
             "spark.connect.session.manager.closedSessionsTombstonesSize": "10000",
             "spark.sql.warehouse.dir": str(self._folder / "warehouse"),
+            **(event_log_settings(self._events) if self._measured(home) else {}),
         }
         environ = {
             **self._environ,
@@ -124,6 +146,9 @@ class Keeper:
                 preexec_fn=parent_death_signal(),  # noqa: PLW1509 - of a process without threads
             )
 
+    def _measured(self, home: Path) -> bool:
+        return self._settings.metrics and not defaults_log_events(self._environ, home)
+
     def _until_ready(self, process: subprocess.Popen[bytes], url: str) -> None:
         deadline = time.monotonic() + STARTING_S
         while process.poll() is None and time.monotonic() < deadline:
@@ -136,6 +161,8 @@ class Keeper:
     def _keep(self, process: subprocess.Popen[bytes], server: ConnectServer) -> bool:
         """One look; False when the server is to end."""
         now, used = time.monotonic(), self._ended_runs(server)
+        with suppress(OSError):  # at the next look
+            remove_older(self._events, newest=_LOG_FILES)
         if used:
             self._used_at = now
         if now - self._checked_at > _CHECK_S and not self._healthy(server, now):
@@ -210,6 +237,11 @@ def _resident(pid: int) -> int:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
         return 0
+
+
+def _remove_events(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.with_suffix(".lock").unlink(missing_ok=True)
 
 
 def _free_port() -> int:

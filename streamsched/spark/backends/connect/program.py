@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -18,8 +19,8 @@ from streamsched.domain.schedules.process_job import SparkJob
 from streamsched.domain.schedules.template import filled, filled_path
 from streamsched.ports.runs import Assignment
 from streamsched.process.cancellation import cancel
-from streamsched.spark.backends.connect.server import Use, connect_folder, use_server
-from streamsched.spark.backends.connect.session import check_server, release, remote_url, session_id
+from streamsched.spark.backends.connect.server import Use, connect_folder, event_log_folder, use_server
+from streamsched.spark.backends.connect.session import check_server, operation_tag, release, remote_url, session_id
 from streamsched.spark.child import RunProcesses
 from streamsched.spark.command import PYTHON_CALL, Command, RunEnvironment, environment
 from streamsched.spark.files import RunFiles
@@ -40,6 +41,8 @@ class ConnectProgram(RunProcesses):
     """Starts with its creation, in a task of its own, since the server may have to be started first.
 
     Args:
+        measure: gets, before the program starts, the folder of the event log of this machine's server, and with what
+            the tags of the session's operations begin; None: it is not measured.
         reach_s: seconds an external server may be unreachable.
     """
 
@@ -51,6 +54,7 @@ class ConnectProgram(RunProcesses):
         files: RunFiles,
         starts: Starts,
         *,
+        measure: Callable[[Path, str], None] | None = None,
         reach_s: float = _REACH_S,
     ) -> None:
         super().__init__(0)
@@ -60,6 +64,7 @@ class ConnectProgram(RunProcesses):
         self._files = files
         self._starts = starts
         self._external = job.master or runtime.connect.url
+        self._measure = measure
         self._reach_s = reach_s
         self._use: Use | None = None
         self._child: RunProcesses | None = None
@@ -127,6 +132,10 @@ class ConnectProgram(RunProcesses):
                 )
             folder = connect_folder(self._runtime.data_dir)
             self._use = await use_server(folder, self._runtime.connect, self._assignment.run, self._runtime.environ)
+            event_log = event_log_folder(folder, self._use.server.id)
+            if self._measure is not None and self._runtime.spark_metrics and event_log.is_dir():
+                with suppress(OSError):  # metrics are never worth a run
+                    self._measure(event_log, operation_tag(self._assignment.run))
             return self._use.server.url, self._use.server.token
         check_server(self._external)
         loop = asyncio.get_running_loop()

@@ -3,6 +3,8 @@
 <data_dir>/spark-connect/server.json       the server that new runs use
 <data_dir>/spark-connect/start.lock        held while a keeper is started
 <data_dir>/spark-connect/uses/<id>/<run>   locked by the runner of each run that uses the server
+<data_dir>/spark-connect/events/<id>/      the event log of the server, until it ends
+<data_dir>/spark-connect/events/<id>.lock  locked by the keeper of the server
 """
 
 from __future__ import annotations
@@ -75,6 +77,11 @@ class Use:
 def connect_folder(data_dir: Path) -> Path:
     """The folder of the machine's server."""
     return data_dir / "spark-connect"
+
+
+def event_log_folder(folder: Path, server: str) -> Path:
+    """The folder of the event log of a server, in the machine's folder."""
+    return folder / "events" / server
 
 
 async def use_server(folder: Path, settings: ConnectSettings, run: str, environ: Mapping[str, str]) -> Use:

@@ -22,6 +22,11 @@ def session_id(run: str) -> str:
     return str(uuid5(_RUNS, run))
 
 
+def operation_tag(run: str) -> str:
+    """How the server begins the tag that it gives to the jobs of each operation of the run's session."""
+    return f"SparkConnect_OperationTag_User_{USER}_Session_{session_id(run)}_Operation_"
+
+
 def remote_url(server: str, run: str) -> str:
     """The value of `SPARK_REMOTE` for the run."""
     base = server.rstrip("/;")
