@@ -106,6 +106,7 @@ def test_a_month_is_filled_in_though_everything_is_killed(dev: DevProcess) -> No
     assert (nothing.code, "none of 31 jobs of the span is left to make" in nothing.err) == (2, True), nothing
 
 
+@pytest.mark.nightly
 def test_it_is_paused_resumed_and_cancelled_by_command_and_over_http(dev: DevProcess) -> None:
     url = dev_url(dev.state)
     assert url is not None
@@ -133,6 +134,7 @@ def test_it_is_paused_resumed_and_cancelled_by_command_and_over_http(dev: DevPro
     assert "CANCELLED" in dev.run("backfill", "list").out
 
 
+@pytest.mark.nightly
 def test_keys_run_as_they_travel_and_only_those_that_failed_are_repeated(dev: DevProcess) -> None:
     keys = ("--keys", "region=EU,US", "--keys", "date=2013-01-01..2013-01-02")
     first = ("--idempotency-key", "a", "--arg", "code=3")

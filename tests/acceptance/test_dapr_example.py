@@ -48,6 +48,7 @@ def test_the_example_gets_its_jobs(dev: DevProcess) -> None:
     assert sorted(lines[1:-1]) == ["remind 7", "remind 7", "remind 7", "report"]
 
 
+@pytest.mark.nightly
 def test_jobs_by_hand(dev: DevProcess, tmp_path: Path) -> None:
     app, file = ("--app-id", "billing"), str(tmp_path / "jobs.json")
     made = dev.run("dapr", "job", "schedule", *app, "--name", "a b", "--schedule", "@daily", "--data", '{"keep": 7}')

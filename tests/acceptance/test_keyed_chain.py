@@ -254,6 +254,7 @@ Path("report").write_text(" ".join([*sys.argv[1:], run.arguments["key.date"], ro
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.timeout(600)

@@ -70,6 +70,7 @@ def test_a_growing_stream_is_compacted_and_no_row_is_lost(dev: DevProcess) -> No
     assert sorted(values) == list(range(len(values)))
 
 
+@pytest.mark.nightly
 def test_two_commits_to_an_iceberg_table_start_a_job_that_reads_both(dev: DevProcess) -> None:
     need_java()
     need_module("pyiceberg", "iceberg")
@@ -93,6 +94,7 @@ def test_two_commits_to_an_iceberg_table_start_a_job_that_reads_both(dev: DevPro
     assert f"run {run}: 144 rows of day=2026-01-01, day=2026-01-02" in dev.run("run", "logs", run).out
 
 
+@pytest.mark.nightly
 def test_a_thousand_feeds_start_by_priority_and_in_their_window(dev: DevProcess) -> None:
     feeds = EXAMPLES / "many_feeds"
     opens = datetime.now(ZoneInfo("Europe/Berlin")) + timedelta(hours=6)

@@ -101,6 +101,7 @@ def rows(*days: int) -> Sequence[Sequence[Any]]:
     return [[f"2013-01-{day:02d}", n] for day in days for n in range(ROWS)]
 
 
+@pytest.mark.nightly
 def test_a_rerun_after_a_fixed_bug_reads_the_partitions_of_the_failed_run(dev: DevProcess, spark: SparkSession) -> None:
     land(dev, spark, 1)  # before the schedule exists: counts for none of its runs
     assert dev.run("deploy", "app.py").code == 0

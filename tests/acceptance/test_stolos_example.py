@@ -117,6 +117,7 @@ def test_up_from_the_deepest_leaf(site: Site) -> None:
     ]
 
 
+@pytest.mark.nightly
 def test_down_from_a_root(site: Site) -> None:
     site.graph("submit", "stolos.preprocess", "-j", "20140615_client2")
     site.until(publish__client2_numberOfPageviews="COMPLETED")

@@ -116,6 +116,7 @@ def check(due: dict[str, datetime], got: list[tuple[float, str]], ends: list[asy
     assert min(third) >= max(due.values()).timestamp() + 2
 
 
+@pytest.mark.nightly
 def test_an_app_gets_again_what_it_had_not_answered_when_its_launcher_was_killed(tmp_path: Path) -> None:
     with site(tmp_path, "postgres") as there:
         asyncio.run(killed_with_an_app(there))

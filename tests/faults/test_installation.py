@@ -24,6 +24,7 @@ def test_killing_a_worker_and_then_postgres_loses_doubles_and_spoils_nothing(tmp
     assert well, line
 
 
+@pytest.mark.nightly
 @pytest.mark.torture
 @pytest.mark.postgres
 @pytest.mark.kafka

@@ -139,6 +139,7 @@ def halves(counts: Mapping[str, int]) -> bool:
     return list(counts.values()) == [SHARDS // 2, SHARDS // 2]
 
 
+@pytest.mark.nightly
 async def test_cut_off_stopped_joined_and_sent_home(database: str, kafka_log: str, tmp_path: Path) -> None:
     server, _, socket = database.partition("host=")
     with tempfile.TemporaryDirectory(prefix="ss-wire-") as near:

@@ -9,6 +9,7 @@ import pytest
 from tests.faults.whole_dev import run
 
 
+@pytest.mark.nightly
 @pytest.mark.torture
 @pytest.mark.postgres
 @pytest.mark.timeout(500)

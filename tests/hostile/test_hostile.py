@@ -23,7 +23,7 @@ RANDOM = random.randrange(1_000_000)
     [
         pytest.param(12, 15, id="few"),
         pytest.param(11, 50, id="fixed", marks=pytest.mark.long),
-        pytest.param(RANDOM, 50, id="random", marks=pytest.mark.long),
+        pytest.param(RANDOM, 50, id="random", marks=(pytest.mark.long, pytest.mark.nightly)),
     ],
 )
 def test_hostile_content_stops_only_itself(seed: int, count: int) -> None:

@@ -31,7 +31,14 @@ def counts(done: subprocess.CompletedProcess[str]) -> list[int]:
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize(("first", "number"), [(1, 6), pytest.param(7, 54, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("first", "number"),
+    [
+        (1, 6),
+        pytest.param(7, 24, marks=pytest.mark.long),
+        pytest.param(31, 30, marks=(pytest.mark.long, pytest.mark.nightly)),
+    ],
+)
 def test_no_seed_loses_doubles_or_spoils_anything(first: int, number: int) -> None:
     done = simulate("--first", str(first), "--seeds", str(number))
 

@@ -15,7 +15,7 @@ from tests.hostile.bodies.worst_bodies import LARGEST, WorstRequest, worst_reque
 pytestmark = pytest.mark.postgres
 
 #: Schedules of a large app: enough that all of them in one turn of the event loop take more than half a second.
-_MANY = 10_000
+_MANY = 3_000
 #: What reads the largest bodies, and what answers for each element.
 _FEW = ("POST /v1/events", "POST /v3/namespaces/{namespace}/nextruntime")
 

@@ -161,6 +161,7 @@ def three(kafka: str, tmp_path: Path) -> Iterator[Cluster]:
         made.kill()
 
 
+@pytest.mark.nightly
 @pytest.mark.long
 @pytest.mark.timeout(300)
 async def test_a_partition_whose_broker_is_away_is_counted_when_it_is_back(three: Cluster) -> None:

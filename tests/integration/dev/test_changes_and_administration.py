@@ -25,6 +25,7 @@ def progress(dev: DevProcess) -> int:
     return 0 if found is None else found["children"][0]["have"]
 
 
+@pytest.mark.nightly
 def test_a_difference_is_reported_before_it_is_made_and_keeping_is_asked_for(running: DevProcess) -> None:
     assert running.run("deploy", "app.py").code == 0
     assert running.run("diff", "app.py").code == 0
@@ -77,6 +78,7 @@ def test_one_schedule_is_updated_from_a_file_and_paused_by_name_or_with_its_app(
     assert running.run("schedule", "pause", "--app", "nobody").code == 3
 
 
+@pytest.mark.nightly
 def test_the_installation_is_looked_at_through_its_api_from_anywhere(running: DevProcess, tmp_path: Path) -> None:
     """Also where the environment names the database of another one: the API that is named is the one that is asked."""
     url = json.loads((running.state / "dev.json").read_text())["url"]

@@ -114,6 +114,7 @@ def test_what_arrived_first_counts_and_pictures_show_it(shop: DevProcess) -> Non
     assert "runs nothing; partition date=20140202 of sales completes the node" in refused.err
 
 
+@pytest.mark.nightly
 def test_a_node_runs_once_when_its_time_has_come_and_its_parent_is_complete(shop: DevProcess) -> None:
     year = str(datetime.now(UTC).year)
     tasks = [each["name"] for each in shop.run("graph", "status", "shop", "-o", "json").json["tasks"]]

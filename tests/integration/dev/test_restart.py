@@ -34,6 +34,7 @@ def half(dev: DevProcess) -> DevProcess:
     return dev
 
 
+@pytest.mark.nightly
 def test_killed_with_its_postgres_left_running(half: DevProcess) -> None:
     assert postmaster(half).is_running()
     assert "continues" in half.start()
@@ -41,6 +42,7 @@ def test_killed_with_its_postgres_left_running(half: DevProcess) -> None:
     half.until(lambda: half.completed(*both(1)))
 
 
+@pytest.mark.nightly
 def test_killed_together_with_its_postgres(half: DevProcess) -> None:
     postmaster(half).kill()
     half.start()

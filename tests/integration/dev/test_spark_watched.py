@@ -141,6 +141,7 @@ def check_metrics(stored: list[RunMetrics], found: RunMetrics | None) -> None:
     assert found.peak_memory_bytes > 10**7
 
 
+@pytest.mark.nightly
 def test_a_foreign_job_starts_programs_and_is_measured(tmp_path: Path) -> None:
     need_java()
     (tmp_path / "app.py").write_text(APP)

@@ -44,6 +44,7 @@ def role(name: str, folder: DevProcess, environ: dict[str, str]) -> Iterator[Pat
             assert process.wait(timeout=60) == 0, said.read_text()[-2000:]
 
 
+@pytest.mark.nightly
 @pytest.mark.kafka
 @pytest.mark.timeout(200)
 def test_a_worker_started_before_kafka_waits_for_it(

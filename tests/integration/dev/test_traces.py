@@ -121,6 +121,7 @@ def emit(dev: DevProcess, dataset: str, key: str, parent: str = EMITTER) -> None
     assert httpx.post(f"{url}/v1/events", json=event, headers=headers).status_code == 202
 
 
+@pytest.mark.nightly
 def test_an_event_is_followed_to_its_program_and_to_spark(traced: DevProcess, receiver: TraceReceiver) -> None:
     need_java()
     emit(traced, "sales", "day=2013-01-01", OTHER)

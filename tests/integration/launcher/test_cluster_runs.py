@@ -113,6 +113,7 @@ class ClusterPlace(Place):
         return await eventually(record, seconds=SLOW_S)
 
 
+@pytest.mark.nightly
 async def test_a_driver_outlives_its_runner_and_the_next_runner_finds_it(
     world: World, tmp_path: Path, cluster: SparkCluster
 ) -> None:
@@ -182,6 +183,7 @@ async def test_killed_runs_leave_no_driver_and_no_executor(world: World, tmp_pat
     assert measured.executors_peak == 1
 
 
+@pytest.mark.nightly
 async def test_an_import_that_fails_on_the_driver_is_the_reason(
     world: World, tmp_path: Path, cluster: SparkCluster
 ) -> None:

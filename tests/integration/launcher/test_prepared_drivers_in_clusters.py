@@ -90,6 +90,7 @@ async def place(
         await gone(*left)
 
 
+@pytest.mark.nightly
 async def test_a_driver_waits_without_executors_and_gets_them_for_its_run(place: tuple[PreparedPlace, Cluster]) -> None:
     here, given = place
 

@@ -49,6 +49,7 @@ def frame(spark: SparkSession, *days: int, rows: int = 3) -> DataFrame:
     return spark.createDataFrame(landed, "day date, n int, name string")
 
 
+@pytest.mark.nightly
 def test_commits_are_read_as_they_were_written(
     spark: SparkSession, flights: PartitionedFileSet, recorder: _Recorder
 ) -> None:

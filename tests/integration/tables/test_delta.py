@@ -179,6 +179,7 @@ def test_only_partitions_that_counted_are_read(table: str, write: Write) -> None
     assert {row["day"] for row in found.to_pylist()} == {date(2026, 1, 2)}
 
 
+@pytest.mark.nightly
 @pytest.mark.spark
 def test_spark_reads_the_new_files_without_jars_of_delta(table: str, write: Write, spark: SparkSession) -> None:
     write(1, 2)

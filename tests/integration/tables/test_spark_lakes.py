@@ -105,6 +105,7 @@ def test_each_commit_of_spark_with_new_data_is_one_event(form: str, warehouse: P
             dataset.to_arrow(run_of(events[:1]))
 
 
+@pytest.mark.nightly
 def test_versions_that_spark_cleaned_up_are_not_lost(warehouse: Path, tmp_path: Path) -> None:
     """Delta's log clean-up deletes JSON files and checkpoints before a checkpoint."""
     _, commits = written(warehouse, "delta")

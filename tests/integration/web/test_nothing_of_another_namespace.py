@@ -246,7 +246,7 @@ def same_but_for_the_name(real: httpx.Response, absent: httpx.Response) -> bool:
     ("role", "queries"),
     [
         pytest.param(AccessRole.VIEWER, False),
-        pytest.param(AccessRole.VIEWER, True, marks=pytest.mark.long),
+        pytest.param(AccessRole.VIEWER, True, marks=(pytest.mark.long, pytest.mark.nightly)),
         pytest.param(AccessRole.OPERATOR, False, marks=pytest.mark.long),
         pytest.param(AccessRole.DEVELOPER, False, marks=pytest.mark.long),
     ],
