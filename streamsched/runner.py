@@ -25,7 +25,7 @@ from streamsched.process.cancellation import cancel
 from streamsched.secrets.resolver import Secrets, installed
 from streamsched.setting_values import folder_of
 from streamsched.spark.command import ConnectSettings, RunEnvironment
-from streamsched.spark.fences.fencing import Fencing
+from streamsched.spark.fences.fence_writer import FenceWriter
 from streamsched.spark.needs.bundle_cache import BundleCache
 from streamsched.spark.needs.preparation import Preparation
 from streamsched.spark.runner import Runner, Timing
@@ -76,7 +76,7 @@ async def fence(run: str, environ: Mapping[str, str]) -> None:
     settings = Settings.from_env(environ)
     async with _opened(settings) as (pool, clock):
         runtime, preparation = await _environment(settings, environ, pool), _preparation(settings, environ, pool)
-        await Fencing(PostgresFenceStore(pool), clock, runtime, preparation).write(run)
+        await FenceWriter(PostgresFenceStore(pool), clock, runtime, preparation).write(run)
 
 
 @asynccontextmanager

@@ -17,7 +17,7 @@ from streamsched.define.units import Duration, duration, texts
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.graph.arrival_job import ArrivalJob
 from streamsched.domain.names import AppRef, EventName, ProgramRef
-from streamsched.domain.programs.output import Output
+from streamsched.domain.programs.output import ProgramOutput
 from streamsched.domain.programs.secret import Secret
 from streamsched.domain.programs.spark_deployment import deploy_mode as deploy_mode_of
 from streamsched.domain.programs.spark_needs import SparkNeeds
@@ -286,7 +286,7 @@ class ProgramBuilder:
         """Adds a program that was read elsewhere. Relative paths as of `spark` and `python`."""
         return self._add(name, executable, {})
 
-    def _outputs(self, outputs: Iterable[str | Mapping[str, str]], path: str) -> tuple[Output, ...]:
+    def _outputs(self, outputs: Iterable[str | Mapping[str, str]], path: str) -> tuple[ProgramOutput, ...]:
         return outputs_from_json(Fields({"outputs": list(outputs)}, path), self.ref.namespace)
 
     def _add(
@@ -294,7 +294,7 @@ class ProgramBuilder:
         name: str,
         executable: Executable,
         defaults: dict[str, str],
-        outputs: tuple[Output, ...] = (),
+        outputs: tuple[ProgramOutput, ...] = (),
         done_when_committed: bool = False,
     ) -> ProgramRef:
         path = below("$.programs", name)

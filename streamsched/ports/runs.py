@@ -89,7 +89,7 @@ class RunEnd:
     """The end of a run: COMPLETED, FAILED or KILLED; `exit_code` when its process had one; `log_tail`, the last
     `LOG_TAIL` characters of its log when it did not complete; `start`: how its process was started; `failure`: of which
     class, when that is more than an error;
-    `metrics`: None when there are none; `may_live`: whether its process may live on, since nobody could end it. In
+    `metrics`: None when there are none; `may_live`: whether its process may live on, since it could not be ended. In
     reason and log U+FFFD replaces control characters except tab and line feed, and incomplete characters.
     """
 

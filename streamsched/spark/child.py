@@ -33,7 +33,7 @@ class RunProcesses(ABC):
 
     #: The driver that a cluster has for the run; None of processes of this machine.
     driver: Driver | None = None
-    #: Whether the program may live on, for nobody could end it.
+    #: Whether the program may live on, since it could not be ended.
     may_live = False
     #: Whether the program itself has been started.
     begun = True

@@ -285,8 +285,8 @@ class PartitionedFileSet:
         return self._store.vacuum(keep)
 
     def fence(self, author: Author) -> None:
-        """Fences the attempts of a job before the author's: none of their commits follows. For launchers, when nobody
-        continues the job; an attempt that writes does it by itself.
+        """Fences the attempts of a job before the author's: none of their commits follows. For launchers, when the job
+        is not continued; an attempt that writes does it by itself.
 
         Raises:
             AttemptFencedError: a later attempt has fenced.

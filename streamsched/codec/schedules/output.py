@@ -10,7 +10,7 @@ from typing import Any
 
 from streamsched.codec.json.reading import Fields, anchored
 from streamsched.domain.names import DEFAULT_NAMESPACE, DatasetRef
-from streamsched.domain.programs.output import Output, OutputFormat
+from streamsched.domain.programs.output import OutputFormat, ProgramOutput
 from streamsched.domain.schedules.schedule import Program
 
 
@@ -22,7 +22,7 @@ def outputs_to_json(program: Program) -> dict[str, Any]:
     return {"outputs": outputs, **({"done_when_committed": True} if program.done_when_committed else {})}
 
 
-def outputs_from_json(fields: Fields, namespace: str) -> tuple[Output, ...]:
+def outputs_from_json(fields: Fields, namespace: str) -> tuple[ProgramOutput, ...]:
     """Reads the outputs of a program in this namespace.
 
     Raises:
@@ -31,13 +31,13 @@ def outputs_from_json(fields: Fields, namespace: str) -> tuple[Output, ...]:
     return tuple(output_from_json(each, path, namespace) for each, path in fields.optional_list("outputs"))
 
 
-def output_to_json(output: Output) -> dict[str, str]:
+def output_to_json(output: ProgramOutput) -> dict[str, str]:
     """The canonical JSON of one output."""
     place = {"location": output.location} if output.location else {}
     return {"dataset": str(output.dataset), "format": output.format.value, **place}
 
 
-def output_from_json(given: object, path: str, namespace: str = DEFAULT_NAMESPACE) -> Output:
+def output_from_json(given: object, path: str, namespace: str = DEFAULT_NAMESPACE) -> ProgramOutput:
     """Reads one output.
 
     Raises:
@@ -50,4 +50,4 @@ def output_from_json(given: object, path: str, namespace: str = DEFAULT_NAMESPAC
     with anchored(fields.at("dataset")):
         dataset = DatasetRef.parse(name, namespace)
     with anchored(path):
-        return Output(dataset, found or OutputFormat.FILES, location)
+        return ProgramOutput(dataset, found or OutputFormat.FILES, location)

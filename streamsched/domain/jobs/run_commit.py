@@ -8,6 +8,9 @@ from typing import Final
 
 from streamsched.domain.names import DatasetRef
 
+#: Partitions in one event. A commit of more becomes several events, so that each fits into a record of the log; all but
+#: the last have so many.
+MOST_PARTITIONS: Final = 2000
 #: The most commits that are stored of one run; the first are kept.
 MOST_COMMITS: Final = 1000
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.jobs.run_commit import MOST_PARTITIONS
 from streamsched.domain.limits import check_most
 from streamsched.domain.names import DatasetRef
 
@@ -21,8 +21,6 @@ UNFENCED: Final = "may still commit: its outputs are not fenced yet"
 UNDECLARED: Final = "may still commit: its program declares no outputs, so they cannot be fenced"
 #: Outputs that a text names.
 _SHOWN: Final = 5
-#: The end of the event ids of a commit that is announced in several events; the first has none.
-_PART: Final = re.compile(r"\.\d+$")
 
 
 class OutputFormat(StrEnum):
@@ -34,7 +32,7 @@ class OutputFormat(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class ProgramOutput:
     """A dataset that a program writes.
 
     Attributes:
@@ -57,7 +55,7 @@ class Output:
             raise InvalidDefinitionError("$.location", f"must be {form} but is '{self.location}'")
 
 
-def check_outputs(outputs: tuple[Output, ...], namespace: str, *, done_when_committed: bool) -> None:
+def check_outputs(outputs: tuple[ProgramOutput, ...], namespace: str, *, done_when_committed: bool) -> None:
     """Checks the outputs of a program in this namespace.
 
     Raises:
@@ -88,9 +86,9 @@ def fence_text(found: Mapping[str, str]) -> str:
     return f"may still commit to {', '.join(left[:_SHOWN])}{more}"
 
 
-def uncommitted(outputs: Iterable[Output], announced: Iterable[tuple[str, str]]) -> list[str]:
-    """The datasets among outputs without a commit that is announced in full. `announced`: dataset and event id. The
-    first event of a commit is announced last.
+def uncommitted(outputs: Iterable[ProgramOutput], announced: Iterable[tuple[str, int]]) -> list[str]:
+    """The datasets among outputs without a commit that is known to be announced in full. `announced`: the dataset of
+    each event, and how many partitions it has.
     """
-    committed = {dataset for dataset, event in announced if not _PART.search(event)}
+    committed = {dataset for dataset, partitions in announced if partitions < MOST_PARTITIONS}
     return [str(each.dataset) for each in outputs if str(each.dataset) not in committed]

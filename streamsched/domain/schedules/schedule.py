@@ -20,7 +20,7 @@ from streamsched.domain.events.lateness import Late
 from streamsched.domain.graph.arrival_job import ArrivalJob
 from streamsched.domain.limits import MOST_PARTS, abridged, check_duration, check_most
 from streamsched.domain.names import EventName, ProgramRef, ScheduleRef, check_queue_name
-from streamsched.domain.programs.output import Output, check_outputs
+from streamsched.domain.programs.output import ProgramOutput, check_outputs
 from streamsched.domain.programs.secret import Secret, refuse_secrets, secrets_in
 from streamsched.domain.schedules.catchup import UNBOUNDED, CatchUp
 from streamsched.domain.schedules.deadline import Deadline
@@ -150,7 +150,7 @@ class Program:
     ref: ProgramRef
     executable: Executable
     arguments: Mapping[str, str] = field(default_factory=dict)
-    outputs: tuple[Output, ...] = ()
+    outputs: tuple[ProgramOutput, ...] = ()
     done_when_committed: bool = False
 
     def __post_init__(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Protocol
 
-from streamsched.domain.programs.output import Output
+from streamsched.domain.programs.output import ProgramOutput
 from streamsched.ports.runs import Assignment
 
 #: How often a fence is tried; then the run says for good that it may still commit.
@@ -31,7 +31,7 @@ class FenceOrder:
         return self.assignment.attempt + 1
 
     @property
-    def outputs(self) -> Sequence[Output]:
+    def outputs(self) -> Sequence[ProgramOutput]:
         return self.assignment.program.outputs
 
 

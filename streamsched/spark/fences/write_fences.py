@@ -15,13 +15,13 @@ import orjson
 
 from streamsched.codec.schedules.output import output_from_json
 from streamsched.domain.errors import StreamschedError
-from streamsched.domain.programs.output import Output, OutputFormat
+from streamsched.domain.programs.output import OutputFormat, ProgramOutput
 from streamsched.spark.writes.write import Author
 
 ORDER: Final = "STREAMSCHED_FENCE"
 
 
-def fence(output: Output, author: Author) -> str:
+def fence(output: ProgramOutput, author: Author) -> str:
     """Fences the attempts before this author's there; why that failed, "" when it did not."""
     if not output.location:
         return "its place is not declared"

@@ -8,14 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from streamsched.domain.events.event import Partition
+from streamsched.domain.jobs.run_commit import MOST_PARTITIONS
 from streamsched.domain.names import DatasetRef
 from streamsched.emit.draft import EventDraft, hive_key, hive_values, partitions_added
-
-#: Partitions in one event. A commit of more becomes several events, so that each fits into a record of the log.
-MOST_PARTITIONS: Final = 2000
 
 
 class AddedFile(NamedTuple):
@@ -107,11 +105,8 @@ def added_partitions(files: Iterable[AddedFile], unpartitioned: str) -> tuple[Pa
 
 
 def drafts(dataset: DatasetRef, commit: TableCommit) -> Iterator[EventDraft]:
-    """The events of a commit: one, or several with ids that end in `.2`, `.3` … where it has many partitions. The first
-    comes last: when it is known, so are the others.
-    """
-    starts = list(enumerate(range(0, len(commit.partitions), MOST_PARTITIONS), 1))
-    for number, start in (*starts[1:], *starts[:1]):
+    """The events of a commit: one, or several with ids that end in `.2`, `.3` … where it has many partitions."""
+    for number, start in enumerate(range(0, len(commit.partitions), MOST_PARTITIONS), 1):
         yield partitions_added(
             dataset,
             commit.partitions[start : start + MOST_PARTITIONS],

@@ -66,7 +66,7 @@ async def done_by_commits(connection: Any, row: Any, failure: Failure | None) ->
         return None
     job, attempts = row["job"] or row["id"], range(1, row["attempt"] + 1)
     rows = await connection.fetch(SQL["committed"], [row["id"], *(run_id(job, each) for each in attempts)])
-    left = uncommitted(program.outputs, [(each["dataset"], each["event"]) for each in rows])
+    left = uncommitted(program.outputs, [(each["dataset"], each["partitions"]) for each in rows])
     return None if left else "its outputs are committed, which is enough (done_when_committed)"
 
 

@@ -72,8 +72,8 @@ SELECT r.id, r.state, r.job, r.attempt, r.program, r.executable, r.arguments, r.
 FROM runs r LEFT JOIN jobs j ON j.id = r.job WHERE r.id = $1;
 
 -- name: committed
--- What these runs have committed: dataset and event id.
-SELECT said.value ->> 'dataset' AS dataset, said.value ->> 'commit' AS event
+-- What these runs have committed: dataset and partitions of each event.
+SELECT said.value ->> 'dataset' AS dataset, coalesce((said.value ->> 'partitions')::bigint, 0) AS partitions
 FROM runs r CROSS JOIN LATERAL jsonb_each(coalesce(r.commits, '{}')) AS said
 WHERE r.id = ANY ($1::text[]);
 

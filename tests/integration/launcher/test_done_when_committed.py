@@ -11,7 +11,7 @@ from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.jobs.run_commit import RunCommit
 from streamsched.domain.names import DatasetRef
-from streamsched.domain.programs.output import Output
+from streamsched.domain.programs.output import ProgramOutput
 from streamsched.domain.schedules.process_job import BashJob
 from streamsched.domain.schedules.retry import Retry
 from streamsched.domain.schedules.schedule import Program
@@ -26,7 +26,9 @@ pytestmark = pytest.mark.postgres
 WRITES = schedule("writes", retry=Retry(3, frozenset({Failure.ERROR, Failure.CRASH, Failure.LOST}), delay=MINUTE))
 JOB = "default.app.writes.1.1"
 DAILY, HOURLY = DatasetRef("default", "daily"), DatasetRef("default", "hourly")
-DECLARES = Program(PROGRAM, BashJob("true"), {}, (Output(DAILY), Output(HOURLY)), done_when_committed=True)
+DECLARES = Program(
+    PROGRAM, BashJob("true"), {}, (ProgramOutput(DAILY), ProgramOutput(HOURLY)), done_when_committed=True
+)
 
 
 async def claimed(world: World, program: Program = DECLARES) -> str:

@@ -15,14 +15,14 @@ from streamsched.codec.schedules.schedule import program_to_json
 from streamsched.domain.errors import AttemptFencedError
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import DatasetRef
-from streamsched.domain.programs.output import Output, OutputFormat
+from streamsched.domain.programs.output import OutputFormat, ProgramOutput
 from streamsched.domain.schedules.process_job import BashJob, PythonJob
 from streamsched.domain.schedules.schedule import Executable, Program
 from streamsched.ports.programs.fences import MOST_TRIES
 from streamsched.ports.runner import SilentRun
 from streamsched.ports.runs import RunEnd
 from streamsched.spark.command import RunEnvironment
-from streamsched.spark.fences.fencing import Fencing
+from streamsched.spark.fences.fence_writer import FenceWriter
 from streamsched.spark.needs.preparation import Preparation
 from streamsched.spark.pfs import PartitionedFileSet
 from streamsched.spark.tables.delta import DeltaDataset
@@ -50,7 +50,7 @@ class Given:
         self.environ = dict(os.environ)
         self._data = folder / "data"
 
-    async def lose(self, executable: Executable, *outputs: Output) -> str:
+    async def mark_lost(self, executable: Executable, *outputs: ProgramOutput) -> str:
         world, now = self.world, self.world.clock.now()
         await world.define(WRITES)
         await world.pool.execute(
@@ -70,7 +70,7 @@ class Given:
         runtime = RunEnvironment(
             data_dir=self._data, spark_master="local", emit_url="", environ=self.environ, signing_key=b"k"
         )
-        await Fencing(self.store, self.world.clock, runtime, Preparation()).write(run)
+        await FenceWriter(self.store, self.world.clock, runtime, Preparation()).write(run)
 
     async def known(self, run: str) -> str | None:
         return (await self.world.runs.get(run)).fence
@@ -85,20 +85,20 @@ def given(world: World, tmp_path: Path) -> Given:
     return Given(world, tmp_path)
 
 
-def place(kind: str, folder: Path, environ: dict[str, str]) -> tuple[Output, Write]:
+def place(kind: str, folder: Path, environ: dict[str, str]) -> tuple[ProgramOutput, Write]:
     """An output of a kind, which exists, and what writes it."""
     dataset = DatasetRef("default", "out")
     match kind:
         case "folder" | "url":
             location = str(folder / "lake") if kind == "folder" else f"file://{folder}/lake"
             rows = cast("Any", ArrowFrame({"day=1": 1}))
-            return Output(dataset, location=location), lambda run: PartitionedFileSet(
+            return ProgramOutput(dataset, location=location), lambda run: PartitionedFileSet(
                 dataset, location, environ=run
             ).write(rows, partition_by=["day"])
         case "delta":
             location = str(folder / "lake")
             DeltaDataset(dataset, location, environ={}).write(DAYS, partition_by=["day"])
-            return Output(dataset, OutputFormat.DELTA, location), lambda run: DeltaDataset(
+            return ProgramOutput(dataset, OutputFormat.DELTA, location), lambda run: DeltaDataset(
                 dataset, location, environ=run
             ).write(DAYS, partition_by=["day"])
         case _:
@@ -109,7 +109,7 @@ def place(kind: str, folder: Path, environ: dict[str, str]) -> tuple[Output, Wri
             catalog = load_catalog("lake", **options)
             catalog.create_namespace("db")
             catalog.create_table("db.out", schema=DAYS.schema)
-            return Output(dataset, OutputFormat.ICEBERG, "lake.db.out"), lambda run: IcebergDataset(
+            return ProgramOutput(dataset, OutputFormat.ICEBERG, "lake.db.out"), lambda run: IcebergDataset(
                 dataset, "db.out", catalog="lake", options=options, environ=run
             ).write(DAYS)
 
@@ -117,7 +117,7 @@ def place(kind: str, folder: Path, environ: dict[str, str]) -> tuple[Output, Wri
 @pytest.mark.parametrize("kind", ["folder", "url", "delta", "iceberg"])
 async def test_a_run_that_was_given_up_commits_no_more(given: Given, kind: str, tmp_path: Path) -> None:
     output, write = place(kind, tmp_path, given.environ)
-    run = await given.lose(BashJob("true"), output)
+    run = await given.mark_lost(BashJob("true"), output)
     assert await given.known(run) == "may still commit: its outputs are not fenced yet"
 
     await given.fence(run)
@@ -131,10 +131,10 @@ async def test_a_run_that_was_given_up_commits_no_more(given: Given, kind: str, 
 async def test_where_a_store_is_away_the_run_may_still_commit_and_it_is_tried_again(
     given: Given, tmp_path: Path
 ) -> None:
-    away = Output(DatasetRef("default", "away"), OutputFormat.DELTA, str(tmp_path / "none"))
-    unknown = Output(DatasetRef("default", "unknown"))
+    away = ProgramOutput(DatasetRef("default", "away"), OutputFormat.DELTA, str(tmp_path / "none"))
+    unknown = ProgramOutput(DatasetRef("default", "unknown"))
     here, write = place("folder", tmp_path, {})
-    run = await given.lose(BashJob("true"), away, unknown, here)
+    run = await given.mark_lost(BashJob("true"), away, unknown, here)
 
     await given.fence(run)
 
@@ -150,9 +150,9 @@ async def test_where_a_store_is_away_the_run_may_still_commit_and_it_is_tried_ag
 
 
 async def test_commits_that_are_rows_are_fenced_without_a_process(given: Given) -> None:
-    out = Output(DatasetRef("default", "out"), location="memory://lake/out")
+    out = ProgramOutput(DatasetRef("default", "out"), location="memory://lake/out")
     await given.world.pool.execute("INSERT INTO file_sets VALUES ('default.out', 'memory://lake/out', 1)")
-    run = await given.lose(BashJob("true"), out)
+    run = await given.mark_lost(BashJob("true"), out)
 
     await given.fence(run)
 
@@ -168,7 +168,7 @@ async def test_a_program_whose_modules_are_in_the_way_says_what_they_said(
 ) -> None:
     (tmp_path / "orjson.py").write_text(f"{module}\nraise SystemExit\n")
     out, _ = place("folder", tmp_path, {})
-    run = await given.lose(PythonJob("m:f", (), str(tmp_path)), out)
+    run = await given.mark_lost(PythonJob("m:f", (), str(tmp_path)), out)
 
     await given.fence(run)
 
@@ -179,7 +179,7 @@ async def test_a_program_whose_modules_are_in_the_way_says_what_they_said(
 
 
 async def test_a_program_without_outputs_says_so_and_nothing_is_due(given: Given) -> None:
-    run = await given.lose(BashJob("true"))
+    run = await given.mark_lost(BashJob("true"))
 
     assert await given.known(run) == "may still commit: its program declares no outputs, so they cannot be fenced"
     assert await given.due() == []

@@ -7,11 +7,12 @@ import pytest
 from streamsched.codec.schedules.schedule import program_from_json, program_to_json
 from streamsched.define.app import App
 from streamsched.domain.errors import DecodeError, InvalidDefinitionError
+from streamsched.domain.jobs.run_commit import MOST_PARTITIONS
 from streamsched.domain.names import DatasetRef
-from streamsched.domain.programs.output import MOST_OUTPUTS, Output, OutputFormat, uncommitted
+from streamsched.domain.programs.output import MOST_OUTPUTS, OutputFormat, ProgramOutput, uncommitted
 
 BASH = {"namespace": "shop", "application": "a", "name": "p", "type": "bash", "command": "true"}
-DAILY, HOURLY = (Output(DatasetRef("shop", each)) for each in ("daily", "hourly"))
+DAILY, HOURLY = (ProgramOutput(DatasetRef("shop", each)) for each in ("daily", "hourly"))
 
 
 def test_names_and_places_are_read_and_written() -> None:
@@ -19,7 +20,7 @@ def test_names_and_places_are_read_and_written() -> None:
 
     program = program_from_json({**BASH, "outputs": given, "done_when_committed": True})
 
-    assert program.outputs == (DAILY, Output(HOURLY.dataset, OutputFormat.DELTA, "s3://lake/hourly"))
+    assert program.outputs == (DAILY, ProgramOutput(HOURLY.dataset, OutputFormat.DELTA, "s3://lake/hourly"))
     assert program.done_when_committed
     assert program_from_json(program_to_json(program)) == program
     assert "outputs" not in program_to_json(program_from_json(BASH)), "a program of before has the same digest"
@@ -59,17 +60,16 @@ def test_an_app_declares_them_for_every_program_with_a_process() -> None:
 
     assert programs["s"].outputs == (DAILY,)
     assert programs["s"].done_when_committed
-    assert programs["b"].outputs == (Output(HOURLY.dataset, location="/lake/hourly"),)
+    assert programs["b"].outputs == (ProgramOutput(HOURLY.dataset, location="/lake/hourly"),)
     with pytest.raises(InvalidDefinitionError, match=r"programs\.q.*outputs"):
         app.bash("q", "true", outputs=["other.daily"])
 
 
 def test_a_commit_counts_when_its_last_event_is_known() -> None:
     outputs = (DAILY, HOURLY)
+    announced = [("shop.daily", 1), ("shop.hourly", MOST_PARTITIONS), ("shop.hourly", MOST_PARTITIONS)]
 
     assert uncommitted(outputs, []) == ["shop.daily", "shop.hourly"]
-    assert uncommitted(outputs, [("shop.daily", "c"), ("shop.hourly", "c.2"), ("shop.hourly", "c.3")]) == [
-        "shop.hourly"
-    ]
-    assert uncommitted(outputs, [("shop.daily", "c"), ("shop.hourly", "c.2"), ("shop.hourly", "c")]) == []
-    assert uncommitted((), [("shop.daily", "c")]) == []
+    assert uncommitted(outputs, announced) == ["shop.hourly"]
+    assert uncommitted(outputs, [*announced, ("shop.hourly", 1)]) == []
+    assert uncommitted((), announced) == []

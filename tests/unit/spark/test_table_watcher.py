@@ -10,10 +10,11 @@ import pytest
 from streamsched.codec.events import native
 from streamsched.domain.errors import ConflictError, Refusal, RefusedError, UnavailableError
 from streamsched.domain.events.event import Event, Partition, PartitionsAdded
+from streamsched.domain.jobs.run_commit import MOST_PARTITIONS
 from streamsched.domain.names import DatasetRef
 from streamsched.emit import Emitted, EventDraft
 from streamsched.emit.draft import stamped
-from streamsched.spark.tables.commit import MOST_PARTITIONS, AddedFile, LogStep, TableCommit, added_partitions, drafts
+from streamsched.spark.tables.commit import AddedFile, LogStep, TableCommit, added_partitions, drafts
 from streamsched.spark.tables.watcher import First, Watcher
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -37,7 +37,7 @@ _OF_RUNS: Final = (RUN_FILE, RUN_CONTENT, "STREAMSCHED_TOKEN", "STREAMSCHED_SPOO
 
 
 @dataclass(frozen=True, slots=True)
-class Fencing:
+class FenceWriter:
     """Belongs to a process of its own, as a runner does."""
 
     store: FenceStore
