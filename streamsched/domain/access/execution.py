@@ -105,10 +105,20 @@ def executions(program: Program, profile: ProgramProfile | None = None, *, apart
             yield Execution("$.target", "is executed on the launcher's machine")
         case SparkJob() as job:
             yield from _spark(job, profile, apart=apart)
+            yield from _fenced(program, apart=apart)
         case HttpJob() | PublishJob() | EnqueueJob() | ArrivalJob():
             return
         case _:
             assert_never(program.executable)
+
+
+def _fenced(program: Program, *, apart: bool) -> Iterator[Execution]:
+    """A launcher fences a run that was given up in a process with the program's variables."""
+    for index, each in enumerate(program.outputs):
+        if each.location and not apart:
+            yield Execution(
+                f"$.outputs[{index}].location", "is written on the launcher's machine when a run is given up"
+            )
 
 
 def profile_executions(job: SparkJob, profile: SparkProfile) -> Iterator[Execution]:

@@ -14,14 +14,17 @@ import structlog
 
 from streamsched.codec.schedules.output import output_to_json
 from streamsched.domain.errors import ConfigurationError
+from streamsched.domain.programs.secret import Secret
+from streamsched.domain.schedules.process_job import PythonJob, SparkJob
 from streamsched.ports.clock import Clock
 from streamsched.ports.programs.fences import FenceOrder, FenceStore
+from streamsched.process.os_user import OsUser
 from streamsched.spark.child import Child
-from streamsched.spark.command import Command, RunEnvironment, command
+from streamsched.spark.command import RunEnvironment, environment
 from streamsched.spark.context import RUN_CONTENT, RUN_FILE
 from streamsched.spark.fences.write_fences import ORDER
 from streamsched.spark.files import RunFiles
-from streamsched.spark.needs.preparation import Preparation
+from streamsched.spark.needs.preparation import Preparation, Prepared
 
 log = structlog.get_logger()
 
@@ -73,25 +76,38 @@ class FenceWriter:
         runtime = self.runtime.for_program(assignment.program.ref)
         runtime.make_scratch()
         prepared = await self.preparation.prepare(assignment, runtime.user)
-        like = command(
-            prepared.assignment, runtime, RunFiles(runtime.data_dir, assignment.run).run_file, prepared.secrets
-        )
-        said = prepared.redaction.text(await _printed(like, order))
-        return _answers(said, order)
+        said = await _printed(_environ(prepared, runtime), runtime.user, order)
+        return _answers(prepared.redaction.text(said), order)
 
 
-async def _printed(like: Command, order: FenceOrder) -> str:
+def _environ(prepared: Prepared, runtime: RunEnvironment) -> Mapping[str, str]:
+    """The variables of the program, also of one that runs in a cluster, without those of a run."""
+    run_file = RunFiles(runtime.data_dir, prepared.assignment.run).run_file
+    own: Mapping[str, str] = {}
+    secrets: Mapping[str, Secret] = {}
+    match prepared.assignment.program.executable:
+        case SparkJob() as job:
+            own, secrets = job.env, job.needs.secret_env
+        case PythonJob() as job:
+            own, secrets = job.env, job.secret_env
+        case _:
+            pass
+    found = {**environment(prepared.assignment, runtime, run_file), **own}
+    found |= {name: prepared.secrets[secret] for name, secret in secrets.items()}
+    return {name: value for name, value in found.items() if name not in _OF_RUNS}
+
+
+async def _printed(environ: Mapping[str, str], user: OsUser | None, order: FenceOrder) -> str:
     """What the process prints within its time."""
     outputs = [output_to_json(each) for each in order.outputs]
     wanted = {"job": order.job, "attempt": order.attempt, "outputs": outputs}
-    env = {name: value for name, value in like.env.items() if name not in _OF_RUNS}
     reading, writing = os.pipe()
     try:
         child = await Child.start(
             (sys.executable, "-m", _CHILD),
-            env={**env, ORDER: orjson.dumps(wanted).decode()},
+            env={**environ, ORDER: orjson.dumps(wanted).decode()},
             output=writing,
-            user=like.user,
+            user=user,
         )
     except OSError:
         os.close(reading)

@@ -168,7 +168,7 @@ async def test_a_program_whose_modules_are_in_the_way_says_what_they_said(
 ) -> None:
     (tmp_path / "orjson.py").write_text(f"{module}\nraise SystemExit\n")
     out, _ = place("folder", tmp_path, {})
-    run = await given.mark_lost(PythonJob("m:f", (), str(tmp_path)), out)
+    run = await given.mark_lost(PythonJob("m:f", env={"PYTHONPATH": str(tmp_path)}), out)
 
     await given.fence(run)
 

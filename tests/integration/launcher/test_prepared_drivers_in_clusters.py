@@ -128,4 +128,3 @@ async def test_a_driver_waits_without_executors_and_gets_them_for_its_run(place:
 
     assert (ended.state, ended.start) == ("COMPLETED", "prepared"), (ended, Path(ended.log_path or "").read_text())
     assert await here.says(run, "counted 499500 ['prepared run']")
-    assert await here.says(run, "udf knows True")

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from streamsched.domain.access.execution import CLASSES, READERS, FieldReader, ProgramProfile, executions
 from streamsched.domain.access.grant import Caller, Denied, Grant
 from streamsched.domain.access.permission import AccessRole
-from streamsched.domain.names import EventName, ProgramRef
+from streamsched.domain.names import DatasetRef, EventName, ProgramRef
+from streamsched.domain.programs.output import ProgramOutput
 from streamsched.domain.programs.secret import Secret
 from streamsched.domain.programs.spark_deployment import DeployMode
 from streamsched.domain.programs.spark_needs import DriverSize, ExecutorSize, SparkNeeds
@@ -105,6 +106,18 @@ def test_a_field_that_only_driver_and_executors_read_does_not(name: str) -> None
 )
 def test_what_starts_a_process_beside_the_launcher_needs_shell(executable: Executable, path: str) -> None:
     assert found(executable) == [path]
+
+
+@pytest.mark.parametrize(("location", "apart", "path"), [("", False, []), ("s3://l/d", True, []), ("/d", False, [0])])
+def test_a_place_of_an_output_is_written_by_launchers_and_needs_shell(
+    location: str, apart: bool, path: list[int]
+) -> None:
+    output = ProgramOutput(DatasetRef("sales", "daily"), location=location)
+    program = Program(ProgramRef("sales", "shop", "p"), REMOTE, {}, (output,))
+
+    found = [each.path for each in executions(program, apart=apart)]
+
+    assert found == [f"$.outputs[{index}].location" for index in path]
 
 
 def test_connect_needs_none_where_programs_run_as_another_user() -> None:
