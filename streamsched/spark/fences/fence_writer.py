@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -114,32 +115,33 @@ async def _printed(environ: Mapping[str, str], user: OsUser | None, order: Fence
         raise
     finally:
         os.close(writing)
+    kept = bytearray()
     try:
         async with asyncio.timeout(_PATIENCE_S):
-            return await asyncio.to_thread(_tail_of, reading)
+            await asyncio.to_thread(_read_tail, reading, kept)
     except TimeoutError:
-        return ""
+        log.warning("fence.not_answered", run=order.assignment.run, within_s=_PATIENCE_S)
     finally:
         await child.close()
+    return bytes(kept).decode(errors="replace")
 
 
-def _tail_of(reading: int) -> str:
-    """The end of what is written to a pipe until all its writers have ended."""
-    kept = b""
+def _read_tail(reading: int, kept: bytearray) -> None:
+    """Keeps the end of what is written to a pipe until all its writers have ended."""
     with os.fdopen(reading, "rb", buffering=0) as pipe:
         while part := pipe.read(_MOST):
-            kept = (kept + part)[-_MOST:]
-    return kept.decode(errors="replace")
+            kept += part
+            del kept[:-_MOST]
 
 
 def _answers(said: str, order: FenceOrder) -> Mapping[str, str]:
     """The answer for each output; of what cannot be read, that."""
     lines = said.strip().splitlines() or ["nothing"]
-    try:
-        found: Any = orjson.loads(lines[-1])
-    except orjson.JSONDecodeError:
-        found = None
-    answers: Mapping[str, Any] = found if isinstance(found, dict) else {}
+    answers: dict[str, Any] = {}
+    for line in lines:
+        with suppress(orjson.JSONDecodeError):
+            found = orjson.loads(line)
+            answers |= found if isinstance(found, dict) else {}
     unknown = f"the process that was to fence it said: {lines[-1]}"
     return {
         str(each.dataset): answer if isinstance(answer := answers.get(str(each.dataset)), str) else unknown

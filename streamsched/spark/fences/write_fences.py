@@ -1,7 +1,8 @@
 """`python -m streamsched.spark.fences.write_fences`: fences the earlier attempts of a job in some datasets.
 
 It runs as a run of the program would, with its user, environment and secrets, but without Spark. `STREAMSCHED_FENCE` is
-`{"job", "attempt", "outputs": […]}`; it prints, as the last line, `{dataset: why it is not fenced, or ""}`.
+`{"job", "attempt", "outputs": […]}`; it prints for each, on a line of its own, `{dataset: why it is not fenced or ""}`.
+Several at a time: a store that hangs holds up no other.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any, Final, assert_never
 
 import orjson
@@ -19,6 +21,9 @@ from streamsched.domain.programs.output import OutputFormat, ProgramOutput
 from streamsched.spark.writes.write import Author
 
 ORDER: Final = "STREAMSCHED_FENCE"
+_AT_ONCE: Final = 16
+#: Characters of a reason.
+_LONGEST: Final = 300
 
 
 def fence(output: ProgramOutput, author: Author) -> str:
@@ -55,9 +60,13 @@ def main(environ: Mapping[str, str]) -> None:
     """
     order: dict[str, Any] = orjson.loads(environ[ORDER])
     author = Author(order["job"], order["attempt"])
-    outputs = (output_from_json(each, "$") for each in order["outputs"])
-    found = {str(each.dataset): fence(each, author) for each in outputs}
-    sys.stdout.write("\n" + orjson.dumps(found).decode() + "\n")
+    outputs = [output_from_json(each, "$") for each in order["outputs"]]
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        fences = {threads.submit(fence, each, author): str(each.dataset) for each in outputs}
+        for done in as_completed(fences):
+            line = orjson.dumps({fences[done]: done.result()[:_LONGEST]}).decode()
+            sys.stdout.write(f"\n{line}\n")
+            sys.stdout.flush()
 
 
 if __name__ == "__main__":

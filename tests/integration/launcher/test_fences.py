@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,6 +19,7 @@ from streamsched.domain.names import DatasetRef
 from streamsched.domain.programs.output import OutputFormat, ProgramOutput
 from streamsched.domain.schedules.process_job import BashJob, PythonJob
 from streamsched.domain.schedules.schedule import Executable, Program
+from streamsched.launcher.run_monitor import RunTimeouts
 from streamsched.ports.programs.fences import MOST_TRIES
 from streamsched.ports.runner import SilentRun
 from streamsched.ports.runs import RunEnd
@@ -32,6 +34,8 @@ from tests.support.arrow_frame import ArrowFrame
 from tests.support.run_environ import process_environ
 
 from .conftest import MINUTE, PROGRAM, World, schedule
+from .test_runner import Place as RealPlace
+from .test_runner import eventually
 
 pytestmark = pytest.mark.postgres
 
@@ -216,5 +220,33 @@ async def test_a_driver_that_the_cluster_did_not_end_is_fenced(given: Given, tmp
 
     await given.fence(run)
 
+    with pytest.raises(AttemptFencedError):
+        write(process_environ(JOB))
+
+
+async def test_a_launcher_starts_the_process_for_a_run_whose_runner_was_killed(world: World, tmp_path: Path) -> None:
+    output, write = place("folder", tmp_path, {})
+    here = RealPlace(world, tmp_path / "data")
+    timeouts = RunTimeouts(silence=timedelta(seconds=1), attempts=1)
+    here.run_monitor._timeouts = timeouts
+    await world.define(WRITES)
+    declares = program_to_json(Program(PROGRAM, BashJob("exec sleep 600"), {}, (output,)))
+    await world.pool.execute("UPDATE programs SET definition = $1", declares)
+    await world.satisfy(world.ready(WRITES, 1))
+    await here.launcher.run_once()
+    run = f"{JOB}.r1"
+    await here.reaches("RUNNING", run=run)
+
+    (await here.runner(run)).kill()
+
+    async def is_lost() -> bool:
+        return bool(await here.run_monitor.check_runs())
+
+    async def is_fenced() -> bool:
+        await here.run_monitor.check_runs()
+        return (await world.runs.get(run)).fence == "commits no more to default.out"
+
+    await eventually(is_lost)
+    await eventually(is_fenced)
     with pytest.raises(AttemptFencedError):
         write(process_environ(JOB))
