@@ -94,6 +94,8 @@ CLASSIFIED: Final[Mapping[str, Kind]] = {
     "Pool.name": SharedKind.POOL,
     "Program.arguments": Plain.TEXT,
     "Program.ref": Plain.OWN,
+    "ProgramOutput.dataset": Plain.OWN,
+    "ProgramOutput.location": Plain.TEXT,
     "ProgramStatus.program": SharedKind.PROGRAM,
     "PublishJob.attributes": Plain.TEXT,
     "PublishJob.event": Sent.PUBLISHED,
