@@ -108,6 +108,9 @@ class NoProcesses:
     def fence(self, run: str) -> None:
         raise AssertionError(f"{run} needs a process")
 
+    def fence_room(self) -> int:
+        return 0
+
     def places(self) -> Mapping[ProcessKind, int]:
         return dict.fromkeys(ProcessKind, 0)
 

@@ -55,7 +55,7 @@ async def execute(run: str, environ: Mapping[str, str], *, server: socket.socket
         UnavailableError: PostgreSQL was unreachable for too long.
     """
     settings = Settings.from_env(environ)
-    async with _opened(settings) as (pool, clock):
+    async with _database(settings) as (pool, clock):
         runtime, preparation = await _environment(settings, environ, pool), _preparation(settings, environ, pool)
         cold = "the fork server was not ready" if settings.warm_starts else "STREAMSCHED_WARM_STARTS is false"
         timing, starts = Timing(heartbeat=settings.heartbeat), Starts(server, cold=cold)
@@ -74,13 +74,13 @@ async def fence(run: str, environ: Mapping[str, str]) -> None:
         ConfigurationError, UnavailableError: as `execute`.
     """
     settings = Settings.from_env(environ)
-    async with _opened(settings) as (pool, clock):
+    async with _database(settings) as (pool, clock):
         runtime, preparation = await _environment(settings, environ, pool), _preparation(settings, environ, pool)
         await FenceWriter(PostgresFenceStore(pool), clock, runtime, preparation).write(run)
 
 
 @asynccontextmanager
-async def _opened(settings: Settings) -> AsyncIterator[tuple[Pool, PostgresClock]]:
+async def _database(settings: Settings) -> AsyncIterator[tuple[Pool, PostgresClock]]:
     """The database, and its clock: heartbeats are compared with it."""
     configure_logs(level=settings.log_level, style=settings.log_format)
     pool = await _patiently(lambda: open_pool(settings.database_url, min_size=1, max_size=2, spans=settings.traces))
@@ -95,15 +95,12 @@ async def _opened(settings: Settings) -> AsyncIterator[tuple[Pool, PostgresClock
         pool.terminate()
 
 
-def _secrets(settings: Settings, environ: Mapping[str, str]) -> Secrets:
-    return Secrets(settings.secret_rules(), environ, installed())
-
-
 def _preparation(settings: Settings, environ: Mapping[str, str], pool: Pool) -> Preparation:
     cache = BundleCache(
         PostgresBundleStore(pool), settings.data_dir.absolute() / "bundles", most_bytes=settings.bundle_limit
     )
-    return Preparation(_secrets(settings, environ), PostgresProfileStore(pool), cache.folder)
+    secrets = Secrets(settings.secret_rules(), environ, installed())
+    return Preparation(secrets, PostgresProfileStore(pool), cache.folder)
 
 
 async def _environment(settings: Settings, environ: Mapping[str, str], pool: Pool) -> RunEnvironment:

@@ -35,8 +35,6 @@ log = structlog.get_logger()
 _AT_ONCE: Final = 256
 #: Silent runs read at a time; after so many ends a pass returns, which bounds the delay of the next checks.
 _PAGE: Final = 100
-#: Most processes that write fences, started in one pass.
-_FENCES: Final = 4
 #: How often a full host, or one for which jobs wait, checks for room: the end of a process sends no notification.
 _FULL: Final = timedelta(milliseconds=250)
 
@@ -161,7 +159,8 @@ class RunMonitor:
         return ended
 
     async def _write_fences(self, now: datetime) -> None:
-        for run in await self._store.due_fences(now, limit=_FENCES):
+        room = self._runners.fence_room()
+        for run in await self._store.due_fences(now, limit=room) if room else ():
             try:
                 self._runners.fence(run)
             except UnavailableError as exc:

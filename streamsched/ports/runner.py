@@ -63,6 +63,10 @@ class Runners(Protocol):
         """
         ...
 
+    def fence_room(self) -> int:
+        """How many more such processes may be started here now."""
+        ...
+
     def places(self) -> Mapping[ProcessKind, int]:
         """How many processes of each kind this host has places for, without the reserve (`process_room.reserve_of`)."""
         ...

@@ -183,7 +183,7 @@ def command(
             return Command((shutil.which("bash") or "/bin/bash", "-c", line), env, user=runtime.user)
         case PythonJob() as job:
             options = (filled(each, assignment.arguments) for each in job.arguments)
-            own = _with_folder({**env, **job.env, **_values(job.secret_env, secrets)}, job.folder)
+            own = _with_folder({**env, **job.env, **secret_values(job.secret_env, secrets)}, job.folder)
             call = (job.target, *options)
             argv = (sys.executable, "-m", PYTHON_CALL, *call)
             return Command(argv, own, call, _why_cold(job, runtime), user=runtime.user)
@@ -234,7 +234,7 @@ def trace_settings(assignment: Assignment) -> Mapping[str, str]:
     return {TRACE_PROPERTY: assignment.traceparent, f"spark.executorEnv.{TRACEPARENT}": assignment.traceparent}
 
 
-def _values(references: Mapping[str, Secret], secrets: Mapping[Secret, str] | None) -> dict[str, str]:
+def secret_values(references: Mapping[str, Secret], secrets: Mapping[Secret, str] | None) -> dict[str, str]:
     """Raises:
     ConfigurationError: the caller has not read one of them.
     """
@@ -273,9 +273,9 @@ def _spark_submit(
         **job.needs.sizes(),
         **job.conf,
     }
-    own, secret_env = job.env, _values(job.needs.secret_env, secrets)
+    own, secret_env = job.env, secret_values(job.needs.secret_env, secrets)
     private = {f"spark.executorEnv.{name}": value for name, value in secret_env.items()}
-    private |= _values(job.needs.secret_conf, secrets)
+    private |= secret_values(job.needs.secret_conf, secrets)
     conf = {**redaction(private), **conf}
     _check_passed(job.env_from_os, env, runtime.withheld)
     env = _with_folder({**env, **own, **secret_env}, job.folder)

@@ -6,9 +6,10 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, assert_never
+from typing import BinaryIO, Final, assert_never
 
 from streamsched.domain.constraints.process_room import ProcessKind, reserve_of
 from streamsched.domain.errors import UnavailableError
@@ -18,6 +19,8 @@ from streamsched.process.closed_process import start_closed
 from streamsched.spark.files import RunFiles, read_note
 from streamsched.spark.warm.runners import ForkServerProcess
 
+#: Processes that write fences, at a time.
+_FENCES: Final = 4
 #: Linux, for signals at a parent's death and for descriptors of processes.
 _CAN_FORK: Final = sys.platform == "linux" and hasattr(os, "pidfd_open")
 
@@ -55,30 +58,18 @@ class LocalRunners:
             self._fork_server.start()
 
     def spawn(self, run: str, kind: ProcessKind = ProcessKind.HOST) -> None:
-        files = RunFiles(self._data_dir, run)
         self._reap()
-        try:
-            files.make_folders()
-            with files.runner_log.open("ab") as log:
-                if self._fork(run, kind, log.fileno()):
-                    return
-                runner = start_closed("streamsched.runner", [run], environ=self._environ, stdout=log, stderr=log)
-                self._started.append((kind, runner))
-        except OSError as exc:
-            raise UnavailableError(f"no runner process can be started: {exc}") from exc
+        with self._log(run) as log:
+            if not self._fork(run, kind, log.fileno()):
+                self._started.append((kind, self._start(log, run)))
 
     def fence(self, run: str) -> None:
-        files = RunFiles(self._data_dir, run)
+        with self._log(run) as log:
+            self._fences.append(self._start(log, "--fence", run))
+
+    def fence_room(self) -> int:
         self._fences = [process for process in self._fences if process.poll() is None]
-        try:
-            files.make_folders()
-            with files.runner_log.open("ab") as log:
-                arguments = ["--fence", run]
-                self._fences.append(
-                    start_closed("streamsched.runner", arguments, environ=self._environ, stdout=log, stderr=log)
-                )
-        except OSError as exc:
-            raise UnavailableError(f"no process can be started: {exc}") from exc
+        return max(0, _FENCES - len(self._fences))
 
     def places(self) -> Mapping[ProcessKind, int]:
         return self._places
@@ -99,6 +90,24 @@ class LocalRunners:
             return read_note(RunFiles(self._data_dir, run))
         except OSError as exc:
             raise UnavailableError(f"the note of run '{run}' cannot be read: {exc}") from exc
+
+    @contextmanager
+    def _log(self, run: str) -> Iterator[BinaryIO]:
+        """Where a process of the run writes.
+
+        Raises:
+            UnavailableError: it cannot be opened, or the process not be started within the block.
+        """
+        files = RunFiles(self._data_dir, run)
+        try:
+            files.make_folders()
+            with files.runner_log.open("ab") as log:
+                yield log
+        except OSError as exc:
+            raise UnavailableError(f"no runner process can be started: {exc}") from exc
+
+    def _start(self, log: BinaryIO, *arguments: str) -> subprocess.Popen[bytes]:
+        return start_closed("streamsched.runner", arguments, environ=self._environ, stdout=log, stderr=log)
 
     def _fork(self, run: str, kind: ProcessKind, log: int) -> bool:
         """Whether a runner was forked for the run. If one was and that is not known, another that is started claims

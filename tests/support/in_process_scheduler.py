@@ -75,6 +75,9 @@ class _Runners:
     def fence(self, run: str) -> None:
         """Its programs have no outputs."""
 
+    def fence_room(self) -> int:
+        return 0
+
     def places(self) -> Mapping[ProcessKind, int]:
         return dict.fromkeys(ProcessKind, 1000)
 

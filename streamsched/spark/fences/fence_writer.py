@@ -21,9 +21,9 @@ from streamsched.ports.clock import Clock
 from streamsched.ports.programs.fences import FenceOrder, FenceStore
 from streamsched.process.os_user import OsUser
 from streamsched.spark.child import Child
-from streamsched.spark.command import RunEnvironment, environment
+from streamsched.spark.command import RunEnvironment, environment, secret_values
 from streamsched.spark.context import RUN_CONTENT, RUN_FILE
-from streamsched.spark.fences.write_fences import ORDER
+from streamsched.spark.fences.write_fences import LONGEST, ORDER
 from streamsched.spark.files import RunFiles
 from streamsched.spark.needs.preparation import Preparation, Prepared
 
@@ -33,8 +33,6 @@ log = structlog.get_logger()
 _PATIENCE_S: Final = 60.0
 #: Most bytes that are read of what the process prints.
 _MOST: Final = 1 << 16
-#: Characters of a reason.
-_LONGEST: Final = 300
 _CHILD: Final = "streamsched.spark.fences.write_fences"
 #: The process is no run: it has ended, and its token with it.
 _OF_RUNS: Final = (RUN_FILE, RUN_CONTENT, "STREAMSCHED_TOKEN", "STREAMSCHED_SPOOL")
@@ -64,7 +62,7 @@ class FenceWriter:
             found = await self._in_process(order)
         except (ConfigurationError, OSError) as exc:
             found = {str(each.dataset): f"its program cannot be prepared: {exc}" for each in order.outputs}
-        known = {name: "" if name in kept_here else why[:_LONGEST] for name, why in found.items()}
+        known = {name: "" if name in kept_here else why[:LONGEST] for name, why in found.items()}
         await self.store.written(run, known, now=self.clock.now())
         log.info("run.fenced", run=run, outputs=len(known), unfenced=sum(map(bool, known.values())))
         return known
@@ -77,7 +75,7 @@ class FenceWriter:
         runtime = self.runtime.for_program(assignment.program.ref)
         runtime.make_scratch()
         prepared = await self.preparation.prepare(assignment, runtime.user)
-        said = await _printed(_environ(prepared, runtime), runtime.user, order)
+        said = await _output_of(_environ(prepared, runtime), runtime.user, order)
         return _answers(prepared.redaction.text(said), order)
 
 
@@ -93,12 +91,12 @@ def _environ(prepared: Prepared, runtime: RunEnvironment) -> Mapping[str, str]:
             own, secrets = job.env, job.secret_env
         case _:
             pass
-    found = {**environment(prepared.assignment, runtime, run_file), **own}
-    found |= {name: prepared.secrets[secret] for name, secret in secrets.items()}
+    values = secret_values(secrets, prepared.secrets)
+    found = {**environment(prepared.assignment, runtime, run_file), **own, **values}
     return {name: value for name, value in found.items() if name not in _OF_RUNS}
 
 
-async def _printed(environ: Mapping[str, str], user: OsUser | None, order: FenceOrder) -> str:
+async def _output_of(environ: Mapping[str, str], user: OsUser | None, order: FenceOrder) -> str:
     """What the process prints within its time."""
     outputs = [output_to_json(each) for each in order.outputs]
     wanted = {"job": order.job, "attempt": order.attempt, "outputs": outputs}

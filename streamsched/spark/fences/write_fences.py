@@ -23,7 +23,7 @@ from streamsched.spark.writes.write import Author
 ORDER: Final = "STREAMSCHED_FENCE"
 _AT_ONCE: Final = 16
 #: Characters of a reason.
-_LONGEST: Final = 300
+LONGEST: Final = 300
 
 
 def fence(output: ProgramOutput, author: Author) -> str:
@@ -64,7 +64,7 @@ def main(environ: Mapping[str, str]) -> None:
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         fences = {threads.submit(fence, each, author): str(each.dataset) for each in outputs}
         for done in as_completed(fences):
-            line = orjson.dumps({fences[done]: done.result()[:_LONGEST]}).decode()
+            line = orjson.dumps({fences[done]: done.result()[:LONGEST]}).decode()
             sys.stdout.write(f"\n{line}\n")
             sys.stdout.flush()
 

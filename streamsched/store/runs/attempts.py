@@ -8,7 +8,7 @@ from typing import Any
 
 import structlog
 
-from streamsched.codec.schedules.schedule import stored_program_from_json, stored_schedule_from_json
+from streamsched.codec.schedules.schedule import stored_schedule_from_json
 from streamsched.domain.errors import described
 from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.jobs.run import TRANSITIONS, RunFact, RunState, run_id
@@ -16,7 +16,7 @@ from streamsched.domain.limits import later
 from streamsched.domain.programs.output import uncommitted
 from streamsched.domain.schedules.retry import Retry
 from streamsched.store.limits import groups
-from streamsched.store.runs.ending import SQL, current_schedule, record
+from streamsched.store.runs.ending import SQL, current_schedule, program_of, record
 
 log = structlog.get_logger()
 
@@ -57,12 +57,8 @@ async def done_by_commits(connection: Any, row: Any, failure: Failure | None) ->
     """
     if failure in (None, Failure.CANCELLED) or (RunState(row["state"]), RunFact.SUCCEEDED) not in TRANSITIONS:
         return None
-    try:
-        program = stored_program_from_json(row["executable"])
-    except Exception as failed:  # noqa: BLE001 - a row may hold anything; the run ends anyway
-        log.error("program.unreadable", run=row["id"], reason=described(failed))
-        return None
-    if not program.done_when_committed:
+    program = program_of(row)
+    if program is None or not program.done_when_committed:
         return None
     job, attempts = row["job"] or row["id"], range(1, row["attempt"] + 1)
     rows = await connection.fetch(SQL["committed"], [row["id"], *(run_id(job, each) for each in attempts)])

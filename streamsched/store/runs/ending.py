@@ -5,20 +5,26 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
+import structlog
+
 from streamsched.codec import event as event_codec
+from streamsched.codec.schedules.schedule import stored_program_from_json
 from streamsched.domain.decisions.decision import superseded
+from streamsched.domain.errors import described
 from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.jobs.job import JobFact, JobState
 from streamsched.domain.jobs.job import advance as advance_job
 from streamsched.domain.jobs.run import RunFact, RunState, status_event
 from streamsched.domain.jobs.run import advance as advance_run
 from streamsched.domain.names import ProgramRef
+from streamsched.domain.schedules.schedule import Program
 from streamsched.store.catalog.history import record
 from streamsched.store.limits import groups, lanes
 from streamsched.store.runs import failure_streaks
 from streamsched.store.sql import queries
 
 SQL: Final = queries("runs/ending")
+log = structlog.get_logger()
 
 
 async def locked(connection: Any, run: str) -> Any | None:
@@ -97,6 +103,15 @@ async def cancel_pending(connection: Any, row: Any, reason: str, *, at: datetime
     """Ends a `locked` PENDING run that is to stop: KILLED, its job LAUNCH_FAILED."""
     await move_job(connection, row, JobFact.LAUNCH_FAILED, reason, at=at)
     await end(connection, row, RunFact.KILLED, reason, at=at)
+
+
+def program_of(row: Any) -> Program | None:
+    """The program of a run's row; None when it cannot be read: the run ends anyway."""
+    try:
+        return stored_program_from_json(row["executable"])
+    except Exception as failed:  # noqa: BLE001 - a row may hold anything
+        log.error("program.unreadable", run=row["id"], reason=described(failed))
+        return None
 
 
 async def current_schedule(connection: Any, row: Any) -> tuple[str | None, Any | None]:

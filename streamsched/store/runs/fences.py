@@ -7,35 +7,37 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 import asyncpg
-import structlog
 
 from streamsched.codec.schedules.schedule import stored_program_from_json
 from streamsched.domain.backoff import doubled
-from streamsched.domain.errors import described
+from streamsched.domain.jobs.run import run_id
 from streamsched.domain.limits import later
 from streamsched.domain.programs.output import UNDECLARED, UNFENCED, fence_text
+from streamsched.domain.schedules.schedule import Quick
 from streamsched.ports.programs.fences import MOST_TRIES, FenceOrder
 from streamsched.ports.runs import Assignment
 from streamsched.store.catalog.history import record
 from streamsched.store.connections import translated
+from streamsched.store.runs.ending import program_of
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("runs/fences")
-log = structlog.get_logger()
 
 #: Seconds until a fence is tried again: after the first time, and at most.
 _FIRST_S: Final = 90.0
 _LONGEST_S: Final = 6 * 3600.0
 
 
-async def want(connection: Any, row: Any, *, at: datetime) -> None:
-    """Within the end of this `locked` run, whose process may live and which no attempt follows: its fence is due."""
-    try:
-        outputs = stored_program_from_json(row["executable"]).outputs
-    except Exception as failed:  # noqa: BLE001 - a row may hold anything; the run ends anyway
-        log.error("program.unreadable", run=row["id"], reason=described(failed))
+async def want(connection: Any, row: Any, *, at: datetime, may_live: bool = True) -> None:
+    """Within the end of this `locked` run, which no attempt follows: its fence is due when its process may live, or
+    that of an earlier attempt, which was lost. Programs that launchers execute themselves commit nothing.
+    """
+    program = program_of(row)
+    if program is None or isinstance(program.executable, Quick):
         return
-    await connection.execute(_SQL["want"], row["id"], UNFENCED if outputs else UNDECLARED, at if outputs else None)
+    text, due = (UNFENCED, at) if program.outputs else (UNDECLARED, None)
+    earlier = [run_id(row["job"] or row["id"], each) for each in range(1, row["attempt"])]
+    await connection.execute(_SQL["want"], row["id"], text, due, may_live, earlier)
 
 
 class PostgresFenceStore:

@@ -1,8 +1,11 @@
 -- Fences of runs that were given up. See ports/programs/fences.py.
 
 -- name: want
--- What is known about later commits, and when the fence is to be written.
-UPDATE runs SET fence = $2, fence_at = $3 WHERE id = $1;
+-- What is known about later commits, and when the fence is to be written: of a run that may live ($4), or after attempts
+-- ($5) of which one was lost.
+UPDATE runs SET fence = $2, fence_at = $3
+WHERE id = $1
+    AND ($4 OR EXISTS (SELECT FROM runs AS earlier WHERE earlier.id = ANY ($5::text[]) AND earlier.state = 'LOST'));
 
 -- name: due
 -- Those to be fenced now, each for one caller until its next time, which depends on how often it was tried.
@@ -14,7 +17,7 @@ WHERE r.id = next.id
 RETURNING r.id;
 
 -- name: order
--- A run whose fence is to be written, while no later attempt of its job has begun.
+-- A run whose fence is to be written.
 SELECT r.id, r.attempt, r.executable, r.arguments, r.job FROM runs r
 WHERE r.id = $1 AND r.fence_tries > 0 AND r.state IN ('LOST', 'KILLED', 'FAILED', 'COMPLETED');
 

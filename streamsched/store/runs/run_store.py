@@ -157,8 +157,8 @@ class PostgresRunStore:
                 )
                 if again is not None:
                     await attempts.make(connection, row, again, at=ending.at)
-                elif ending.may_live or (row["attempt"] > 1 and ending.state is not RunState.COMPLETED):
-                    await fences.want(connection, row, at=ending.at)  # of an earlier attempt, which may live
+                elif ending.state is not RunState.COMPLETED:
+                    await fences.want(connection, row, at=ending.at, may_live=ending.may_live)
         return True
 
 

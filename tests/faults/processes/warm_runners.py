@@ -50,6 +50,9 @@ class WarmRunners:
     def fence(self, run: str) -> None:
         """Its programs have no outputs."""
 
+    def fence_room(self) -> int:
+        return 0
+
     def places(self) -> Mapping[ProcessKind, int]:
         return dict.fromkeys(ProcessKind, _CAPACITY)
 

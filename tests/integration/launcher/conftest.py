@@ -64,6 +64,9 @@ class CountedRunners:
     def fence(self, run: str) -> None:
         self.fenced.append(run)
 
+    def fence_room(self) -> int:
+        return 100
+
     def places(self) -> Mapping[ProcessKind, int]:
         return dict.fromkeys(ProcessKind, self.free)
 

@@ -14,11 +14,13 @@ import pytest
 
 from streamsched.codec.schedules.schedule import program_to_json
 from streamsched.domain.errors import AttemptFencedError
+from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.jobs.run import RunState
-from streamsched.domain.names import DatasetRef
+from streamsched.domain.names import DatasetRef, EventName
 from streamsched.domain.programs.output import OutputFormat, ProgramOutput
 from streamsched.domain.schedules.process_job import BashJob, PythonJob
-from streamsched.domain.schedules.schedule import Executable, Program
+from streamsched.domain.schedules.retry import Retry
+from streamsched.domain.schedules.schedule import Executable, Program, PublishJob
 from streamsched.launcher.run_monitor import RunTimeouts
 from streamsched.ports.programs.fences import MOST_TRIES
 from streamsched.ports.runner import SilentRun
@@ -203,6 +205,26 @@ async def test_a_successor_fences_by_itself(given: Given) -> None:
     await world.run_store.finish(second, RunEnd(RunState.FAILED, "exit code 1", now, 1))
 
     assert await given.known(second) is not None, "it may have failed before it wrote"
+
+
+async def test_attempts_that_ended_are_not_fenced(given: Given) -> None:
+    world, now = given.world, given.world.clock.now()
+    again = replace(WRITES, retry=Retry(2, frozenset({Failure.ERROR}), delay=MINUTE))
+    await world.define(again)
+    await world.satisfy(world.ready(again, 1))
+    for attempt in (1, 2):
+        await world.launcher.run_once()
+        assert await world.run_store.claim(f"{JOB}.r{attempt}", runner="h:1:1", log_path="/log", now=now)
+        await world.run_store.finish(f"{JOB}.r{attempt}", RunEnd(RunState.FAILED, "exit code 1", now, 1))
+        world.clock.advance(10 * MINUTE)
+
+    assert await given.known(f"{JOB}.r2") is None
+
+
+async def test_a_run_without_a_process_commits_nothing(given: Given) -> None:
+    run = await given.mark_lost(PublishJob(EventName("default", "e")))
+
+    assert await given.known(run) is None
 
 
 async def test_a_driver_that_the_cluster_did_not_end_is_fenced(given: Given, tmp_path: Path) -> None:

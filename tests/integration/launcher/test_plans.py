@@ -137,7 +137,7 @@ HOT = [
     ("runs/ending", "committed", "ARRAY['default.app.s1.1.1.r1', 'default.app.s1.1.2.r1']"),
     ("runs/fences", "due", "now(), ARRAY[now()], 4"),
     ("runs/fences", "order", "'default.app.s1.1.1.r1'"),
-    ("runs/fences", "want", "'default.app.s1.1.1.r1', 'x', now()"),
+    ("runs/fences", "want", "'default.app.s1.1.1.r1', 'x', now(), false, ARRAY['default.app.s1.1.2.r1']"),
     ("runs/fences", "written", "'default.app.s1.1.1.r1', 'x', true"),
     ("runs/ending", "overdue", "now(), 'late'"),
     ("runs/ending", "schedules", "'default.app.p1'"),
