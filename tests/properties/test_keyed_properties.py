@@ -13,7 +13,8 @@ from streamsched.domain.signals.signal import Occurred, Put
 from streamsched.domain.time.grain import Grain
 from streamsched.domain.triggers.consumption import Consumption
 from streamsched.domain.triggers.correlation import OnFull
-from streamsched.domain.triggers.trigger import AllOf, CustomEvent, Partitions, Per
+from streamsched.domain.triggers.timed import Silence, Unless
+from streamsched.domain.triggers.trigger import AllOf, AnyOf, CustomEvent, Partitions, Per
 from streamsched.testing.examples import examples
 from tests.support import keyed_strategies as keyed
 from tests.support import strategies as world
@@ -91,3 +92,22 @@ def test_a_commit_is_emitted_partition_by_partition_where_only_the_newest_hours_
         ("partitions:default.flights:1:distinct", 2, ("c2",))
     ]
     assert [Expected.of(job) for _, job in engine.jobs] == rerun(log, START + DAY).jobs
+
+
+def test_a_silence_outlives_the_firing_of_another_that_left_events_when_wake_ups_are_late() -> None:
+    """At 10 minutes one silence fires while `a` is counted; the flight then only vetoes `a`. The other still runs."""
+    a, ten = CustomEvent(keyed.NAMES[0]), timedelta(minutes=10)
+    vetoed = Unless(a, Partitions(keyed.FLIGHTS), within=2 * ten)
+    when = Per(AnyOf((vetoed, AnyOf((Silence(a, ten), Silence(a, 2 * ten))))), ("customer",), expires=2 * ten)
+    flight = PartitionsAdded(keyed.FLIGHTS, (Partition("p0", {"customer": "a"}),), 1)
+    log: list[Stamped] = [
+        (START, Put(world.SCHEDULE, 1, True, when, Consumption.PAIRED)),
+        (START, Occurred(Event("e0", "test", START, CustomHappened(keyed.NAMES[0], {"customer": "a"})))),
+        (START + ten, Occurred(Event("e1", "test", START + ten, flight))),
+    ]
+
+    for prompt in (True, False):
+        engine = reported(log, world.SCHEDULE, end=START + DAY, prompt=prompt)
+        assert [Expected.of(job).at for _, job in engine.jobs] == [START + ten, START + 2 * ten]
+        assert engine.cells == {}
+    assert [job.at for job in rerun(log, START + DAY).jobs] == [START + ten, START + 2 * ten]

@@ -138,7 +138,7 @@ class Walkthrough:
             AssertionError: they differ, and `UPDATE_DOCS` is not set.
         """
         repeated = _READS.match(command) is not None
-        deadline = time.monotonic() + ((_UPDATE or 240.0) if repeated else 0)
+        deadline = time.monotonic() + ((_UPDATE or 480.0) if repeated else 0)
         while True:
             lines = self._shown(self._run(command)).rstrip("\n").split("\n")
             matches = self._matches(expected, lines)

@@ -58,6 +58,7 @@ class CellUpdate:
         "_accumulations",
         "_clocks",
         "_consumption",
+        "_fired",
         "_held",
         "_key",
         "_plan",
@@ -74,6 +75,8 @@ class CellUpdate:
         self._accumulations: dict[str, Accumulation] = dict(cell.accumulations)
         self._clocks: dict[int, TimedNodeState] = dict(cell.clocks)
         self._held = cell.held
+        #: The trigger held at the last instant that was evaluated.
+        self._fired = False
         #: The state differs from the original.
         self.changed = False
         #: Ids of the leaves that counted, in order.
@@ -84,10 +87,10 @@ class CellUpdate:
 
     @property
     def empty(self) -> bool:
-        """Nothing is accumulated and no clock runs; after firing, a running silence does not count."""
+        """Nothing is accumulated and no clock runs; at the instant of a firing, a running silence does not count."""
         nodes = self._plan.timed_nodes
         waiting = any(
-            clock != IDLE and not (self.satisfactions and not clock.held and isinstance(nodes[place].timed, Silence))
+            clock != IDLE and not (self._fired and not clock.held and isinstance(nodes[place].timed, Silence))
             for place, clock in self._clocks.items()
         )
         return not self._accumulations and not waiting
@@ -119,7 +122,7 @@ class CellUpdate:
             due, place = self._next_due()
             if due is None or due > instant:
                 self._fire(instant, fires=fires)
-                if self._key and self.satisfactions and self.empty:
+                if self._key and self._fired and self.empty:
                     return  # a key that has fired is closed, and its silences end
                 due, place = self._next_due()
 
@@ -153,9 +156,11 @@ class CellUpdate:
         self._fire(at, fires=fires)
 
     def _fire(self, at: datetime, *, fires: bool) -> None:
+        self._fired = False
         if not fires:
             return
         while self._plan.root.holds(self._held):
+            self._fired = True
             paired = self._consumption is Consumption.PAIRED and len(self.satisfactions) < JOBS_AT_ONCE - 1
             contributions = self._take() if paired else self._take_everything()
             self.satisfactions.append(Satisfaction(at, contributions))
