@@ -212,7 +212,7 @@ KeepQuery = Annotated[
     bool | None,
     Query(
         description="Whether changed schedules keep the accumulated events and waiting jobs that still fit. Default: "
-        "`onChange` of each schedule."
+        "`onChange` of each schedule; a change that does not touch what counts keeps."
     ),
 ]
 NamespaceQuery = Annotated[str | None, Query(description="Only items of this namespace.")]

@@ -49,8 +49,10 @@ def create(app: AppRecord, definition: Schedule, *, enabled: bool, now: datetime
     return AppChange(schedules=(created(before, definition, enabled=enabled, reason="", now=now),))
 
 
-def update(app: AppRecord, definition: Schedule, *, keep: bool, now: datetime) -> AppChange:
-    """Raises:
+def update(app: AppRecord, definition: Schedule, *, keep: bool | None, now: datetime) -> AppChange:
+    """`keep`: None keeps when both versions count alike.
+
+    Raises:
     NotFoundError: the schedule, its program, or one of its app that it waits for does not exist.
     InvalidDefinitionError: a time leaf can never tick.
     """
@@ -58,17 +60,17 @@ def update(app: AppRecord, definition: Schedule, *, keep: bool, now: datetime) -
     _check_programs(app, definition)
     if before.definition == definition:
         return AppChange()
-    keeps = keep or differs_in_counting(before.definition, definition)
+    keeps = counts_alike(before.definition, definition) if keep is None else keep
     return AppChange(schedules=(updated(before, definition, keep=keeps, reason="", now=now),))
 
 
-def differs_in_counting(before: Schedule, after: Schedule) -> bool:
-    """Whether the two differ only in how often a rewritten partition counts: once or each time. Such a change keeps
-    (ADR 0059), so that deploying the file of an older release again does not reset accumulations.
+def counts_alike(before: Schedule, after: Schedule) -> bool:
+    """Whether the two start the same program after the same events: all else, such as a description, constraints or a
+    retry policy, does not touch what has accumulated. How often a rewritten partition counts may differ (ADR 0059), so
+    that deploying the file of an older release again does not reset accumulations.
     """
-    return replace(before, trigger=after.trigger) == after and counting_commits(before.trigger) == counting_commits(
-        after.trigger
-    )
+    one, other = ((each.program, each.consumption, each.late) for each in (before, after))
+    return one == other and counting_commits(before.trigger) == counting_commits(after.trigger)
 
 
 def enable(app: AppRecord, ref: ScheduleRef, *, reason: str = "", now: datetime) -> AppChange:

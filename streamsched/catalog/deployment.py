@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from streamsched.catalog.change import created, deleted, differs_in_counting, existing_program, updated
+from streamsched.catalog.change import counts_alike, created, deleted, existing_program, updated
 from streamsched.domain.errors import NotFoundError
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.schedules.app import AppDefinition
@@ -34,7 +34,8 @@ def deploy(
 
     Without `wanted.prunes` nothing is removed or deleted.
 
-    `keep` says for all changed schedules whether they keep; None uses `wanted.keeping`.
+    `keep` says for all changed schedules whether they keep; with None those of `wanted.keeping` do, and those that
+    count alike in both versions.
 
     Raises:
         InvalidDefinitionError: a time leaf of a new or changed schedule can never tick.
@@ -124,7 +125,7 @@ def _schedules(
             enabled = ref.name in wanted.enabled
             yield created(record, definition, enabled=enabled, reason="deployed", now=now)
         elif record.definition != definition:
-            by_default = ref.name in wanted.keeping or differs_in_counting(record.definition, definition)
+            by_default = ref.name in wanted.keeping or counts_alike(record.definition, definition)
             keeps = by_default if keep is None else keep
             yield updated(record, definition, keep=keeps, reason="deployed", now=now)
 

@@ -65,7 +65,7 @@ class Planner:
 
         return replace(await self._foreseen(wanted.ref, await asyncio.to_thread(decide)), origin=app.origin)
 
-    async def update(self, definition: Schedule, *, keep: bool = False) -> Preview:
+    async def update(self, definition: Schedule, *, keep: bool | None = None) -> Preview:
         """The plan of `Catalog.update`.
 
         Raises:

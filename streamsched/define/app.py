@@ -134,8 +134,9 @@ class App(ProgramBuilder):
             late: longest time between an event's time and its arrival, such as `"6h"`; later events do not count. With
                 `("6h", "side")` they are also copied to topic `late`; with `("6h", "accept")` they count and their
                 verdict is marked as late.
-            on_change: when a deployment changes the schedule, `"reset"` drops accumulated events and ends waiting jobs;
-                `"keep"` keeps the jobs and the events that fit the new trigger.
+            on_change: when a deployment changes the trigger, consumption, late policy or program, `"reset"` drops
+                accumulated events and ends waiting jobs; `"keep"` keeps the jobs and the events that fit the new
+                trigger. Every other change keeps both.
             retry: retries of failed runs, such as `retry(3, on=("lost", "error"), delay="1m")`. Default: lost runs are
                 retried as the installation is configured, failed runs are not.
             catch_up: limits of `misfire`: age, number and spacing of missed ticks, such as

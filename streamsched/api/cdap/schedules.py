@@ -66,7 +66,7 @@ async def update(
     schedule = details.changed((await services.catalog.get(ref)).record.definition, obj)
     _check(schedule, strict)
     await services.references.check(caller, ref.namespace, schedule_references(schedule))
-    await services.catalog.update(schedule)
+    await services.catalog.update(schedule, keep=False)
     return Response()
 
 

@@ -172,20 +172,20 @@ async def update_schedule(
 ) -> Response:
     """Replaces the definition; an equal one changes nothing. The state (enabled, paused, disabled) does not change.
     With `keep`, or `"onChange": "keep"` in the body, the schedule keeps its waiting jobs and the accumulated events
-    that fit the new trigger. Otherwise the events are dropped and the waiting jobs end as OBSOLETE.
+    that fit the new trigger. Without either, a change of its trigger, consumption, late policy or program drops the
+    events and ends the waiting jobs as OBSOLETE; every other change keeps both.
     """
     ref, catalog = ScheduleRef.parse(schedule), services.catalog
     named = {"namespace": ref.namespace, "application": ref.app, "name": ref.name}
     definition, _, keeps = submitted_schedule_from_json({**named, **body})
-    if keep is not None:
-        keeps = keep
+    keep = keep if keep is not None else keeps or None
     if definition.ref != ref:
         raise DecodeError("$.name", f"is {definition.ref}, but the path has {ref}")
     await services.references.check(caller, ref.namespace, schedule_references(definition), dry_run=dry_run)
     if dry_run:
         await catalog.planner.expect(ref, expected)
-        return rendered(preview_view(await catalog.planner.update(definition, keep=keeps)))
-    status = await catalog.expecting(expected).update(definition, keep=keeps, plan=plan)
+        return rendered(preview_view(await catalog.planner.update(definition, keep=keep)))
+    status = await catalog.expecting(expected).update(definition, keep=keep, plan=plan)
     return stored(schedule_view(status), str(status.record.generation))
 
 

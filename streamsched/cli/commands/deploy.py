@@ -45,7 +45,7 @@ KeepOption = Annotated[
     typer.Option(
         "--keep/--reset",
         help="Changed schedules keep the accumulated events and waiting jobs that fit, or drop them. Default: "
-        "`on_change` of each schedule.",
+        "`on_change` of each schedule; a change that does not touch what counts keeps.",
     ),
 ]
 BundleOption = Annotated[

@@ -128,7 +128,7 @@ def update(
         typer.Option(
             "--keep/--reset",
             help="Keep the accumulated events and waiting jobs that fit, or drop them. Default: `onChange` in FILE, "
-            "else reset.",
+            "else keep unless the trigger, consumption, late policy or program changed.",
         ),
     ] = None,
     yes: YesOption = False,

@@ -56,7 +56,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
     chosen = None if not wanted else _chosen(versions, wanted)
     preview = None
     if chosen is not None:
-        preview = await visit.api.catalog.planner.update(_definition(chosen), keep=keep)
+        preview = await visit.api.catalog.planner.update(_definition(chosen), keep=keep or None)
     change = preview.schedules[0] if preview is not None and preview.schedules else None
     return renderer.page(
         visit,
@@ -86,7 +86,7 @@ async def restore(visit: Visit) -> Response:
     definition = _definition(chosen)
     await visit.api.references.check(visit.caller, ref.namespace, schedule_references(definition))
     await visit.api.catalog.update(
-        definition, keep=visit.form.get("keep") == "yes", plan=visit.form.get("plan") or None
+        definition, keep=visit.form.get("keep") == "yes" or None, plan=visit.form.get("plan") or None
     )
     return RedirectResponse(f"{schedule_href(ref)}/versions?done=yes", HTTPStatus.SEE_OTHER)
 

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.catalog.change import create, disable
+from streamsched.catalog.change import create, disable, update
 from streamsched.catalog.deployment import deploy
+from streamsched.domain.constraints.constraint import Delay
 from streamsched.domain.errors import InvalidDefinitionError, NotFoundError
+from streamsched.domain.events.lateness import Late
 from streamsched.domain.names import AppRef, DatasetRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.app import AppDefinition
-from streamsched.domain.schedules.schedule import BashJob, Program, Schedule
+from streamsched.domain.schedules.catchup import CatchUp
+from streamsched.domain.schedules.deadline import Deadline, Promise
+from streamsched.domain.schedules.overlap import Overlap
+from streamsched.domain.schedules.pause import PauseAfter
+from streamsched.domain.schedules.retry import Retry
+from streamsched.domain.schedules.schedule import BashJob, Misfire, OnTimeout, Program, Schedule
+from streamsched.domain.triggers.consumption import Consumption
 from streamsched.domain.triggers.trigger import Cron, Every, Partitions, ProgramStatus, Within
 from streamsched.ports.catalog import Action, AppChange, AppRecord
 
@@ -179,3 +187,39 @@ def test_a_file_deployed_again_that_now_counts_a_partition_once_keeps_what_has_c
     more = replace(before, trigger=Within(Partitions(lines, 3), DAY))
     (changed,) = deploy(app, AppDefinition(APP, (program,), (more,)), update_schedules=True, now=NOW).schedules
     assert not changed.keeps, "another amount is a change as any other"
+
+
+#: For each field of a definition another value than the default, and whether the change keeps what has accumulated.
+OTHER_VALUES = {
+    "program": (ProgramRef("default", "a", "q"), False),
+    "trigger": (Partitions(DatasetRef("default", "x"), 3), False),
+    "consumption": (Consumption.PAIRED, False),
+    "late": (Late(DAY), False),
+    "constraints": ((Delay(DAY),), True),
+    "properties": ({"day": "1"}, True),
+    "description": ("new", True),
+    "overlap": (Overlap.QUEUE, True),
+    "misfire": (Misfire.SKIP, True),
+    "timeout": (DAY, True),
+    "on_timeout": (OnTimeout.LAUNCH, True),
+    "retry": (Retry(3), True),
+    "max_duration": (DAY, True),
+    "catch_up": (CatchUp(DAY), True),
+    "deadlines": ((Deadline(Promise.START, DAY),), True),
+    "pause_after": (PauseAfter(3), True),
+}
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(Schedule) if field.init and field.name != "ref"])
+def test_a_change_that_does_not_touch_what_counts_keeps_what_has_accumulated(name: str) -> None:
+    both = tuple(Program(ProgramRef("default", "a", each), BashJob("true")) for each in "pq")
+    before = Schedule(ScheduleRef("default", "a", "s"), both[0].ref, Partitions(DatasetRef("default", "x"), 2))
+    app = deployed(AppDefinition(APP, both, (before,), frozenset({"s"})))
+    value, keeps = OTHER_VALUES[name]
+    changed = replace(before, **{name: value})
+    wanted = AppDefinition(APP, both, (changed,))
+
+    for said, kept in ((None, keeps), (True, True), (False, False)):
+        (by_file,) = deploy(app, wanted, update_schedules=True, keep=said, now=NOW).schedules
+        (alone,) = update(app, changed, keep=said, now=NOW).schedules
+        assert (by_file.keeps, alone.keeps) == (kept, kept)
