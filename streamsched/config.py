@@ -67,7 +67,7 @@ class Settings:
         spark_connect_runs, spark_connect_resident: an own server is replaced after so many runs, or when it takes so
             many bytes of memory.
         spark_connect_idle: an own server ends after so long without a run.
-        dedupe_horizon: how long a duplicate event id is recognised.
+        dedupe_horizon: how long a duplicate event id is recognised; a worker holds 33 bytes for each id.
         retention: how long the log keeps public records, signals, ready jobs, wake-ups, verdicts, late events and dead
             letters.
         verdicts_keep: how long verdicts of events are kept; 0 stores none.
@@ -158,7 +158,7 @@ class Settings:
     spark_connect_runs: int = 500
     spark_connect_resident: int = 4 * 1024 * 1024 * 1024
     spark_connect_idle: timedelta = timedelta(minutes=30)
-    dedupe_horizon: timedelta = timedelta(days=1)
+    dedupe_horizon: timedelta = timedelta(days=4)
     retention: timedelta = timedelta(days=7)
     verdicts_keep: timedelta = timedelta(days=7)
     jobs_keep: timedelta = timedelta(days=30)

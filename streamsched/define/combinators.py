@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import NoReturn
 
 from streamsched.define.units import Duration, choice, duration, whole
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError
@@ -19,6 +20,7 @@ from streamsched.domain.triggers.correlation import AT_MOST, EXPIRES, OnFull, Pe
 from streamsched.domain.triggers.trigger import (
     AtLeast,
     CustomEvent,
+    Leaf,
     OnExpiry,
     Partitions,
     ProgramStatus,
@@ -30,6 +32,7 @@ from streamsched.domain.triggers.trigger import (
     Trigger,
     Unless,
     Within,
+    needed,
 )
 
 #: Column names that imply the grain of their values.
@@ -63,6 +66,14 @@ class TriggerExpression:
     def __ror__(self, other: Trigger) -> TriggerExpression:
         return as_when(other) | self
 
+    def __bool__(self) -> NoReturn:
+        """Python's `and`, `or` and `not` ask for it; of `a and b` only `b` would be left.
+
+        Raises:
+            InvalidDefinitionError: always.
+        """
+        raise InvalidDefinitionError("$.when", f"{self} is neither true nor false: write `&` for and, `|` for or")
+
     def __str__(self) -> str:
         return self.text
 
@@ -85,11 +96,16 @@ class TriggerExpression:
         )
 
     def unless(self, veto: TriggerExpression | Trigger, *, within: Duration | None = None) -> TriggerExpression:
-        """Holds when `veto` does not: if `veto` holds first, or up to `within` later, both drop their events."""
+        """Holds when `veto` does not: if `veto` holds first, or up to `within` later, both drop their events, and both
+        begin anew. A veto that came before the first event of this trigger stops nothing.
+
+        Raises:
+            InvalidDefinitionError: when it is used: without `within`, for a trigger that holds with its first event.
+        """
         other = as_when(veto)
         return _over(
             f"{self}.unless({other}{_named('within', within)})",
-            lambda wanted, against: Unless(wanted, against, _duration(within, "$.within")),
+            lambda wanted, against: _vetoed(Unless(wanted, against, _duration(within, "$.within"))),
             self,
             other,
         )
@@ -193,6 +209,16 @@ def then(
     one, other = as_when(first), as_when(second)
     text = f"then({one}, {other}{_named('within', within)})"
     return _over(text, lambda before, after: Then(before, after, _duration(within, "$.within")), one, other)
+
+
+def _vetoed(unless: Unless) -> Unless:
+    """Raises:
+    InvalidDefinitionError: it waits for no veto, because its trigger holds with its first event.
+    """
+    wanted = unless.wanted
+    if unless.within is None and isinstance(wanted, Leaf) and needed(wanted) == 1:
+        raise InvalidDefinitionError("$.within", f"is missing: {wanted} holds at once, before any veto can come")
+    return unless
 
 
 def silence(of: TriggerExpression | Trigger, rest: Duration) -> TriggerExpression:

@@ -79,7 +79,9 @@ def total(
 
 
 def stream_size(stream: str, amount: Size) -> TriggerExpression:
-    """Holds when a stream has grown by `amount` since the last satisfaction: bytes, or a string such as `"64MB"`."""
+    """Holds when a stream has grown by `amount` since the last satisfaction: bytes, or a string such as `"64MB"`. The
+    first report of a whole size only says where growth begins; a report of growth counts from the first on.
+    """
     return quoted(
         f"stream_size({stream!r}, {amount!r})",
         lambda app: StreamGrowth(StreamRef.parse(stream, app.namespace), size(amount, "$.amount")),

@@ -66,7 +66,7 @@ class ShardSettings:
         finish_s: seconds that stopping waits for the turn in flight.
     """
 
-    dedupe_horizon: timedelta = timedelta(days=1)
+    dedupe_horizon: timedelta = timedelta(days=4)
     max_records: int = 8_000
     idle_s: float = 1.0
     recovery_s: float = 30.0
