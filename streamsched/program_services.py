@@ -25,6 +25,7 @@ from streamsched.secrets.resolver import Secrets, installed
 from streamsched.spark.processes import LocalRunners
 from streamsched.store.catalog.bookmarks import PostgresBookmarkStore
 from streamsched.store.catalog.file_set_commits import PostgresFileSetCommitStore
+from streamsched.store.catalog.lineage_ends import PostgresLineageEnds
 from streamsched.store.catalog.preferences import PostgresPreferenceStore
 from streamsched.store.connections import Pool
 from streamsched.store.programs.bundles import PostgresBundleStore
@@ -54,6 +55,7 @@ def program_services(pool: Pool, settings: Settings) -> Mapping[str, Any]:
         "bundle_limit": settings.bundle_limit,
         "outgoing_networks": settings.networks(),
         "lineage_datasets": settings.datasets_by_location(),
+        "end_lineage_run": PostgresLineageEnds(pool).end,
         "file_set_commits": PostgresFileSetCommitStore(pool),
     }
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 from fastapi import Depends, Query, Request
@@ -25,6 +25,7 @@ from streamsched.catalog.listeners import Listeners
 from streamsched.catalog.replaying import ScheduleReplay
 from streamsched.dapr.desk import DaprDesk
 from streamsched.domain.addresses import Network
+from streamsched.domain.events.event import Outcome
 from streamsched.domain.names import DatasetRef, ProgramRef
 from streamsched.graph.submission import GraphDesk
 from streamsched.ports.access.audit import AuditStore
@@ -77,6 +78,7 @@ class ApiServices:
         update_schedules: whether a deployment that does not say so updates schedules that exist.
         bundle_limit: largest bundle in bytes.
         lineage_datasets: dataset of each location that OpenLineage names, by `codec.openlineage.run_event.LineageName`.
+        end_lineage_run: stores how a run of OpenLineage ended, unless an end is known; returns the first one.
         emit_spans: makes spans of accepted events; None when no spans are made.
         outgoing_networks: beside public addresses, where definitions may send to.
         runs_apart: whether a program runs as an OS user that is not the launcher's.
@@ -127,6 +129,7 @@ class ApiServices:
     grants: NamespaceGrantStore
     run_commits: RunCommitStore
     lineage_datasets: Mapping[str, DatasetRef]
+    end_lineage_run: Callable[[ProgramRef, str, Outcome, datetime], Awaitable[Outcome]]
     outgoing_networks: Sequence[Network] = ()
     runs_apart: Callable[[ProgramRef], bool] = field(default=lambda _: False)
     installation_name: str = ""

@@ -104,10 +104,11 @@ class Catalog:
         within: float | None = None,
     ) -> Applied:
         """Replaces the app's programs, and with `update_schedules` its schedules, by the wanted ones; creates namespace
-        and app. Equal schedules keep their generation, accumulation and jobs. Changed ones keep what fits if `keep` says
-        so; when that is None, those of `wanted.keeping` do, and those of which nothing changed that decides what counts. Schedules of removed programs are deleted; other schedules of the
-        namespace lose the leaves that wait for them, or are deleted if none remain; those of other namespaces stay and
-        say so. `origin` is stored as the file of the deployment. Idempotent. Returns what changed.
+        and app. Equal schedules keep their generation, accumulation and jobs. Changed ones keep what fits if `keep`
+        says so; when that is None, those of `wanted.keeping` do, and those of which nothing changed that decides what
+        counts. Schedules of removed programs are deleted; other schedules of the namespace lose the
+        leaves that wait for them, or are deleted if none remain; those of other namespaces stay and say so. `origin` is
+        stored as the file of the deployment. Idempotent. Returns what changed.
 
         Waits for the log like every change; with `within`, at most so many seconds, and then `Applied.pending` is the
         number of records that the log has not acknowledged yet.
@@ -194,10 +195,13 @@ class Catalog:
         await self._change(ref, lambda app, now: change.create(app, definition, enabled=enabled, now=now))
         return await self.reader.schedule(ref)
 
-    async def update(self, definition: Schedule, *, keep: bool | None = None, plan: str | None = None) -> ScheduleStatus:
+    async def update(
+        self, definition: Schedule, *, keep: bool | None = None, plan: str | None = None
+    ) -> ScheduleStatus:
         """Replaces the definition of a schedule, which stays enabled, paused or disabled. With `keep`, keeps the
-        part of the accumulation that fits, and all waiting jobs; without it, drops both. None keeps when nothing changed
-        that decides what counts: trigger, consumption, late policy and program. An equal definition changes nothing.
+        part of the accumulation that fits, and all waiting jobs; without it, drops both. None keeps when nothing
+        changed that decides what counts: trigger, consumption, late policy and program. An equal definition changes
+        nothing.
 
         Raises:
             NotFoundError: the schedule or its program does not exist.

@@ -139,12 +139,14 @@ class Walkthrough:
         """
         repeated = _READS.match(command) is not None
         deadline = time.monotonic() + ((_UPDATE or 480.0) if repeated else 0)
+        pause = 0.5
         while True:
             lines = self._shown(self._run(command)).rstrip("\n").split("\n")
             matches = self._matches(expected, lines)
             if matches or time.monotonic() > deadline:
                 break
-            time.sleep(1.0)
+            pause = min(2 * pause, 8.0)  # a command takes a second of a core, which Spark needs
+            time.sleep(pause)
         self.transcript.append("\n".join([f"$ {command}", *lines]))
         if matches:
             return expected

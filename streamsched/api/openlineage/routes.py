@@ -11,14 +11,14 @@ from fastapi.responses import Response
 
 from streamsched.api.access.authorise import CallerDep
 from streamsched.api.body import BodyBytes, decode_body
-from streamsched.api.deps import ServicesDep
+from streamsched.api.deps import ApiServices, ServicesDep
 from streamsched.api.rendering import rendered
 from streamsched.codec.openlineage.facts import SOURCE, LineageFacts, facts
 from streamsched.codec.openlineage.run_event import decode
 from streamsched.domain.access.announcement import may_announce
 from streamsched.domain.access.grant import Caller, Denied
 from streamsched.domain.errors import DecodeError, ForbiddenError
-from streamsched.domain.events.event import Event
+from streamsched.domain.events.event import Event, ProgramReached
 from streamsched.domain.names import DEFAULT_NAMESPACE, DatasetRef
 from streamsched.ports.datasets.bookmarks import watch_bookmark
 
@@ -38,10 +38,11 @@ async def accept(
     namespace: NamespaceQuery = DEFAULT_NAMESPACE,
 ) -> Response:
     """Accepts one run event and responds 201 when the log has acknowledged what it becomes: the status of the job as a
-    program, and with `COMPLETE` one commit of each output. A repeated run event has no effect.
+    program, and with `COMPLETE` one commit of each output. A repeated run event has no effect. Of several ends of a run
+    that contradict each other, the first counts.
 
     `ids`: of the events. `cued`: datasets that a watcher watches; it is given a cue to read the new commits of the
-    table, and the run event is no commit itself. `ignored`: outputs that became no event, with the reason. 403 when the
+    table, and the run event is no commit itself. `ignored`: what became no event, with the reason. 403 when the
     caller may announce nothing of it. 429 when a namespace has sent as many events as its quota allows.
     """
     if request.headers.get("content-encoding", "identity").lower() != "identity":
@@ -55,14 +56,31 @@ async def accept(
         return rendered({"ids": [], "cued": [], "ignored": []}, status=HTTPStatus.CREATED)
     found, denied = _permitted(caller, facts(run, namespace=namespace, known=services.lineage_datasets))
     await services.intake.admit((event.fact for event in _of(found, without=())), body=len(body))
+    found, contradicted = await _first_end(services, found)
     watched = {watch_bookmark(each.dataset): each.dataset for each in found.datasets}
     cued = [watched[name] for name in await services.bookmarks.cue(sorted(watched))] if watched else []
     events = [*_of(found, without=cued)]
     if events:
         await services.intake.append(events, dialect=SOURCE)
     ignored = [{"output": each.location, "reason": each.reason} for each in found.ignored]
-    answer = {"ids": [event.id for event in events], "cued": [str(each) for each in cued], "ignored": ignored + denied}
+    answer = {
+        "ids": [event.id for event in events],
+        "cued": [str(each) for each in cued],
+        "ignored": ignored + denied + contradicted,
+    }
     return rendered(answer, status=HTTPStatus.CREATED)
+
+
+async def _first_end(services: ApiServices, found: LineageFacts) -> tuple[LineageFacts, list[dict[str, str]]]:
+    """Without the end of a run that ended otherwise before, and why."""
+    fact = None if found.program is None else found.program.fact
+    if not isinstance(fact, ProgramReached) or fact.ended_at is None:
+        return found, []
+    first = await services.end_lineage_run(fact.program, fact.run_id, fact.outcome, services.clock.now())
+    if first is fact.outcome:
+        return found, []
+    reason = f"run {fact.run_id} has {first} already; it cannot be {fact.outcome} as well"
+    return found._replace(program=None), [{"output": str(fact.program), "reason": reason}]
 
 
 def _of(found: LineageFacts, *, without: Iterable[DatasetRef]) -> Iterable[Event]:

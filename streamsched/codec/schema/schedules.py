@@ -72,7 +72,10 @@ _DEFINED: Final = record(
 #: A schedule as it is submitted: with options that are not part of its definition.
 _SUBMITTED: Final = extended(
     _DEFINED,
-    record({}, {"enabled": boolean(), "onChange": choice(OnChange, "What becomes of its state when what it counts changes.")}),
+    record(
+        {},
+        {"enabled": boolean(), "onChange": choice(OnChange, "What becomes of its state when what it counts changes.")},
+    ),
 )
 
 SCHEDULES: Final[Definitions] = {

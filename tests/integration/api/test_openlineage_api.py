@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,10 @@ from streamsched.api.app import make_api
 from streamsched.bootstrap import Services, api_services
 from streamsched.config import Settings
 from streamsched.domain.errors import ConfigurationError
-from streamsched.domain.events.event import PartitionsAdded, ProgramReached
-from streamsched.domain.names import DatasetRef
+from streamsched.domain.events.event import Outcome, PartitionsAdded, ProgramReached
+from streamsched.domain.names import DatasetRef, ProgramRef
 from streamsched.spark.tables.watching import wait_for_cue
+from streamsched.store.catalog.lineage_ends import PostgresLineageEnds
 from streamsched.store.sql import queries
 from tests.integration.api.test_events_api import logged
 
@@ -62,6 +64,37 @@ async def test_a_repeat_has_the_same_ids(client: httpx.AsyncClient) -> None:
 
     assert first.json() == again.json()
     assert len(first.json()["ids"]) == 3
+
+
+async def test_the_first_end_of_a_run_counts(client: httpx.AsyncClient, services: Services) -> None:
+    for kind in ("START", "COMPLETE", "FAIL", "COMPLETE", "ABORT"):
+        answer = await send(client, {**COMPLETE, "eventType": kind})
+        ignored = [each["reason"] for each in answer.json()["ignored"]]
+        contradicts = kind in ("FAIL", "ABORT")
+        assert [reason for reason in ignored if "has succeeded already" in reason] == ignored
+        assert bool(ignored) == contradicts
+    other = {**COMPLETE, "eventType": "FAIL", "run": {"runId": "r-2"}, "outputs": []}
+    assert (await send(client, other)).json()["ignored"] == []
+
+    ends = [
+        (event.fact.run_id, event.fact.outcome)
+        for event in await logged(services)
+        if isinstance(event.fact, ProgramReached)
+    ]
+    assert set(ends) == {("r-1", "started"), ("r-1", "succeeded"), ("r-2", "failed")}
+
+
+async def test_ends_are_forgotten_after_their_time_a_few_at_each(services: Services) -> None:
+    pool, ends, now = services.pool, PostgresLineageEnds(services.pool), services.clock.now()
+    await pool.execute(
+        "INSERT INTO lineage_ends SELECT 'default.a.b', 'r' || n, 'failed', $1 FROM generate_series(1, 250) n",
+        now - timedelta(days=31),
+    )
+    program = ProgramRef("default", "a", "b")
+    assert await ends.end(program, "r1", Outcome.SUCCEEDED, now) is Outcome.FAILED
+    for left in (51, 2):
+        assert await ends.end(program, f"new-{left}", Outcome.SUCCEEDED, now) is Outcome.SUCCEEDED
+        assert await pool.fetchval("SELECT count(*) FROM lineage_ends") == left
 
 
 async def test_a_watched_dataset_gets_a_cue_and_no_event(services: Services) -> None:

@@ -1,0 +1,12 @@
+"""How runs that OpenLineage tells of have ended."""
+
+from __future__ import annotations
+
+from streamsched.store.server.migrate import run_beside
+
+revision = "0119_pre"
+down_revision = "0118_pre"
+
+
+def upgrade() -> None:
+    run_beside(__file__)
