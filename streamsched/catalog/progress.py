@@ -146,6 +146,9 @@ def _copied(chunk: Chunk, start: int) -> ProgressBatch:
                     closed.append((ref, key.decode()))
                 case [key], bytes(value):
                     state_of_key = mapping(loads(value), "$")
+                    if "finished" in mapping(state_of_key.get("cell"), "$.cell"):
+                        closed.append((ref, key.decode()))
+                        continue
                     generation = integer(state_of_key.get("generation"), "$.generation")
                     keys.append(OpenKey(ref, key.decode(), generation, state_of_key, at))
                 case _:

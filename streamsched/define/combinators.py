@@ -17,6 +17,7 @@ from streamsched.domain.errors import InvalidDefinitionError, InvalidError
 from streamsched.domain.names import AppRef
 from streamsched.domain.time.grain import Grain
 from streamsched.domain.triggers.correlation import AT_MOST, EXPIRES, OnFull, Per
+from streamsched.domain.triggers.on_correction import IGNORE, RERUN, CorrectionPolicy, OnCorrection, usual
 from streamsched.domain.triggers.trigger import (
     AtLeast,
     CustomEvent,
@@ -117,6 +118,7 @@ class TriggerExpression:
         expires: Duration | None = None,
         at_most: int | None = None,
         then: str | None = None,
+        on_correction: str | OnCorrection | None = None,
     ) -> PerKey:
         """Accumulates separately for each value (key) of the columns, so that a join waits for the same day of each
         input. Columns are partition columns, attributes of an event or arguments of a run.
@@ -131,8 +133,13 @@ class TriggerExpression:
             at_most: most open keys. Default: 10,000.
             then: what happens to an event that would open more keys. `"refuse"` (default): it does not count here and
                 becomes a dead letter that can be replayed. `"drop_oldest"`: it counts, and the oldest keys are dropped.
+            on_correction: what becomes of what comes for a key after its job. `"rerun"`: a job at once that is told
+                what it corrects; `rerun_after("10m")`: a job of all corrections after so much quiet, the default of a
+                roll-up. `"ignore"`: it is said and makes no job. `"reopen"`: the key is accumulated anew, the default
+                of any other. Keys that have fired are known until they expire.
         """
         options = {"grain": grain, "expires": expires, "at_most": at_most, "then": then}
+        options["on_correction"] = on_correction
         return PerKey(
             f"{self}.per({', '.join(map(repr, columns))}{''.join(_named(*each) for each in options.items())})",
             self,
@@ -143,26 +150,32 @@ class TriggerExpression:
                 expires=EXPIRES if expires is None else duration(expires, "$.expires"),
                 at_most=AT_MOST if at_most is None else whole(at_most, "$.at_most"),
                 full=OnFull.REFUSE if then is None else choice(OnFull, then, "$.then"),
+                on_correction=_on_correction(on_correction),
             ),
+            said=on_correction is not None,
         )
 
 
 class PerKey(TriggerExpression):
     """A correlating trigger. Its keys can be replaced by coarser or finer periods."""
 
-    __slots__ = ("_make", "_only")
+    __slots__ = ("_make", "_only", "_said")
 
-    def __init__(self, text: str, only: TriggerExpression, make: Callable[[Trigger], Per]) -> None:
+    def __init__(
+        self, text: str, only: TriggerExpression, make: Callable[[Trigger], Per], *, said: bool = False
+    ) -> None:
+        """`said`: what becomes of corrections was said."""
         expression = _over(text, make, only)
         super().__init__(expression.text, expression.build)
         object.__setattr__(self, "_only", only)
         object.__setattr__(self, "_make", make)
+        object.__setattr__(self, "_said", said)
 
     def rolled_up_to(self, period: str, *, of: int | None = None) -> TriggerExpression:
         """Uses the coarser `period` as the key. It is complete when all of its finer periods have arrived, or `of`."""
         return _over(
             f"{self}.rolled_up_to({period!r}{_named('of', of)})",
-            lambda only: replace(self._periodic(only), rolled_up_to=choice(Grain, period, "$.rolled_up_to"), of=of),
+            lambda only: replace(self._rolled(only), rolled_up_to=choice(Grain, period, "$.rolled_up_to"), of=of),
             self._only,
         )
 
@@ -174,10 +187,31 @@ class PerKey(TriggerExpression):
             self._only,
         )
 
+    def _rolled(self, only: Trigger) -> Per:
+        per = self._periodic(only)
+        return per if self._said else replace(per, on_correction=usual(per.expires))
+
     def _periodic(self, only: Trigger) -> Per:
         per = self._make(only)
         grain = per.grain or (_GRAINS.get(per.by[0]) if len(per.by) == 1 else None)
         return replace(per, grain=grain)
+
+
+def rerun_after(quiet: Duration) -> OnCorrection:
+    """For `on_correction`: one job of all corrections of a key, when none has come for so long."""
+    return OnCorrection(duration(quiet, "$.on_correction"))
+
+
+def _on_correction(said: str | OnCorrection | None) -> OnCorrection | None:
+    if said is None or isinstance(said, OnCorrection):
+        return said
+    match choice(CorrectionPolicy, said, "$.on_correction"):
+        case CorrectionPolicy.REOPEN:
+            return None
+        case CorrectionPolicy.IGNORE:
+            return IGNORE
+        case CorrectionPolicy.RERUN:
+            return RERUN
 
 
 def as_when(trigger: TriggerExpression | Trigger) -> TriggerExpression:

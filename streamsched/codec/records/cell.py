@@ -4,7 +4,7 @@
             [index in `events`, …], index in `events` of the rest of a cut first event, or null], …],
  "events": [native event, …],
  "clocks"?: [[index of the timed node, since or null, last or null, holds], …], "opened_at"?: instant,
- "asked"?: instant, "number"?: n}
+ "asked"?: instant, "number"?: n, "finished"?: [id of the job, time of the last correction that waits or null]}
 
 Older events may be stored separately, in pages of `PAGE` by their numbers, so that a long accumulation is not rewritten
 with each event. A page is {"first": number, "events": [native event, …]}.
@@ -20,12 +20,12 @@ import orjson
 
 from streamsched.codec.events import native
 from streamsched.codec.events.event_table import EventTable, events_at, read_event_table
-from streamsched.codec.json.scalar import boolean, instant, integer, loads, mapping, sequence
+from streamsched.codec.json.scalar import boolean, instant, integer, loads, mapping, sequence, text
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.events.event import Event
 from streamsched.domain.events.event_list import EventList
 from streamsched.domain.fold.accumulation import Accumulation
-from streamsched.domain.fold.cell import Cell, TimedNodeState, cell_of
+from streamsched.domain.fold.cell import Cell, Finished, TimedNodeState, cell_of
 from streamsched.domain.fold.plan import Plan
 
 #: Events in a page. Events newer than the last whole page are written with the cell.
@@ -58,6 +58,8 @@ def to_json(plan: Plan, cell: Cell, *, paged: bool = False) -> dict[str, Any]:
         found["asked"] = cell.asked
     if cell.number:
         found["number"] = cell.number
+    if cell.finished is not None:
+        found["finished"] = list(cell.finished)
     return found
 
 
@@ -93,6 +95,7 @@ def from_json(value: object, path: str, plan: Plan, *, key: str = "", pages: Pag
         asked=_instant(found.get("asked"), f"{path}.asked"),
         number=integer(found.get("number", 0), f"{path}.number"),
         key=key,
+        finished=_finished(found.get("finished"), f"{path}.finished"),
     )
 
 
@@ -117,6 +120,12 @@ def decode_page(raw: bytes) -> tuple[int, Sequence[Event]]:
     """
     found = mapping(loads(raw), "$")
     return integer(found.get("first"), "$.first"), read_event_table(found.get("events"), "$.events")
+
+
+def _finished(value: object, path: str) -> Finished | None:
+    if value is None:
+        return None
+    return Finished(text(_part(value, 0, path), path), _instant(_part(value, 1, path), path))
 
 
 def _accumulation(item: Any, index: int, table: list[Event], path: str, pages: Pages | None) -> Accumulation:

@@ -168,6 +168,7 @@ def _reason(found: Mapping[str, Any], path: str) -> FindingReason:
         case (
             Verdict.COUNTED
             | Verdict.REPLACED
+            | Verdict.CORRECTION
             | Verdict.UNMATCHED
             | Verdict.LATE
             | Verdict.DISABLED

@@ -1,7 +1,7 @@
 """Ready jobs as records of topic `launch`; each event is written once.
 
 {"v": 1, "schedule": text, "generation": n, "sequence": n, "satisfied_at": instant,
- "key"?: text, "backlog"?: true, "traceparent"?: text, "events": [native event, …],
+ "key"?: text, "backlog"?: true, "traceparent"?: text, "corrects"?: job id, "events": [native event, …],
  "contributions": [{"leaf": text, "count": n, "events": [index, …]}, …]}
 
 A submission is only stored, never on the topic. It has version 2, because older releases do not know its id; `schedule`
@@ -58,6 +58,7 @@ def encode(job: ReadyJob) -> bytes:
             **({"key": job.key} if job.key else {}),
             **({"backlog": True} if job.backlog else {}),
             **({} if job.traceparent is None else {"traceparent": job.traceparent}),
+            **({"corrects": job.corrects} if job.corrects else {}),
             **({} if job.submission is None else {"submission": submission_to_json(job.submission)}),
             "events": table.to_json(),
             "contributions": contributions,
@@ -85,6 +86,7 @@ def decode(raw: bytes) -> ReadyJob:
         submission,
         "backlog" in found and boolean(found["backlog"], "$.backlog"),
         canonical(found.get("traceparent")),
+        text(found["corrects"], "$.corrects") if "corrects" in found else "",
     )
 
 

@@ -27,6 +27,7 @@ from streamsched.domain.time.calendar import WEEKDAYS, OnClosed
 from streamsched.domain.time.dialect import Dialect, InGap, InOverlap
 from streamsched.domain.time.grain import Grain
 from streamsched.domain.triggers.correlation import OnFull
+from streamsched.domain.triggers.on_correction import CorrectionPolicy
 from streamsched.domain.triggers.trigger import Measure, OnExpiry
 
 _DATE: Final = "[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
@@ -127,6 +128,8 @@ _COMPOSITE: Final[Definitions] = {
             "expires": duration("2d"),
             "atMost": whole(1000, least=1),
             "then": choice(OnFull),
+            "onCorrection": choice(CorrectionPolicy),
+            "quiet": duration("10m"),
         },
     ),
 }

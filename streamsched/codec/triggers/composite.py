@@ -7,7 +7,7 @@ WITHIN    trigger, duration, then?: reset or fire
 QUIET     trigger, duration, atMost?
 SILENCE   of, duration
 PER       trigger, by: a list of columns, grain?, rolledUpTo?, fannedOutTo?, of?, expires?, atMost?, then?: refuse or
-          drop_oldest
+          drop_oldest, onCorrection?: ignore, reopen or rerun, the last with quiet?
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from streamsched.codec.json.reading import Fields, anchored
 from streamsched.domain.time.duration import duration_text, parse_duration
 from streamsched.domain.time.grain import Grain
 from streamsched.domain.triggers.correlation import AT_MOST, EXPIRES, OnFull, Per
+from streamsched.domain.triggers.on_correction import IGNORE, RERUN, CorrectionPolicy, OnCorrection, usual
 from streamsched.domain.triggers.trigger import (
     AllOf,
     AnyOf,
@@ -47,8 +48,10 @@ Read = Callable[[object, str], Trigger]
 NAMES: Final = ("AND", "OR", "AT_LEAST", "THEN", "UNLESS", "WITHIN", "QUIET", "SILENCE", "PER")
 
 
-def to_json(trigger: Composite | Timed | Per, write: Callable[[Trigger], dict[str, Any]]) -> dict[str, Any]:
-    """The canonical JSON; `write` encodes nested triggers."""
+def to_json(
+    trigger: Composite | Timed | Per, write: Callable[[Trigger], dict[str, Any]], *, explicit: bool
+) -> dict[str, Any]:
+    """The canonical JSON; `write` encodes nested triggers. `explicit`: see `codec.triggers.trigger.to_json`."""
     match trigger:
         case AllOf(triggers=children):
             return {"type": "AND", "triggers": [write(child) for child in children]}
@@ -68,13 +71,14 @@ def to_json(trigger: Composite | Timed | Per, write: Callable[[Trigger], dict[st
         case Silence(of=of, duration=duration):
             return {"type": "SILENCE", "of": write(of), **_duration("duration", duration)}
         case Per():
-            return _per_to_json(trigger, write)
+            return _per_to_json(trigger, write, explicit=explicit)
         case _:
             assert_never(trigger)
 
 
-def from_json(kind: str, fields: Fields, read: Read) -> Composite | Timed | Per | None:
-    """Decodes a trigger of that type; None when the type is not one of `NAMES`.
+def from_json(kind: str, fields: Fields, read: Read, *, submitted: bool) -> Composite | Timed | Per | None:
+    """Decodes a trigger of that type; None when the type is not one of `NAMES`. `submitted`: with the defaults of
+    definitions of today, not of stored ones.
 
     Raises:
         DecodeError: a field is missing or of the wrong kind; the path names it.
@@ -102,7 +106,7 @@ def from_json(kind: str, fields: Fields, read: Read) -> Composite | Timed | Per 
         case "WITHIN" | "QUIET" | "SILENCE":
             return _timed(kind, fields, read)
         case "PER":
-            return _per(fields, read)
+            return _per(fields, read, submitted=submitted)
         case _:
             return None
 
@@ -125,7 +129,7 @@ def _timed(kind: str, fields: Fields, read: Read) -> Timed:
         return Within(trigger, duration, then)
 
 
-def _per(fields: Fields, read: Read) -> Per:
+def _per(fields: Fields, read: Read, *, submitted: bool) -> Per:
     trigger, by = _one(fields, "trigger", read), fields.text_list("by")
     grain = fields.optional_choice("grain", Grain)
     coarse, fine = fields.optional_choice("rolledUpTo", Grain), fields.optional_choice("fannedOutTo", Grain)
@@ -135,10 +139,36 @@ def _per(fields: Fields, read: Read) -> Per:
     full = fields.optional_choice("then", OnFull) or OnFull.REFUSE
     with anchored(fields.path, rolled_up_to="rolledUpTo", fanned_out_to="fannedOutTo", at_most="atMost"):
         longest = EXPIRES if expires is None else expires
-        return Per(trigger, by, grain, coarse, fine, of, longest, at_most or AT_MOST, full)
+        corrected = _on_correction(fields, usual(longest) if submitted and coarse is not None else None)
+        return Per(trigger, by, grain, coarse, fine, of, longest, at_most or AT_MOST, full, corrected)
 
 
-def _per_to_json(per: Per, write: Callable[[Trigger], dict[str, Any]]) -> dict[str, Any]:
+def _on_correction(fields: Fields, default: OnCorrection | None) -> OnCorrection | None:
+    said, quiet = fields.optional_choice("onCorrection", CorrectionPolicy), _optional_duration(fields, "quiet")
+    if quiet is not None and said is not CorrectionPolicy.RERUN:
+        fields.fail("quiet", "goes with onCorrection 'rerun', and only with that")
+    match said:
+        case None:
+            return default
+        case CorrectionPolicy.REOPEN:
+            return None
+        case CorrectionPolicy.IGNORE:
+            return IGNORE
+        case CorrectionPolicy.RERUN:
+            return RERUN if quiet is None else OnCorrection(quiet)
+        case _:
+            assert_never(said)
+
+
+def _on_correction_to_json(per: Per, *, explicit: bool) -> dict[str, str]:
+    policy = per.on_correction
+    if policy is None:
+        reopens = explicit and per.rolled_up_to is not None
+        return {"onCorrection": CorrectionPolicy.REOPEN.value} if reopens else {}
+    return {"onCorrection": policy.policy.value, **_duration("quiet", policy.quiet or None)}
+
+
+def _per_to_json(per: Per, write: Callable[[Trigger], dict[str, Any]], *, explicit: bool) -> dict[str, Any]:
     grains = {"grain": per.grain, "rolledUpTo": per.rolled_up_to, "fannedOutTo": per.fanned_out_to}
     return {
         "type": "PER",
@@ -149,6 +179,7 @@ def _per_to_json(per: Per, write: Callable[[Trigger], dict[str, Any]]) -> dict[s
         **({} if per.expires == EXPIRES else _duration("expires", per.expires)),
         **({} if per.at_most == AT_MOST else {"atMost": per.at_most}),
         **({} if per.full is OnFull.REFUSE else {"then": per.full.value}),
+        **_on_correction_to_json(per, explicit=explicit),
     }
 
 

@@ -62,8 +62,8 @@ _R = TypeVar("_R", DatasetRef, StreamRef, EventName)
 
 
 def to_json(trigger: Trigger, *, explicit: bool = False) -> dict[str, Any]:
-    """The canonical JSON of a trigger. `explicit`: `distinct` is written also when false, so that the result does not
-    depend on the reader's default.
+    """The canonical JSON of a trigger. `explicit`: `distinct` is written also when false, and `onCorrection` where keys
+    are opened again, so that the result does not depend on the reader's defaults.
     """
     match trigger:
         case Cron() | Every() | At() | SinceLastRun():
@@ -106,7 +106,7 @@ def to_json(trigger: Trigger, *, explicit: bool = False) -> dict[str, Any]:
         case CustomEvent(name=name, times=times, match=match):
             return {"type": "EVENT", "event": _ref_to_json("event", name), **_times(times), **_match(match)}
         case _:
-            return composites.to_json(trigger, partial(to_json, explicit=explicit))
+            return composites.to_json(trigger, partial(to_json, explicit=explicit), explicit=explicit)
 
 
 class _Defaults(NamedTuple):
@@ -118,7 +118,7 @@ class _Defaults(NamedTuple):
 
 def from_json(obj: object, path: str = "$", *, app: AppRef | None = None, distinct: bool = False) -> Trigger:
     """Decodes a trigger; names without a namespace, and programs without an app, belong to `app`. `distinct` is the
-    default of that field.
+    default of that field; with it, roll-ups that do not say have `USUAL` corrections, as definitions of today.
 
     Raises:
         DecodeError: a field is missing, of the wrong kind or unknown; the path names it.
@@ -139,7 +139,8 @@ def _trigger(obj: object, path: str, defaults: _Defaults, depth: int) -> Trigger
     elif name in _COMMITS:
         trigger = _COMMITS[name](fields, defaults)
     else:
-        trigger = composites.from_json(name, fields, lambda inner, where: _trigger(inner, where, defaults, depth + 1))
+        read = partial(_trigger, defaults=defaults, depth=depth + 1)
+        trigger = composites.from_json(name, fields, read, submitted=defaults.distinct)
         if trigger is None:
             known = ", ".join(sorted([*_LEAVES, *_COMMITS, *composites.NAMES]))
             fields.fail("type", f"is no trigger we know: {shown(kind_of)} (known: {known})")

@@ -30,6 +30,18 @@ IDLE: Final = TimedNodeState()
 NO_TIMED_NODES: Final[Mapping[int, TimedNodeState]] = MappingProxyType({})
 
 
+class Finished(NamedTuple):
+    """A key's last job, and the corrections that wait to be made a job.
+
+    Attributes:
+        job: the id of the job.
+        last: when the last correction came that is in no job yet; None: none waits.
+    """
+
+    job: str
+    last: datetime | None = None
+
+
 class Cell(NamedTuple):
     """What has accumulated since the last satisfaction.
 
@@ -40,6 +52,8 @@ class Cell(NamedTuple):
         opened_at: when its key opened (log time); None in a trigger that does not correlate.
         number: greater than that of any key that was open when this one opened; 0 in a trigger that does not correlate.
         asked: the due time of the requested wake-up that has not arrived yet.
+        finished: of a key that has fired, in a trigger that tells corrections apart; `opened_at` is when it fired, and
+            `accumulations` are its corrections. None: the key is open.
     """
 
     accumulations: Mapping[str, Accumulation]
@@ -48,6 +62,7 @@ class Cell(NamedTuple):
     opened_at: datetime | None = None
     asked: datetime | None = None
     number: int = 0
+    finished: Finished | None = None
 
 
 EMPTY: Final = Cell(MappingProxyType({}))
@@ -62,8 +77,11 @@ def cell_of(
     asked: datetime | None = None,
     number: int = 0,
     key: str = "",
+    finished: Finished | None = None,
 ) -> Cell:
-    """A cell with `held` computed."""
+    """A cell with `held` computed; nothing holds in a finished key."""
+    if finished is not None:
+        return Cell(accumulations, 0, clocks, opened_at, asked, number, finished)
     held = held_bits(plan, accumulations, key)
     for place, clock in clocks.items():
         if clock.held:
@@ -100,8 +118,8 @@ def due_at(node: TimedNode, clock: TimedNodeState) -> datetime | None:
 def next_due(plan: Plan, cell: Cell) -> datetime | None:
     """The earliest time at which time alone changes this cell."""
     found = [due for place, clock in cell.clocks.items() if (due := due_at(plan.timed_nodes[place], clock)) is not None]
-    end = expires_at(plan, cell)
-    return min(found if end is None else [*found, end], default=None)
+    found += [due for due in (expires_at(plan, cell), correction_due_at(plan, cell)) if due is not None]
+    return min(found, default=None)
 
 
 def expires_at(plan: Plan, cell: Cell) -> datetime | None:
@@ -109,6 +127,17 @@ def expires_at(plan: Plan, cell: Cell) -> datetime | None:
     if plan.per is None or cell.opened_at is None:
         return None
     return _later(cell.opened_at, plan.per.expires)
+
+
+def correction_due_at(plan: Plan, cell: Cell) -> datetime | None:
+    """When the corrections of a finished key become a job; None when none wait, or none makes one."""
+    policy = None if plan.per is None else plan.per.on_correction
+    last = None if cell.finished is None else cell.finished.last
+    if last is None or policy is None or policy.quiet is None:
+        return None
+    end = expires_at(plan, cell)
+    due = _later(last, policy.quiet)
+    return due if end is None else min(due, end)
 
 
 def _later(since: datetime, by: timedelta) -> datetime:

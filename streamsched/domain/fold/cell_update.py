@@ -75,7 +75,6 @@ class CellUpdate:
         self._accumulations: dict[str, Accumulation] = dict(cell.accumulations)
         self._clocks: dict[int, TimedNodeState] = dict(cell.clocks)
         self._held = cell.held
-        #: The trigger held at the last instant that was evaluated.
         self._fired = False
         #: The state differs from the original.
         self.changed = False
@@ -94,6 +93,11 @@ class CellUpdate:
             for place, clock in self._clocks.items()
         )
         return not self._accumulations and not waiting
+
+    @property
+    def fired(self) -> bool:
+        """The trigger held at the last instant that was evaluated."""
+        return self._fired
 
     def begin(self, at: datetime) -> None:
         """Starts the silences, when a definition takes effect or a key opens. One in the second part of a `then` has

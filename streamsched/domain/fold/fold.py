@@ -16,7 +16,7 @@ number of schedules, open keys, or counted events.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Container, Mapping, Sequence, Sized
 from dataclasses import replace
 from datetime import datetime
 from typing import Final, assert_never
@@ -172,7 +172,7 @@ def _woken(state: TriggerState, key: str, due_at: datetime, at: datetime, cells:
     before = before._replace(asked=None) if answered else before
     if plan.per is not None:
         keys = OpenKeys(state, at, cells)
-        keys.settle(key, before, keys.elapse(key, before))
+        keys.pass_time(key, before)
         return keys.folded()
     update = CellUpdate(plan, before, state.consumption)
     update.elapse(at, fires=state.fires)
@@ -202,11 +202,26 @@ def _correlated(
             f"{per.at_most} correlation keys may be open (`at_most`); {len(cells)} were, and it would have opened "
             f"{surplus} too many",
         )
-    if not counted:
+    corrected = keys.corrected
+    if not counted and not corrected:
         return keys.folded(UNMATCHED)
     leaves = tuple(dict.fromkeys(leaf for some in counted.values() for leaf in some))
     verdict = Verdict.COUNTED if keys.adding else Verdict.REPLACED
-    return keys.folded(JudgedEvent(verdict, leaves, tuple(counted)[:CELLS_NAMED], _noted(counted, keys.dropped)))
+    if not counted.keys() - corrected.keys():
+        verdict = Verdict.CORRECTION
+    named = (*counted, *(key for key in corrected if key not in counted))
+    remarks = filter(None, (_noted(named, keys.dropped), _corrections(corrected, counted)))
+    return keys.folded(JudgedEvent(verdict, leaves, named[:CELLS_NAMED], "; ".join(remarks)))
+
+
+def _corrections(corrected: Mapping[str, str], counted: Container[str]) -> str:
+    """Which jobs the event corrects, and that no job is made of it where that is so."""
+    if not corrected:
+        return ""
+    key, job = next(iter(corrected.items()))
+    more = f" and {len(corrected) - 1} more" if len(corrected) > 1 else ""
+    ignored = "" if key in counted else ", which is ignored"
+    return f"corrects {job} of key {key}{more}{ignored}"
 
 
 def _refused(state: TriggerState, why: str) -> Folded:
@@ -236,7 +251,7 @@ def _passed(
     else:
         keys = OpenKeys(state, at, cells)
         for key, cell in cells.items():
-            keys.settle(key, cell, keys.elapse(key, cell))
+            keys.pass_time(key, cell)
         after = keys.folded()
     left = {key: now for key in cells if (now := after.cells.get(key)) is not None}
     jobs = tuple(effect for effect in after.effects if isinstance(effect, Launch))
@@ -300,7 +315,10 @@ def _begun(state: TriggerState, carried: Mapping[str, Cell], at: datetime) -> Fo
             update.settle(at, fires=fires)
         if plan.per is None:
             return _settled(state, update, cell, None)
-        keys.settle(key, cell, update)
+        if cell.finished is None:
+            keys.settle(key, cell, update)
+        else:
+            keys.pass_time(key, cell)
     if plan.per is not None and plan.per.full is OnFull.DROP_OLDEST:
         keys.drop_oldest()
     return keys.folded()

@@ -51,6 +51,10 @@ def kept(old: Definition, new: Definition, cells: Mapping[str, Cell]) -> dict[st
                 now = recounted(one, olds[name], slot)
                 has[slot.id] = _fitted(now, slot, slot.wanted(key), old.consumption, new.consumption)
         clocks = cell.clocks if same else {}
+        if cell.finished is not None:
+            if _keys(old.plan) == _keys(new.plan):
+                found[key] = Cell(has, 0, {}, cell.opened_at, None, cell.number, cell.finished)
+            continue
         if has or clocks or key == "":
             found[key] = cell_of(new.plan, has, clocks, opened_at=cell.opened_at, number=cell.number, key=key)
     return found
@@ -84,6 +88,14 @@ def _compatible(one: LeafSlot, other: LeafSlot) -> bool:
 
 def _same_role(one: LeafSlot, other: LeafSlot) -> bool:
     return (one.veto, one.breaks_silence) == (other.veto, other.breaks_silence) and _by(one) == _by(other)
+
+
+def _keys(plan: Plan) -> object:
+    """How keys are derived, of a plan that tells corrections apart; a new object for any other."""
+    per = plan.per
+    if per is None or per.on_correction is None:
+        return object()
+    return per.by, per.grain, per.rolled_up_to, per.fanned_out_to
 
 
 def _by(slot: LeafSlot) -> object:

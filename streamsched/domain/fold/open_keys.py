@@ -3,7 +3,10 @@
 A key opens with the first event that counts under it. It closes when it is empty or expires. What was due before is
 evaluated first, so a late wake-up changes no decision. When too many keys are open, the event that opened them is
 refused or the keys open longest are dropped (`OnFull`). A key that is due but has not been woken is still open; expired
-keys among those open longest are closed first.
+keys among those open longest are closed first, and keys that have finished are forgotten before an open one is lost.
+
+Where the trigger tells corrections apart, a key that has fired and is empty is *finished* until it expires: its cell
+stays, and what comes for it is a correction (`domain.fold.corrections`).
 
 Cost: proportional to the keys that the signal changes, independent of how many are open.
 """
@@ -15,11 +18,14 @@ from datetime import datetime
 from itertools import islice
 from typing import cast
 
-from streamsched.domain.fold.cell import EMPTY, Cell, expires_at
-from streamsched.domain.fold.cell_update import CellUpdate, LeafEvent
+from streamsched.domain.fold.cell import EMPTY, Cell, correction_due_at, expires_at
+from streamsched.domain.fold.cell_update import CellUpdate, LeafEvent, Satisfaction
+from streamsched.domain.fold.corrections import contributions, correct, crowded, finish
 from streamsched.domain.fold.effect import Effect, Wake
 from streamsched.domain.fold.state import Folded, TriggerState, launches, with_wakes
+from streamsched.domain.jobs.job import job_id
 from streamsched.domain.signals.verdict import JudgedEvent
+from streamsched.domain.triggers.on_correction import OnCorrection
 
 
 class OpenKeys:
@@ -34,6 +40,8 @@ class OpenKeys:
         self._jobs = 0
         self._lost = 0
         self._dropped: list[str] = []
+        #: The finished keys that the event corrects, with their jobs.
+        self.corrected: dict[str, str] = {}
         self._number = cells[next(reversed(cast("dict[str, Cell]", cells)))].number if cells else 0
         #: Number of open keys now minus the number when the signal arrived.
         self._grown = 0
@@ -66,7 +74,7 @@ class OpenKeys:
         """Counts an event under a key, after what was due before. Returns the ids of the leaves that counted it."""
         at, fires = self._at, self._state.fires
         known = self.cell(key)
-        if known is not None:
+        if known is not None and known.finished is None:
             update = self.elapse(key, known)
             if not update.empty and not self._expired(known):
                 update.count(leaf_events, at, fires=fires)
@@ -75,6 +83,9 @@ class OpenKeys:
                     self.settle(key, known, update)
                 return update.counted
             self.settle(key, known, update)
+            known = self.cell(key)
+        if known is not None and (finished := self._settle_finished(key, known)) is not None:
+            return self._correct(key, finished, leaf_events)
         update = self._update(key, EMPTY)
         update.begin(at)
         update.count(leaf_events, at, fires=fires)
@@ -84,19 +95,24 @@ class OpenKeys:
             self.settle(key, EMPTY._replace(opened_at=at, number=self._number), update)
         return update.counted
 
+    def pass_time(self, key: str, cell: Cell) -> None:
+        """Evaluates what is due for a key up to now."""
+        if cell.finished is None:
+            self.settle(key, cell, self.elapse(key, cell))
+        else:
+            self._settle_finished(key, cell)
+
     def settle(self, key: str, before: Cell, update: CellUpdate) -> None:
         """Applies an update: launches its jobs, and keeps the key open unless it expired or is empty."""
-        found = launches(self._state, key, update.satisfactions, self._jobs)
-        self._jobs += len(found)
-        self._effects += found
+        self._launch(key, update.satisfactions)
+        if update.empty and update.fired and self._policy is not None:
+            self._settle_finished(key, finish(before, self._latest, update.satisfactions[-1].at))
+            return
         if update.empty or self._expired(before):
             self._lost += not update.empty
             self._close(key, before)
             return
-        cell, wakes = with_wakes(self._state.definition, key, update.cell(before))
-        self._effects += wakes
-        self._grown += self.cell(key) is None
-        self._changed[key] = cell
+        self._keep(key, update.cell(before))
 
     @property
     def dropped(self) -> Sequence[str]:
@@ -108,7 +124,8 @@ class OpenKeys:
         for key in list(islice(self._expired_first(), max(0, self._surplus()))):
             cell = self.cell(key)
             if cell is not None:
-                self.settle(key, cell, self.elapse(key, cell))
+                self.pass_time(key, cell)
+        self._forget_finished()
         return max(0, self._surplus())
 
     @property
@@ -118,10 +135,11 @@ class OpenKeys:
 
     def drop_oldest(self) -> None:
         """Drops the keys open longest beyond the limit, after evaluating what is due for them."""
+        self._forget_finished()
         for key in list(islice(self.open(), max(0, self._surplus()))):
             cell = self.cell(key)
             if cell is not None:
-                self.settle(key, cell, self.elapse(key, cell))
+                self.pass_time(key, cell)
             left = self.cell(key)
             if left is not None:
                 self._lost += 1
@@ -136,6 +154,73 @@ class OpenKeys:
                 sequence=state.sequence + jobs, lost=state.lost + lost, dropped=state.dropped + len(self._dropped)
             )
         return Folded(state, tuple(self._effects), verdict, self._changed)
+
+    @property
+    def _policy(self) -> OnCorrection | None:
+        per = self._state.plan.per
+        return None if per is None else per.on_correction
+
+    @property
+    def _latest(self) -> str:
+        """The id of the latest job of the schedule's generation."""
+        state = self._state
+        return job_id(state.schedule, state.generation, state.sequence + self._jobs)
+
+    def _launch(self, key: str, satisfactions: Sequence[Satisfaction], corrects: str = "") -> None:
+        found = launches(self._state, key, satisfactions, self._jobs, corrects)
+        self._jobs += len(found)
+        self._effects += found
+
+    def _keep(self, key: str, cell: Cell) -> None:
+        kept, wakes = with_wakes(self._state.definition, key, cell)
+        self._effects += wakes
+        self._grown += self.cell(key) is None
+        self._changed[key] = kept
+
+    def _settle_finished(self, key: str, cell: Cell) -> Cell | None:
+        """Makes a job of the corrections that are due, and forgets an expired key. Returns the cell that is left."""
+        due = correction_due_at(self._state.plan, cell)
+        if due is not None and due <= self._at and self._state.fires:
+            cell = self._rerun(key, cell, due)
+        if self._expired(cell):
+            self._lost += bool(cell.accumulations)
+            self._close(key, cell)
+            return None
+        self._keep(key, cell)
+        return self.cell(key)
+
+    def _correct(self, key: str, cell: Cell, leaf_events: Sequence[LeafEvent]) -> list[str]:
+        """Takes an event for a finished key. Returns the ids of the leaves that count it."""
+        after, taken = correct(cell, leaf_events, self._at)
+        if not taken or cell.finished is None or self._policy is None:
+            return []
+        self.corrected[key] = cell.finished.job
+        if self._policy.quiet is None:
+            return []
+        self.adding = True
+        if self._state.fires and crowded(after):
+            after = self._rerun(key, after, self._at)
+        self._settle_finished(key, after)
+        return taken
+
+    def _rerun(self, key: str, cell: Cell, at: datetime) -> Cell:
+        assert cell.finished is not None
+        satisfaction = Satisfaction(at, contributions(self._state.plan, cell))
+        self._launch(key, [satisfaction], cell.finished.job)
+        return finish(cell, self._latest, at)
+
+    def _forget_finished(self) -> None:
+        """Forgets as many finished keys as are too many, those first that opened first."""
+        if self._policy is None or self._surplus() <= 0:
+            return
+        finished = (key for key in self.open() if (cell := self.cell(key)) is not None and cell.finished is not None)
+        for key in list(islice(finished, self._surplus())):
+            cell = self.cell(key)
+            if cell is not None and cell.accumulations and self._state.fires:
+                cell = self._rerun(key, cell, self._at)
+            if cell is not None:
+                self._lost += bool(cell.accumulations)
+                self._close(key, cell)
 
     def _update(self, key: str, cell: Cell) -> CellUpdate:
         return CellUpdate(self._state.plan, cell, self._state.consumption, key)

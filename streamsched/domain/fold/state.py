@@ -149,13 +149,26 @@ class Folded(NamedTuple):
 
 
 def launches(
-    state: TriggerState, key: str, satisfactions: Sequence[Satisfaction], before: int = 0
+    state: TriggerState, key: str, satisfactions: Sequence[Satisfaction], before: int = 0, corrects: str = ""
 ) -> tuple[Launch, ...]:
-    """The jobs of the satisfactions, numbered from the state's sequence plus `before`."""
+    """The jobs of the satisfactions, numbered from the state's sequence plus `before`. `corrects`: the job whose
+    corrections they are.
+    """
     schedule, generation, sequence = state.schedule, state.generation, state.sequence + before
     backlog = state.definition.backlog
     return tuple(
-        Launch(ReadyJob(schedule, generation, sequence + number, each.at, each.contributions, key, backlog=backlog))
+        Launch(
+            ReadyJob(
+                schedule,
+                generation,
+                sequence + number,
+                each.at,
+                each.contributions,
+                key,
+                backlog=backlog,
+                corrects=corrects,
+            )
+        )
         for number, each in enumerate(satisfactions, 1)
     )
 

@@ -139,6 +139,7 @@ class ReadyJob:
         submission: None for a job of the trigger.
         backlog: its schedule was collecting a backlog when it was satisfied, so it waits and runs by itself.
         traceparent: of the event that satisfied it; None when that has none, or time alone or a person did.
+        corrects: the id of the job of the same key whose data its events correct; "" for any other job.
     """
 
     schedule: ScheduleRef | None
@@ -150,6 +151,7 @@ class ReadyJob:
     submission: Submission | None = None
     backlog: bool = False
     traceparent: str | None = None
+    corrects: str = ""
 
     @property
     def id(self) -> str:

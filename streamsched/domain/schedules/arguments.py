@@ -11,6 +11,7 @@ Trigger facts have the prefix `trigger.` and never overwrite other arguments:
 |---------------------------------|---------------|------------------------------------------------------------------|
 | `job`, `schedule`, `satisfied_at` | all         | ids (`schedule` not of a submission to a program); an instant    |
 | `key`                           | `per`         | the correlation key, its columns joined by `/`                   |
+| `corrects`, `corrected`         | corrections   | the job whose data was written again; the partitions that were   |
 | `logical_start_time`            | clocks        | the latest tick's due time                                       |
 | `program`, `run`, `outcome`     | programs      | of the last run that failed or was killed, else of the last run  |
 | `error`, `log_tail`             | programs      | of the same run: its reason and the end of its log; else ""      |
@@ -27,10 +28,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Final
 
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError
-from streamsched.domain.events.event import LOG_TAIL, Outcome, ProgramReached, Ticked
+from streamsched.domain.events.event import LOG_TAIL, Outcome, PartitionsAdded, ProgramReached, Ticked
 from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.limits import LONGEST_NAME, MOST_PARTS, check_most
 from streamsched.domain.schedules.key_columns import all_column_names, key_columns
@@ -106,6 +108,9 @@ def _facts(ready: ReadyJob) -> Iterator[tuple[str, str]]:
     yield f"{PREFIX}satisfied_at", ready.logical_at.isoformat()
     if ready.key:
         yield f"{PREFIX}key", ready.key
+    if ready.corrects:
+        yield f"{PREFIX}corrects", ready.corrects
+        yield f"{PREFIX}corrected", _corrected(ready)
     ticks = [
         event.fact.due_at for part in ready.contributions for event in part.events if isinstance(event.fact, Ticked)
     ]
@@ -113,6 +118,14 @@ def _facts(ready: ReadyJob) -> Iterator[tuple[str, str]]:
     if ticks:
         yield f"{PREFIX}logical_start_time", max(ticks).isoformat()
     yield from _of_program(ready)
+
+
+def _corrected(ready: ReadyJob) -> str:
+    """The keys of the partitions that were written again, each once, at most `_ERROR` characters."""
+    facts = (event.fact for part in ready.contributions for event in part.events)
+    named = (each.key for fact in facts if isinstance(fact, PartitionsAdded) for each in fact.partitions)
+    text = printable(", ".join(islice(dict.fromkeys(named), _ERROR)))
+    return text if len(text) <= _ERROR else f"{text[: _ERROR - 1]}…"
 
 
 def _of_program(ready: ReadyJob) -> Iterator[tuple[str, str]]:

@@ -13,14 +13,13 @@ has all of these names; where they name different values the same, the leftmost 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 from urllib.parse import unquote
 
 from streamsched.domain.schedules.template import printable
 from streamsched.domain.triggers.correlation import MOST_COLUMNS, SEPARATOR, Per
-from streamsched.domain.triggers.trigger import Trigger, children
+from streamsched.domain.triggers.trigger import Trigger, correlations
 
 #: Most characters of a value that becomes an argument; `trigger.key` has a longer one too.
 LONGEST_VALUE: Final = 2000
@@ -36,7 +35,7 @@ def key_columns(trigger: Trigger, key: str) -> dict[str, str]:
         return {}  # without a walk through the trigger, which may have thousands of parts
     values = [_value(part) for part in key.split(SEPARATOR)]
     found: dict[str, str] = {}
-    for per in _pers(trigger):
+    for per in correlations(trigger):
         names = column_names(per)
         if len(names) == len(values):
             found = {**found, **{name: value for name, value in zip(names, values, strict=True) if name not in found}}
@@ -47,22 +46,13 @@ def key_columns(trigger: Trigger, key: str) -> dict[str, str]:
 
 def all_column_names(trigger: Trigger) -> tuple[str, ...]:
     """The names of the columns of any key of the trigger, each once; empty where it does not correlate."""
-    return tuple(dict.fromkeys(name for per in _pers(trigger) for name in column_names(per)))
+    return tuple(dict.fromkeys(name for per in correlations(trigger) for name in column_names(per)))
 
 
 def column_names(per: Per) -> tuple[str, ...]:
     """The names of the values of its keys, in their order."""
     period = per.rolled_up_to or per.fanned_out_to
     return per.by if period is None else (period.value,)
-
-
-def _pers(trigger: Trigger) -> Iterator[Per]:
-    """Left to right; none is inside another."""
-    if isinstance(trigger, Per):
-        yield trigger
-        return
-    for child in children(trigger):
-        yield from _pers(child)
 
 
 def _value(part: str) -> str:

@@ -30,13 +30,14 @@ from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJo
 from streamsched.domain.schedules.retry import Retry
 from streamsched.domain.schedules.template import has_placeholder
 from streamsched.domain.triggers.consumption import Consumption
-from streamsched.domain.triggers.trigger import Trigger
+from streamsched.domain.triggers.trigger import Trigger, makes_corrections
 
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 _URL: Final = re.compile(r"https?://[^/\s]|\{secret:", re.IGNORECASE)
 #: Scheme or secret, and then what may be host and port.
 _HOST: Final = re.compile(r"(?:https?://|\{secret:[^}]*\})([^/?#]*)", re.IGNORECASE)
+_ONE_OF_A_KEY: Final = Concurrency(1, wait=True, of=ConcurrencyScope.KEY)
 _STORED: Final = "what it makes is stored"
 
 
@@ -197,7 +198,8 @@ class Schedule:
         deadlines: bounds on the start, end and duration of its jobs' runs.
         late: the policy for late events; None counts them.
         pool, loads, plugins, rates, groups: the `constraints` of that kind.
-        lanes: those that limit the concurrent runs of the schedule or of a key.
+        lanes: those that limit the concurrent runs of the schedule or of a key. Where corrections make jobs and none is
+            of a key, one run of a key at a time: a correction waits for the run that it corrects.
     """
 
     ref: ScheduleRef
@@ -252,7 +254,10 @@ class Schedule:
         object.__setattr__(self, "rates", tuple(each for each in self.constraints if isinstance(each, Rate)))
         object.__setattr__(self, "groups", tuple(each for each in self.constraints if isinstance(each, Group)))
         limits = (each for each in self.constraints if isinstance(each, Concurrency))
-        object.__setattr__(self, "lanes", tuple(each for each in limits if each.of is not ConcurrencyScope.PROGRAM))
+        lanes = tuple(each for each in limits if each.of is not ConcurrencyScope.PROGRAM)
+        if makes_corrections(self.trigger) and all(each.of is not ConcurrencyScope.KEY for each in lanes):
+            lanes = (*lanes, _ONE_OF_A_KEY)
+        object.__setattr__(self, "lanes", lanes)
 
     def _check_catch_up(self) -> None:
         bounds = self.catch_up

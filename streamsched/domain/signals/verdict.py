@@ -14,6 +14,8 @@ class Verdict(StrEnum):
     COUNTED = "counted"
     #: All its partitions had counted since the last satisfaction: it replaces the older commits and adds nothing.
     REPLACED = "replaced"
+    #: It came for keys whose jobs were made before, and corrects their data; `why` says whether it makes a job.
+    CORRECTION = "correction"
     #: The schedule listens to its key, but no leaf accepted it (a filter, an order, an unknown correlation key).
     UNMATCHED = "unmatched"
     #: The same id from the same source was seen within the dedupe horizon.
@@ -54,4 +56,6 @@ class JudgedEvent:
     @property
     def kept(self) -> bool:
         """Whether the event is part of the accumulation, and so of a job."""
-        return self.verdict in (Verdict.COUNTED, Verdict.REPLACED)
+        return self.verdict in (Verdict.COUNTED, Verdict.REPLACED) or bool(
+            self.verdict is Verdict.CORRECTION and self.leaves
+        )

@@ -29,6 +29,7 @@ from streamsched.domain.time.duration import duration_text
 from streamsched.domain.time.grain import Grain, named, started, within
 from streamsched.domain.triggers.composite import Composable, at_least_one
 from streamsched.domain.triggers.event_slice import chosen
+from streamsched.domain.triggers.on_correction import OnCorrection
 
 if TYPE_CHECKING:
     from streamsched.domain.triggers.trigger import Trigger
@@ -65,6 +66,7 @@ class Per(Composable):
         expires: how long a key may stay open; its accumulation is dropped then, and counted as lost.
         at_most: how many keys may be open.
         full: the policy for an event that would open more keys.
+        on_correction: what becomes of what comes for a key after its job; None: it opens the key again.
     """
 
     trigger: Trigger
@@ -76,6 +78,7 @@ class Per(Composable):
     expires: timedelta = EXPIRES
     at_most: int = AT_MOST
     full: OnFull = OnFull.REFUSE
+    on_correction: OnCorrection | None = None
 
     def __post_init__(self) -> None:
         if not self.by or not all(self.by):
@@ -91,6 +94,9 @@ class Per(Composable):
         at_least_one("at_most", self.at_most)
         if self.of is not None:
             at_least_one("of", self.of)
+        quiet = None if self.on_correction is None else self.on_correction.quiet
+        if quiet is not None and quiet > self.expires:
+            raise InvalidDefinitionError("$.onCorrection", "waits longer than a key is kept (`expires`)")
         _check_grains(self)
 
     def __str__(self) -> str:
@@ -103,7 +109,8 @@ class Per(Composable):
         open_for = "" if self.expires == EXPIRES else f", for at most {duration_text(self.expires)}"
         room = "" if self.at_most == AT_MOST else f", at most {self.at_most} of them"
         full = "" if self.full is OnFull.REFUSE else ", dropping the oldest"
-        return f"({self.trigger}) for each {' and '.join(self.by)}{period}{enough}{open_for}{room}{full}"
+        corrected = "" if self.on_correction is None else f"; corrections {self.on_correction}"
+        return f"({self.trigger}) for each {' and '.join(self.by)}{period}{enough}{open_for}{room}{full}{corrected}"
 
     def wanted(self, cell: str) -> int | None:
         """How many finer periods a leaf needs under this key; None when it does not roll up."""

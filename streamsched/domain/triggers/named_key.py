@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.events.event import CustomHappened, Event
 from streamsched.domain.limits import EARLIEST
 from streamsched.domain.names import DEFAULT_NAMESPACE, EventName
-from streamsched.domain.triggers.correlation import Per, event_slices
-from streamsched.domain.triggers.trigger import Trigger, children
+from streamsched.domain.triggers.correlation import event_slices
+from streamsched.domain.triggers.trigger import Trigger, correlations
 
 
 def named_key(trigger: Trigger, columns: Mapping[str, str]) -> str:
@@ -23,7 +23,7 @@ def named_key(trigger: Trigger, columns: Mapping[str, str]) -> str:
     Raises:
         InvalidError: the columns are not those of the key, a value names no period, or several keys.
     """
-    pers = tuple(_pers(trigger))
+    pers = tuple(correlations(trigger))
     if not pers:
         if columns:
             raise InvalidError("$.key", "is given, but the schedule's trigger has no key: it has no `per`")
@@ -43,13 +43,6 @@ def named_key(trigger: Trigger, columns: Mapping[str, str]) -> str:
             "$.key", f"{_shown(columns)} is {len(found)} keys, {found[0]} to {found[-1]}; name one by another column"
         )
     return found[0]
-
-
-def _pers(trigger: Trigger) -> Iterator[Per]:
-    if isinstance(trigger, Per):
-        yield trigger
-    for child in children(trigger):
-        yield from _pers(child)
 
 
 def _shown(columns: Mapping[str, str]) -> str:

@@ -67,10 +67,12 @@ __all__ = [
     "check_correlation",
     "children",
     "compatible_id",
+    "correlations",
     "event_keys",
     "leaf_id",
     "leaf_keys",
     "leaves",
+    "makes_corrections",
     "needed",
 ]
 
@@ -108,6 +110,20 @@ def leaves(trigger: Trigger) -> Iterator[Leaf]:
         yield from leaves(child)
 
 
+def correlations(trigger: Trigger) -> Iterator[Per]:
+    """Its `per`, left to right; none is inside another."""
+    if isinstance(trigger, Per):
+        yield trigger
+        return
+    for child in children(trigger):
+        yield from correlations(child)
+
+
+def makes_corrections(trigger: Trigger) -> bool:
+    """Whether what comes for a key after its job makes another job."""
+    return any(per.on_correction is not None and per.on_correction.quiet is not None for per in correlations(trigger))
+
+
 def event_keys(trigger: Trigger) -> frozenset[str]:
     """The event keys a schedule with this trigger subscribes to; time leaves have none."""
     return frozenset(key for leaf in leaves(trigger) for key in leaf_keys(leaf))
@@ -133,9 +149,9 @@ def check_correlation(trigger: Trigger) -> bool:
             raise InvalidDefinitionError("$", f"rolls up, so it counts periods; {leaf} wants something else")
     if len({len(per.by) for per in pers}) > 1:
         raise InvalidDefinitionError("$", "correlates by different numbers of columns, which can never be equal")
-    if len({(per.expires, per.at_most, per.full) for per in pers}) > 1:
+    if len({(per.expires, per.at_most, per.full, per.on_correction) for per in pers}) > 1:
         raise InvalidDefinitionError(
-            "$", "has different bounds for its open keys (`expires`, `at_most`, `then`); say one"
+            "$", "says different things of its keys (`expires`, `at_most`, `then`, `on_correction`); say one"
         )
     return True
 

@@ -110,6 +110,7 @@ def _reason(row: Any) -> FindingReason:
         case (
             Verdict.COUNTED
             | Verdict.REPLACED
+            | Verdict.CORRECTION
             | Verdict.UNMATCHED
             | Verdict.LATE
             | Verdict.DISABLED

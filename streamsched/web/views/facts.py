@@ -23,6 +23,7 @@ _VERDICT_TONES: Final[Mapping[Verdict, str]] = MappingProxyType(
     {
         Verdict.COUNTED: "ok",
         Verdict.REPLACED: "ok",
+        Verdict.CORRECTION: "wait",
         Verdict.UNMATCHED: "off",
         Verdict.DUPLICATE: "off",
         Verdict.LATE: "wait",
