@@ -14,7 +14,7 @@ from tests.support.docs_pages import ROOT, Walkthrough
 DOCS: Final = ROOT / "docs"
 TUTORIAL: Final = ("1-first-schedule", "2-composition", "3-constraints-and-why", "4-spark")
 #: Pages that are followed one after the other, on roles in processes of their own.
-CLUSTER: Final = (("run-a-cluster", "reshard"), ("run-a-cluster", "upgrade"))
+CLUSTER: Final = (pytest.param(("run-a-cluster", "reshard"), marks=pytest.mark.nightly), ("run-a-cluster", "upgrade"))
 #: Pages that are followed each on a `streamsched dev` of its own, or on nothing.
 ALONE: Final = (
     *("chain-programs", "send-events", "start-a-run", "kill-a-stuck-run", "dead-letters"),

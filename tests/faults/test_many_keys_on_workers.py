@@ -94,7 +94,7 @@ async def launched(cluster: ShardCluster) -> int:
     return sum(job.schedule.name.startswith("canary") for job in await cluster.jobs())
 
 
-@pytest.mark.parametrize("full", [OnFull.REFUSE, OnFull.DROP_OLDEST])
+@pytest.mark.parametrize("full", [OnFull.REFUSE, pytest.param(OnFull.DROP_OLDEST, marks=pytest.mark.nightly)])
 async def test_neighbours_of_an_event_of_many_keys_do_not_wait(database: str, tmp_path: Path, full: OnFull) -> None:
     a, b = DatasetRef("default", "a"), DatasetRef("default", "b")
     async with installation(database, tmp_path) as (cluster, client):

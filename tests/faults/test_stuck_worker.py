@@ -29,6 +29,7 @@ def hire(database: str, log: Path, hangs: str) -> subprocess.Popen[bytes]:
     return start(module("tests.faults.processes.stuck_process", hangs), log, env)
 
 
+@pytest.mark.nightly
 async def test_a_worker_whose_loop_is_blocked_ends_itself_and_another_goes_on(database: str, tmp_path: Path) -> None:
     """A worker whose shard hangs: `test_reported_health.py`."""
     broker = await open_broker(database)

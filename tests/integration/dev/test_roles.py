@@ -65,6 +65,7 @@ async def test_three_processes_on_kafka(folder: DevProcess, environ: dict[str, s
     three_processes(folder, environ, "--broker", kafka_log)
 
 
+@pytest.mark.nightly
 @pytest.mark.kafka
 def test_dev_on_kafka(folder: DevProcess, kafka_log: str) -> None:
     folder.start("--broker", kafka_log)

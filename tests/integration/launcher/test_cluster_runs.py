@@ -157,6 +157,7 @@ async def test_a_driver_outlives_its_runner_and_the_next_runner_finds_it(
     assert not list(shared.iterdir())
 
 
+@pytest.mark.nightly
 async def test_killed_runs_leave_no_driver_and_no_executor(world: World, tmp_path: Path, cluster: SparkCluster) -> None:
     place = ClusterPlace(world, tmp_path, cluster)
     runs = [await place.begin(mode) for mode in (DeployMode.CLIENT, DeployMode.CLUSTER)]

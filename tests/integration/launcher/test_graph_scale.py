@@ -54,6 +54,7 @@ async def test_10_000_parents_release_one_child(graphs: Graphs) -> None:
     assert took < 20, f"{took:.1f} s"
 
 
+@pytest.mark.nightly
 @pytest.mark.long
 async def test_100_000_nodes_are_ready_at_once(graphs: Graphs, monkeypatch: pytest.MonkeyPatch) -> None:
     statements = list[int]()

@@ -94,6 +94,7 @@ def test_main_of_lines_gets_each_line_and_its_results_are_written(folder: Path) 
     assert found == [f"20140101 client1 É{n} {n * 10} 7 secret" for n in range(100)]
 
 
+@pytest.mark.nightly
 def test_main_of_a_text_file_gets_all_lines_and_the_parts_of_the_job_id(folder: Path) -> None:
     done = run(folder, "whole", "--read_fp", f"{folder}/in_{{date}}", "--write_fp", f"{folder}/whole")
     assert done.returncode == 0, done.stderr
@@ -104,6 +105,7 @@ def test_main_of_a_text_file_gets_all_lines_and_the_parts_of_the_job_id(folder: 
     assert found[0].endswith("} ['date']")
 
 
+@pytest.mark.nightly
 def test_main_with_only_a_line_gets_a_sample(folder: Path) -> None:
     done = run(
         *(folder, "plain", "--read_fp", f"{folder}/in_{{date}}", "--write_fp", f"{folder}/sample", "--sample", "0.5")
