@@ -41,6 +41,7 @@ from streamsched.domain.schedules.schedule import (
     OnChange,
     OnTimeout,
     Schedule,
+    usual_constraints,
 )
 from streamsched.domain.triggers.consumption import Consumption
 from streamsched.domain.triggers.trigger import Trigger
@@ -180,7 +181,7 @@ class App(ProgramBuilder):
                 ref,
                 program_ref,
                 trigger,
-                constraints=(*limits, *constraints),
+                constraints=usual_constraints(trigger, (*limits, *constraints)),
                 properties=texts(properties, "$.properties"),
                 description=description,
                 overlap=choice(Overlap, overlap, "$.overlap"),

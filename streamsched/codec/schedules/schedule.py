@@ -57,6 +57,7 @@ from streamsched.domain.schedules.schedule import (
     Program,
     PublishJob,
     Schedule,
+    usual_constraints,
 )
 from streamsched.domain.time.duration import duration_text, parse_duration
 
@@ -281,7 +282,7 @@ def _schedule(fields: Fields, app: AppRef | None, *, distinct: bool) -> Schedule
             ref,
             program,
             trigger,
-            constraints=constraints,
+            constraints=usual_constraints(trigger, constraints) if distinct else constraints,
             properties=properties,
             description=fields.optional_text("description") or "",
             timeout=None if timeout is None else parse_duration(timeout, fields.at("timeout")),

@@ -7,6 +7,7 @@ Native:
      "rerun": {"job": id, "run": id} (absent for other jobs than reruns),
      "logical_start_time": instant of the latest tick (absent without one),
      "key": the correlation key (absent without one),
+     "corrects": the id of the job whose data was written again (absent for other jobs than corrections),
      "when": the trigger as in `codec.triggers.trigger` (absent when the definition is not available),
      "leaves": [{"leaf": id, "count": n in the leaf's unit, "events": [native event, …]}, …]}
 
@@ -78,6 +79,8 @@ def native(job: ReadyJob, *, trigger: Trigger | None = None) -> dict[str, Any]:
         found["logical_start_time"] = max(ticks)
     if job.key:
         found["key"] = job.key
+    if job.corrects:
+        found["corrects"] = job.corrects
     if trigger is not None:
         found["when"] = trigger_codec.to_json(trigger)
     return plain(found)

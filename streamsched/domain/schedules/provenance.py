@@ -98,7 +98,8 @@ def origin_of(ready: ReadyJob) -> RunOrigin:
     if submission is None:
         count = sum(len(part.events) for part in ready.contributions)
         owner = "" if ready.schedule is None else f" of schedule {ready.schedule}"
-        return RunOrigin(OriginKind.EVENTS, f"the trigger{owner}, by {_counted(count, 'event')}", events)
+        what = f", correcting job {ready.corrects}" if ready.corrects else ""
+        return RunOrigin(OriginKind.EVENTS, f"the trigger{owner}, by {_counted(count, 'event')}{what}", events)
     if submission.rerun is not None:
         return RunOrigin(OriginKind.RERUN, submission.origin, events, rerun_of=submission.rerun.run)
     if submission.backfill is not None:

@@ -183,6 +183,14 @@ class OnTimeout(StrEnum):
     LAUNCH = "launch"
 
 
+def usual_constraints(trigger: Trigger, given: tuple[Constraint, ...]) -> tuple[Constraint, ...]:
+    """The constraints of a definition as it is submitted: where corrections make jobs and nothing is said of a key's
+    runs, one at a time, so that a correction waits for the run it corrects.
+    """
+    said = any(isinstance(each, Concurrency) and each.of is ConcurrencyScope.KEY for each in given)
+    return given if said or not makes_corrections(trigger) else (*given, _ONE_OF_A_KEY)
+
+
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """Program + trigger + constraints + policies + properties.
@@ -198,8 +206,7 @@ class Schedule:
         deadlines: bounds on the start, end and duration of its jobs' runs.
         late: the policy for late events; None counts them.
         pool, loads, plugins, rates, groups: the `constraints` of that kind.
-        lanes: those that limit the concurrent runs of the schedule or of a key. Where corrections make jobs and none is
-            of a key, one run of a key at a time: a correction waits for the run that it corrects.
+        lanes: those that limit the concurrent runs of the schedule or of a key.
     """
 
     ref: ScheduleRef
@@ -254,10 +261,7 @@ class Schedule:
         object.__setattr__(self, "rates", tuple(each for each in self.constraints if isinstance(each, Rate)))
         object.__setattr__(self, "groups", tuple(each for each in self.constraints if isinstance(each, Group)))
         limits = (each for each in self.constraints if isinstance(each, Concurrency))
-        lanes = tuple(each for each in limits if each.of is not ConcurrencyScope.PROGRAM)
-        if makes_corrections(self.trigger) and all(each.of is not ConcurrencyScope.KEY for each in lanes):
-            lanes = (*lanes, _ONE_OF_A_KEY)
-        object.__setattr__(self, "lanes", lanes)
+        object.__setattr__(self, "lanes", tuple(each for each in limits if each.of is not ConcurrencyScope.PROGRAM))
 
     def _check_catch_up(self) -> None:
         bounds = self.catch_up
