@@ -133,7 +133,7 @@ class TriggerExpression:
             at_most: most open keys. Default: 10,000.
             then: what happens to an event that would open more keys. `"refuse"` (default): it does not count here and
                 becomes a dead letter that can be replayed. `"drop_oldest"`: it counts, and the oldest keys are dropped.
-            on_correction: what becomes of what comes for a key after its job. `"rerun"`: a job at once that is told
+            on_correction: what becomes of what comes for a key after its job. `"rerun"`: a job at once that is given
                 what it corrects; `rerun_after("10m")`: a job of all corrections after so much quiet, the default of a
                 roll-up. `"ignore"`: it is said and makes no job. `"reopen"`: the key is accumulated anew, the default
                 of any other. Keys that have fired are known until they expire.

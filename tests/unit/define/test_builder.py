@@ -395,20 +395,3 @@ def test_a_stored_program_with_cluster_mode_is_readable() -> None:
     conf = {"spark.submit.deployMode": "cluster"}
 
     assert program_from_json({**stored, "conf": conf}).executable == SparkJob("j.py", conf=conf)
-
-
-def test_and_or_and_not_between_triggers_are_refused() -> None:
-    a, b = partitions("a"), cron("0 8 * * *")
-    for write in (lambda: a and b, lambda: a or b, lambda: not a, lambda: event("x") if b else a):
-        with pytest.raises(InvalidDefinitionError, match="write `&` for and"):
-            write()
-
-
-def test_a_veto_that_could_never_come_is_refused() -> None:
-    """Without `within` nothing is waited for, and a trigger that holds with its first event has not begun before it."""
-    app = AppRef("default", "a")
-    for wanted in (cron("0 8 * * *"), event("a"), partitions("a")):
-        with pytest.raises(InvalidDefinitionError, match="holds at once, before any veto"):
-            wanted.unless(event("b")).build(app)
-        wanted.unless(event("b"), within="1h").build(app)
-    partitions("a", 2).unless(event("b")).build(app)
