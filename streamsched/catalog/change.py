@@ -12,7 +12,7 @@ from datetime import datetime
 
 from streamsched.catalog.control import control
 from streamsched.codec.json.reading import anchored
-from streamsched.codec.triggers.trigger import counting_commits
+from streamsched.codec.triggers.trigger import counting_commits, with_text_keys
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.limits import later
 from streamsched.domain.names import ProgramRef, ScheduleRef
@@ -58,17 +58,19 @@ def update(app: AppRecord, definition: Schedule, *, keep: bool, now: datetime) -
     _check_programs(app, definition)
     if before.definition == definition:
         return AppChange()
-    keeps = keep or differs_in_counting(before.definition, definition)
+    keeps = keep or differs_in_defaults(before.definition, definition)
     return AppChange(schedules=(updated(before, definition, keep=keeps, reason="", now=now),))
 
 
-def differs_in_counting(before: Schedule, after: Schedule) -> bool:
-    """Whether the two differ only in how often a rewritten partition counts: once or each time. Such a change keeps
-    (ADR 0059), so that deploying the file of an older release again does not reset accumulations.
+def differs_in_defaults(before: Schedule, after: Schedule) -> bool:
+    """Whether the two differ only in how often a rewritten partition counts (once or each time), and in whether keys
+    named as periods are periods or texts. Such a change keeps (ADR 0059, 0169), so that deploying the file of an older
+    release again does not reset accumulations.
     """
-    return replace(before, trigger=after.trigger) == after and counting_commits(before.trigger) == counting_commits(
-        after.trigger
-    )
+    if replace(before, trigger=after.trigger) != after:
+        return False
+    one, other = (with_text_keys(counting_commits(each.trigger)) for each in (before, after))
+    return one == other
 
 
 def enable(app: AppRecord, ref: ScheduleRef, *, reason: str = "", now: datetime) -> AppChange:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from streamsched.catalog.change import created, deleted, differs_in_counting, existing_program, updated
+from streamsched.catalog.change import created, deleted, differs_in_defaults, existing_program, updated
 from streamsched.domain.errors import NotFoundError
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.schedules.app import AppDefinition
@@ -124,7 +124,7 @@ def _schedules(
             enabled = ref.name in wanted.enabled
             yield created(record, definition, enabled=enabled, reason="deployed", now=now)
         elif record.definition != definition:
-            by_default = ref.name in wanted.keeping or differs_in_counting(record.definition, definition)
+            by_default = ref.name in wanted.keeping or differs_in_defaults(record.definition, definition)
             keeps = by_default if keep is None else keep
             yield updated(record, definition, keep=keeps, reason="deployed", now=now)
 

@@ -21,8 +21,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final, assert_never
 
-from streamsched.domain.events.event import Event, Ticked
+from streamsched.domain.events.event import Event, PartitionsAdded, Ticked
 from streamsched.domain.events.lateness import OnLate
+from streamsched.domain.events.match import Match
 from streamsched.domain.fold.accumulation import NOTHING, Accumulation, added, adds, renewed
 from streamsched.domain.fold.cell import EMPTY, Cell
 from streamsched.domain.fold.cell_update import CellUpdate, LeafEvent
@@ -34,7 +35,8 @@ from streamsched.domain.fold.state import NO_CELLS, Definition, Folded, TriggerS
 from streamsched.domain.signals.signal import Drop, Occurred, Put, Replay, Signal, Subscribe, Unsubscribe, Woken
 from streamsched.domain.signals.verdict import CELLS_NAMED, JudgedEvent, Verdict
 from streamsched.domain.triggers.consumption import Consumption
-from streamsched.domain.triggers.correlation import KEYS_AT_ONCE, OnFull, event_slices
+from streamsched.domain.triggers.correlation import KEYS_AT_ONCE, KeyedEvent, OnFull, keyed_event, without_key
+from streamsched.domain.triggers.key_value import NoKey
 
 __all__ = ["NO_CELLS", "Definition", "Folded", "TriggerState", "fold"]
 
@@ -184,10 +186,12 @@ def _correlated(
 ) -> Folded:
     """Counts an event under all of its correlation keys, or refuses it under all."""
     seen: dict[str, list[LeafEvent]] = {}
+    heard: list[tuple[Match, KeyedEvent]] = []
     for slot in slots:
         if slot.per is not None:
-            slices = event_slices(slot.per, event, most=KEYS_AT_ONCE)
-            for number, (key, value, part) in enumerate(slices, 1):
+            keyed = keyed_event(slot.per, event, most=KEYS_AT_ONCE)
+            heard.append((slot.match, keyed))
+            for number, (key, value, part) in enumerate(keyed.slices(), 1):
                 seen.setdefault(key, []).append(LeafEvent(slot, part, value))
                 if number > KEYS_AT_ONCE:
                     return _refused(state, f"it has more than {KEYS_AT_ONCE} correlation keys, the most of one event")
@@ -202,11 +206,15 @@ def _correlated(
             f"{per.at_most} correlation keys may be open (`at_most`); {len(cells)} were, and it would have opened "
             f"{surplus} too many",
         )
+    missing = without_key(heard)
+    if missing is not None:
+        keys.without_key(missing[1])
     if not counted:
-        return keys.folded(UNMATCHED)
+        return keys.folded(JudgedEvent(Verdict.UNMATCHED, why=_remark(event, missing)) if missing else UNMATCHED)
     leaves = tuple(dict.fromkeys(leaf for some in counted.values() for leaf in some))
     verdict = Verdict.COUNTED if keys.adding else Verdict.REPLACED
-    return keys.folded(JudgedEvent(verdict, leaves, tuple(counted)[:CELLS_NAMED], _noted(counted, keys.dropped)))
+    remarks = filter(None, (_noted(counted, keys.dropped), _remark(event, missing)))
+    return keys.folded(JudgedEvent(verdict, leaves, tuple(counted)[:CELLS_NAMED], "; ".join(remarks)))
 
 
 def _refused(state: TriggerState, why: str) -> Folded:
@@ -221,6 +229,19 @@ def _noted(counted: Sized, dropped: Sequence[str]) -> str:
         named = ", ".join(dropped[:_DROPPED_NAMED]) + (", …" if len(dropped) > _DROPPED_NAMED else "")
         parts.append(f"dropped the keys open longest, too many were open: {len(dropped)} ({named})")
     return "; ".join(parts)
+
+
+def _remark(event: Event, missing: tuple[int, NoKey] | None) -> str:
+    """What of an event has no key, and why."""
+    if missing is None:
+        return ""
+    count, none = missing
+    all_ = len(event.fact.partitions) if isinstance(event.fact, PartitionsAdded) else 1
+    if all_ < 2:
+        return f"it has no key: {none.why}"
+    if count == all_:
+        return f"none of its {all_} partitions has a key: {none.why}"
+    return f"{count} of its {all_} partitions have no key: {none.why}"
 
 
 def _passed(

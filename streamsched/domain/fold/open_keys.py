@@ -20,6 +20,7 @@ from streamsched.domain.fold.cell_update import CellUpdate, LeafEvent
 from streamsched.domain.fold.effect import Effect, Wake
 from streamsched.domain.fold.state import Folded, TriggerState, launches, with_wakes
 from streamsched.domain.signals.verdict import JudgedEvent
+from streamsched.domain.triggers.key_value import NoKey
 
 
 class OpenKeys:
@@ -34,6 +35,7 @@ class OpenKeys:
         self._jobs = 0
         self._lost = 0
         self._dropped: list[str] = []
+        self._no_key: NoKey | None = None
         self._number = cells[next(reversed(cast("dict[str, Cell]", cells)))].number if cells else 0
         #: Number of open keys now minus the number when the signal arrived.
         self._grown = 0
@@ -98,6 +100,10 @@ class OpenKeys:
         self._grown += self.cell(key) is None
         self._changed[key] = cell
 
+    def without_key(self, none: NoKey) -> None:
+        """Counts an event of which something has no key."""
+        self._no_key = none
+
     @property
     def dropped(self) -> Sequence[str]:
         """The keys that `drop_oldest` dropped, in order of their opening."""
@@ -135,6 +141,8 @@ class OpenKeys:
             state = state._replace(
                 sequence=state.sequence + jobs, lost=state.lost + lost, dropped=state.dropped + len(self._dropped)
             )
+        if self._no_key is not None:
+            state = state._replace(keyless=state.keyless + 1, keyless_why=self._no_key.why)
         return Folded(state, tuple(self._effects), verdict, self._changed)
 
     def _update(self, key: str, cell: Cell) -> CellUpdate:

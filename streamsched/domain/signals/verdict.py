@@ -14,7 +14,7 @@ class Verdict(StrEnum):
     COUNTED = "counted"
     #: All its partitions had counted since the last satisfaction: it replaces the older commits and adds nothing.
     REPLACED = "replaced"
-    #: The schedule listens to its key, but no leaf accepted it (a filter, an order, an unknown correlation key).
+    #: The schedule listens to its key, but no leaf accepted it (a filter, an order, no correlation key).
     UNMATCHED = "unmatched"
     #: The same id from the same source was seen within the dedupe horizon.
     DUPLICATE = "duplicate"
@@ -43,7 +43,8 @@ class JudgedEvent:
     Attributes:
         leaves: ids of the leaves in which it counted or replaced something, left to right.
         cells: the first `CELLS_NAMED` correlation keys it counted under; empty for a schedule that does not correlate.
-        why: a remark: why it was refused, how many keys it counted under, which keys were dropped for it; may be empty.
+        why: a remark: why it was refused or has no key, how many keys it counted under, which were dropped for it; may
+            be empty.
     """
 
     verdict: Verdict

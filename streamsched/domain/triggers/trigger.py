@@ -131,7 +131,7 @@ def check_correlation(trigger: Trigger) -> bool:
             raise InvalidDefinitionError("$", f"correlates, but {leaf} has no key to correlate by")
         if per.rolled_up_to is not None and (needed(leaf) != 1 or isinstance(leaf, Total)):
             raise InvalidDefinitionError("$", f"rolls up, so it counts periods; {leaf} wants something else")
-    if len({len(per.by) for per in pers}) > 1:
+    if len({per.parts_of_key for per in pers}) > 1:
         raise InvalidDefinitionError("$", "correlates by different numbers of columns, which can never be equal")
     if len({(per.expires, per.at_most, per.full) for per in pers}) > 1:
         raise InvalidDefinitionError(
