@@ -30,7 +30,7 @@ from streamsched.domain.triggers.trigger import (
     TimeLeaf,
     Total,
     Trigger,
-    children,
+    correlated,
     leaf_id,
     leaves,
 )
@@ -202,7 +202,7 @@ def _of_partitions(trigger: Trigger, span: PartitionSpan, now: datetime) -> Iter
     partitions = tuple(named[key] for key in sorted(named))
     found = {
         (leaf_id(leaf), per): leaf
-        for leaf, per in _correlated(trigger, None)
+        for leaf, per in correlated(trigger)
         if isinstance(leaf, Partitions | Total) and leaf.dataset == span.dataset
     }
     if not found:
@@ -265,13 +265,3 @@ def _event(span: PartitionSpan, partitions: Iterable[Partition], now: datetime) 
 def _fact(event: Event) -> PartitionsAdded:
     assert isinstance(event.fact, PartitionsAdded)
     return event.fact
-
-
-def _correlated(trigger: Trigger, per: Per | None) -> Iterator[tuple[Trigger, Per | None]]:
-    """The leaves, each with the `per` that it is under."""
-    per = trigger if isinstance(trigger, Per) else per
-    below = children(trigger)
-    if not below:
-        yield trigger, per
-    for child in below:
-        yield from _correlated(child, per)

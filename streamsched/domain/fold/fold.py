@@ -21,7 +21,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final, assert_never
 
-from streamsched.domain.events.event import Event, PartitionsAdded, Ticked
+from streamsched.domain.events.event import Event, Ticked
 from streamsched.domain.events.lateness import OnLate
 from streamsched.domain.events.match import Match
 from streamsched.domain.fold.accumulation import NOTHING, Accumulation, added, adds, renewed
@@ -35,8 +35,14 @@ from streamsched.domain.fold.state import NO_CELLS, Definition, Folded, TriggerS
 from streamsched.domain.signals.signal import Drop, Occurred, Put, Replay, Signal, Subscribe, Unsubscribe, Woken
 from streamsched.domain.signals.verdict import CELLS_NAMED, JudgedEvent, Verdict
 from streamsched.domain.triggers.consumption import Consumption
-from streamsched.domain.triggers.correlation import KEYS_AT_ONCE, KeyedEvent, OnFull, keyed_event, without_key
-from streamsched.domain.triggers.key_value import NoKey
+from streamsched.domain.triggers.correlation import (
+    KEYS_AT_ONCE,
+    KeyedEvent,
+    OnFull,
+    WithoutKey,
+    keyed_event,
+    without_key,
+)
 
 __all__ = ["NO_CELLS", "Definition", "Folded", "TriggerState", "fold"]
 
@@ -208,13 +214,13 @@ def _correlated(
         )
     missing = without_key(heard)
     if missing is not None:
-        keys.without_key(missing[1])
+        keys.without_key(missing.why)
     if not counted:
-        return keys.folded(JudgedEvent(Verdict.UNMATCHED, why=_remark(event, missing)) if missing else UNMATCHED)
+        return keys.folded(UNMATCHED if missing is None else JudgedEvent(Verdict.UNMATCHED, why=str(missing)))
     leaves = tuple(dict.fromkeys(leaf for some in counted.values() for leaf in some))
     verdict = Verdict.COUNTED if keys.adding else Verdict.REPLACED
-    remarks = filter(None, (_noted(counted, keys.dropped), _remark(event, missing)))
-    return keys.folded(JudgedEvent(verdict, leaves, tuple(counted)[:CELLS_NAMED], "; ".join(remarks)))
+    why = _noted(counted, keys.dropped, missing)
+    return keys.folded(JudgedEvent(verdict, leaves, tuple(counted)[:CELLS_NAMED], why))
 
 
 def _refused(state: TriggerState, why: str) -> Folded:
@@ -222,26 +228,15 @@ def _refused(state: TriggerState, why: str) -> Folded:
     return Folded(state._replace(refused=state.refused + 1), (Refuse(why),), JudgedEvent(Verdict.REFUSED, why=why))
 
 
-def _noted(counted: Sized, dropped: Sequence[str]) -> str:
-    """The verdict's remark: the number of keys when not all are named, and the keys dropped."""
+def _noted(counted: Sized, dropped: Sequence[str], missing: WithoutKey | None) -> str:
+    """The verdict's remark: the number of keys when not all are named, the keys dropped, and what has no key."""
     parts = [f"{len(counted)} keys in all"] if len(counted) > CELLS_NAMED else []
     if dropped:
         named = ", ".join(dropped[:_DROPPED_NAMED]) + (", …" if len(dropped) > _DROPPED_NAMED else "")
         parts.append(f"dropped the keys open longest, too many were open: {len(dropped)} ({named})")
+    if missing is not None:
+        parts.append(str(missing))
     return "; ".join(parts)
-
-
-def _remark(event: Event, missing: tuple[int, NoKey] | None) -> str:
-    """What of an event has no key, and why."""
-    if missing is None:
-        return ""
-    count, none = missing
-    all_ = len(event.fact.partitions) if isinstance(event.fact, PartitionsAdded) else 1
-    if all_ < 2:
-        return f"it has no key: {none.why}"
-    if count == all_:
-        return f"none of its {all_} partitions has a key: {none.why}"
-    return f"{count} of its {all_} partitions have no key: {none.why}"
 
 
 def _passed(

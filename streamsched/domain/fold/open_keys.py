@@ -20,7 +20,6 @@ from streamsched.domain.fold.cell_update import CellUpdate, LeafEvent
 from streamsched.domain.fold.effect import Effect, Wake
 from streamsched.domain.fold.state import Folded, TriggerState, launches, with_wakes
 from streamsched.domain.signals.verdict import JudgedEvent
-from streamsched.domain.triggers.key_value import NoKey
 
 
 class OpenKeys:
@@ -35,7 +34,7 @@ class OpenKeys:
         self._jobs = 0
         self._lost = 0
         self._dropped: list[str] = []
-        self._no_key: NoKey | None = None
+        self._without_key: str | None = None
         self._number = cells[next(reversed(cast("dict[str, Cell]", cells)))].number if cells else 0
         #: Number of open keys now minus the number when the signal arrived.
         self._grown = 0
@@ -100,9 +99,9 @@ class OpenKeys:
         self._grown += self.cell(key) is None
         self._changed[key] = cell
 
-    def without_key(self, none: NoKey) -> None:
-        """Counts an event of which something has no key."""
-        self._no_key = none
+    def without_key(self, why: str) -> None:
+        """Counts the event as one of which something has no key."""
+        self._without_key = why
 
     @property
     def dropped(self) -> Sequence[str]:
@@ -141,8 +140,8 @@ class OpenKeys:
             state = state._replace(
                 sequence=state.sequence + jobs, lost=state.lost + lost, dropped=state.dropped + len(self._dropped)
             )
-        if self._no_key is not None:
-            state = state._replace(keyless=state.keyless + 1, keyless_why=self._no_key.why)
+        if self._without_key is not None:
+            state = state._replace(keyless=state.keyless + 1, keyless_why=self._without_key)
         return Folded(state, tuple(self._effects), verdict, self._changed)
 
     def _update(self, key: str, cell: Cell) -> CellUpdate:

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.events.event import CustomHappened, Event, PartitionsAdded, ProgramReached
@@ -198,9 +198,29 @@ def value_of_slice(per: Per, part: Event) -> str | NoKey:
     return next((per.value(columns) for columns in _columns(part)), NoKey(""))
 
 
-def without_key(heard: Sequence[tuple[Match, KeyedEvent]]) -> tuple[int, NoKey] | None:
-    """How many partitions of an event some leaf wants and none finds a key for, and why for the first of them; None:
-    none. The leaves are given by what they want and how they divide the event. An event without partitions is one.
+class WithoutKey(NamedTuple):
+    """Partitions of an event that some leaf wants and none finds a key for. An event without partitions is one.
+
+    Attributes:
+        missed: how many of `among` there are.
+        why: why the first of them has none.
+    """
+
+    missed: int
+    among: int
+    why: str
+
+    def __str__(self) -> str:
+        if self.among < 2:
+            return f"it has no key: {self.why}"
+        if self.missed == self.among:
+            return f"none of its {self.among} partitions has a key: {self.why}"
+        return f"{self.missed} of its {self.among} partitions have no key: {self.why}"
+
+
+def without_key(heard: Sequence[tuple[Match, KeyedEvent]]) -> WithoutKey | None:
+    """What of an event has no key; None: nothing. The leaves that listen to it are given by what they want and how they
+    divide it.
     """
     if not any(keyed.without for _, keyed in heard):
         return None
@@ -212,7 +232,7 @@ def without_key(heard: Sequence[tuple[Match, KeyedEvent]]) -> tuple[int, NoKey] 
                 other.accepts(columns[place]) for other, also in heard if place not in also.without
             ):
                 missed.setdefault(place, why)
-    return (len(missed), next(iter(missed.values()))) if missed else None
+    return WithoutKey(len(missed), len(columns), next(iter(missed.values())).why) if missed else None
 
 
 def _columns(event: Event) -> Iterator[Mapping[str, str]]:

@@ -86,11 +86,16 @@ def period_columns(key: str, grains: Sequence[Grain]) -> list[str]:
     return found
 
 
-def grain_by_name(by: Sequence[str]) -> Grain | None:
-    """The grain that the names of the columns say, as `hour`, or `year`, `month` and `day`; None: they do not."""
-    found = [GRAIN_NAMES.get(name) for name in by]
-    last = found[-1] if found else None
-    return last if last is not None and tuple(found) == column_grains(last, len(found)) else None
+def grain_by_name(by: Sequence[str], *, ordered: bool = True) -> Grain | None:
+    """The grain that the names of the columns say, as `hour`, or `year`, `month` and `day`; None: they do not. With
+    `ordered` only if they can compose a period.
+    """
+    found = [GRAIN_NAMES.get(name) if isinstance(name, str) else None for name in by]
+    known = [grain for grain in found if grain is not None]
+    if not known or len(known) < len(found):
+        return None
+    finest = min(known, key=lambda grain: grain.rank)
+    return finest if not ordered or tuple(found) == column_grains(finest, len(found)) else None
 
 
 @lru_cache(maxsize=16384)
