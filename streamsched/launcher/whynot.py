@@ -168,14 +168,15 @@ def _missing(status: ScheduleStatus) -> str:
 
 def losses_text(progress: Mapping[str, Any]) -> str:
     """What the schedule's generation did not count, as the end of a sentence; empty when it counted everything."""
-    lost, dropped, refused = (progress.get(name, 0) for name in ("lost_keys", "dropped_keys", "refused_events"))
+    names = "lost_keys", "dropped_keys", "refused_events", "keyless_events"
+    lost, dropped, refused, keyless = (progress.get(name, 0) for name in names)
     losses = [
         f"{count} {what}"
         for count, what in (
             (lost - dropped, "keys expired incomplete"),
             (dropped, "keys were dropped, too many were open"),
             (refused, "events were refused, they would have opened too many keys"),
-            (progress.get("keyless_events", 0), f"events had no key: {progress.get('keyless_why', '')}"),
+            (keyless, f"events had no key, or not for all partitions: {progress.get('keyless_why', '')}"),
         )
         if count
     ]

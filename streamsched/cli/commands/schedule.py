@@ -337,7 +337,8 @@ def _print_losses(found: dict[str, Any]) -> None:
             f"{losses['refusedEvents']} events with too many keys were refused: `streamsched dlq list`", style="yellow"
         )
     if count := losses.get("keylessEvents"):
-        out.print(f"{counted(count, 'event')} had no key: {losses['keylessWhy']}", style="yellow", markup=False)
+        keyless = f"{counted(count, 'event')} had no key, or not for all partitions: {losses['keylessWhy']}"
+        out.print(keyless, style="yellow", markup=False)
 
 
 def _row(schedule: dict[str, Any]) -> dict[str, Any]:

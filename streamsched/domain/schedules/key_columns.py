@@ -20,6 +20,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from streamsched.domain.schedules.template import printable
+from streamsched.domain.time.period import Period, period
 from streamsched.domain.triggers.correlation import MOST_COLUMNS, Per
 from streamsched.domain.triggers.key_value import SEPARATOR, column_grains, period_columns
 from streamsched.domain.triggers.trigger import Trigger, children
@@ -41,7 +42,8 @@ def key_columns(trigger: Trigger, key: str) -> dict[str, str]:
     for per in _pers(trigger):
         names, values = column_names(per), parts
         if per.grain is not None and len(names) > 1:
-            values = period_columns(key, column_grains(per.grain, len(names)))
+            named = isinstance(period(key, per.grain, per.zone), Period)
+            values = period_columns(key, column_grains(per.grain, len(names))) if named else []
         if len(names) == len(values):
             found = {**found, **{name: value for name, value in zip(names, values, strict=True) if name not in found}}
         if len(found) >= MOST_COLUMNS:

@@ -178,7 +178,7 @@ def _beginning(shown: datetime, grain: Grain, zone: str) -> Period | None:
 
 def _inside(shown: datetime, grain: Grain, zone: str) -> NoPeriod:
     clock = "the clock" if zone == NO_ZONE else f"the clock of {zone}"
-    length = "seconds" if shown.second or shown.microsecond else "minutes"
+    length = "microseconds" if shown.microsecond else "seconds" if shown.second else "minutes"
     return NoPeriod(f"{clock} shows {shown.isoformat(' ', length)}, and no {grain} begins then")
 
 

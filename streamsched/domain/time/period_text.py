@@ -97,7 +97,7 @@ def written_time(text: str) -> WrittenTime | NoPeriod:
     except ValueError:
         return NoPeriod("there is no such time")
     if part and int(part):
-        shown = shown.replace(microsecond=1)  # enough to say that it is not zero
+        shown = shown.replace(microsecond=max(1, int(part[:6].ljust(6, "0"))))
     return WrittenTime(shown, Grain.HOUR, minute is not None, ahead)
 
 

@@ -34,7 +34,7 @@ from streamsched.domain.time.period import NO_ZONE, Period, count_of_parts, peri
 from streamsched.domain.time.zone import check_zone
 from streamsched.domain.triggers.composite import Composable, at_least_one
 from streamsched.domain.triggers.event_slice import chosen
-from streamsched.domain.triggers.key_value import COMPOSED, GRAIN_NAMES, NoKey, column_grains, key_value
+from streamsched.domain.triggers.key_value import COMPOSED, GRAIN_NAMES, NoKey, column_grains, grain_by_name, key_value
 
 if TYPE_CHECKING:
     from streamsched.domain.triggers.trigger import Trigger
@@ -106,8 +106,9 @@ class Per(Composable):
             for how, grain in (("rolled up to", self.rolled_up_to), ("fanned out to", self.fanned_out_to))
             if grain is not None
         )
-        if self.grain is not None and not period:
-            period = f" ({self.grain})"
+        named = grain_by_name(self.by) if len(self.by) == 1 else None
+        if not period and self.grain is not named:
+            period = f" ({self.grain or 'as text'})"
         if self.zone != NO_ZONE:
             period += f" in {self.zone}"
         enough = "" if self.of is None else f", {self.of} are enough"

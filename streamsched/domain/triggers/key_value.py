@@ -121,7 +121,10 @@ def _composed(by: tuple[str, ...], texts: tuple[str, ...], grain: Grain, zone: s
         if part is not Grain.HOUR and not _NUMBER.fullmatch(number.removeprefix("W") if part is Grain.WEEK else number):
             return _named_by((name,), (value,), part, NoPeriod("it is no number of one or two digits"))
         text += _BEFORE[part] + (number.removeprefix("W") if part is Grain.WEEK else number)
-    return period(text, grain, zone)
+    found = period(text, grain, zone)
+    if found == NoPeriod():
+        return _named_by(by[-1:], texts[-1:], grain, NoPeriod("it is no hour of a day"))
+    return found
 
 
 def _named_by(by: Sequence[str], texts: Sequence[str], grain: Grain, none: NoPeriod) -> NoKey:
