@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
 from streamsched.codec.events import native
@@ -33,6 +33,9 @@ from streamsched.ports.jobs import JobRecord
 from streamsched.ports.limits import ClusterRecord, GroupRecord, PoolRecord
 from streamsched.ports.runs import RunRecord
 from streamsched.ports.submissions import PreferenceRecord
+
+#: Counts of `codec.views.explanation.losses`.
+_LOSSES: Final = ("lost_keys", "dropped_keys", "refused_events", "keyless_events")
 
 
 def app_view(app: AppSummary) -> dict[str, Any]:
@@ -76,13 +79,19 @@ def schedule_view(status: ScheduleStatus) -> dict[str, Any]:
     }
 
 
-def losses_view(status: ScheduleStatus) -> dict[str, int] | None:
+def losses_view(status: ScheduleStatus) -> dict[str, int | str] | None:
     """Keys and events that the current generation did not keep; None when there are none."""
     progress = status.progress or {}
-    lost, dropped, refused = (progress.get(name, 0) for name in ("lost_keys", "dropped_keys", "refused_events"))
-    if not lost and not refused:
+    lost, dropped, refused, keyless = (progress.get(name, 0) for name in _LOSSES)
+    if not lost and not refused and not keyless:
         return None
-    return {"expiredKeys": lost - dropped, "droppedKeys": dropped, "refusedEvents": refused}
+    return {
+        "expiredKeys": lost - dropped,
+        "droppedKeys": dropped,
+        "refusedEvents": refused,
+        "keylessEvents": keyless,
+        "keylessWhy": progress.get("keyless_why", ""),
+    }
 
 
 def key_view(record: ScheduleRecord, key: OpenKey) -> dict[str, Any] | None:

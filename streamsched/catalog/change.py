@@ -12,7 +12,7 @@ from datetime import datetime
 
 from streamsched.catalog.control import control
 from streamsched.codec.json.reading import anchored
-from streamsched.codec.triggers.trigger import counting_commits
+from streamsched.codec.triggers.trigger import without_defaults
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.limits import later
 from streamsched.domain.names import ProgramRef, ScheduleRef
@@ -66,11 +66,12 @@ def update(app: AppRecord, definition: Schedule, *, keep: bool | None, now: date
 
 def counts_alike(before: Schedule, after: Schedule) -> bool:
     """Whether the two start the same program after the same events: all else, such as a description, constraints or a
-    retry policy, does not touch what has accumulated. How often a rewritten partition counts may differ (ADR 0059), so
-    that deploying the file of an older release again does not reset accumulations.
+    retry policy, does not touch what has accumulated. How often a rewritten partition counts may differ, whether keys
+    named as periods are periods or texts, and what becomes of corrections (ADR 0059, 0169, 0180), so that deploying the
+    file of an older release again does not reset accumulations.
     """
     one, other = ((each.program, each.consumption, each.late) for each in (before, after))
-    return one == other and counting_commits(before.trigger) == counting_commits(after.trigger)
+    return one == other and without_defaults(before.trigger) == without_defaults(after.trigger)
 
 
 def enable(app: AppRecord, ref: ScheduleRef, *, reason: str = "", now: datetime) -> AppChange:

@@ -19,6 +19,7 @@ from streamsched.domain.schedules.app import AppDefinition
 from streamsched.domain.schedules.arguments import check_properties
 from streamsched.domain.schedules.pause import Pause
 from streamsched.domain.schedules.schedule import Schedule
+from streamsched.domain.triggers.trigger import check_key_grains
 from streamsched.ports.catalog import AppChange, AppRecord, CatalogReader, ScheduleStatus, ScheduleVersion
 from streamsched.ports.clock import Clock
 
@@ -178,8 +179,10 @@ class Planner:
 
     def check(self, definition: Schedule) -> None:
         """Raises:
-        InvalidDefinitionError: a plug-in refuses it, or a property hides a column of its key.
+        InvalidDefinitionError: a plug-in refuses it, it waits for keys that are never equal, or a property hides a
+            column of its key.
         """
+        check_key_grains(definition.trigger)
         check_properties(definition)
         self._check(definition, "$")
 

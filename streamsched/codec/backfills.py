@@ -32,7 +32,6 @@ from streamsched.domain.errors import DecodeError
 from streamsched.domain.events.event import PartitionsAdded
 from streamsched.domain.limits import MOST_PARTS, check_most
 from streamsched.domain.names import DatasetRef, ScheduleRef
-from streamsched.domain.time.grain import named
 
 _PARTITIONS: Final = "partitions.added"
 
@@ -146,8 +145,8 @@ def _values_to_json(values: KeyValues) -> list[str]:
     found: list[str] = []
     for part in values.parts:
         match part:
-            case PeriodRange(first=first, last=last, grain=grain):
-                found.append(f"{named(first, grain)}..{named(last, grain)}")
+            case PeriodRange(first=first, last=last):
+                found.append(f"{first.key}..{last.key}")
             case NumberRange(first=first, last=last, digits=digits):
                 found.append(f"{first:0{digits}d}..{last:0{digits}d}")
             case _:

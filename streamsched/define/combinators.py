@@ -6,17 +6,19 @@ namespace.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import NoReturn
+from typing import Any, Final, NoReturn
 
 from streamsched.define.units import Duration, choice, duration, whole
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError
 from streamsched.domain.names import AppRef
 from streamsched.domain.time.grain import Grain
+from streamsched.domain.time.period import NO_ZONE
 from streamsched.domain.triggers.correlation import AT_MOST, EXPIRES, OnFull, Per
+from streamsched.domain.triggers.key_value import grain_by_name
 from streamsched.domain.triggers.on_correction import IGNORE, RERUN, CorrectionPolicy, OnCorrection, usual
 from streamsched.domain.triggers.trigger import (
     AtLeast,
@@ -36,8 +38,8 @@ from streamsched.domain.triggers.trigger import (
     needed,
 )
 
-#: Column names that imply the grain of their values.
-_GRAINS = {**{grain.value: grain for grain in Grain}, "date": Grain.DAY}
+#: As a grain: the values are no periods, also where the name of the column says so.
+_TEXT: Final = "text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,7 @@ class TriggerExpression:
         self,
         *columns: str,
         grain: str | None = None,
+        zone: str | None = None,
         expires: Duration | None = None,
         at_most: int | None = None,
         then: str | None = None,
@@ -128,7 +131,11 @@ class TriggerExpression:
 
         Args:
             columns: their values together are the key; at most 100.
-            grain: the period of the values: hour, day, month or year. Default: taken from the column's name.
+            grain: the period that the values name: hour, day, week, month or year. All [spellings](#periods) of one
+                period are one key. Several columns name one together, from coarse to fine: `per("day", "hour",
+                grain="hour")`, or year, month, day and hour. Default: the name of a single column (also `date`), or
+                none. `"text"`: none.
+            zone: IANA zone of the periods, such as `"Europe/Berlin"`. Default: none; wall-clock time counts as it is.
             expires: time after which an incomplete key is dropped. Default: 30 days.
             at_most: most open keys. Default: 10,000.
             then: what happens to an event that would open more keys. `"refuse"` (default): it does not count here and
@@ -138,7 +145,7 @@ class TriggerExpression:
                 roll-up. `"ignore"`: it is said and makes no job. `"reopen"`: the key is accumulated anew, the default
                 of any other. Keys that have fired are known until they expire.
         """
-        options = {"grain": grain, "expires": expires, "at_most": at_most, "then": then}
+        options = {"grain": grain, "zone": zone, "expires": expires, "at_most": at_most, "then": then}
         options["on_correction"] = on_correction
         return PerKey(
             f"{self}.per({', '.join(map(repr, columns))}{''.join(_named(*each) for each in options.items())})",
@@ -146,12 +153,14 @@ class TriggerExpression:
             lambda only: Per(
                 only,
                 columns,
-                None if grain is None else choice(Grain, grain, "$.grain"),
+                _grain(grain, columns if len(columns) == 1 or zone is not None else ()),
                 expires=EXPIRES if expires is None else duration(expires, "$.expires"),
                 at_most=AT_MOST if at_most is None else whole(at_most, "$.at_most"),
                 full=OnFull.REFUSE if then is None else choice(OnFull, then, "$.then"),
+                zone=NO_ZONE if zone is None else zone,
                 on_correction=_on_correction(on_correction),
             ),
+            lambda per: per.grain or _grain(grain, per.by, ordered=False),
             said=on_correction is not None,
         )
 
@@ -159,42 +168,55 @@ class TriggerExpression:
 class PerKey(TriggerExpression):
     """A correlating trigger. Its keys can be replaced by coarser or finer periods."""
 
-    __slots__ = ("_make", "_only", "_said")
+    __slots__ = ("_grain", "_make", "_only", "_said")
 
     def __init__(
-        self, text: str, only: TriggerExpression, make: Callable[[Trigger], Per], *, said: bool = False
+        self,
+        text: str,
+        only: TriggerExpression,
+        make: Callable[[Trigger], Per],
+        grain: Callable[[Per], Grain | None],
+        *,
+        said: bool,
     ) -> None:
-        """`said`: what becomes of corrections was said."""
+        """`grain`: of the periods of what `make` makes; None where nothing says it. `said`: what becomes of corrections
+        was said.
+        """
         expression = _over(text, make, only)
         super().__init__(expression.text, expression.build)
         object.__setattr__(self, "_only", only)
         object.__setattr__(self, "_make", make)
+        object.__setattr__(self, "_grain", grain)
         object.__setattr__(self, "_said", said)
 
-    def rolled_up_to(self, period: str, *, of: int | None = None) -> TriggerExpression:
-        """Uses the coarser `period` as the key. It is complete when all of its finer periods have arrived, or `of`."""
+    def rolled_up_to(self, period: str, *, of: int | None = None, zone: str | None = None) -> TriggerExpression:
+        """Uses the coarser `period` as the key. It is complete when all of its finer periods have arrived, or `of`. In
+        a `zone` a day has the hours that its clocks show: 23, 24 or 25.
+        """
         return _over(
-            f"{self}.rolled_up_to({period!r}{_named('of', of)})",
-            lambda only: replace(self._rolled(only), rolled_up_to=choice(Grain, period, "$.rolled_up_to"), of=of),
+            f"{self}.rolled_up_to({period!r}{_named('of', of)}{_named('zone', zone)})",
+            lambda only: self._of(only, zone, rolled_up_to=choice(Grain, period, "$.rolled_up_to"), of=of),
             self._only,
         )
 
-    def fanned_out_to(self, period: str) -> TriggerExpression:
-        """Uses the finer `period` as the key. One event counts for each of the finer periods it covers."""
+    def fanned_out_to(self, period: str, *, zone: str | None = None) -> TriggerExpression:
+        """Uses the finer `period` as the key. One event counts for each of the finer periods it covers, in a `zone`
+        those that its clocks show.
+        """
         return _over(
-            f"{self}.fanned_out_to({period!r})",
-            lambda only: replace(self._periodic(only), fanned_out_to=choice(Grain, period, "$.fanned_out_to")),
+            f"{self}.fanned_out_to({period!r}{_named('zone', zone)})",
+            lambda only: self._of(only, zone, fanned_out_to=choice(Grain, period, "$.fanned_out_to")),
             self._only,
         )
 
-    def _rolled(self, only: Trigger) -> Per:
-        per = self._periodic(only)
-        return per if self._said else replace(per, on_correction=usual(per.expires))
-
-    def _periodic(self, only: Trigger) -> Per:
+    def _of(self, only: Trigger, zone: str | None, **change: Any) -> Per:
+        """The `per` with other periods as its keys."""
         per = self._make(only)
-        grain = per.grain or (_GRAINS.get(per.by[0]) if len(per.by) == 1 else None)
-        return replace(per, grain=grain)
+        if zone is not None and per.zone not in (NO_ZONE, zone):
+            raise InvalidDefinitionError("$.zone", f"is {zone}, but `per` says {per.zone}")
+        if "rolled_up_to" in change and not self._said:
+            change["on_correction"] = usual(per.expires)
+        return replace(per, grain=self._grain(per), zone=per.zone if zone is None else zone, **change)
 
 
 def rerun_after(quiet: Duration) -> OnCorrection:
@@ -294,6 +316,13 @@ def _quoting(text: str) -> Iterator[None]:
         yield
     except InvalidError as exc:
         raise InvalidDefinitionError(exc.path, f"{exc.reason}, in {text}") from exc
+
+
+def _grain(grain: str | None, columns: Sequence[str], *, ordered: bool = True) -> Grain | None:
+    """The grain as given; by default the one that the names of the columns say (`grain_by_name`)."""
+    if grain is None:
+        return grain_by_name(columns, ordered=ordered)
+    return None if grain == _TEXT else choice(Grain, grain, "$.grain")
 
 
 def _duration(value: Duration | None, path: str) -> timedelta | None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, Final
 
+import streamsched
 from streamsched.codec.schedules.schedule import app_from_json
 from streamsched.define.app import App
 from streamsched.define.programs import located
@@ -31,6 +32,7 @@ from streamsched.domain.errors import (
 )
 from streamsched.domain.schedules.app import AppDefinition
 
+_PACKAGE: Final = Path(streamsched.__file__).resolve().parent
 _DATA: Final = frozenset({".yaml", ".yml", ".json"})
 
 
@@ -188,10 +190,20 @@ def _executing(source: str) -> Iterator[None]:
 
 def _line(exc: BaseException, source: str) -> str:
     """`:7` for the deepest frame of the traceback in the user's file; empty when it has none."""
-    frames = traceback.extract_tb(exc.__traceback__)
-    stem = Path(source).stem if source.endswith(".py") else source.rpartition(".")[2]
-    lines = [frame.lineno for frame in frames if Path(frame.filename).stem == stem]
+    files = [(Path(frame.filename).resolve(), frame.lineno) for frame in traceback.extract_tb(exc.__traceback__)]
+    if source.endswith(".py"):
+        lines = [line for file, line in files if file == Path(source).resolve()]
+    else:
+        lines = [
+            line
+            for file, line in files
+            if _module_name(file) == source.rpartition(".")[2] and not file.is_relative_to(_PACKAGE)
+        ]
     return f":{lines[-1]}" if lines else ""
+
+
+def _module_name(file: Path) -> str:
+    return file.parent.name if file.stem == "__init__" else file.stem
 
 
 @contextmanager

@@ -120,7 +120,8 @@ def _summary(
     started = [job for job in jobs if job.state in _STARTED]
     if started:
         times = "once" if len(started) == 1 else f"{len(started)} times"
-        return f"it did start {record.definition.program} {times}, the last time by {started[-1].id}"
+        text = f"it did start {record.definition.program} {times}, the last time by {started[-1].id}"
+        return text + losses_text(status.progress or {})
     if jobs:
         times = "once" if len(jobs) == 1 else f"{len(jobs)} times"
         return f"it was satisfied {times} and started nothing; {jobs[-1].id} {_outcome(jobs[-1])}"
@@ -166,14 +167,16 @@ def _missing(status: ScheduleStatus) -> str:
 
 
 def losses_text(progress: Mapping[str, Any]) -> str:
-    """What the schedule's generation dropped, as the end of a sentence; empty when it dropped nothing."""
-    lost, dropped, refused = (progress.get(name, 0) for name in ("lost_keys", "dropped_keys", "refused_events"))
+    """What the schedule's generation did not count, as the end of a sentence; empty when it counted everything."""
+    names = "lost_keys", "dropped_keys", "refused_events", "keyless_events"
+    lost, dropped, refused, keyless = (progress.get(name, 0) for name in names)
     losses = [
         f"{count} {what}"
         for count, what in (
             (lost - dropped, "keys expired incomplete"),
             (dropped, "keys were dropped, too many were open"),
             (refused, "events were refused, they would have opened too many keys"),
+            (keyless, f"events had no key, or not for all partitions: {progress.get('keyless_why', '')}"),
         )
         if count
     ]

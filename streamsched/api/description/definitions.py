@@ -41,7 +41,17 @@ _SCHEDULE: Final = _written(without(DEFINITIONS["Schedule"], *_ONLY_SUBMITTED), 
 _KEY: Final = answer(
     {"key": any_text("day=2026-03-01"), "openedAt": instant(), "updatedAt": instant(), "progress": ref("Progress")}
 )
-_LOSSES: Final = nullable(answer({"expiredKeys": whole(0), "droppedKeys": whole(0), "refusedEvents": whole(0)}))
+_LOSSES: Final = nullable(
+    answer(
+        {
+            "expiredKeys": whole(0),
+            "droppedKeys": whole(0),
+            "refusedEvents": whole(0),
+            "keylessEvents": whole(12, about="Events without a key, or with partitions without one."),
+            "keylessWhy": any_text("hour='5am' names no hour", "Why the last of them had none."),
+        }
+    )
+)
 _SHOWN: Final = answer(
     {
         "id": SCHEDULE,

@@ -60,6 +60,15 @@ _ACCEPTED: Final = answer(
     {"accepted": whole(1), "ids": listed(any_text("e1")), "errors": _REFUSED},
     {
         "unheard": nullable(listed(any_text("partition:default.flights"))),
+        "keyless": listed(
+            answer(
+                {
+                    "id": any_text("e1"),
+                    "key": any_text("partition:default.clicks"),
+                    "why": any_text("it has no key: hour is missing"),
+                }
+            )
+        ),
         "refused": whole(2000, about="All, when `errors` lists only the first."),
     },
 )

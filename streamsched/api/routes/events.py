@@ -78,7 +78,9 @@ async def accept(
     allows; `Retry-After` says when to send them again.
 
     `unheard` lists the event keys, such as `partition:default.flights`, that no schedule listens to; a frequent cause
-    is a misspelt name. It is null when the check did not finish in time and missing with `check=none`.
+    is a misspelt name. It is null when the check did not finish in time and missing with `check=none`. `keyless` lists
+    those of the first 20 events that have no correlation key for any schedule that listens to them, or partitions
+    without one, with the reason; it is missing when there are none.
     `GET /v1/events/{id}/verdicts` shows what the schedules made of an event.
     """
     mode = _mode(request)
@@ -107,7 +109,10 @@ async def accept(
     if len(refused) > MOST_LISTED:
         answer["refused"] = len(refused)
     if check is Check.LISTENERS:
-        answer["unheard"] = await services.listeners.without_listeners(event.key for event in events)
+        hints = await services.listeners.hints(events)
+        answer["unheard"] = hints.unheard
+        if hints.keyless:
+            answer["keyless"] = [each._asdict() for each in hints.keyless]
     return _answer(answer, refused)
 
 

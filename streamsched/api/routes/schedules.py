@@ -110,7 +110,7 @@ async def list_keys(
     limit: Limit = 100,
 ) -> Response:
     """A page of the open keys of a correlating schedule, ordered by key, each with its progress. `losses` counts the
-    keys that ended incomplete and the events that were refused.
+    keys that ended incomplete, the events that were refused, and those that had no key.
     """
     status = await catalog.get(ScheduleRef.parse(schedule))
     found = await keys.of(status.record.definition.ref, after=after, limit=limit)

@@ -178,6 +178,13 @@ def _print_result(result: dict[str, Any], output: Format) -> None:
             fg=typer.colors.YELLOW,
             err=True,
         )
+    for each in result.get("keyless") or ():
+        of = "" if result["accepted"] == 1 else f"event {each['id']}: "
+        typer.secho(
+            plain(f"warning: {of}schedules listen to {each['key']}, but {each['why']}"),
+            fg=typer.colors.YELLOW,
+            err=True,
+        )
     for error in result["errors"]:
         prefix = f"{path}: " if (path := field_path(error["path"])) else ""
         typer.secho(plain(f"error: event {error['index']}: {prefix}{error['reason']}"), fg=typer.colors.RED, err=True)

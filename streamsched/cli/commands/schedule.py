@@ -18,6 +18,7 @@ from streamsched.cli.output import (
     Format,
     FormatOption,
     console,
+    counted,
     escaped,
     moment,
     print_structured,
@@ -321,7 +322,9 @@ def _print_error(found: dict[str, Any]) -> None:
 
 
 def _print_losses(found: dict[str, Any]) -> None:
-    """Prints the keys that ended incomplete and the events that were refused, in the current generation."""
+    """Prints the keys that ended incomplete, the events that were refused and those without a key, in the current
+    generation.
+    """
     losses, out = found.get("losses"), console()
     if not losses:
         return
@@ -333,6 +336,9 @@ def _print_losses(found: dict[str, Any]) -> None:
         out.print(
             f"{losses['refusedEvents']} events with too many keys were refused: `streamsched dlq list`", style="yellow"
         )
+    if count := losses.get("keylessEvents"):
+        keyless = f"{counted(count, 'event')} had no key, or not for all partitions: {losses['keylessWhy']}"
+        out.print(keyless, style="yellow", markup=False)
 
 
 def _row(schedule: dict[str, Any]) -> dict[str, Any]:

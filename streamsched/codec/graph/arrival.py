@@ -125,6 +125,7 @@ class ArrivalReader:
             else:
                 trigger = trigger if check_correlation(trigger) else Per(trigger, child.components)
                 check_correlation(trigger)
+                trigger = trigger_codec.with_text_keys(trigger)  # its template says what a component is
                 job = ArrivalJob(_template(child, _columns(trigger)))
             made = self._made(trigger, job)
         known = self.found.setdefault(made.task.name, made)

@@ -2,7 +2,7 @@
 
 {"v": 2, "schedule": text, "generation": n, "enabled": bool, "keeping"?: true, "trigger": {CDAP's shape},
  "consumption"?: "paired" or "latest", "late"?: {…}, "sequence": n, "lost"?: n, "dropped"?: n,
- "refused"?: n, "cell": {see `codec.records.cell`}}
+ "refused"?: n, "keyless"?: n, "keylessWhy"?: text, "cell": {see `codec.records.cell`}}
 
 A schedule that correlates has no `cell` here; each open key has its own document, `{"v": 2, "generation": n,
 "cell": {…}}`. Version 1 named leaves by their ids and had no pages, keys and clocks.
@@ -54,6 +54,8 @@ def encode(state: TriggerState, *, paged: bool = False, version: int = VERSION) 
         counted += b',"dropped":%d' % state.dropped
     if state.refused:
         counted += b',"refused":%d' % state.refused
+    if state.keyless:
+        counted += b',"keyless":%d,"keylessWhy":%s' % (state.keyless, dumps(state.keyless_why))
     if state.plan.per is not None:
         return b"".join((_head(state.definition), counted, b"}"))
     cell = dumps(cells.to_json(state.plan, state.cell, paged=paged))
@@ -87,8 +89,9 @@ def decode(raw: bytes, *, pages: cells.Pages | None = None) -> TriggerState:
         cell = _cell_of_version_1(found, definition)
     elif definition.plan.per is None:
         cell = cells.from_json(found.get("cell"), "$.cell", definition.plan, pages=pages)
-    lost, dropped, refused = (integer(found.get(name, 0), f"$.{name}") for name in ("lost", "dropped", "refused"))
-    return TriggerState(definition, integer(found.get("sequence"), "$.sequence"), cell, lost, dropped, refused)
+    counts = (integer(found.get(name, 0), f"$.{name}") for name in ("lost", "dropped", "refused", "keyless"))
+    why = text(found["keylessWhy"], "$.keylessWhy") if "keylessWhy" in found else ""
+    return TriggerState(definition, integer(found.get("sequence"), "$.sequence"), cell, *counts, keyless_why=why)
 
 
 class StateHeader(NamedTuple):

@@ -128,6 +128,7 @@ _COMPOSITE: Final[Definitions] = {
             "expires": duration("2d"),
             "atMost": whole(1000, least=1),
             "then": choice(OnFull),
+            "zone": text("Europe/Berlin"),
             "onCorrection": choice(CorrectionPolicy),
             "quiet": duration("10m"),
         },

@@ -7,7 +7,7 @@ WITHIN    trigger, duration, then?: reset or fire
 QUIET     trigger, duration, atMost?
 SILENCE   of, duration
 PER       trigger, by: a list of columns, grain?, rolledUpTo?, fannedOutTo?, of?, expires?, atMost?, then?: refuse or
-          drop_oldest, onCorrection?: ignore, reopen or rerun, the last with quiet?
+          drop_oldest, zone?, onCorrection?: ignore, reopen or rerun, the last with quiet?
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any, Final, assert_never
 from streamsched.codec.json.reading import Fields, anchored
 from streamsched.domain.time.duration import duration_text, parse_duration
 from streamsched.domain.time.grain import Grain
+from streamsched.domain.time.period import NO_ZONE
 from streamsched.domain.triggers.correlation import AT_MOST, EXPIRES, OnFull, Per
 from streamsched.domain.triggers.on_correction import IGNORE, RERUN, CorrectionPolicy, OnCorrection, usual
 from streamsched.domain.triggers.trigger import (
@@ -136,11 +137,11 @@ def _per(fields: Fields, read: Read, *, submitted: bool) -> Per:
     of = fields.optional_integer("of", minimum=1)
     expires = _optional_duration(fields, "expires")
     at_most = fields.optional_integer("atMost", minimum=1)
-    full = fields.optional_choice("then", OnFull) or OnFull.REFUSE
+    full, zone = fields.optional_choice("then", OnFull) or OnFull.REFUSE, fields.optional_text("zone") or NO_ZONE
     with anchored(fields.path, rolled_up_to="rolledUpTo", fanned_out_to="fannedOutTo", at_most="atMost"):
         longest = EXPIRES if expires is None else expires
         corrected = _on_correction(fields, usual(longest) if submitted and coarse is not None else None)
-        return Per(trigger, by, grain, coarse, fine, of, longest, at_most or AT_MOST, full, corrected)
+        return Per(trigger, by, grain, coarse, fine, of, longest, at_most or AT_MOST, full, zone, corrected)
 
 
 def _on_correction(fields: Fields, default: OnCorrection | None) -> OnCorrection | None:
@@ -179,6 +180,7 @@ def _per_to_json(per: Per, write: Callable[[Trigger], dict[str, Any]], *, explic
         **({} if per.expires == EXPIRES else _duration("expires", per.expires)),
         **({} if per.at_most == AT_MOST else {"atMost": per.at_most}),
         **({} if per.full is OnFull.REFUSE else {"then": per.full.value}),
+        **({} if per.zone == NO_ZONE else {"zone": per.zone}),
         **_on_correction_to_json(per, explicit=explicit),
     }
 

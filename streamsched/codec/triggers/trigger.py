@@ -27,6 +27,7 @@ from streamsched.domain.errors import DecodeError
 from streamsched.domain.events.event import Outcome
 from streamsched.domain.events.match import Match
 from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, DatasetRef, EventName, ProgramRef, StreamRef
+from streamsched.domain.triggers.key_value import grain_by_name
 from streamsched.domain.triggers.trigger import (
     At,
     Cron,
@@ -150,18 +151,40 @@ def _trigger(obj: object, path: str, defaults: _Defaults, depth: int) -> Trigger
 
 def counting_commits(trigger: Trigger) -> Trigger:
     """The same trigger, counting every commit."""
-    return from_json(_undistinct(to_json(trigger)))
+    return from_json(_without("distinct", to_json(trigger), lambda obj: obj["type"] in _COMMITS))
 
 
-def _undistinct(obj: Any) -> Any:
+def with_text_keys(trigger: Trigger) -> Trigger:
+    """The same trigger, whose keys are texts where only the name of the column says that they are periods."""
+    return from_json(_without("grain", to_json(trigger), _is_named_by_grain))
+
+
+def without_defaults(trigger: Trigger) -> Trigger:
+    """The same trigger with the defaults of definitions that were stored before these defaults changed: every commit
+    counts, keys that only a name says to be periods are texts, and corrections open keys again.
+    """
+    found = with_text_keys(counting_commits(trigger))
+    for field in ("quiet", "onCorrection"):  # quiet goes with onCorrection only
+        found = from_json(_without(field, to_json(found), lambda obj: obj["type"] == "PER"))
+    return found
+
+
+def _is_named_by_grain(obj: Mapping[str, Any]) -> bool:
+    if obj["type"] != "PER" or len(obj["by"]) > 1 or obj.keys() & {"rolledUpTo", "fannedOutTo", "zone"}:
+        return False
+    return obj.get("grain") == grain_by_name(obj["by"])
+
+
+def _without(field: str, obj: Any, where: Callable[[Mapping[str, Any]], bool]) -> Any:
+    """The JSON of a trigger without a field of the triggers in it for which `where` holds."""
     if isinstance(obj, list):
-        return [_undistinct(each) for each in obj]
-    if not isinstance(obj, dict):
+        return [_without(field, each, where) for each in obj]
+    if not isinstance(obj, dict) or "type" not in obj:
         return obj
     return {
-        name: _undistinct(value) if name in _NESTED else value
+        name: _without(field, value, where) if name in _NESTED else value
         for name, value in obj.items()
-        if name != "distinct" or obj.get("type") not in _COMMITS
+        if name != field or not where(obj)
     }
 
 

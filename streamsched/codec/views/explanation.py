@@ -17,11 +17,18 @@ from streamsched.domain.triggers.distinct import shown
 SHOWN: Final = 50
 
 
-def losses(state: TriggerState) -> dict[str, int]:
+def losses(state: TriggerState) -> dict[str, int | str]:
     """The losses of a schedule that correlates in its generation: `lost_keys` (closed incomplete), `dropped_keys`
-    (those of them closed because too many were open) and `refused_events`; zeros are omitted.
+    (those of them closed because too many were open), `refused_events`, `keyless_events` (which have no key, or
+    partitions without one) and `keyless_why` (of the last of them); zeros are omitted.
     """
-    counts = {"lost_keys": state.lost, "dropped_keys": state.dropped, "refused_events": state.refused}
+    counts = {
+        "lost_keys": state.lost,
+        "dropped_keys": state.dropped,
+        "refused_events": state.refused,
+        "keyless_events": state.keyless,
+        "keyless_why": state.keyless_why,
+    }
     return {name: count for name, count in counts.items() if count}
 
 

@@ -21,7 +21,7 @@ from streamsched.domain.ticks.fire_times import next_fire
 from streamsched.domain.time.zone import first_instant, zone_of
 from streamsched.domain.triggers.correlation import Per, event_slices
 from streamsched.domain.triggers.event_slice import narrowed
-from streamsched.domain.triggers.named_key import named_key
+from streamsched.domain.triggers.named_key import named_key, zone_of_keys
 from streamsched.domain.triggers.trigger import (
     At,
     Cron,
@@ -30,7 +30,7 @@ from streamsched.domain.triggers.trigger import (
     TimeLeaf,
     Total,
     Trigger,
-    children,
+    correlated,
     leaf_id,
     leaves,
 )
@@ -176,8 +176,9 @@ def _instant(text: str, path: str, zone: str) -> datetime:
 def _of_keys(trigger: Trigger, span: KeySpan) -> Iterator[BackfillItem]:
     size = 1
     values: list[Sequence[str]] = []
+    zone = zone_of_keys(trigger)
     for given in span.columns.values():
-        values.append(tuple(islice(given, MOST_ITEMS + 1)))
+        values.append(tuple(islice(given.in_zone(zone), MOST_ITEMS + 1)))
         size *= len(values[-1])
     if size > MOST_ITEMS:
         raise InvalidError("$.keys", f"name {size} keys or more; at most {MOST_ITEMS} fit into one backfill: split it")
@@ -201,7 +202,7 @@ def _of_partitions(trigger: Trigger, span: PartitionSpan, now: datetime) -> Iter
     partitions = tuple(named[key] for key in sorted(named))
     found = {
         (leaf_id(leaf), per): leaf
-        for leaf, per in _correlated(trigger, None)
+        for leaf, per in correlated(trigger)
         if isinstance(leaf, Partitions | Total) and leaf.dataset == span.dataset
     }
     if not found:
@@ -264,13 +265,3 @@ def _event(span: PartitionSpan, partitions: Iterable[Partition], now: datetime) 
 def _fact(event: Event) -> PartitionsAdded:
     assert isinstance(event.fact, PartitionsAdded)
     return event.fact
-
-
-def _correlated(trigger: Trigger, per: Per | None) -> Iterator[tuple[Trigger, Per | None]]:
-    """The leaves, each with the `per` that it is under."""
-    per = trigger if isinstance(trigger, Per) else per
-    below = children(trigger)
-    if not below:
-        yield trigger, per
-    for child in below:
-        yield from _correlated(child, per)

@@ -5,8 +5,8 @@
     >>> list(parse_values("berlin,08..11", "$"))
     ['berlin', '08', '09', '10', '11']
 
-A range is of years, months, days or hours as ISO 8601 writes them (`2013-01-07T05`), or of whole numbers, with leading
-zeros when both ends have as many digits. Both ends are included.
+A range is of years, months, weeks, days or hours in their canonical text (`2013-01-07T05`), or of whole numbers, with
+leading zeros when both ends have as many digits. Both ends are included.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import chain, count
 from typing import Final
 
 from streamsched.domain.errors import InvalidError
-from streamsched.domain.time.grain import Grain, named, next_period, started
+from streamsched.domain.time.grain import Grain
+from streamsched.domain.time.period import Period, period
 
 RANGE: Final = ".."
 _NUMBER: Final = re.compile(r"-?\d{1,15}")
@@ -29,15 +29,23 @@ _NUMBER: Final = re.compile(r"-?\d{1,15}")
 class PeriodRange:
     """The periods of a grain from `first` to `last`."""
 
-    first: datetime
-    last: datetime
-    grain: Grain
+    first: Period
+    last: Period
 
     def __iter__(self) -> Iterator[str]:
-        start = self.first
-        while start <= self.last:
-            yield named(start, self.grain)
-            start = next_period(start, self.grain)
+        each = self.first
+        while each.start <= self.last.start:
+            yield each.key
+            each = each.next()
+
+    def in_zone(self, zone: str) -> PeriodRange:
+        """The same texts as periods of a zone; the range itself where it skips an end."""
+        ends = [period(each.key, each.grain, zone) for each in (self.first, self.last)]
+        match ends:
+            case [Period() as first, Period() as last]:
+                return PeriodRange(first, last)
+            case _:
+                return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +75,10 @@ class KeyValues:
     def __iter__(self) -> Iterator[str]:
         return chain.from_iterable(self.parts)
 
+    def in_zone(self, zone: str) -> KeyValues:
+        """With ranges of the periods of a zone, which skips some hours and repeats others."""
+        return KeyValues([each.in_zone(zone) if isinstance(each, PeriodRange) else each for each in self.parts])
+
 
 def parse_values(text: str, path: str) -> KeyValues:
     """Reads values and ranges separated by commas.
@@ -91,13 +103,14 @@ def _range(first: str, last: str, path: str) -> KeyRange:
         found = NumberRange(int(first), int(last), len(first) if len(first) == len(last) else 0)
         reversed_ = found.last < found.first
     for grain in Grain:
-        start, end = started(first, grain), started(last, grain)
-        if start is not None and end is not None and (named(start, grain), named(end, grain)) == (first, last):
-            found = PeriodRange(start, end, grain)
-            reversed_ = end < start
+        start, end = period(first, grain), period(last, grain)
+        if isinstance(start, Period) and isinstance(end, Period) and (start.key, end.key) == (first, last):
+            found = PeriodRange(start, end)
+            reversed_ = end.start < start.start
     if found is None:
         raise InvalidError(
-            path, f"{shown} is neither one of hours, days, months or years (as 2013-01-07) nor one of whole numbers"
+            path,
+            f"{shown} is neither one of hours, days, weeks, months or years (as 2013-01-07) nor one of whole numbers",
         )
     if reversed_:
         raise InvalidError(path, f"{shown} is reversed: its end is before its beginning")

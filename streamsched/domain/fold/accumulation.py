@@ -11,6 +11,7 @@ it needs stays satisfied, also when a smaller size replaces a larger one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, assert_never
 
@@ -18,9 +19,10 @@ from streamsched.domain.events.event import CustomHappened, Event, PartitionsAdd
 from streamsched.domain.events.event_list import EMPTY_LIST, EventList
 from streamsched.domain.fold.plan import LeafSlot
 from streamsched.domain.triggers.consumption import Consumption
-from streamsched.domain.triggers.correlation import event_slices
+from streamsched.domain.triggers.correlation import value_of_slice
 from streamsched.domain.triggers.distinct import Newest, each_once, rewritten
 from streamsched.domain.triggers.event_slice import EventSlice, first, grown, measured, narrowed, oldest, surplus_of
+from streamsched.domain.triggers.key_value import NoKey
 
 #: Counts and levels stop growing here, the largest whole number every store and dialect can hold.
 LIMIT: Final = 2**63 - 1
@@ -35,12 +37,14 @@ class Accumulation:
         level: the last known size of the stream in bytes; None for other leaves and before the first absolute report.
         events: those that counted, in order of arrival; for a distinct leaf also those replaced since.
         newest: for a distinct leaf, the event with the newest commit of each partition; None until it is needed.
+        by_period: for a roll-up, the event of each period; None until it is needed.
     """
 
     count: int = 0
     level: int | None = None
     events: EventList = EMPTY_LIST
     newest: Newest | None = field(default=None, compare=False, repr=False)
+    by_period: Mapping[str | NoKey, Event] | None = field(default=None, compare=False, repr=False)
 
 
 NOTHING: Final = Accumulation()
@@ -113,9 +117,11 @@ def added_once(had: Accumulation, slot: LeafSlot, value: str, event: Event) -> A
     if has is NOTHING or slot.per is None:
         return had
     new = next(iter(has.events))
-    known = {each: old for old in had.events for _, each, _ in event_slices(slot.per, old)}
+    known = had.by_period
+    if known is None:
+        known = {value_of_slice(slot.per, old): old for old in had.events}
     if value not in known:
-        return Accumulation(had.count + 1, None, had.events.plus(new))
+        return Accumulation(had.count + 1, None, had.events.plus(new), by_period={**known, value: new})
     merged = rewritten(known[value], new) if slot.distinct else None
     if merged is None:
         return had

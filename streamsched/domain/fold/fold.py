@@ -23,6 +23,7 @@ from typing import Final, assert_never
 
 from streamsched.domain.events.event import Event, Ticked
 from streamsched.domain.events.lateness import OnLate
+from streamsched.domain.events.match import Match
 from streamsched.domain.fold.accumulation import NOTHING, Accumulation, added, adds, renewed
 from streamsched.domain.fold.cell import EMPTY, Cell
 from streamsched.domain.fold.cell_update import CellUpdate, LeafEvent
@@ -34,7 +35,14 @@ from streamsched.domain.fold.state import NO_CELLS, Definition, Folded, TriggerS
 from streamsched.domain.signals.signal import Drop, Occurred, Put, Replay, Signal, Subscribe, Unsubscribe, Woken
 from streamsched.domain.signals.verdict import CELLS_NAMED, JudgedEvent, Verdict
 from streamsched.domain.triggers.consumption import Consumption
-from streamsched.domain.triggers.correlation import KEYS_AT_ONCE, OnFull, event_slices
+from streamsched.domain.triggers.correlation import (
+    KEYS_AT_ONCE,
+    KeyedEvent,
+    OnFull,
+    WithoutKey,
+    keyed_event,
+    without_key,
+)
 
 __all__ = ["NO_CELLS", "Definition", "Folded", "TriggerState", "fold"]
 
@@ -184,10 +192,12 @@ def _correlated(
 ) -> Folded:
     """Counts an event under all of its correlation keys, or refuses it under all."""
     seen: dict[str, list[LeafEvent]] = {}
+    heard: list[tuple[Match, KeyedEvent]] = []
     for slot in slots:
         if slot.per is not None:
-            slices = event_slices(slot.per, event, most=KEYS_AT_ONCE)
-            for number, (key, value, part) in enumerate(slices, 1):
+            keyed = keyed_event(slot.per, event, most=KEYS_AT_ONCE)
+            heard.append((slot.match, keyed))
+            for number, (key, value, part) in enumerate(keyed.slices(), 1):
                 seen.setdefault(key, []).append(LeafEvent(slot, part, value))
                 if number > KEYS_AT_ONCE:
                     return _refused(state, f"it has more than {KEYS_AT_ONCE} correlation keys, the most of one event")
@@ -202,15 +212,18 @@ def _correlated(
             f"{per.at_most} correlation keys may be open (`at_most`); {len(cells)} were, and it would have opened "
             f"{surplus} too many",
         )
+    missing = without_key(heard)
+    if missing is not None:
+        keys.without_key(missing.why)
     corrected = keys.corrected
     if not counted and not corrected:
-        return keys.folded(UNMATCHED)
+        return keys.folded(UNMATCHED if missing is None else JudgedEvent(Verdict.UNMATCHED, why=str(missing)))
     leaves = tuple(dict.fromkeys(leaf for some in counted.values() for leaf in some))
     verdict = Verdict.COUNTED if keys.adding else Verdict.REPLACED
     if not counted.keys() - corrected.keys():
         verdict = Verdict.CORRECTION
     named = (*counted, *(key for key in corrected if key not in counted))
-    remarks = filter(None, (_noted(named, keys.dropped), _corrections(corrected, counted)))
+    remarks = filter(None, (_corrections(corrected, counted), _noted(named, keys.dropped, missing)))
     return keys.folded(JudgedEvent(verdict, leaves, named[:CELLS_NAMED], "; ".join(remarks)))
 
 
@@ -229,12 +242,14 @@ def _refused(state: TriggerState, why: str) -> Folded:
     return Folded(state._replace(refused=state.refused + 1), (Refuse(why),), JudgedEvent(Verdict.REFUSED, why=why))
 
 
-def _noted(counted: Sized, dropped: Sequence[str]) -> str:
-    """The verdict's remark: the number of keys when not all are named, and the keys dropped."""
+def _noted(counted: Sized, dropped: Sequence[str], missing: WithoutKey | None) -> str:
+    """The verdict's remark: the number of keys when not all are named, the keys dropped, and what has no key."""
     parts = [f"{len(counted)} keys in all"] if len(counted) > CELLS_NAMED else []
     if dropped:
         named = ", ".join(dropped[:_DROPPED_NAMED]) + (", …" if len(dropped) > _DROPPED_NAMED else "")
         parts.append(f"dropped the keys open longest, too many were open: {len(dropped)} ({named})")
+    if missing is not None:
+        parts.append(str(missing))
     return "; ".join(parts)
 
 

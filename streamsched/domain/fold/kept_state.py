@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from urllib.parse import unquote
 
 from streamsched.domain.events.event import StreamSize
 from streamsched.domain.events.event_list import EMPTY_LIST
@@ -11,6 +12,8 @@ from streamsched.domain.fold.cell import Cell, cell_of
 from streamsched.domain.fold.plan import LeafSlot, Plan
 from streamsched.domain.fold.state import Definition
 from streamsched.domain.triggers.consumption import Consumption
+from streamsched.domain.triggers.correlation import Per
+from streamsched.domain.triggers.key_value import SEPARATOR, key_value
 
 
 def fitting(old: Plan, new: Plan) -> Mapping[str, str]:
@@ -44,19 +47,21 @@ def kept(old: Definition, new: Definition, cells: Mapping[str, Cell]) -> dict[st
     for key, cell in cells.items():
         if (key == "") != (new.plan.per is None):
             continue
+        name = _period_name(key, old.plan.per, new.plan.per)
+        name = key if name in cells or name in found else name
         has: dict[str, Accumulation] = {}
-        for name, one in cell.accumulations.items():
-            slot = slots.get(successors.get(name, ""))
+        for leaf, one in cell.accumulations.items():
+            slot = slots.get(successors.get(leaf, ""))
             if slot is not None and (same or not slot.after):
-                now = recounted(one, olds[name], slot)
-                has[slot.id] = _fitted(now, slot, slot.wanted(key), old.consumption, new.consumption)
+                now = recounted(one, olds[leaf], slot)
+                has[slot.id] = _fitted(now, slot, slot.wanted(name), old.consumption, new.consumption)
         clocks = cell.clocks if same else {}
         if cell.finished is not None:
-            if _keys(old.plan) == _keys(new.plan):
-                found[key] = Cell(has, 0, {}, cell.opened_at, None, cell.number, cell.finished)
+            if new.plan.per is not None and new.plan.per.on_correction and _same_keys(old.plan.per, new.plan.per):
+                found[name] = Cell(has, 0, {}, cell.opened_at, None, cell.number, cell.finished)
             continue
         if has or clocks or key == "":
-            found[key] = cell_of(new.plan, has, clocks, opened_at=cell.opened_at, number=cell.number, key=key)
+            found[name] = cell_of(new.plan, has, clocks, opened_at=cell.opened_at, number=cell.number, key=name)
     return found
 
 
@@ -87,16 +92,23 @@ def _compatible(one: LeafSlot, other: LeafSlot) -> bool:
 
 
 def _same_role(one: LeafSlot, other: LeafSlot) -> bool:
-    return (one.veto, one.breaks_silence) == (other.veto, other.breaks_silence) and _by(one) == _by(other)
+    return (one.veto, one.breaks_silence) == (other.veto, other.breaks_silence) and _same_keys(one.per, other.per)
 
 
-def _keys(plan: Plan) -> object:
-    """How keys are derived, of a plan that tells corrections apart; a new object for any other."""
-    per = plan.per
-    if per is None or per.on_correction is None:
-        return object()
-    return per.by, per.grain, per.rolled_up_to, per.fanned_out_to
+def _same_keys(one: Per | None, other: Per | None) -> bool:
+    """Whether both have the same keys; a text and the period that it names are the same."""
+    if one is None or other is None:
+        return one is other
+    derived = [(per.by, per.grain, per.rolled_up_to, per.fanned_out_to, per.zone) for per in (one, other)]
+    plain = one.grain is one.key_grain and other.grain is other.key_grain
+    return derived[0] == derived[1] or (plain and one.by == other.by and None in (one.grain, other.grain))
 
 
-def _by(slot: LeafSlot) -> object:
-    return None if slot.per is None else (slot.per.by, slot.per.grain, slot.per.rolled_up_to, slot.per.fanned_out_to)
+def _period_name(key: str, old: Per | None, new: Per | None) -> str:
+    """The key of the period that the key of a text names; the key itself where it names none."""
+    if old is None or new is None or old.key_grain is not None or new.key_grain is None:
+        return key
+    texts = [unquote(each) for each in key.split(SEPARATOR)]
+    by = new.by if new.grain is new.key_grain else (new.key_grain.value,)
+    found = key_value(by, dict(zip(by, texts, strict=False)), new.key_grain, new.zone)
+    return found if isinstance(found, str) and len(by) == len(texts) else key

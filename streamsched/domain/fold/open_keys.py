@@ -42,6 +42,7 @@ class OpenKeys:
         self._dropped: list[str] = []
         #: The finished keys that the event corrects, with their jobs.
         self.corrected: dict[str, str] = {}
+        self._without_key: str | None = None
         self._number = cells[next(reversed(cast("dict[str, Cell]", cells)))].number if cells else 0
         #: Number of open keys now minus the number when the signal arrived.
         self._grown = 0
@@ -114,6 +115,10 @@ class OpenKeys:
             return
         self._keep(key, update.cell(before))
 
+    def without_key(self, why: str) -> None:
+        """Counts the event as one of which something has no key."""
+        self._without_key = why
+
     @property
     def dropped(self) -> Sequence[str]:
         """The keys that `drop_oldest` dropped, in order of their opening."""
@@ -153,6 +158,8 @@ class OpenKeys:
             state = state._replace(
                 sequence=state.sequence + jobs, lost=state.lost + lost, dropped=state.dropped + len(self._dropped)
             )
+        if self._without_key is not None:
+            state = state._replace(keyless=state.keyless + 1, keyless_why=self._without_key)
         return Folded(state, tuple(self._effects), verdict, self._changed)
 
     @property

@@ -13,6 +13,7 @@ from typing import assert_never
 
 from streamsched.domain.events.match import ANYTHING, Match
 from streamsched.domain.signals.verdict import JudgedEvent, Verdict
+from streamsched.domain.time.period import NO_ZONE
 from streamsched.domain.triggers.composite import AllOf, AnyOf, AtLeast
 from streamsched.domain.triggers.correlation import Per
 from streamsched.domain.triggers.leaf import (
@@ -326,7 +327,7 @@ def _node(composite: Composite, below: tuple[Shape, ...]) -> Node:
 
 def _correlation_id(per: Per) -> str:
     """Identifies how a `per` derives correlation keys."""
-    grains = [per.grain, per.rolled_up_to, per.of, per.fanned_out_to]
+    grains = [per.grain, per.rolled_up_to, per.of, per.fanned_out_to, *([] if per.zone == NO_ZONE else [per.zone])]
     return ":".join(["+".join(per.by), *("" if each is None else str(each) for each in grains)])
 
 

@@ -77,6 +77,8 @@ class TriggerState(NamedTuple):
         lost: number of keys closed incomplete, because they expired or too many were open.
         dropped: the part of `lost` closed because too many were open.
         refused: number of events refused because they would have opened too many keys.
+        keyless: number of events without a key, or with partitions without one.
+        keyless_why: why the last of them had none.
     """
 
     definition: Definition
@@ -85,6 +87,8 @@ class TriggerState(NamedTuple):
     lost: int = 0
     dropped: int = 0
     refused: int = 0
+    keyless: int = 0
+    keyless_why: str = ""
 
     @property
     def schedule(self) -> ScheduleRef:

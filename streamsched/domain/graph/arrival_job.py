@@ -21,7 +21,8 @@ from typing import Final
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError
 from streamsched.domain.graph.job_template import ComponentKind, JobTemplate
 from streamsched.domain.limits import check_duration, later
-from streamsched.domain.time.grain import Grain, started
+from streamsched.domain.time.grain import Grain
+from streamsched.domain.time.period import Period, period
 from streamsched.domain.time.zone import check_zone, zone_of
 
 #: A day as job ids have it.
@@ -81,6 +82,6 @@ class ArrivalJob:
     def _value(self, name: str, arguments: Mapping[str, str]) -> str:
         """A day is written as job ids have it, whichever way the event writes it."""
         value = arguments.get(f"{_KEY}{name}", "")
-        if self.template.kinds.get(name) is ComponentKind.DATE and (day := started(value, Grain.DAY)) is not None:
-            return day.strftime(DAY)
+        if self.template.kinds.get(name) is ComponentKind.DATE and isinstance(day := period(value, Grain.DAY), Period):
+            return day.start.strftime(DAY)
         return value

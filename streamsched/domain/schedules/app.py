@@ -21,7 +21,7 @@ from streamsched.domain.schedules.process_job import (
     check_spark_deployment,
 )
 from streamsched.domain.schedules.schedule import EnqueueJob, HttpJob, Program, PublishJob, Schedule, check_host
-from streamsched.domain.triggers.trigger import ProgramStatus, leaves
+from streamsched.domain.triggers.trigger import ProgramStatus, check_key_grains, leaves
 
 #: The most programs, schedules and tasks of one app.
 MOST_IN_APP: Final[Mapping[str, int]] = {"programs": 10_000, "schedules": 20_000, "tasks": 5_000}
@@ -58,7 +58,7 @@ class AppDefinition:
         _check_deployments(self.programs)
         known = {program.ref for program in self.programs}
         for index, schedule in enumerate(self.schedules):
-            _check_properties(schedule, index)
+            _check_keys(schedule, index)
             path, named = f"$.schedules[{index}]", f"schedule '{schedule.ref.name}'"
             if schedule.program not in known:
                 raise InvalidDefinitionError(
@@ -105,8 +105,9 @@ class AppDefinition:
                 )
 
 
-def _check_properties(schedule: Schedule, index: int) -> None:
+def _check_keys(schedule: Schedule, index: int) -> None:
     try:
+        check_key_grains(schedule.trigger)
         check_properties(schedule)
     except InvalidDefinitionError as exc:
         where = f"$.schedules[{index}]{exc.path.removeprefix('$')}"

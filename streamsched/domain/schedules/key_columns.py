@@ -7,8 +7,9 @@
     {'region': 'EU', 'date': '2013-01-07'}
 
 The names are the columns of each `per` of the trigger. The key of a roll-up or fan-out is another value than that of
-its column, so it has the name of its period instead, such as `day`. Where several `per` name one value differently, it
-has all of these names; where they name different values the same, the leftmost counts.
+its column, so it has the name of its period instead, such as `day`. Columns that compose a period have its parts, as
+`day=2013-01-07` and `hour=05`. Where several `per` name one value differently, it has all of these names; where they
+name different values the same, the leftmost counts.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from typing import Final
 from urllib.parse import unquote
 
 from streamsched.domain.schedules.template import printable
-from streamsched.domain.triggers.correlation import MOST_COLUMNS, SEPARATOR, Per
+from streamsched.domain.time.period import Period, period
+from streamsched.domain.triggers.correlation import MOST_COLUMNS, Per
+from streamsched.domain.triggers.key_value import SEPARATOR, column_grains, period_columns
 from streamsched.domain.triggers.trigger import Trigger, correlations
 
 #: Most characters of a value that becomes an argument; `trigger.key` has a longer one too.
@@ -33,10 +36,13 @@ def key_columns(trigger: Trigger, key: str) -> dict[str, str]:
     """
     if not key:
         return {}  # without a walk through the trigger, which may have thousands of parts
-    values = [_value(part) for part in key.split(SEPARATOR)]
+    parts = [_value(part) for part in key.split(SEPARATOR)]
     found: dict[str, str] = {}
     for per in correlations(trigger):
-        names = column_names(per)
+        names, values = column_names(per), parts
+        if per.grain is not None and len(names) > 1:
+            named = isinstance(period(key, per.grain, per.zone), Period)
+            values = period_columns(key, column_grains(per.grain, len(names))) if named else []
         if len(names) == len(values):
             found = {**found, **{name: value for name, value in zip(names, values, strict=True) if name not in found}}
         if len(found) >= MOST_COLUMNS:

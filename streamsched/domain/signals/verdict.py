@@ -16,7 +16,7 @@ class Verdict(StrEnum):
     REPLACED = "replaced"
     #: It came for keys whose jobs were made before, and corrects their data; `why` says whether it makes a job.
     CORRECTION = "correction"
-    #: The schedule listens to its key, but no leaf accepted it (a filter, an order, an unknown correlation key).
+    #: The schedule listens to its key, but no leaf accepted it (a filter, an order, no correlation key).
     UNMATCHED = "unmatched"
     #: The same id from the same source was seen within the dedupe horizon.
     DUPLICATE = "duplicate"
@@ -45,7 +45,8 @@ class JudgedEvent:
     Attributes:
         leaves: ids of the leaves in which it counted or replaced something, left to right.
         cells: the first `CELLS_NAMED` correlation keys it counted under; empty for a schedule that does not correlate.
-        why: a remark: why it was refused, how many keys it counted under, which keys were dropped for it; may be empty.
+        why: a remark: why it was refused or has no key, how many keys it counted under, which were dropped for it; may
+            be empty.
     """
 
     verdict: Verdict

@@ -6,8 +6,10 @@
 
 The key consists of the named columns (of a partition), attributes (of a custom event) or arguments (of a program's
 run). The runs of a key have its columns as arguments, so the key goes on along a chain of programs (ADR 47). A commit
-of several partitions counts under the key of each. Events without such a value, or with an empty one, do not count.
+of several partitions counts under the key of each. Events without a key do not count, and their verdict says why.
 Stream sizes and ticks have no key, so a trigger that correlates cannot contain them.
+
+With a grain, values are periods (`domain.triggers.key_value`): all spellings of one instant are one key.
 
 Every leaf of a trigger correlates, or none does. A key is open from the first event that counts under it until it has
 fired, started over or expired and is empty; silences are measured from its opening. A roll-up waits for every finer
@@ -16,25 +18,28 @@ period of the coarser one, each counted once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.events.event import CustomHappened, Event, PartitionsAdded, ProgramReached
+from streamsched.domain.events.match import Match
 from streamsched.domain.limits import LONGEST_NAME, abridged, check_duration, check_most
 from streamsched.domain.time.duration import duration_text
-from streamsched.domain.time.grain import Grain, named, started, within
+from streamsched.domain.time.grain import Grain
+from streamsched.domain.time.period import NO_ZONE, Period, count_of_parts, period
+from streamsched.domain.time.zone import check_zone
 from streamsched.domain.triggers.composite import Composable, at_least_one
 from streamsched.domain.triggers.event_slice import chosen
+from streamsched.domain.triggers.key_value import COMPOSED, GRAIN_NAMES, NoKey, column_grains, grain_by_name, key_value
 from streamsched.domain.triggers.on_correction import OnCorrection
 
 if TYPE_CHECKING:
     from streamsched.domain.triggers.trigger import Trigger
 
-SEPARATOR: Final = "/"
 EXPIRES: Final = timedelta(days=30)
 AT_MOST: Final = 10_000
 #: Most keys of one schedule under which one event counts; an event with more is refused. Folding an event is a single
@@ -59,13 +64,14 @@ class Per(Composable):
 
     Attributes:
         by: the columns, attributes or arguments whose values are the key, in that order.
-        grain: the period the value names; required to roll up or fan out, and only with one column.
+        grain: the period the value names, of one column or composed of several; required to roll up or fan out.
         rolled_up_to: the coarser period used as the key; each leaf waits for all finer ones, or for `of`.
         fanned_out_to: the finer periods used as keys; an event counts under each of them.
         of: number of finer periods that suffice; None: all.
         expires: how long a key may stay open; its accumulation is dropped then, and counted as lost.
         at_most: how many keys may be open.
         full: the policy for an event that would open more keys.
+        zone: of the periods; `NO_ZONE` reads wall-clock time as it is.
         on_correction: what becomes of what comes for a key after its job; None: it opens the key again.
     """
 
@@ -78,6 +84,7 @@ class Per(Composable):
     expires: timedelta = EXPIRES
     at_most: int = AT_MOST
     full: OnFull = OnFull.REFUSE
+    zone: str = NO_ZONE
     on_correction: OnCorrection | None = None
 
     def __post_init__(self) -> None:
@@ -105,6 +112,11 @@ class Per(Composable):
             for how, grain in (("rolled up to", self.rolled_up_to), ("fanned out to", self.fanned_out_to))
             if grain is not None
         )
+        named = grain_by_name(self.by) if len(self.by) == 1 else None
+        if not period and self.grain is not named:
+            period = f" ({self.grain or 'as text'})"
+        if self.zone != NO_ZONE:
+            period += f" in {self.zone}"
         enough = "" if self.of is None else f", {self.of} are enough"
         open_for = "" if self.expires == EXPIRES else f", for at most {duration_text(self.expires)}"
         room = "" if self.at_most == AT_MOST else f", at most {self.at_most} of them"
@@ -112,83 +124,184 @@ class Per(Composable):
         corrected = "" if self.on_correction is None else f"; corrections {self.on_correction}"
         return f"({self.trigger}) for each {' and '.join(self.by)}{period}{enough}{open_for}{room}{full}{corrected}"
 
+    @property
+    def key_grain(self) -> Grain | None:
+        """Of the periods that are its keys; None where keys are texts."""
+        return self.rolled_up_to or self.fanned_out_to or self.grain
+
+    @property
+    def parts_of_key(self) -> int:
+        """How many values a key joins. Keys of different numbers are never equal."""
+        return len(self.by) if self.grain is None else 1
+
     def wanted(self, cell: str) -> int | None:
         """How many finer periods a leaf needs under this key; None when it does not roll up."""
         if self.grain is None or self.rolled_up_to is None:
             return None
-        start = started(cell, self.rolled_up_to)
-        all_ = len(within(start, self.rolled_up_to, self.grain)) if start else 1
+        all_ = count_of_parts(cell, self.rolled_up_to, self.grain, self.zone) or 1
         return all_ if self.of is None else min(self.of, all_)
 
+    def value(self, columns: Mapping[str, str]) -> str | NoKey:
+        """The value of its columns."""
+        return key_value(self.by, columns, self.grain, self.zone)
 
-def event_slices(per: Per, event: Event, *, most: int | None = None) -> Iterator[tuple[str, str, Event]]:
-    """Yields (key, value, part of the event under that key); nothing for an event without such a value.
+    def cells(self, value: str) -> tuple[str, ...]:
+        """The keys under which a value counts."""
+        if self.grain is None or self.grain is self.key_grain:
+            return (value,)
+        found = period(value, self.grain, self.zone)
+        if not isinstance(found, Period):
+            return (value,)
+        if self.rolled_up_to is not None:
+            return (found.containing(self.rolled_up_to).key,)
+        return tuple(part.key for part in found.parts(self.key_grain or self.grain))
 
-    Texts that name the same period are the same value. Stops after `most` + 1 values.
+
+@dataclass(frozen=True, slots=True)
+class KeyedEvent:
+    """An event as a `per` divides it. Texts that name the same period are the same value.
+
+    Attributes:
+        places: value → indexes of its partitions; of an event without partitions the only one is 0.
+        without: index → why there is no key.
     """
+
+    per: Per
+    event: Event
+    places: Mapping[str, Sequence[int]]
+    without: Mapping[int, NoKey]
+
+    def slices(self) -> Iterator[tuple[str, str, Event]]:
+        """Yields (key, value, part of the event under that key)."""
+        for value, some in self.places.items():
+            fact = self.event.fact
+            part = chosen(self.event, fact, some) if isinstance(fact, PartitionsAdded) else self.event
+            yield from ((cell, value, part) for cell in self.per.cells(value))
+
+
+def keyed_event(per: Per, event: Event, *, most: int | None = None) -> KeyedEvent:
+    """Divides an event by its keys; reads no further after `most` + 1 values."""
+    places: dict[str, list[int]] = {}
+    without: dict[int, NoKey] = {}
+    for place, columns in enumerate(_columns(event)):
+        value = per.value(columns)
+        if isinstance(value, NoKey):
+            without[place] = value
+            continue
+        places.setdefault(value, []).append(place)
+        if most is not None and len(places) > most:
+            break
+    if not places and not without and isinstance(event.fact, PartitionsAdded):
+        without[0] = NoKey("it names no partition")
+    return KeyedEvent(per, event, places, without)
+
+
+def event_slices(per: Per, event: Event) -> Iterator[tuple[str, str, Event]]:
+    """As `KeyedEvent.slices`; nothing for an event without a key."""
+    return keyed_event(per, event).slices()
+
+
+def value_of_slice(per: Per, part: Event) -> str | NoKey:
+    """The value of a part that `slices` has yielded, which is the same for all its partitions."""
+    return next((per.value(columns) for columns in _columns(part)), NoKey(""))
+
+
+class WithoutKey(NamedTuple):
+    """Partitions of an event that some leaf wants and none finds a key for. An event without partitions is one.
+
+    Attributes:
+        missed: how many of `among` there are.
+        why: why the first of them has none.
+    """
+
+    missed: int
+    among: int
+    why: str
+
+    def __str__(self) -> str:
+        if self.among < 2:
+            return f"it has no key: {self.why}"
+        if self.missed == self.among:
+            return f"none of its {self.among} partitions has a key: {self.why}"
+        return f"{self.missed} of its {self.among} partitions have no key: {self.why}"
+
+
+def without_key(heard: Sequence[tuple[Match, KeyedEvent]]) -> WithoutKey | None:
+    """What of an event has no key; None: nothing. The leaves that listen to it are given by what they want and how they
+    divide it.
+    """
+    if not any(keyed.without for _, keyed in heard):
+        return None
+    columns = list(_columns(heard[0][1].event)) or [{}]
+    missed: dict[int, NoKey] = {}
+    for match, keyed in heard:
+        for place, why in keyed.without.items():
+            if match.accepts(columns[place]) and not any(
+                other.accepts(columns[place]) for other, also in heard if place not in also.without
+            ):
+                missed.setdefault(place, why)
+    return WithoutKey(len(missed), len(columns), next(iter(missed.values())).why) if missed else None
+
+
+def _columns(event: Event) -> Iterator[Mapping[str, str]]:
     match event.fact:
-        case PartitionsAdded(partitions=partitions) as fact:
-            places: dict[str, list[int]] = {}
-            for place, partition in enumerate(partitions):
-                if (value := _value(per, partition.values)) is not None:
-                    places.setdefault(value, []).append(place)
-                    if most is not None and len(places) > most:
-                        break
-            for value, some in places.items():
-                part = chosen(event, fact, some)
-                yield from ((cell, value, part) for cell in _cells(per, value))
+        case PartitionsAdded(partitions=partitions):
+            for partition in partitions:
+                yield partition.values
         case CustomHappened(attributes=values) | ProgramReached(arguments=values):
-            if (value := _value(per, values)) is not None:
-                yield from ((cell, value, event) for cell in _cells(per, value))
+            yield values
         case _:
             return
 
 
-def _value(per: Per, values: Mapping[str, str]) -> str | None:
-    found = [text for name in per.by if (text := values.get(name))]
-    if len(found) < len(per.by):
-        return None
-    if per.grain is None:
-        return SEPARATOR.join(map(_plain, found))
-    start = started(found[0], per.grain)
-    return None if start is None else named(start, per.grain)
-
-
-def _plain(value: str) -> str:
-    """Escapes separators and unprintable characters as in URLs, so that a key is one line of text and `unquote` gives
-    the value back.
-    """
-    if value.isprintable() and "%" not in value and SEPARATOR not in value:
-        return value
-    return "".join(_escaped(each) if each in "%/" or not each.isprintable() else each for each in value)
-
-
-def _escaped(character: str) -> str:
-    return "".join(f"%{byte:02X}" for byte in character.encode(errors="surrogatepass"))
-
-
-def _cells(per: Per, value: str) -> tuple[str, ...]:
-    start = None if per.grain is None else started(value, per.grain)
-    if per.grain is None or start is None:
-        return (value,)
-    if per.rolled_up_to is not None:
-        return (named(start, per.rolled_up_to),)
-    if per.fanned_out_to is not None:
-        return within(start, per.grain, per.fanned_out_to)
-    return (value,)
-
-
 def _check_grains(per: Per) -> None:
-    coarse, fine = per.rolled_up_to, per.fanned_out_to
+    coarse, fine, grain = per.rolled_up_to, per.fanned_out_to, per.grain
     if coarse is not None and fine is not None:
         raise InvalidDefinitionError("$.fanned_out_to", "cannot be together with a roll-up")
-    if (coarse or fine) and per.grain is None:
-        raise InvalidDefinitionError("$.grain", "is missing: hour, day, month or year, whichever the values name")
-    if per.grain is not None and len(per.by) > 1:
-        raise InvalidDefinitionError("$.by", "must be one column, whose values name a period")
-    if coarse is not None and per.grain is not None and coarse.rank <= per.grain.rank:
-        raise InvalidDefinitionError("$.rolled_up_to", f"must be coarser than the {per.grain} but is {coarse}")
-    if fine is not None and per.grain is not None and fine.rank >= per.grain.rank:
-        raise InvalidDefinitionError("$.fanned_out_to", f"must be finer than the {per.grain} but is {fine}")
     if per.of is not None and coarse is None:
         raise InvalidDefinitionError("$.of", "says how many periods of a roll-up are enough; nothing is rolled up")
+    if grain is None:
+        if coarse or fine:
+            raise InvalidDefinitionError("$.grain", f"is missing: {_which_grain(per)}")
+        if per.zone != NO_ZONE:
+            raise InvalidDefinitionError("$.zone", f"is of periods, so it needs a grain: {_which_grain(per)}")
+        return
+    check_zone(per.zone, "$.zone")
+    _check_composed(per, grain)
+    if coarse is not None and not grain.divides(coarse):
+        raise InvalidDefinitionError(
+            "$.rolled_up_to", _not_divided(grain, coarse, "coarser", fits=coarse.rank > grain.rank)
+        )
+    if fine is not None and not fine.divides(grain):
+        raise InvalidDefinitionError("$.fanned_out_to", _not_divided(grain, fine, "finer", fits=fine.rank < grain.rank))
+
+
+def _check_composed(per: Per, grain: Grain) -> None:
+    """Checks that the columns can compose a period."""
+    known = COMPOSED[grain]
+    if len(per.by) > len(known):
+        raise InvalidDefinitionError(
+            "$.by", f"must be at most {len(known)} columns that name one {grain}: {_and(known)}"
+        )
+    parts = column_grains(grain, len(per.by))
+    for name, part in zip(per.by, parts, strict=True):
+        if len(parts) > 1 and GRAIN_NAMES.get(name, part) is not part:
+            raise InvalidDefinitionError(
+                "$.by",
+                f"must name one {grain} from coarse to fine, as {_and(parts)}; but {name} is where its {part} is",
+            )
+
+
+def _which_grain(per: Per) -> str:
+    name = f"{per.by[0]} names" if len(per.by) == 1 else f"{_and(per.by)} name together"
+    return f"{', '.join(tuple(Grain)[:-1])} or {tuple(Grain)[-1]}, whichever {name}"
+
+
+def _not_divided(grain: Grain, other: Grain, side: str, *, fits: bool) -> str:
+    if not fits:
+        return f"must be {side} than the {grain} but is {other}"
+    return f"is {other}, but weeks do not divide months and years: use days or hours in place of weeks"
+
+
+def _and(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from streamsched.domain.errors import InvalidError
-from streamsched.domain.events.event import CustomHappened, Event
-from streamsched.domain.limits import EARLIEST
-from streamsched.domain.names import DEFAULT_NAMESPACE, EventName
-from streamsched.domain.triggers.correlation import event_slices
+from streamsched.domain.time.period import NO_ZONE
+from streamsched.domain.triggers.correlation import Per
+from streamsched.domain.triggers.key_value import NoKey
 from streamsched.domain.triggers.trigger import Trigger, correlations
 
 
 def named_key(trigger: Trigger, columns: Mapping[str, str]) -> str:
     """The key of the accumulation for these values, one for each column of a `per`; "" for a trigger that does not
-    correlate. Inputs that correlate by other columns have the same keys, so the columns of any of them do.
+    correlate. Inputs that correlate by other columns have the same keys, so the columns of any of them do, and so does
+    the name of the period that is the key, such as `day` of a roll-up.
 
+    >>> from streamsched.domain.names import EventName
     >>> from streamsched.domain.triggers.trigger import CustomEvent
     >>> named_key(Per(CustomEvent(EventName("default", "landed")), ("date",)), {"date": "2013-01-01"})
     '2013-01-01'
@@ -28,21 +30,35 @@ def named_key(trigger: Trigger, columns: Mapping[str, str]) -> str:
         if columns:
             raise InvalidError("$.key", "is given, but the schedule's trigger has no key: it has no `per`")
         return ""
-    wanted = " or ".join(sorted({" and ".join(per.by) for per in pers}))
+    wanted = " or ".join(sorted({" and ".join(names) for per in pers for names in (per.by, *_of_period(per))}))
     if not columns:
         raise InvalidError("$.key", f"is missing: the schedule has one accumulation for each {wanted}")
     per = next((per for per in pers if set(per.by) == columns.keys()), None)
     if per is None:
-        raise InvalidError("$.key", f"names {' and '.join(sorted(columns))}, but the schedule's key is {wanted}")
-    event = Event("key", "key", EARLIEST, CustomHappened(EventName(DEFAULT_NAMESPACE, "key"), columns))
-    found = [key for key, _, _ in event_slices(per, event)]
-    if not found:
-        raise InvalidError("$.key", f"names no {per.grain or 'value'}: {_shown(columns)}")
-    if len(found) > 1:
-        raise InvalidError(
-            "$.key", f"{_shown(columns)} is {len(found)} keys, {found[0]} to {found[-1]}; name one by another column"
-        )
-    return found[0]
+        per = next((per for per in pers if tuple(columns) in _of_period(per)), None)
+        if per is None:
+            raise InvalidError("$.key", f"names {' and '.join(sorted(columns))}, but the schedule's key is {wanted}")
+        per = replace(per, by=tuple(columns), grain=per.key_grain, rolled_up_to=None, fanned_out_to=None, of=None)
+    value = per.value(columns)
+    if isinstance(value, NoKey):
+        raise InvalidError("$.key", f"is none: {value.why}")
+    first, *others = per.cells(value)
+    if others:
+        count = f"{len(others) + 1} keys, {first} to {others[-1]}"
+        raise InvalidError("$.key", f"{_shown(columns)} is {count}; name one by another column")
+    return first
+
+
+def zone_of_keys(trigger: Trigger) -> str:
+    """The zone of the periods that are its keys, of the leftmost where they differ."""
+    return next((per.zone for per in correlations(trigger)), NO_ZONE)
+
+
+def _of_period(per: Per) -> tuple[tuple[str, ...], ...]:
+    """The name of the period that is its key, where that is no value of one column."""
+    if per.key_grain is None or (per.grain is per.key_grain and len(per.by) == 1):
+        return ()
+    return ((per.key_grain.value,),)
 
 
 def _shown(columns: Mapping[str, str]) -> str:

@@ -9,9 +9,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import combinations
 from typing import assert_never
 
 from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.time.grain import Grain
 from streamsched.domain.triggers.composite import AllOf, AnyOf, AtLeast
 from streamsched.domain.triggers.correlation import Per
 from streamsched.domain.triggers.leaf import (
@@ -65,8 +67,10 @@ __all__ = [
     "Unless",
     "Within",
     "check_correlation",
+    "check_key_grains",
     "children",
     "compatible_id",
+    "correlated",
     "correlations",
     "event_keys",
     "leaf_id",
@@ -136,7 +140,7 @@ def check_correlation(trigger: Trigger) -> bool:
         InvalidDefinitionError: only a part of it does, a `per` is inside another, a leaf has no key, or the keys do
             not fit together.
     """
-    found = list(_correlated(trigger, None))
+    found = list(correlated(trigger))
     pers = [per for _, per in found if per is not None]
     if not pers:
         return False
@@ -147,7 +151,7 @@ def check_correlation(trigger: Trigger) -> bool:
             raise InvalidDefinitionError("$", f"correlates, but {leaf} has no key to correlate by")
         if per.rolled_up_to is not None and (needed(leaf) != 1 or isinstance(leaf, Total)):
             raise InvalidDefinitionError("$", f"rolls up, so it counts periods; {leaf} wants something else")
-    if len({len(per.by) for per in pers}) > 1:
+    if len({per.parts_of_key for per in pers}) > 1:
         raise InvalidDefinitionError("$", "correlates by different numbers of columns, which can never be equal")
     if len({(per.expires, per.at_most, per.full, per.on_correction) for per in pers}) > 1:
         raise InvalidDefinitionError(
@@ -156,7 +160,32 @@ def check_correlation(trigger: Trigger) -> bool:
     return True
 
 
-def _correlated(trigger: Trigger, per: Per | None) -> Iterator[tuple[Leaf, Per | None]]:
+def check_key_grains(trigger: Trigger) -> frozenset[Grain | None]:
+    """The grains of the keys under which it may hold; None: of texts. Not part of a trigger itself: triggers stored
+    before this rule must still be read.
+
+    Raises:
+        InvalidDefinitionError: it waits for keys of several grains together, which are never equal.
+    """
+    if isinstance(trigger, Per):
+        return frozenset({trigger.key_grain})
+    below = [check_key_grains(child) for child in children(trigger)]
+    if isinstance(trigger, AllOf | Then):
+        for one, other in combinations({each for each in below if each and None not in each}, 2):
+            if one.isdisjoint(other):
+                names = " and for ".join(sorted(f"{grain}s" for grain in one | other))
+                raise InvalidDefinitionError(
+                    "$.trigger", f"waits for {names}, which are never one key: roll up or fan out those of one grain"
+                )
+    return frozenset[Grain | None]().union(*below)
+
+
+def correlated(trigger: Trigger, per: Per | None = None) -> Iterator[tuple[Leaf, Per | None]]:
+    """The leaves, left to right, each with the `per` that it is under.
+
+    Raises:
+        InvalidDefinitionError: a `per` is inside another.
+    """
     if isinstance(trigger, Per):
         if per is not None:
             raise InvalidDefinitionError("$", "correlates what correlates already: one `per` inside another")
@@ -165,4 +194,4 @@ def _correlated(trigger: Trigger, per: Per | None) -> Iterator[tuple[Leaf, Per |
     if not below:
         yield trigger, per  # type: ignore[misc]
     for child in below:
-        yield from _correlated(child, per)
+        yield from correlated(child, per)

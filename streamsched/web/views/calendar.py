@@ -8,7 +8,9 @@ from typing import Final, NamedTuple
 
 from markupsafe import Markup
 
-from streamsched.domain.time.grain import Grain, started
+from streamsched.domain.time.grain import Grain
+from streamsched.domain.time.period import Period, period
+from streamsched.domain.triggers.key_value import GRAIN_NAMES, key_value
 
 #: Weeks of a calendar; of a longer time the last ones are shown.
 WEEKS: Final = 40
@@ -80,14 +82,13 @@ def _cell(each: CalendarDay, monday: date) -> Markup:
 
 
 def day_of(values: Mapping[str, str]) -> date | None:
-    """The day that the columns of a partition name: one of them, or year, month and day; None when they name none."""
-    for value in values.values():
+    """The day that the columns of a partition name: one of them, or year, month and day; None when they name none. A
+    number is no day where the name of its column does not say so.
+    """
+    texts = [value for name, value in values.items() if name in GRAIN_NAMES or not value.isdecimal()]
+    composed = key_value(("year", "month", "day"), values, Grain.DAY)
+    for text in [*texts, *([composed] if isinstance(composed, str) else [])]:
         for grain in (Grain.DAY, Grain.HOUR):
-            start = started(value, grain)
-            if start is not None:
-                return start.date()
-    try:
-        year, month, day = (int(values[name]) for name in ("year", "month", "day"))
-        return date(year, month, day)
-    except (KeyError, ValueError):
-        return None
+            if isinstance(found := period(text, grain), Period):
+                return found.start.date()
+    return None

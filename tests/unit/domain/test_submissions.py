@@ -75,8 +75,12 @@ def test_columns_name_the_key_that_an_event_with_them_has(trigger: Trigger, colu
         (Per(GO, ("date",)), {"day": "x"}, "$.key: names day, but the schedule's key is date"),
         (Per(GO, ("date",)), {"date": "x", "day": "x"}, "$.key: names date and day, but the schedule's key is date"),
         (Per(GO, ("a", "b")), {"a": "x"}, "$.key: names a, but the schedule's key is a and b"),
-        (Per(GO, ("date",)), {"date": ""}, "$.key: names no value: date=''"),
-        (Per(GO, ("hour",), Grain.HOUR), {"hour": "2013-01-01"}, "$.key: names no hour: hour='2013-01-01'"),
+        (Per(GO, ("date",)), {"date": ""}, "$.key: is none: date is empty"),
+        (
+            Per(GO, ("hour",), Grain.HOUR),
+            {"hour": "2013-01-01"},
+            "$.key: is none: hour='2013-01-01' names no hour: it names a day",
+        ),
         (
             Per(GO, ("date",), Grain.DAY, fanned_out_to=Grain.HOUR),
             {"date": "2013-01-01"},

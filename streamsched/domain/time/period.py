@@ -1,0 +1,186 @@
+"""Periods: the typed value of a text that names an hour, day, week, month or year, in a zone.
+
+>>> period("2026-03-29 03:00:00+03:00", Grain.HOUR, "Europe/Berlin").key
+'2026-03-29T01'
+>>> day = period("20260329", Grain.DAY, "Europe/Berlin")
+>>> len(day.parts(Grain.HOUR)), day.next().key, day.containing(Grain.WEEK).key
+(23, '2026-03-30', '2026-W13')
+>>> period("2026-03-01T05:30", Grain.HOUR).why
+'the clock shows 2026-03-01 05:30, and no hour begins then'
+
+A period is an instant and a grain, so all spellings of one instant are one period. A text without an offset is read on
+the clock of the zone; one that is shown twice in autumn is the first. Without a zone, which is zone UTC, wall-clock
+time counts as it is: a day always has 24 hours.
+
+A day lasts from the first instant of its date to that of the next date that exists (Pacific/Apia had no 30 December
+2011), and so do the coarser ones. An hour begins whenever the clock shows a full hour, and at a jump forward over the
+full hour that leaves a part of the hour. So a day has 23, 24 or 25 hours; where clocks change by 30 minutes it has 24,
+of which one lasts 30 or 90 minutes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Final
+
+from streamsched.domain.time.grain import Grain, begun, following, named
+from streamsched.domain.time.period_text import NoPeriod, written_time
+from streamsched.domain.time.zone import first_instant, jumps, zone_of
+
+#: The zone of periods without one.
+NO_ZONE: Final = "UTC"
+_HOUR: Final = timedelta(hours=1)
+_OUT_OF_RANGE: Final = NoPeriod("its year is out of range")
+_TIME: Final = len("2026-03-01T05:00:00")
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """Made by `period`, `containing`, `parts` and `next`, so it exists: its zone's clock shows its beginning.
+
+    Attributes:
+        start: its first instant (UTC).
+        zone: an IANA name.
+    """
+
+    start: datetime
+    grain: Grain
+    zone: str = NO_ZONE
+
+    @property
+    def key(self) -> str:
+        """Its only canonical text, which `period` reads: `2026-03-01T05`, `2026-03-01`, `2026-W09`, `2026-03`, `2026`.
+        The second of two hours of one name has its offset: `2026-10-25T02+01:00`.
+        """
+        shown = self._shown
+        text = named(shown, self.grain)
+        if shown.fold and self.grain is Grain.HOUR:
+            text += self.start.astimezone(zone_of(self.zone)).isoformat()[_TIME:]
+        return text
+
+    @property
+    def end(self) -> datetime:
+        """The first instant after it (UTC)."""
+        return self.next().start
+
+    def next(self) -> Period:
+        """The period after it.
+
+        Raises:
+            OverflowError, ValueError: it would be after the year 9999.
+        """
+        if self.grain is Grain.HOUR:
+            return self._next_hour()
+        shown = following(begun(self._shown, self.grain), self.grain)
+        while (found := _beginning(shown, self.grain, self.zone)) is None:
+            shown = following(shown, self.grain)
+        return found
+
+    def containing(self, coarse: Grain) -> Period:
+        """The period of a grain that this one divides in which it lies."""
+        found = _beginning(begun(self._shown, coarse), coarse, self.zone)
+        assert found is not None, "the clock shows a time of it"
+        return found
+
+    def parts(self, fine: Grain) -> tuple[Period, ...]:
+        """The periods of a grain that divides this one, in order; at most the 8,784 hours of a year."""
+        if fine is Grain.HOUR and self.grain is not Grain.DAY:
+            return tuple(hour for day in self.parts(Grain.DAY) for hour in day.parts(fine))
+        end, found = self.end, [Period(self.start, fine, self.zone)]
+        if fine is Grain.HOUR and (end - self.start, self._offset(self.start)) == (24 * _HOUR, self._offset(end)):
+            return tuple(Period(self.start + hour * _HOUR, fine, self.zone) for hour in range(24))
+        while (after := found[-1].next()).start < end:
+            found.append(after)
+        return tuple(found)
+
+    @property
+    def _shown(self) -> datetime:
+        """What the clock shows at its beginning; naive, with `fold` for the second time."""
+        if self.zone == NO_ZONE:
+            return self.start.replace(tzinfo=None)
+        return self.start.astimezone(zone_of(self.zone)).replace(tzinfo=None)
+
+    def _offset(self, instant: datetime) -> timedelta | None:
+        return instant.astimezone(zone_of(self.zone)).utcoffset()
+
+    def _next_hour(self) -> Period:
+        if self.zone == NO_ZONE:
+            return Period(self.start + _HOUR, Grain.HOUR)
+        zone, at = zone_of(self.zone), self.start
+        while True:
+            shown = at.astimezone(zone).replace(tzinfo=None)
+            full = at + (begun(shown, Grain.HOUR) + _HOUR - shown)
+            at = next(iter(jumps(zone, at, full)), full)
+            if _begins(at, Grain.HOUR, self.zone):
+                return Period(at, Grain.HOUR, self.zone)
+
+
+def period(text: str, grain: Grain, zone: str = NO_ZONE) -> Period | NoPeriod:
+    """The period of this grain that begins at the time a text gives (`period_text`), or why there is none. Total.
+
+    A text with an offset gives an instant. A date may name the week, month or year that begins with it, and a time with
+    minutes any of them. A text that gives a time inside a period names none. Years are from 1 (in a zone 2) to 9998.
+    """
+    written = written_time(text)
+    if isinstance(written, NoPeriod):
+        return written
+    if not _may_name(written.grain, grain, timestamp=written.timestamp):
+        return NoPeriod(f"it names {_one(written.grain)}")
+    shown = written.shown
+    if not MINYEAR + (zone != NO_ZONE or written.offset is not None) <= shown.year < MAXYEAR:
+        return _OUT_OF_RANGE
+    if written.offset is not None:
+        instant = shown.replace(tzinfo=UTC) - written.offset
+        shown = instant.astimezone(zone_of(zone)).replace(tzinfo=None)
+        if shown.year == MAXYEAR:
+            return _OUT_OF_RANGE
+        return Period(instant, grain, zone) if _begins(instant, grain, zone) else _inside(shown, grain, zone)
+    if shown != begun(shown, grain):
+        return _inside(shown, grain, zone)
+    return _beginning(shown, grain, zone) or NoPeriod(f"clocks of {zone} skip it")
+
+
+@lru_cache(maxsize=4096)
+def count_of_parts(text: str, coarse: Grain, fine: Grain, zone: str) -> int | None:
+    """The number of finer periods of the coarser one that a text names; None when it names none."""
+    found = period(text, coarse, zone)
+    return None if isinstance(found, NoPeriod) else len(found.parts(fine))
+
+
+def _may_name(written: Grain, grain: Grain, *, timestamp: bool) -> bool:
+    """Whether a text of that form may name a period of this grain, if it begins then. That of an hour is the hour, and
+    that of a week the week.
+    """
+    if written is grain:
+        return True
+    return timestamp if written is Grain.HOUR else written is Grain.DAY and grain.rank > written.rank
+
+
+def _begins(instant: datetime, grain: Grain, zone: str) -> bool:
+    """Whether a period begins at an instant (UTC)."""
+    shown = instant if zone == NO_ZONE else instant.astimezone(zone_of(zone))
+    start = begun(shown, grain)
+    if grain is Grain.HOUR and start == shown:
+        return True
+    return instant == (start if zone == NO_ZONE else first_instant(start.replace(tzinfo=None, fold=0), zone_of(zone)))
+
+
+def _beginning(shown: datetime, grain: Grain, zone: str) -> Period | None:
+    """The period that begins when the clock first shows a time, at which one may begin; None where it is skipped."""
+    if zone == NO_ZONE:
+        return Period(shown.replace(tzinfo=UTC), grain)
+    start = first_instant(shown.replace(fold=0), zone_of(zone))
+    then = start.astimezone(zone_of(zone)).replace(tzinfo=None, fold=0)
+    return Period(start, grain, zone) if begun(then, grain) == shown.replace(fold=0) else None
+
+
+def _inside(shown: datetime, grain: Grain, zone: str) -> NoPeriod:
+    clock = "the clock" if zone == NO_ZONE else f"the clock of {zone}"
+    length = "microseconds" if shown.microsecond else "seconds" if shown.second else "minutes"
+    return NoPeriod(f"{clock} shows {shown.isoformat(' ', length)}, and no {grain} begins then")
+
+
+def _one(grain: Grain) -> str:
+    return f"an {grain}" if grain is Grain.HOUR else f"a {grain}"
