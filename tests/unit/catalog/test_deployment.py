@@ -15,7 +15,8 @@ from streamsched.domain.errors import InvalidDefinitionError, NotFoundError
 from streamsched.domain.names import AppRef, DatasetRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.app import AppDefinition
 from streamsched.domain.schedules.schedule import BashJob, Program, Schedule
-from streamsched.domain.triggers.trigger import Cron, Every, Partitions, ProgramStatus, Within
+from streamsched.domain.time.grain import Grain
+from streamsched.domain.triggers.trigger import Cron, Every, Partitions, Per, ProgramStatus, Within
 from streamsched.ports.catalog import Action, AppChange, AppRecord
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -179,3 +180,24 @@ def test_a_file_deployed_again_that_now_counts_a_partition_once_keeps_what_has_c
     more = replace(before, trigger=Within(Partitions(lines, 3), DAY))
     (changed,) = deploy(app, AppDefinition(APP, (program,), (more,)), update_schedules=True, now=NOW).schedules
     assert not changed.keeps, "another amount is a change as any other"
+
+
+@pytest.mark.parametrize(
+    ("before", "after_", "keeps"),
+    [
+        (None, Grain.DAY, True),
+        (Grain.DAY, None, True),
+        (None, Grain.MONTH, False),
+    ],
+)
+def test_a_file_deployed_again_whose_keys_now_are_periods_keeps_what_has_come(
+    before: Grain | None, after_: Grain | None, keeps: bool
+) -> None:
+    lines, program = DatasetRef("default", "x"), Program(ProgramRef("default", "a", "p"), BashJob("true"))
+    old = Schedule(ScheduleRef("default", "a", "s"), program.ref, Per(Partitions(lines, 2), ("date",), before))
+    new = replace(old, trigger=Per(Partitions(lines, 2), ("date",), after_))
+    app = deployed(AppDefinition(APP, (program,), (old,), frozenset({"s"})))
+
+    (changed,) = deploy(app, AppDefinition(APP, (program,), (new,)), update_schedules=True, now=NOW).schedules
+
+    assert (changed.action, changed.keeps) == (Action.UPDATED, keeps)
