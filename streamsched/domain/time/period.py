@@ -20,6 +20,7 @@ of which one lasts 30 or 90 minutes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta
 from functools import lru_cache
@@ -32,6 +33,7 @@ from streamsched.domain.time.zone import first_instant, jumps, zone_of
 #: The zone of periods without one.
 NO_ZONE: Final = "UTC"
 _HOUR: Final = timedelta(hours=1)
+_DAY: Final = timedelta(days=1)
 _OUT_OF_RANGE: Final = NoPeriod("its year is out of range")
 _TIME: Final = len("2026-03-01T05:00:00")
 
@@ -86,14 +88,25 @@ class Period:
 
     def parts(self, fine: Grain) -> tuple[Period, ...]:
         """The periods of a grain that divides this one, in order; at most the 8,784 hours of a year."""
-        if fine is Grain.HOUR and self.grain is not Grain.DAY:
-            return tuple(hour for day in self.parts(Grain.DAY) for hour in day.parts(fine))
+        if fine is Grain.HOUR:
+            days = (self,) if self.grain is Grain.DAY else self.parts(Grain.DAY)
+            return tuple(hour for day in days for hour in day._hours())
         end, found = self.end, [Period(self.start, fine, self.zone)]
-        if fine is Grain.HOUR and (end - self.start, self._offset(self.start)) == (24 * _HOUR, self._offset(end)):
-            return tuple(Period(self.start + hour * _HOUR, fine, self.zone) for hour in range(24))
         while (after := found[-1].next()).start < end:
             found.append(after)
         return tuple(found)
+
+    def _hours(self) -> Iterator[Period]:
+        """The hours of a day: those that begin on its date, also after the clock was set back from the next one."""
+        end = self.end
+        if (end - self.start, self._offset(self.start)) == (_DAY, self._offset(end + _DAY)):
+            yield from (Period(self.start + hour * _HOUR, Grain.HOUR, self.zone) for hour in range(24))
+            return
+        hour = Period(self.start, Grain.HOUR, self.zone)
+        while hour.start < end + _DAY:
+            if hour._shown.date() == self._shown.date():
+                yield hour
+            hour = hour.next()
 
     @property
     def _shown(self) -> datetime:

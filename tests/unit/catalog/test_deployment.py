@@ -22,8 +22,9 @@ from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.pause import PauseAfter
 from streamsched.domain.schedules.retry import Retry
 from streamsched.domain.schedules.schedule import BashJob, Misfire, OnTimeout, Program, Schedule
+from streamsched.domain.time.grain import Grain
 from streamsched.domain.triggers.consumption import Consumption
-from streamsched.domain.triggers.trigger import Cron, Every, Partitions, ProgramStatus, Within
+from streamsched.domain.triggers.trigger import Cron, Every, Partitions, Per, ProgramStatus, Within
 from streamsched.ports.catalog import Action, AppChange, AppRecord
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -223,3 +224,24 @@ def test_a_change_that_does_not_touch_what_counts_keeps_what_has_accumulated(nam
         (by_file,) = deploy(app, wanted, update_schedules=True, keep=said, now=NOW).schedules
         (alone,) = update(app, changed, keep=said, now=NOW).schedules
         assert (by_file.keeps, alone.keeps) == (kept, kept)
+
+
+@pytest.mark.parametrize(
+    ("before", "after_", "keeps"),
+    [
+        (None, Grain.DAY, True),
+        (Grain.DAY, None, True),
+        (None, Grain.MONTH, False),
+    ],
+)
+def test_a_file_deployed_again_whose_keys_now_are_periods_keeps_what_has_come(
+    before: Grain | None, after_: Grain | None, keeps: bool
+) -> None:
+    lines, program = DatasetRef("default", "x"), Program(ProgramRef("default", "a", "p"), BashJob("true"))
+    old = Schedule(ScheduleRef("default", "a", "s"), program.ref, Per(Partitions(lines, 2), ("date",), before))
+    new = replace(old, trigger=Per(Partitions(lines, 2), ("date",), after_))
+    app = deployed(AppDefinition(APP, (program,), (old,), frozenset({"s"})))
+
+    (changed,) = deploy(app, AppDefinition(APP, (program,), (new,)), update_schedules=True, now=NOW).schedules
+
+    assert (changed.action, changed.keeps) == (Action.UPDATED, keeps)

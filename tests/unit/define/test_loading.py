@@ -151,6 +151,17 @@ def test_an_error_in_python_has_its_line(folder: Path, text: str, target: str, m
     assert str(refused.value).replace(f"{folder}/", "") == message
 
 
+@pytest.mark.parametrize("name", ["app", "combinators", "pipe"])
+@pytest.mark.parametrize("suffix", [".py", ""])
+def test_an_error_has_the_line_of_the_users_file_whatever_its_name_is(folder: Path, name: str, suffix: str) -> None:
+    """A file `app.py` had a line of the module of that name that builds the definition."""
+    text = PIPELINE.replace('partitions("flights", 7)', 'partitions("flights").per("hour", "day").rolled_up_to("day")')
+    Path(f"{name}.py").write_text(text)
+
+    with pytest.raises(InvalidError, match=rf"^{name}{suffix}:5 \$\.schedules\.weekly\.when\.by: "):
+        load_app(f"{name}{suffix}")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
