@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from streamsched.codec.airflow.answers import AirflowAnswers
 from streamsched.codec.airflow.branches import chosen
 from streamsched.codec.airflow.dag import DagSchedule, arrival_program
 from streamsched.codec.airflow.dag_task import DagTask, TaskProgram
@@ -31,17 +32,18 @@ class DagApp:
 
     Args:
         order: of the tasks.
-        pools: slots by pool, as far as they are known.
+        answers: pools and programs.
     """
 
     def __init__(
-        self, ref: AppRef, tasks: Mapping[str, DagTask], order: TaskOrder, table: ImportTable, pools: Mapping[str, int]
+        self, ref: AppRef, tasks: Mapping[str, DagTask], order: TaskOrder, table: ImportTable, answers: AirflowAnswers
     ) -> None:
+        self._answers = answers
         self._ref = ref
         self._tasks = tasks
         self._order = order
         self._table = table
-        self._pools = PoolSizes(pools, weighted_pools(tasks), priority_weights(tasks, order))
+        self._pools = PoolSizes(answers.pools, weighted_pools(tasks), priority_weights(tasks, order))
         self._arrival = free_name(ref.app, tasks)
         self._rules = {name: self._rule(task) for name, task in tasks.items()}
 
@@ -63,7 +65,7 @@ class DagApp:
                 for keyword in ("python_callable", "follow_task_ids_if_true", "follow_task_ids_if_false"):
                     task.keywords.refuse(keyword, choice.waits_for_person or "see the task")
             needed = self._depends_on(task, own, besides.get(name, ()))
-            made[name] = self._checked(name, task, own)
+            made[name] = self._checked(name, task, own, codes)
             reactions = TaskTemplate(name, JobTemplate((DUE,)), arguments=own.arguments, exit_codes=codes)
             policies = policies_of(task, self._pools)
             policies.constraints += dag.task_constraints
@@ -128,8 +130,14 @@ class DagApp:
         """Airflow's ids of tasks by name, without the numbers of elements."""
         return {name: task.id.partition("[")[0] for name, task in self._tasks.items()}
 
-    def _checked(self, name: str, task: DagTask, own: TaskProgram) -> dict[str, Any]:
-        """The program; a placeholder with its exit codes when it is none that is accepted."""
+    def _checked(self, name: str, task: DagTask, own: TaskProgram, codes: Mapping[int, Any]) -> dict[str, Any]:
+        """The program, or the given one in its place; a placeholder when it is none that is accepted."""
+        given = self._answers.program(self._ref.app, name)
+        if isinstance(given, Mapping):
+            own.program, own.waits_for_person = dict(given), ""
+            success = [code for code in codes if code]
+            if success and own.program.get("type") in ("bash", "python"):
+                own.program.setdefault("success_codes", success)
         try:
             program_from_json({"name": name, **own.program}, app=self._ref)
         except InvalidError as exc:
@@ -143,7 +151,10 @@ class DagApp:
         after = f" after {', '.join(list(task.after)[:5])}" if task.after else ""
         if len(task.after) > 5:
             after += f" and {len(task.after) - 5} more"
-        if own.waits_for_person:
+        if self._answers.program(self._ref.app, task.name) is not None and not own.waits_for_person:
+            text = f"runs the given program of type {own.program['type']}{after}"
+            self._table.note(NoteKind.CARRIED, task.line, task.name, text, app=self._ref.app)
+        elif own.waits_for_person:
             text = f"is a placeholder that fails{after}: {own.waits_for_person}"
             self._table.note(NoteKind.REFUSED, task.line, task.name, text, app=self._ref.app)
         else:

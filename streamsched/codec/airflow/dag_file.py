@@ -9,10 +9,11 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from streamsched.codec.airflow.answers import AirflowAnswers
 from streamsched.codec.airflow.calls import DAG, decorator_of, making_calls
 from streamsched.codec.airflow.dag import schedule_of
 from streamsched.codec.airflow.dag_app import DagApp
@@ -45,21 +46,6 @@ class _Dag:
     line: int
     function: ast.FunctionDef | ast.AsyncFunctionDef | None = None
     variable: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class AirflowAnswers:
-    """What a file of DAGs does not say.
-
-    Attributes:
-        version: 2 or 3, of Airflow; 0: as the imports of the file suggest.
-        pools: slots by pool.
-        variables: values of Airflow's variables.
-    """
-
-    version: int = 0
-    pools: Mapping[str, int] | None = None
-    variables: Mapping[str, str] | None = None
 
 
 def dags_from_source(raw: bytes, *, namespace: str, answers: AirflowAnswers | None = None) -> Imported:
@@ -118,6 +104,7 @@ class _DagFile:
         self._reader = LiteralReader(module)
         self._visited: set[int] = set()
         self._names: set[str] = set()
+        self._given: set[str] = set()
         self.table = ImportTable()
 
     def app_of(self, dag: _Dag) -> dict[str, Any] | None:
@@ -164,13 +151,14 @@ class _DagFile:
             raise DecodeError("$", f"it has {len(maker.tasks)} tasks, and an app at most {most}: divide it")
         schedule = schedule_of(keywords, defaults, app=name, dag_id=dag_id, version=self._version, stated=self._stated)
         ref = AppRef(self._namespace, name)
-        app = DagApp(ref, maker.tasks, TaskOrder(maker.tasks), self.table, self._answers.pools or {})
+        app = DagApp(ref, maker.tasks, TaskOrder(maker.tasks), self.table, self._answers)
         functions = {
             each.name: each for each in self._module.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
         }
-        context = DagContext(dag_id, schedule.times, schedule.params, self._answers.variables or {})
+        context = DagContext(dag_id, schedule.times, schedule.params, self._answers.variables)
         document = app.document(schedule, ProgramReader(self._reader, functions, context))
         app_from_json(document)  # what is written, `validate` accepts
+        self._given |= {key for task in maker.tasks for key in (task, f"{name}.{task}")}
         keywords.finish()
         defaults.finish("no task takes it")
         if not maker.tasks:
@@ -194,5 +182,7 @@ class _DagFile:
                 continue
             self.table.note(NoteKind.REFUSED, call.lineno, name, "is left out: it is made where it cannot be read")
             keywords.finish("is of what is left out")
+        for each in self._answers.programs.keys() - self._given:
+            self.table.note(NoteKind.REFUSED, 0, str(each)[:60], "is a given program, and there is no such task")
         if not found:
-            self.table.note(NoteKind.REFUSED, 1, "", "no DAG was found")
+            self.table.note(NoteKind.REFUSED, 0, "", "no DAG was found")

@@ -26,9 +26,11 @@ class ImportTable:
         self._number = 0
 
     def note(self, kind: NoteKind, line: int, subject: str, text: str, *, app: str = "") -> None:
-        """Adds a row that is about no keyword."""
+        """Adds a row that is about no keyword; line 0 is the whole file."""
         self._number += 1
-        self._rows[line, 1 << 30, self._number, ""] = ImportNote(kind, f"line {line}", text, subject, app)
+        self._rows[line, 1 << 30, self._number, ""] = ImportNote(
+            kind, f"line {line}" if line else "all", text, subject, app
+        )
 
     def settle(self, keyword: Keyword, kind: NoteKind, text: str, *, app: str = "") -> None:
         """Says what became of a keyword. The worst that is said of it stays."""

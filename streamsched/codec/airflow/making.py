@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import product
+from math import prod
 from typing import Any, Final
 
 from streamsched.codec.airflow.calls import GROUP, TASK, MakingCall, decorator_of, taken_apart
@@ -225,20 +226,9 @@ class TaskMaker:
             found.add_call(expanded)
         try:
             lists = {name: found.value(name) for name in found.names()}
-        except UnreadableError as exc:
-            lists = {"": exc}
-        if listed is not None:
-            rows = lists.get("expand_kwargs")
-            elements = rows if isinstance(rows, list) and all(_is_element(each) for each in rows) else None
-        elif lists and all(isinstance(each, list) for each in lists.values()):
-            size = 1
-            for each in lists.values():
-                size *= max(len(each), 1)
-            elements = None
-            if size <= MOST:
-                elements = [dict(zip(lists, each, strict=True)) for each in product(*lists.values())]
-        else:
-            elements = None
+        except UnreadableError:
+            lists = dict[str, Any]()
+        elements = _rows(lists.get("expand_kwargs")) if listed is not None else _products(lists)
         if elements is None or len(elements) > MOST:
             found.finish(unknown)
             return [{}], False, unknown
@@ -268,3 +258,17 @@ class TaskMaker:
 
 def _is_element(value: object) -> bool:
     return isinstance(value, dict) and not any(isinstance(each, UnreadableError) for each in value.values())
+
+
+def _rows(rows: Any) -> list[_Element] | None:
+    """The elements of `expand_kwargs`; None when they are not known."""
+    return list(rows) if isinstance(rows, list) and all(_is_element(each) for each in rows) else None
+
+
+def _products(lists: Mapping[str, Any]) -> list[_Element] | None:
+    """The elements of `expand`, the last keyword varying fastest; None when they are not known, or too many."""
+    if not lists or not all(isinstance(each, list) for each in lists.values()):
+        return None
+    if prod(max(len(each), 1) for each in lists.values()) > MOST:
+        return None
+    return [dict(zip(lists, each, strict=True)) for each in product(*lists.values())]

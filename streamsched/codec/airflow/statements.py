@@ -279,7 +279,7 @@ class StatementReader:
             former, later = (found, other) if isinstance(operator, ast.RShift) else (other, found)
             self._order(former, later, node)
             found = other
-        return found
+        return found or NO_TASKS
 
     def _ordered(self, node: ast.expr) -> TaskSet | None:
         """The tasks of an operand; None when it is not known whether it has any."""

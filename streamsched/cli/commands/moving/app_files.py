@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +42,7 @@ def write_apps(apps: Sequence[Mapping[str, Any]], found: Imported, writing: Writ
         InvalidError: a file exists and `force` is not given, several apps are to be one file, or a file or folder
             cannot be written.
     """
-    paths = _paths([app["application"] for app in apps], writing.to)
+    paths = _paths(_names(apps), writing.to)
     for path in paths:
         if not writing.force and os.path.lexists(path):
             raise InvalidError("--to", f"{path} exists; `--force` replaces it")
@@ -55,6 +56,15 @@ def write_apps(apps: Sequence[Mapping[str, Any]], found: Imported, writing: Writ
             reason = getattr(exc, "strerror", None) or str(exc)
             raise InvalidError("--to", f"{path} cannot be written: {reason}") from exc
     return paths
+
+
+def _names(apps: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The names of apps; with the namespace where several namespaces have an app of the name."""
+    count = Counter(app["application"] for app in apps)
+    return [
+        app["application"] if count[app["application"]] == 1 else f"{app['namespace']}.{app['application']}"
+        for app in apps
+    ]
 
 
 def _paths(names: Sequence[str], to: str) -> list[Path]:

@@ -38,6 +38,10 @@ ToOption = Annotated[
         "and gets NAME_OF_APP.yaml of each app. Default: this folder.",
     ),
 ]
+ProgramsOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="YAML with `programs` in place of those of the import, by `name` or `app.name`."),
+]
 StrictOption = Annotated[
     bool, typer.Option("--strict", help="Write nothing, and exit with 1, when something was refused.")
 ]
@@ -91,6 +95,7 @@ def cdap(
     ],
     *,
     namespace: Annotated[str, typer.Option(help="The namespace here. Default: that of each schedule.")] = "",
+    programs: ProgramsOption = None,
     to: ToOption = "",
     force: ForceOption = False,
     strict: StrictOption = False,
@@ -99,13 +104,15 @@ def cdap(
 ) -> None:
     """Writes an app file for each application of CDAP with its schedules, and reports the differences.
 
-    Programs become placeholders, which fail until they are replaced: the JSON of schedules does not have them.
+    Programs become placeholders, which fail until they are replaced: the JSON of schedules does not have them. A
+    schedule that is not understood is a placeholder too, which nothing starts.
     """
     from streamsched.codec.cdap.bulk import schedules_from_json
 
+    given = {} if programs is None else _programs(programs)
     _import(
         file,
-        lambda raw: schedules_from_json(raw, namespace=namespace),
+        lambda raw: schedules_from_json(raw, namespace=namespace, programs=given),
         Writing(to, force, strict, dry_run),
         output,
     )
@@ -151,6 +158,7 @@ def airflow(
     var: Annotated[
         list[str] | None, typer.Option("--var", metavar="NAME=VALUE", help="A variable of Airflow. Repeatable.")
     ] = None,
+    programs: ProgramsOption = None,
     to: ToOption = "",
     force: ForceOption = False,
     strict: StrictOption = False,
@@ -165,13 +173,29 @@ def airflow(
     from streamsched.cli.arguments import pairs
     from streamsched.codec.airflow.dag_file import AirflowAnswers, dags_from_source
 
-    answers = AirflowAnswers(version or 0, _slots(pairs(pool or ())), pairs(var or ()))
+    given = {} if programs is None else _programs(programs)
+    answers = AirflowAnswers(version or 0, _slots(pairs(pool or ())), pairs(var or ()), given)
     _import(
         file,
         lambda raw: dags_from_source(raw, namespace=namespace, answers=answers),
         Writing(to, force, strict, dry_run),
         output,
     )
+
+
+def _programs(file: Path) -> dict[str, Any]:
+    """The programs in a file, by name.
+
+    Raises:
+        NotFoundError, DecodeError: it cannot be read, or has something else.
+    """
+    from streamsched.define.loading import read_data
+
+    found = read_data(file)
+    inner = found.get("programs") if isinstance(found, dict) else None
+    if not isinstance(inner, dict):
+        raise DecodeError(str(file), "must have `programs`, an object from name to definition")
+    return inner
 
 
 def _slots(pools: Mapping[str, str]) -> dict[str, int]:
