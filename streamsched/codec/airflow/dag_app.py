@@ -66,6 +66,8 @@ class DagApp:
                     task.keywords.refuse(keyword, choice.waits_for_person or "see the task")
             needed = self._depends_on(task, own, besides.get(name, ()))
             made[name] = self._checked(name, task, own, codes)
+            if own.waits_for_person or self._answers.program(self._ref.app, name) is not None:
+                own.arguments = programs.usual_arguments
             reactions = TaskTemplate(name, JobTemplate((DUE,)), arguments=own.arguments, exit_codes=codes)
             policies = policies_of(task, self._pools)
             policies.constraints += dag.task_constraints

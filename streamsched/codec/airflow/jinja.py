@@ -96,6 +96,15 @@ class Filled:
     templated: bool = False
 
 
+def usual_arguments(times: LogicalTimes) -> dict[str, TimeArgument]:
+    """The arguments that programs most often need, by the names of Airflow's templates."""
+    found: dict[str, TimeArgument] = {}
+    if times.start is not None and times.end is not None:
+        found = {name: times.start.shown(_FORMATS[name]) for name in ("ds", "ds_nodash", "ts")}
+        found |= {"data_interval_start": times.start.shown(_PLAIN), "data_interval_end": times.end.shown(_PLAIN)}
+    return found
+
+
 class Templates:
     """Reads the templates of one task."""
 

@@ -10,10 +10,11 @@ from typing import Any, Final
 from streamsched.codec.airflow.branches import BRANCHES, branch_of
 from streamsched.codec.airflow.dag_task import DagTask, TaskProgram
 from streamsched.codec.airflow.functions import Function, does_nothing, returned
-from streamsched.codec.airflow.jinja import Filled, LogicalTimes, TemplateError, Templates
+from streamsched.codec.airflow.jinja import Filled, LogicalTimes, TemplateError, Templates, usual_arguments
 from streamsched.codec.airflow.keywords import Keywords
 from streamsched.codec.airflow.literal import LiteralReader, UnreadableError
 from streamsched.codec.moving.draft import placeholder
+from streamsched.domain.graph.time_argument import TimeArgument
 from streamsched.domain.jobs.failure import LARGEST_EXIT_CODE
 from streamsched.domain.schedules.shell_command import variable_of
 from streamsched.domain.schedules.template import has_placeholder
@@ -78,6 +79,11 @@ class ProgramReader:
         if task.kind in BRANCHES:
             found = branch_of(task, found.program, self._functions, self._reader, doubt=task.doubt)
         return found
+
+    @property
+    def usual_arguments(self) -> dict[str, TimeArgument]:
+        """The arguments of a program that a person writes."""
+        return usual_arguments(self._times)
 
     def _program(self, task: DagTask, templates: Templates) -> TaskProgram:
         if task.kind in _EMPTY:
