@@ -21,7 +21,7 @@ SHOWN: dict[NodeState, End] = {
     NodeState.SKIPPED: "skipped",
     NodeState.UPSTREAM_SKIPPED: "skipped",
 }
-#: These rules let a task run before all before it have ended, so a branch beside may be too late: a race in Airflow too.
+#: With these rules a task may run before a branch beside it has ended: a race, in Airflow too.
 _EARLY = ("one_success", "one_failed", "one_done", "always")
 
 

@@ -4,7 +4,7 @@ task when all before it have ended.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,7 +17,7 @@ RULES = (
 
 @dataclass(frozen=True)
 class ModelTask:
-    """A task: how it ends if it runs, and with `follows` the tasks with which a branch goes on; `short`: none or all."""
+    """A task: how it ends if it runs; with `follows` the tasks with which a branch goes on; `short`: none or all."""
 
     name: str
     before: tuple[str, ...]
@@ -64,10 +64,8 @@ def _by_rule(rule: str, states: Sequence[End]) -> End | None:
     """The state of a task that does not run; None: it runs."""
     if not states or rule == "always":
         return None
-    count: Mapping[str, int] = {
-        each: states.count(each) for each in ("success", "failed", "upstream_failed", "skipped")
-    }  # type: ignore[arg-type]
-    success, failed, above, skipped = count["success"], count["failed"], count["upstream_failed"], count["skipped"]
+    success, failed = states.count("success"), states.count("failed")
+    above, skipped = states.count("upstream_failed"), states.count("skipped")
     match rule:
         case "all_success":
             return "upstream_failed" if failed or above else "skipped" if skipped else None

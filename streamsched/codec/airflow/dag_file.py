@@ -109,25 +109,28 @@ class _DagFile:
 
     def app_of(self, dag: _Dag) -> dict[str, Any] | None:
         """The app of a DAG; None when there is none, which the table says."""
-        keywords = Keywords(self.table, self._reader, "DAG", "")
-        if dag.call is not None:
-            self._visited.add(id(dag.call))
-            keywords.add_call(dag.call, ("dag_id",) if dag.call.args else ())
         try:
-            dag_id = keywords.value("dag_id")
+            dag_id = self._keywords(dag, "DAG", "", ImportTable()).value("dag_id")
         except UnreadableError as exc:
-            return self._left_out(dag, keywords, exc.text)
+            return self._left_out(dag, self._keywords(dag, "DAG", ""), exc.text)
         dag_id = dag_id if dag_id is not None or dag.function is None else dag.function.name
         if not isinstance(dag_id, str) or not dag_id:
-            return self._left_out(dag, keywords, "it has no name")
+            return self._left_out(dag, self._keywords(dag, "DAG", ""), "it has no name")
         name = free_name(dag_id, self._names)
         self._names.add(name)
-        keywords.owner, keywords.app = f"DAG {dag_id[:60]}", name
+        keywords = self._keywords(dag, f"DAG {dag_id[:60]}", name)
         try:
             return self._app(dag, dag_id, name, keywords)
         except (UnreadableError, CircleError, InvalidError, RecursionError) as exc:
             why = f"{exc} wait for each other" if isinstance(exc, CircleError) else str(exc) or type(exc).__name__
             return self._left_out(dag, keywords, why)
+
+    def _keywords(self, dag: _Dag, owner: str, app: str, table: ImportTable | None = None) -> Keywords:
+        found = Keywords(table or self.table, self._reader, owner, app)
+        if dag.call is not None:
+            self._visited.add(id(dag.call))
+            found.add_call(dag.call, ("dag_id",) if dag.call.args else ())
+        return found
 
     def _app(self, dag: _Dag, dag_id: str, name: str, keywords: Keywords) -> dict[str, Any]:
         if name == dag_id:
@@ -160,6 +163,7 @@ class _DagFile:
         app_from_json(document)  # what is written, `validate` accepts
         self._given |= {key for task in maker.tasks for key in (task, f"{name}.{task}")}
         keywords.finish()
+        maker.finish()
         defaults.finish("no task takes it")
         if not maker.tasks:
             self.table.note(NoteKind.REFUSED, dag.line, f"DAG {dag_id}", "it has no task that can be read", app=name)

@@ -36,6 +36,7 @@ class TaskMaker:
         self._table = table
         self._defaults = [] if defaults is None else [defaults]
         self._decorators: dict[int, Keywords] = {}
+        self._of_groups: list[Keywords] = []
         self._prefixes: list[str] = []
         self._open: list[dict[str, None]] = []
         self._ids: dict[str, int] = {}
@@ -47,6 +48,11 @@ class TaskMaker:
     def keywords(self, owner: str) -> Keywords:
         """Those of a new owner."""
         return Keywords(self._table, self._reader, owner, self.app)
+
+    def finish(self) -> None:
+        """Refuses the keywords of decorators and of groups that no task takes; called when all programs are read."""
+        for each in (*self._decorators.values(), *self._of_groups):
+            each.finish("no task takes it: each call gives another")
 
     @contextmanager
     def doubting(self, why: str) -> Iterator[None]:
@@ -81,6 +87,7 @@ class TaskMaker:
             found.refuse(DEFAULTS, "is known only when the file is executed")
         found.finish("is of a group of tasks, which is only a prefix of names here")
         self._defaults.append(own)
+        self._of_groups.append(own)
         self._prefixes += [str(group)] if nested else []
         names: dict[str, None] = {}
         self._open.append(names)

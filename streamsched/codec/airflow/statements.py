@@ -114,7 +114,7 @@ class StatementReader:
 
     def _loop(self, statement: ast.For, target: ast.expr, over: ast.expr, body: list[ast.stmt]) -> None:
         names = self._targets(target)
-        items = self._sets[over.id].items if isinstance(over, ast.Name) and over.id in self._sets else ()
+        items = self._tasks_of(over).items if isinstance(over, ast.Name | ast.List | ast.Tuple) else ()
         if items and len(names) == 1:
             for each in items:
                 self._sets[names[0]] = each
