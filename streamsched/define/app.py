@@ -212,6 +212,8 @@ class App(ProgramBuilder):
         autofill_values: Mapping[str, Any] | None = None,
         valid_if_or: Mapping[str, Any] | None = None,
         components: Mapping[str, str] | None = None,
+        arguments: Mapping[str, Any] | None = None,
+        exit_codes: Mapping[int, str | Sequence[str]] | None = None,
         **schedule: Any,
     ) -> ScheduleRef:
         """Adds a task of the app's graph: `program` runs once for each job id that is submitted or needed, when its
@@ -225,7 +227,11 @@ class App(ProgramBuilder):
                 what arrives, such as `partitions("sales").per("date")`; without `per` its key has all components.
             autofill_values: lists or ranges of values by component.
             valid_if_or: values of which a job id needs one to have work to do.
-            components: `"date"`, `"integer"` or `"text"` by component; default text.
+            components: `"date"`, `"time"`, `"integer"` or `"text"` by component; default text.
+            arguments: arguments of its runs made from times of the job id, such as
+                `{"yesterday": {"of": "date", "back": "1d", "format": "%Y-%m-%d"}}`.
+            exit_codes: what exit codes of its runs mean: `"skip"`, or the tasks among its children that go on. The
+                program names codes other than 0 in `success_codes`.
             schedule: further arguments of `schedule`, such as `max_concurrent`, `retry` or `constraints`.
         """
         path = below("$.tasks", name)
@@ -234,6 +240,8 @@ class App(ProgramBuilder):
         if depends_on is not None and not isinstance(depends_on, Mapping):
             depends_on = {"task": list(depends_on)}
         values = {"autofill_values": autofill_values, "valid_if_or": valid_if_or, "components": components}
+        values["arguments"] = arguments
+        values["exit_codes"] = None if exit_codes is None else {str(code): each for code, each in exit_codes.items()}
         alone = task_from_json(name, Fields({"job_id": job_id, "components": components}, path))
         needed = self._named(depends_on, alone.template, below(path, "depends_on"))
         task = task_from_json(name, Fields({"job_id": job_id, "depends_on": needed, **values}, path), self._arriving)

@@ -145,6 +145,7 @@ class ProgramBuilder:
         command: str,
         *,
         fill: bool = False,
+        success_codes: Iterable[int] = (),
         defaults: Mapping[str, str] | None = None,
         outputs: Iterable[str | Mapping[str, str]] = (),
         done_when_committed: bool = False,
@@ -156,6 +157,7 @@ class ProgramBuilder:
             command: executed by bash.
             fill: replace each `{name}` by the run's argument of that name, quoted for the shell; `{{` and `}}` are
                 braces.
+            success_codes: exit codes besides 0 with which a run completes, for `exit_codes` of a task.
             defaults: arguments of every run. Preferences and schedules can override them.
             outputs, done_when_committed: as of `spark`.
         """
@@ -164,7 +166,9 @@ class ProgramBuilder:
             raise InvalidDefinitionError(f"{path}.command", "is empty")
         text = filled_by_shell(command, path=f"{path}.command") if fill else command
         written = self._outputs(outputs, path)
-        return self._add(name, BashJob(text), texts(defaults, f"{path}.defaults"), written, done_when_committed)
+        with anchored(path):
+            job = BashJob(text, tuple(success_codes))
+        return self._add(name, job, texts(defaults, f"{path}.defaults"), written, done_when_committed)
 
     def python(
         self,
@@ -173,6 +177,7 @@ class ProgramBuilder:
         *,
         arguments: Iterable[str] = (),
         env: Mapping[str, str | Secret] | None = None,
+        success_codes: Iterable[int] = (),
         defaults: Mapping[str, str] | None = None,
         outputs: Iterable[str | Mapping[str, str]] = (),
         done_when_committed: bool = False,
@@ -188,13 +193,15 @@ class ProgramBuilder:
             arguments: for a `main(ns)`, the command line that `build_arg_parser` parses; `{name}` is replaced by the
                 run's argument of that name.
             env: environment variables of the process. A value may be a `secret(…)`.
+            success_codes: exit codes besides 0 with which a run completes, for `exit_codes` of a task.
             defaults: arguments of every run. Preferences and schedules can override them.
             outputs, done_when_committed: as of `spark`.
         """
         path = below("$.programs", name)
         with anchored(path):
             variables, secret_env = divided(env, "$.env")
-            job = PythonJob(target, listed(arguments, "$.arguments"), ".", variables, secret_env)
+            command_line, codes = listed(arguments, "$.arguments"), tuple(success_codes)
+            job = PythonJob(target, command_line, ".", variables, secret_env, success_codes=codes)
         written = self._outputs(outputs, path)
         return self._add(name, job, texts(defaults, f"{path}.defaults"), written, done_when_committed)
 

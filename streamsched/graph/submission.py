@@ -12,7 +12,7 @@ from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.graph.ancestry import Ancestry, Descent, ancestry
 from streamsched.domain.graph.ascent import Ascent
 from streamsched.domain.graph.graph import Graph, ParentGroup, check_graph
-from streamsched.domain.graph.node import NodeState
+from streamsched.domain.graph.node import NodeState, ParentOutcome, parent_outcome
 from streamsched.domain.graph.task import NodeId, TaskTemplate
 from streamsched.domain.names import AppRef
 from streamsched.graph.edges import Children, batches
@@ -53,6 +53,7 @@ class NodeReport:
 
     Attributes:
         awaited: by parent, and for the node itself, what completes those that arrive.
+        lacks: by group, the parents whose ends are not, or not yet, wanted.
     """
 
     node: NodeId
@@ -60,6 +61,7 @@ class NodeReport:
     valid: bool
     groups: Sequence[tuple[ParentGroup, Mapping[NodeId, NodeState | None]]]
     awaited: Mapping[NodeId, str] = field(default_factory=dict)
+    lacks: Mapping[int, Sequence[NodeId]] = field(default_factory=dict)
 
 
 class GraphDesk:
@@ -216,6 +218,10 @@ class GraphDesk:
         groups = await asyncio.to_thread(graph.parents, node)
         states = await self._nodes.states(app, [parent for group in groups for parent in group.parents])
         views = await self._nodes.views(app, [node])
+        lacks = {
+            group.group: [each for each in group.parents if not _counts(graph, node, group, each, states)]
+            for group in groups
+        }
         return NodeReport(
             node,
             views.get(node),
@@ -226,7 +232,14 @@ class GraphDesk:
                 for each in (node, *(parent for group in groups for parent in group.parents))
                 if (task := graph.task(each.task)).arrives
             },
+            lacks,
         )
+
+
+def _counts(graph: Graph, node: NodeId, group: ParentGroup, parent: NodeId, states: Mapping[NodeId, NodeState]) -> bool:
+    """Whether the parent has ended as the node wants it."""
+    outcome = ParentOutcome.MISSING if parent not in states else parent_outcome(states[parent])
+    return graph.reactions.counted(node.task, group.group, parent.task, outcome) is ParentOutcome.COMPLETE
 
 
 def _children(graph: Graph, ascent: Ascent) -> Mapping[NodeId, Children]:

@@ -342,8 +342,8 @@ class Runner:
             if state is RunState.FAILED:
                 why = "; ".join(word for word in (why, self._environment_hint(executable, files)) if word)
             return RunEnd(state, why, now, code, tail, failure=failure)
-        if code == 0:
-            return RunEnd(RunState.COMPLETED, "exit code 0", now, code)
+        if code == 0 or (isinstance(executable, BashJob | PythonJob) and code in executable.success_codes):
+            return RunEnd(RunState.COMPLETED, f"exit code {code}", now, code)
         tail, kills = log_tail(files.log), memory_kills()
         oom_killed = None not in (kills, self._memory_kills) and kills != self._memory_kills
         failure = classify(code, tail, oom_killed=oom_killed)

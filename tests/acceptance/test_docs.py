@@ -19,7 +19,7 @@ CLUSTER: Final = (pytest.param(("run-a-cluster", "reshard"), marks=pytest.mark.n
 ALONE: Final = (
     *("chain-programs", "send-events", "start-a-run", "kill-a-stuck-run", "dead-letters"),
     *("programs-without-a-process", "migrate", "suspend-a-schedule", "set-preferences", "depend-by-job-id"),
-    *("watch-a-table", "trace-an-event", "limit-a-namespace", "give-access"),
+    *("watch-a-table", "trace-an-event", "limit-a-namespace", "give-access", "move-from-airflow"),
 )
 
 

@@ -10,11 +10,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from streamsched.codec.graph.task import tasks_from_json
 from streamsched.domain.graph.graph import Graph, NodeId
-from streamsched.domain.graph.node import NodeFact, NodeState
+from streamsched.domain.graph.node import NodeFact, NodeState, ParentOutcome
 from streamsched.domain.graph.task import FunctionPair, TaskTemplate
 from streamsched.testing.examples import examples
 from tests.support.graph_model import job_ids
-from tests.support.graph_world import GraphWorld, expected
+from tests.support.graph_world import GraphWorld, counted_end, expected
 
 _UNENDED = (NodeState.WAITING, NodeState.UPSTREAM_FAILED, NodeState.UPSTREAM_SKIPPED)
 
@@ -61,6 +61,13 @@ GRAPHS: list[dict[str, Any]] = [
         "b": {**_N, "depends_on": {"task": ["a", "e"], "function": "next"}},
         "c": {**_N, "depends_on": _on("b")},
     },
+    {
+        "a": _N,
+        "b": {**_N, "depends_on": _on("a")},
+        "c": {**_N, "depends_on": _on("a", "b", ends=["complete", "failed", "skipped"])},
+        "d": {**_N, "depends_on": {"l": _on("b", ends=["failed"]), "r": [_on("c"), _on("a", ends=["skipped"])]}},
+        "e": {**_N, "depends_on": _on("c", "d", ends=["complete", "skipped"])},
+    },
 ]
 
 
@@ -105,7 +112,8 @@ class GraphMachine(RuleBasedStateMachine):
         note(f"created {len(found.created)}, reset {len(found.reset)}")
 
     @rule(
-        pick=st.integers(0, 999), fact=st.sampled_from([*[NodeFact.SUCCEEDED] * 3, NodeFact.FAILED, NodeFact.REPLACED])
+        pick=st.integers(0, 999),
+        fact=st.sampled_from([*[NodeFact.SUCCEEDED] * 3, NodeFact.FAILED, NodeFact.REPLACED, NodeFact.SKIPPED]),
     )
     def end(self, pick: int, fact: NodeFact) -> None:
         if queued := self.world.in_state(NodeState.QUEUED):
@@ -155,8 +163,8 @@ class GraphMachine(RuleBasedStateMachine):
             return
         for node, known in self.world.nodes.items():
             for group in self.world.graph.parents(node):
-                states = [self.world.nodes[p].state if p in self.world.nodes else None for p in group.parents]
-                missing = sum(each is not NodeState.COMPLETED for each in states)
+                ends = [counted_end(self.world, node, group.group, parent) for parent in group.parents]
+                missing = sum(each is not ParentOutcome.COMPLETE for each in ends)
                 assert known.groups[group.group].missing == missing, node
             if known.state is NodeState.COMPLETED and known.groups:
                 assert any(not count.missing for count in known.groups.values()), node

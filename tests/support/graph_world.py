@@ -8,7 +8,17 @@ from collections.abc import Iterable
 from streamsched.domain.graph.ascent import Ascent
 from streamsched.domain.graph.graph import Graph, NodeId
 from streamsched.domain.graph.node import NodeFact, NodeState, ParentOutcome, parent_outcome
-from streamsched.domain.graph.progress import GraphNode, Shift, ended, held, new_node, recounted, reset, shifted
+from streamsched.domain.graph.progress import (
+    GraphNode,
+    Shift,
+    ended,
+    held,
+    left_out,
+    new_node,
+    recounted,
+    reset,
+    shifted,
+)
 
 
 class GraphWorld:
@@ -20,13 +30,15 @@ class GraphWorld:
         self.jobs: Counter[NodeId] = Counter()
         self.paused: set[str] = set()
         self.held: set[NodeId] = set()
+        self.codes: dict[NodeId, int] = {}
 
     def submit(self, targets: Iterable[NodeId], *, again: bool) -> Ascent:
         ascent = Ascent(self.graph, targets, again=again)
         while ascent.asked:
             ascent.answer({each: self.nodes[each].state for each in ascent.asked if each in self.nodes})
         for node, parents in ascent.created.items():
-            self._store(new_node(node, parents, self._reported(), valid=self.graph.valid(node)))
+            valid = self.graph.valid(node)
+            self._store(new_node(node, parents, self._reported(), self.graph.reactions, valid=valid))
         for node in ascent.reset:
             self._store(reset(self.nodes[node]))
         if again:
@@ -51,25 +63,35 @@ class GraphWorld:
                 if self.nodes[node].state is NodeState.WAITING:
                     self._store(recounted(self.nodes[node], self.nodes[node].groups))
 
-    def end(self, node: NodeId, fact: NodeFact) -> None:
+    def end(self, node: NodeId, fact: NodeFact, exit_code: int = 0) -> None:
         """Its children have counted first that it was to run again."""
         if self.nodes[node].unreported:
             self.report(node)
+        self.codes[node] = exit_code
+        if fact is NodeFact.SUCCEEDED:
+            fact, _ = self.graph.reactions.end(node.task, exit_code)
         self._store(ended(self.nodes[node], fact))
 
     def report(self, node: NodeId) -> None:
-        """Its children count the node as it is now; a complete one creates those that are missing."""
+        """Its children count the node as it is now; what counts for them creates those that are missing."""
+        reactions = self.graph.reactions
         known = self.nodes[node]
         before, after = known.reported, parent_outcome(known.state)
         self.nodes[node] = GraphNode(known.id, known.state, known.groups, after, known.round, known.again)
         shifts: dict[NodeId, list[Shift]] = {}
         for child, group in self.graph.children(node):
-            shifts.setdefault(child, []).append(Shift(group, before, after))
+            counts = (reactions.counted(child.task, group, node.task, each) for each in (before, after))
+            shifts.setdefault(child, []).append(Shift(group, *counts))
         for child, changes in shifts.items():
-            if child in self.nodes:
+            completed = known.state is NodeState.COMPLETED
+            out = completed and reactions.left_out(node.task, self.codes.get(node), child.task)
+            if child in self.nodes and out:
+                self._store(left_out(self.nodes[child], changes))
+            elif child in self.nodes:
                 self._store(shifted(self.nodes[child], changes))
-            elif after is ParentOutcome.COMPLETE:
-                self._store(new_node(child, self.graph.parents(child), self._reported(), valid=self.graph.valid(child)))
+            elif out or any(reactions.creates(child.task, each.after) for each in changes):
+                parents, valid = self.graph.parents(child), self.graph.valid(child) and not out
+                self._store(new_node(child, parents, self._reported(), reactions, valid=valid))
 
     @property
     def unreported(self) -> list[NodeId]:
@@ -97,19 +119,28 @@ class GraphWorld:
 def expected(world: GraphWorld, node: NodeId) -> NodeState:
     """The state of a node that has no end of its own, from the states of all its parents."""
     groups = world.graph.parents(node)
-    states = [[_state(world, parent) for parent in group.parents] for group in groups]
-    if not states or any(all(each is NodeState.COMPLETED for each in group) for group in states):
+    ends = [[counted_end(world, node, group.group, parent) for parent in group.parents] for group in groups]
+    if not ends or any(all(each is ParentOutcome.COMPLETE for each in group) for group in ends):
         return NodeState.WAITING if node in world.held else NodeState.QUEUED
-    bad = [[each for each in group if each is not None and parent_outcome(each) in _BAD] for group in states]
+    bad = [[each for each in group if each in _BAD] for group in ends]
     if not all(bad):
         return NodeState.WAITING
-    failed = any(parent_outcome(each) is ParentOutcome.FAILED for group in bad for each in group)
+    failed = any(each is ParentOutcome.FAILED for group in bad for each in group)
     return NodeState.UPSTREAM_FAILED if failed else NodeState.UPSTREAM_SKIPPED
 
 
 _BAD = (ParentOutcome.FAILED, ParentOutcome.SKIPPED)
 
 
-def _state(world: GraphWorld, node: NodeId) -> NodeState | None:
-    known = world.nodes.get(node)
-    return None if known is None else known.state
+def counted_end(world: GraphWorld, child: NodeId, group: int, parent: NodeId) -> ParentOutcome:
+    """What a parent is to the child, by the entry of the definition that names it."""
+    known = world.nodes.get(parent)
+    outcome = ParentOutcome.MISSING if known is None else parent_outcome(known.state)
+    entries = world.graph.task(child.task).groups[group].entries
+    wanted = next(entry.ends for entry in entries if parent.task in entry.tasks)
+    if wanted is None or outcome is ParentOutcome.MISSING:
+        return outcome
+    if outcome in wanted:
+        return ParentOutcome.COMPLETE
+    failed = outcome is ParentOutcome.FAILED and ParentOutcome.COMPLETE in wanted
+    return ParentOutcome.FAILED if failed else ParentOutcome.SKIPPED

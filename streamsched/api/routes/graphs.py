@@ -271,7 +271,7 @@ def _node(view: NodeView) -> Mapping[str, Any]:
 def _report(report: NodeReport) -> Mapping[str, Any]:
     groups = []
     for group, states in report.groups:
-        missing = [(parent, state) for parent, state in states.items() if state is not NodeState.COMPLETED]
+        missing = [(parent, states[parent]) for parent in report.lacks.get(group.group, ())]
         groups.append(
             {
                 "group": group.name,

@@ -1,65 +1,64 @@
 """A Python file with DAGs, read as a syntax tree: it is never executed, and Airflow is not needed.
 
-Each DAG becomes an app. Each of its tasks becomes a program and a schedule: the first ones start by the schedule of the
-DAG, each other one when the tasks before it have succeeded.
+Each DAG becomes an app with one schedule, whose runs are the arrivals of a graph with a task for each task of the DAG.
+Every keyword of a DAG, an operator and a decorator is a row of the table: carried, changed or refused.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, Final
 
-from streamsched.codec.airflow.literal import Construction, Instant, LiteralReader, UnreadableError, called
-from streamsched.codec.airflow.schedule import trigger_of
-from streamsched.codec.airflow.tasks import DagTask, TaskReader, unreachable
-from streamsched.codec.moving.draft import AppDraft, Imported, Report, valid_name
-from streamsched.domain.errors import DecodeError
+from streamsched.codec.airflow.answers import AirflowAnswers
+from streamsched.codec.airflow.calls import DAG, decorator_of, making_calls
+from streamsched.codec.airflow.dag import schedule_of
+from streamsched.codec.airflow.dag_app import DagApp
+from streamsched.codec.airflow.keywords import DEFAULTS, ImportTable, Keywords
+from streamsched.codec.airflow.literal import LiteralReader, UnreadableError, called
+from streamsched.codec.airflow.making import TaskMaker
+from streamsched.codec.airflow.operators import DagContext, ProgramReader
+from streamsched.codec.airflow.order import CircleError, TaskOrder
+from streamsched.codec.airflow.statements import StatementReader
+from streamsched.codec.moving.draft import Imported, NoteKind, free_name
+from streamsched.codec.schedules.schedule import app_from_json
+from streamsched.domain.errors import DecodeError, InvalidError
 from streamsched.domain.names import AppRef
-from streamsched.domain.time.duration import duration_text
+from streamsched.domain.schedules.app import MOST_IN_APP
 
 #: Bytes of a file.
 LARGEST: Final = 4 * 1024 * 1024
-_SCHEDULE: Final = ("schedule", "schedule_interval", "timetable")
-#: Arguments of a DAG that this module reads, or that mean nothing outside Airflow.
-_KNOWN: Final = frozenset(
-    (*_SCHEDULE, "dag_id", "start_date", "catchup", "max_active_runs", "default_args", "description", "tags")
-) | {"is_paused_upon_creation", "doc_md", "dag_display_name", "owner_links", "default_view", "orientation"}
-_ALL_ENDED: Final = ["COMPLETED", "FAILED", "KILLED"]
+#: Modules that are only in Airflow 3.
+_THIRD: Final = re.compile(r"airflow\.(sdk|providers\.standard)\b")
+_SECOND: Final = re.compile(r"\bschedule_interval\b|\bexecution_date\b|airflow\.(operators|utils\.dates|models)\b")
 
 
 @dataclass(frozen=True, slots=True)
 class _Dag:
-    """A call that makes a DAG, the statements with its tasks, and its name where the call has none. `variable`: the
-    tasks name the DAG by it; empty: all tasks in the statements are of the DAG.
+    """A call that makes a DAG, and the function with its tasks; None: they are in the module. `variable`: by which the
+    tasks name it.
     """
 
     call: ast.Call | None
     line: int
-    body: list[ast.stmt]
-    name: str
+    function: ast.FunctionDef | ast.AsyncFunctionDef | None = None
     variable: str = ""
 
 
-def dags_from_source(raw: bytes, *, namespace: str) -> Imported:
+def dags_from_source(raw: bytes, *, namespace: str, answers: AirflowAnswers | None = None) -> Imported:
     """The apps of the DAGs in a file.
 
     Raises:
         DecodeError: it is too large, or not Python.
     """
     module = _parsed(raw)
-    report, reader = Report(), LiteralReader(module)
-    drafts = [draft for dag in _dags(module) if (draft := _draft(dag, reader, report, namespace)) is not None]
-    _note_made_dags(module, report)
-    if not drafts:
-        report.cannot("all", "no DAG was found")
-    else:
-        report.differs("all", "a run belongs to a task, not to a DAG: a task starts whenever those before it succeed")
-        report.differs("all", "the logical time of a run is when it was due, not the begin of an interval before it")
-    return Imported(tuple(draft.document() for draft in drafts), tuple(report.notes))
+    file = _DagFile(module, raw.decode("utf-8", "replace"), namespace, answers or AirflowAnswers())
+    apps = [app for dag in _dags(module) if (app := file.app_of(dag)) is not None]
+    file.finish(found=bool(apps))
+    return Imported(tuple(apps), file.table.notes())
 
 
 def _parsed(raw: bytes) -> ast.Module:
@@ -70,180 +69,124 @@ def _parsed(raw: bytes) -> ast.Module:
             warnings.simplefilter("ignore")
             return ast.parse(raw)
     except SyntaxError as exc:
-        raise DecodeError(f"line {exc.lineno}" if exc.lineno else "$", f"is not valid Python: {exc.msg}") from exc
+        where = f"line {exc.lineno}" if exc.lineno else "$"
+        raise DecodeError(where, f"is not valid Python 3: {exc.msg}") from exc
     except (ValueError, RecursionError, MemoryError) as exc:
-        raise DecodeError("$", f"is not valid Python: {exc or type(exc).__name__}") from exc
+        raise DecodeError("$", f"is not valid Python 3: {exc or type(exc).__name__}") from exc
 
 
 def _dags(module: ast.Module) -> Iterator[_Dag]:
     """DAGs at the top level: `with DAG(…):`, `dag = DAG(…)` and functions with `@dag`."""
     for statement in module.body:
         match statement:
-            case ast.With(items=items, body=body):
+            case ast.With(items=items):
                 for item in items:
                     if isinstance(item.context_expr, ast.Call) and called(item.context_expr) == "DAG":
-                        yield _Dag(item.context_expr, statement.lineno, body, "")
-            case ast.Assign(targets=[ast.Name(id=variable)], value=ast.Call() as call) if called(call) == "DAG":
-                body: list[ast.stmt] = [each for each in module.body if isinstance(each, ast.Assign | ast.Expr)]
-                yield _Dag(call, statement.lineno, body, "", variable)
-            case ast.FunctionDef(name=name, body=body, decorator_list=decorators):
-                for each in decorators:
-                    if isinstance(each, ast.Call) and called(each) == "dag":
-                        yield _Dag(each, statement.lineno, body, name)
-                    elif isinstance(each, ast.Name) and each.id == "dag":
-                        yield _Dag(None, statement.lineno, body, name)
+                        name = item.optional_vars.id if isinstance(item.optional_vars, ast.Name) else ""
+                        yield _Dag(item.context_expr, statement.lineno, variable=name)
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call) if called(call) == "DAG":
+                yield _Dag(call, statement.lineno, variable=name)
+            case ast.FunctionDef() | ast.AsyncFunctionDef() if decorator := decorator_of(statement, DAG):
+                yield _Dag(decorator.call, statement.lineno, statement)
             case _:
                 pass
 
 
-def _note_made_dags(module: ast.Module, report: Report) -> None:
-    """Reports loops and conditions that make DAGs."""
-    for statement in module.body:
-        if isinstance(statement, ast.For | ast.While | ast.If | ast.Try):
-            calls = (each for each in ast.walk(statement) if isinstance(each, ast.Call))
-            if any(called(each) in {"DAG", "dag"} for each in calls):
-                kind = type(statement).__name__.lower()
-                report.cannot(f"line {statement.lineno}", f"the DAGs that are made in this `{kind}` are not read")
+class _DagFile:
+    """The DAGs of one file, one after the other."""
 
+    def __init__(self, module: ast.Module, text: str, namespace: str, answers: AirflowAnswers) -> None:
+        self._module = module
+        self._namespace = namespace
+        self._answers = answers
+        self._stated = answers.version != 0
+        self._version = answers.version or (3 if _THIRD.search(text) and not _SECOND.search(text) else 2)
+        self._reader = LiteralReader(module)
+        self._visited: set[int] = set()
+        self._names: set[str] = set()
+        self._given: set[str] = set()
+        self.table = ImportTable()
 
-def _draft(dag: _Dag, reader: LiteralReader, report: Report, namespace: str) -> AppDraft | None:
-    path = f"line {dag.line}"
-    options, unread = _options(dag, reader)
-    name = options.get("dag_id", dag.name)
-    if not isinstance(name, str) or not name or "dag_id" in unread:
-        why = unread["dag_id"].text if "dag_id" in unread else "it has no name"
-        report.cannot(path, f"a DAG is left out: {why}")
-        return None
-    tasks = TaskReader(reader, report, variable=dag.variable)
-    tasks.read(dag.body)
-    draft = AppDraft(AppRef(namespace, valid_name(name)), report)
-    if not tasks.tasks:
-        report.cannot(path, f"DAG {name} has no task that can be read")
-    for option in sorted((options.keys() | unread.keys()) - _KNOWN):
-        report.cannot(path, f"DAG {name}: `{option}` is left out")
-    _add_tasks(draft, name, tasks.tasks, _Policies(options, unread, path, report))
-    return draft
-
-
-def _options(dag: _Dag, reader: LiteralReader) -> tuple[dict[str, Any], dict[str, UnreadableError]]:
-    options: dict[str, Any] = {}
-    unread: dict[str, UnreadableError] = {}
-    call = dag.call
-    named = [] if call is None else [(each.arg, each.value) for each in call.keywords if each.arg]
-    if call is not None and call.args:
-        named.append(("dag_id", call.args[0]))
-    for name, value in named:
+    def app_of(self, dag: _Dag) -> dict[str, Any] | None:
+        """The app of a DAG; None when there is none, which the table says."""
         try:
-            options[name] = reader.read(value)
+            dag_id = self._keywords(dag, "DAG", "", ImportTable()).value("dag_id")
         except UnreadableError as exc:
-            unread[name] = exc
-    return options, unread
+            return self._left_out(dag, self._keywords(dag, "DAG", ""), exc.text)
+        dag_id = dag_id if dag_id is not None or dag.function is None else dag.function.name
+        if not isinstance(dag_id, str) or not dag_id:
+            return self._left_out(dag, self._keywords(dag, "DAG", ""), "it has no name")
+        name = free_name(dag_id, self._names)
+        self._names.add(name)
+        keywords = self._keywords(dag, f"DAG {dag_id[:60]}", name)
+        try:
+            return self._app(dag, dag_id, name, keywords)
+        except (UnreadableError, CircleError, InvalidError, RecursionError) as exc:
+            why = f"{exc} wait for each other" if isinstance(exc, CircleError) else str(exc) or type(exc).__name__
+            return self._left_out(dag, keywords, why)
 
-
-class _Policies:
-    """What the arguments of a DAG say about its schedules."""
-
-    def __init__(self, options: dict[str, Any], unread: dict[str, UnreadableError], path: str, report: Report) -> None:
-        self._options = options
-        defaults = options.get("default_args")
-        self._defaults: dict[str, Any] = defaults if isinstance(defaults, dict) else {}
-        self._path = path
-        self._report = report
-        start = options.get("start_date") or self._defaults.get("start_date")
-        zone = start.zone if isinstance(start, Instant) else ""
-        self.trigger = self._trigger(unread, zone)
-
-    def _trigger(self, unread: dict[str, UnreadableError], zone: str) -> dict[str, Any] | None:
-        for name in _SCHEDULE:
-            if name in unread:
-                self._report.cannot(f"line {unread[name].line}", f"its {name} {unread[name].text}")
-                return None
-        given = [self._options[name] for name in _SCHEDULE if name in self._options]
-        if not given:
-            self._report.differs(
-                self._path, "a DAG without `schedule` runs daily in Airflow 2.3 and before; here never"
-            )
-            return None
-        return trigger_of(given[0], zone, self._path, self._report)
-
-    def of_first(self) -> dict[str, Any]:
-        """Fields of the schedules that the DAG's own schedule satisfies."""
-        found: dict[str, Any] = {"misfire": "all" if self._options.get("catchup") is True else "one"}
-        if self._options.get("catchup") is True:
-            text = "catchup=True: missed ticks are made up for from the deployment on (`backfill` for those before)"
-            self._report.differs(self._path, text)
-        most = self._options.get("max_active_runs")
-        if isinstance(most, int) and most > 0:
-            found["constraints"] = [{"type": "CONCURRENCY", "maxConcurrency": most, "waitUntilMet": True}]
-            found["overlap"] = "queue"
-            self._report.differs(self._path, f"max_active_runs={most} limits each first task, not the DAG as a whole")
+    def _keywords(self, dag: _Dag, owner: str, app: str, table: ImportTable | None = None) -> Keywords:
+        found = Keywords(table or self.table, self._reader, owner, app)
+        if dag.call is not None:
+            self._visited.add(id(dag.call))
+            found.add_call(dag.call, ("dag_id",) if dag.call.args else ())
         return found
 
-    def of_any(self, task: DagTask) -> dict[str, Any]:
-        """Fields of the schedule of any task."""
-        found: dict[str, Any] = {}
-        if self._options.get("is_paused_upon_creation") is True:
-            found["enabled"] = False
-        retries = task.options.get("retries", self._defaults.get("retries"))
-        if isinstance(retries, int) and not isinstance(retries, bool) and retries > 0:
-            delay = task.options.get("retry_delay", self._defaults.get("retry_delay"))
-            wait = duration_text(delay) if isinstance(delay, timedelta) and delay > timedelta() else "5m"
-            found["retry"] = {"attempts": retries + 1, "delay": wait}
-        longest = task.options.get("execution_timeout", self._defaults.get("execution_timeout"))
-        if isinstance(longest, timedelta) and longest > timedelta():
-            found["maxDuration"] = duration_text(longest)
-        return found
-
-
-def _add_tasks(draft: AppDraft, dag: str, tasks: dict[str, DagTask], policies: _Policies) -> None:
-    programs = {name: draft.add_program(name, task.program, f"line {task.line}") for name, task in tasks.items()}
-    circular = unreachable(tasks)
-    for name, task in tasks.items():
-        path, program = f"line {task.line}", programs[name]
-        _note_options(task, path, draft.report)
-        if program is None:
-            continue
-        if name in circular:
-            draft.report.cannot(path, f"task {name} has no schedule: it is in a circle of tasks, or after one")
-            continue
-        if task.after:
-            trigger = _after(task, [programs[each] for each in task.after], draft, path)
-            own: dict[str, Any] = {}
+    def _app(self, dag: _Dag, dag_id: str, name: str, keywords: Keywords) -> dict[str, Any]:
+        if name == dag_id:
+            keywords.carry("dag_id", f"app {name}")
         else:
-            trigger, own = policies.trigger, policies.of_first()
-        if trigger is None:
-            draft.report.carries(path, f"program {draft.ref.app}.{program}, without a schedule")
-            continue
-        schedule = {"program": program, "trigger": trigger, **own, **policies.of_any(task)}
-        if draft.add_schedule(program, schedule, path) is not None:
-            after = f" after {', '.join(task.after)}" if task.after else f" by the schedule of DAG {dag}"
-            draft.report.carries(path, f"program and schedule {draft.ref.app}.{program},{after}")
-
-
-def _after(task: DagTask, programs: list[str | None], draft: AppDraft, path: str) -> dict[str, Any]:
-    """The trigger of a task behind others."""
-    rule = task.options.get("trigger_rule", "all_success")
-    rule = rule.rpartition(".")[2] if isinstance(rule, str) else "all_success"
-    statuses = {"all_done": _ALL_ENDED, "all_failed": ["FAILED"], "one_failed": ["FAILED"]}.get(rule, ["COMPLETED"])
-    if rule not in {"all_success", "all_done", "one_success", "all_failed", "one_failed"}:
-        draft.report.cannot(path, f"task {task.name}: trigger_rule {rule} is not known here; all must succeed")
-    parts = [
-        {
-            "type": "PROGRAM_STATUS",
-            "programId": {"namespace": draft.ref.namespace, "application": draft.ref.app, "program": each},
-            "programStatuses": statuses,
+            keywords.change("dag_id", f"app {name}: names have letters, digits, '-' and '_', and are of one app each")
+        defaults = Keywords(self.table, self._reader, DEFAULTS, name)
+        if DEFAULTS in keywords and not defaults.add_dictionary(keywords.node(DEFAULTS), DEFAULTS):
+            keywords.refuse(DEFAULTS, UnreadableError(keywords.node(DEFAULTS)).text)
+        maker = TaskMaker(self._reader, self.table, name, defaults)
+        statements = StatementReader(
+            self._reader, self.table, maker, call=None if dag.function else dag.call, variable=dag.variable
+        )
+        statements.learn(self._module.body)
+        try:
+            statements.read(self._module.body if dag.function is None else dag.function.body)
+        finally:
+            self._visited |= maker.visited
+        most = MOST_IN_APP["tasks"] - 1
+        if len(maker.tasks) > most:
+            raise DecodeError("$", f"it has {len(maker.tasks)} tasks, and an app at most {most}: divide it")
+        schedule = schedule_of(keywords, defaults, app=name, dag_id=dag_id, version=self._version, stated=self._stated)
+        ref = AppRef(self._namespace, name)
+        app = DagApp(ref, maker.tasks, TaskOrder(maker.tasks), self.table, self._answers)
+        functions = {
+            each.name: each for each in self._module.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
         }
-        for each in programs
-        if each is not None
-    ]
-    if len(parts) == 1:
-        return parts[0]
-    return {"type": "OR" if rule.startswith("one_") else "AND", "triggers": parts}
+        context = DagContext(dag_id, schedule.times, schedule.params, self._answers.variables)
+        document = app.document(schedule, ProgramReader(self._reader, functions, context))
+        app_from_json(document)  # what is written, `validate` accepts
+        self._given |= {key for task in maker.tasks for key in (task, f"{name}.{task}")}
+        keywords.finish()
+        maker.finish()
+        defaults.finish("no task takes it")
+        if not maker.tasks:
+            self.table.note(NoteKind.REFUSED, dag.line, f"DAG {dag_id}", "it has no task that can be read", app=name)
+        return document
 
+    def _left_out(self, dag: _Dag, keywords: Keywords, why: str) -> None:
+        self.table.note(NoteKind.REFUSED, dag.line, "DAG", f"is left out: {why}")
+        keywords.app = ""
+        keywords.finish("the DAG is left out")
 
-def _note_options(task: DagTask, path: str, report: Report) -> None:
-    """Reports the options of a task that are left out."""
-    for option in ("pool", "priority_weight", "sla", "on_failure_callback", "outlets", "inlets", "depends_on_past"):
-        value = task.options.get(option)
-        if value not in (None, [], False) or isinstance(value, Construction):
-            report.cannot(path, f"task {task.name}: `{option}` is left out")
+    def finish(self, *, found: bool) -> None:
+        """Refuses the keywords of what was not read, wherever it is in the file."""
+        for call, name in making_calls(self._module):
+            if id(call) in self._visited:
+                continue
+            keywords = Keywords(self.table, self._reader, name, "")
+            keywords.add_call(call, ("dag_id",) if called(call) == "DAG" and call.args else ())
+            if isinstance(call.func, ast.Attribute | ast.Name) and called(call) in ("task", "task_group"):
+                keywords.finish("no task is made: the function is not called where it can be read")
+                continue
+            self.table.note(NoteKind.REFUSED, call.lineno, name, "is left out: it is made where it cannot be read")
+            keywords.finish("is of what is left out")
+        for each in self._answers.programs.keys() - self._given:
+            self.table.note(NoteKind.REFUSED, 0, str(each)[:60], "is a given program, and there is no such task")
+        if not found:
+            self.table.note(NoteKind.REFUSED, 0, "", "no DAG was found")

@@ -2,12 +2,13 @@
 
     [{"namespace", "application", "name", "program": {…}, "trigger": {…}, …}, …]     or     {"schedules": […]}
 
-Each application becomes an app. The JSON of schedules does not have the programs, so each is a placeholder.
+Each application becomes an app. The JSON of schedules does not have the programs, so each is a placeholder, unless it
+is given. A schedule that is not understood is a placeholder too, without a trigger.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
 import orjson
@@ -17,7 +18,7 @@ from streamsched.codec.json.reading import Fields
 from streamsched.codec.moving.draft import AppDraft, Imported, Report, placeholder
 from streamsched.codec.schedules.schedule import schedule_to_json
 from streamsched.domain.errors import DecodeError, InvalidError
-from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, ScheduleRef
+from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.schedule import Schedule
 from streamsched.domain.triggers.trigger import ProgramStatus, leaves
 
@@ -25,27 +26,32 @@ from streamsched.domain.triggers.trigger import ProgramStatus, leaves
 LARGEST: Final = 64 * 1024 * 1024
 MOST: Final = 100_000
 _NAMES: Final = frozenset({"namespace", "application", "name"})
+#: What an installation of CDAP says of a schedule besides its definition.
+_IGNORED: Final = ("applicationVersion", "lastUpdateTime")
 
 
-def schedules_from_json(raw: bytes, *, namespace: str = "") -> Imported:
-    """The apps of the schedules in a document. A schedule that is not understood is left out, with a note.
+def schedules_from_json(raw: bytes, *, namespace: str = "", programs: Mapping[str, Any] | None = None) -> Imported:
+    """The apps of the schedules in a document.
 
-    `namespace`: of the apps; empty: that of each schedule.
+    Args:
+        namespace: of the apps; empty: that of each schedule.
+        programs: those in place of placeholders, by `app.program` or `program`.
 
     Raises:
         DecodeError: it is too large, no JSON, or no list of schedules.
     """
     report, drafts = Report(), dict[AppRef, AppDraft]()
     for item, path in _items(raw):
+        owner = _owner(item, namespace)
+        draft = drafts.setdefault(owner, AppDraft(owner, report))
         try:
-            schedule = _schedule(item, path, namespace)
+            _add(draft, _schedule(item, path, namespace), path, programs or {}, enabled=_enabled(item))
         except InvalidError as exc:
-            report.cannot(exc.path if exc.path.startswith(path) else path, exc.reason)
-            continue
-        draft = drafts.setdefault(schedule.ref.owner, AppDraft(schedule.ref.owner, report))
-        _add(draft, schedule, path, enabled=_enabled(item))
+            _add_unread(draft, item, exc.path if exc.path.startswith(path) else path, exc.reason)
+        ignored = [name for name in _IGNORED if isinstance(item, dict) and name in item]
+        if ignored:
+            report.differs(path, f"not kept: {', '.join(ignored)}")
     for path in ("all",) if drafts else ():
-        report.cannot(path, "what the programs do: each is a placeholder that fails until it is replaced")
         report.differs(path, "a time without a zone is UTC here; in CDAP it is in the zone of its server")
     if not drafts and not report.notes:
         report.cannot("all", "no schedule was found")
@@ -82,21 +88,54 @@ def _schedule(item: object, path: str, namespace: str) -> Schedule:
     return schedules.from_json(item, ScheduleRef(space, app, name), path)
 
 
+def _owner(item: object, namespace: str) -> AppRef:
+    """The app of a schedule; that of all without a valid one is `unread`."""
+    fields = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
+    space = namespace or fields.get("namespace") or DEFAULT_NAMESPACE
+    try:
+        return AppRef(str(space), str(fields["application"]))
+    except (InvalidError, KeyError):
+        return AppRef(namespace or DEFAULT_NAMESPACE, "unread")
+
+
+def _add_unread(draft: AppDraft, item: object, path: str, reason: str) -> None:
+    """A schedule that is not understood: a placeholder of its name, which nothing starts."""
+    given = cast("dict[str, Any]", item).get("name") if isinstance(item, dict) else None
+    wanted = given if isinstance(given, str) and given else "schedule"
+    name = draft.add_program(
+        wanted, placeholder(f"schedule {wanted} of CDAP ({path}) is not understood: {reason}"), path
+    )
+    draft.report.cannot(path, f"{reason}; program {name} is a placeholder, which nothing starts: give it a schedule")
+
+
 def _enabled(item: object) -> bool:
     status = cast("dict[str, Any]", item).get("status") or cast("dict[str, Any]", item).get("scheduleStatus")
     return status != "SUSPENDED"
 
 
-def _add(draft: AppDraft, schedule: Schedule, path: str, *, enabled: bool) -> None:
+def _add(draft: AppDraft, schedule: Schedule, path: str, programs: Mapping[str, Any], *, enabled: bool) -> None:
+    if schedule.ref.name in draft.schedules:
+        raise DecodeError(f"{path}.name", f"schedule '{schedule.ref.name}' is listed twice")
     own = {leaf.program for leaf in leaves(schedule.trigger) if isinstance(leaf, ProgramStatus)}
     for program in sorted({schedule.program, *(each for each in own if each.owner == draft.ref)}):
         if program.name not in draft.programs:
-            what = f"CDAP's {program.name} of application {program.app}"
-            draft.add_program(program.name, placeholder(what), path)
-    if schedule.ref.name in draft.schedules:
-        draft.report.cannot(f"{path}.name", f"schedule '{schedule.ref.name}' is listed twice")
-        return
+            _add_program(draft, program, path, programs)
     definition = {name: value for name, value in schedule_to_json(schedule).items() if name not in _NAMES}
     stated = {name: value for name, value in definition.items() if value not in (None, "", [], {})}
     if draft.add_schedule(schedule.ref.name, {**stated, "enabled": enabled}, path) is not None:
         draft.report.carries(path, f"schedule {schedule.ref}: {schedule.trigger}{'' if enabled else '; suspended'}")
+
+
+def _add_program(draft: AppDraft, program: ProgramRef, path: str, programs: Mapping[str, Any]) -> None:
+    """The given program, or a placeholder."""
+    given = programs.get(f"{program.app}.{program.name}", programs.get(program.name))
+    if isinstance(given, Mapping) and draft.add_program(program.name, given, path) is not None:
+        draft.report.carries(path, f"program {program.name}: the given one")
+        return
+    what = f"the workflow or Spark program {program.name} of CDAP's application {program.app}"
+    draft.add_program(program.name, placeholder(what), path)
+    draft.report.cannot(
+        path,
+        f"program {program.name} is a placeholder that fails. It needs what CDAP's {program.name} runs: a program of "
+        "type spark (`main`), bash (`command`), python (`target`) or http (`url`), by `--programs` or in the app file",
+    )

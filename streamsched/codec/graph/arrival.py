@@ -20,8 +20,8 @@ from streamsched.codec.events.native import dumps
 from streamsched.codec.json.reading import Fields, anchored
 from streamsched.codec.triggers import trigger as trigger_codec
 from streamsched.domain.errors import InvalidDefinitionError
-from streamsched.domain.graph.arrival_job import DAY, ArrivalJob
-from streamsched.domain.graph.job_template import ComponentKind, JobTemplate
+from streamsched.domain.graph.arrival_job import ArrivalJob
+from streamsched.domain.graph.job_template import DAY, ComponentKind, JobTemplate
 from streamsched.domain.graph.task import ALL, KEY, TaskTemplate
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.overlap import Overlap

@@ -2,9 +2,11 @@
 
 {"report": {"job_id": "{date}_{client}", "components"?: {"date": "date"}, "delimiter"?: "_", "arrives"?: text,
   "depends_on"?: ENTRY or {group: ENTRY or [ENTRY, …]}, "autofill_values"?: {component: [value, …] or "min:max[:step]"},
-  "valid_if_or"?: {component: [value, …], "_func"?: name}}}
+  "valid_if_or"?: {component: [value, …], "_func"?: name}, "exit_codes"?: {code: [task, …] or "skip"},
+  "arguments"?: {name: {"of": component, "format": "%Y-%m-%d", "timeZone"?, "back"?: "1d", "ahead"?: "1d",
+    "previous"? or "next"?: {"cronExpression", "timeZone"?}}}}}
 
-ENTRY: {"task": [name, …], component: [value, …] or "all", "job_id"?: [job id, …]} or
+ENTRY: {"task": [name, …], component: [value, …] or "all", "job_id"?: [job id, …], "ends"?: ["complete", …]} or
 {"task": [name, …], "function": name}, or with fields of `codec.graph.arrival` beside `task` or in its place. A value
 is a text or a whole number, which becomes its decimal digits. The upper bound of a range is excluded, as in Python: "3"
 is 0, 1, 2.
@@ -16,10 +18,12 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from streamsched.codec.graph import reaction
 from streamsched.codec.graph.arrival import ArrivalReader
 from streamsched.codec.json.reading import Fields, below, kind, shown
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.graph.job_template import DELIMITER, ComponentKind, JobTemplate
+from streamsched.domain.graph.node import ParentOutcome
 from streamsched.domain.graph.task import (
     ALL,
     DEFAULT_GROUP,
@@ -35,6 +39,7 @@ from streamsched.domain.limits import check_most
 #: The field of an entry that names the tasks: ours, and that of a `tasks.json`.
 TASK_FIELD: Final = "task"
 FUNCTION: Final = "_func"
+ENDS: Final = "ends"
 _RANGE: Final = re.compile(r"\s*(-?[0-9]{1,18})\s*(?::\s*(-?[0-9]{1,18})\s*(?::\s*(-?[0-9]{1,18})\s*)?)?")
 
 
@@ -65,6 +70,8 @@ def task_from_json(name: str, fields: Fields, arriving: ArrivalReader | None = N
         autofill_from_json(fields.optional("autofill_values"), fields.at("autofill_values")),
         valid_if_from_json(fields.optional("valid_if_or"), fields.at("valid_if_or")),
         fields.optional_text("arrives") or "",
+        reaction.arguments_from_json(fields.optional_object("arguments")),
+        reaction.exit_codes_from_json(fields.optional_object("exit_codes")),
     )
     fields.done()
     return task
@@ -89,7 +96,9 @@ def groups_from_json(
         return ()
 
     def entry(fields: Fields) -> Entry:
-        return _entry(fields, word, () if arriving is None else arriving.read(fields, template))
+        wanted = word == TASK_FIELD and ENDS not in template.components and fields.has(ENDS)
+        ends = reaction.ends_from_json(fields, ENDS) if wanted else None
+        return _entry(fields, word, () if arriving is None else arriving.read(fields, template), ends)
 
     fields = Fields(value, path)
     if word in fields.names() or (arriving is not None and arriving.conditions(fields)):
@@ -109,7 +118,7 @@ def groups_from_json(
     return tuple(groups)
 
 
-def _entry(fields: Fields, word: str, arriving: tuple[str, ...]) -> Entry:
+def _entry(fields: Fields, word: str, arriving: tuple[str, ...], ends: tuple[ParentOutcome, ...] | None) -> Entry:
     names: tuple[str, ...] = ()
     if fields.has(word) or not arriving:
         tasks = fields.required(word)
@@ -120,8 +129,10 @@ def _entry(fields: Fields, word: str, arriving: tuple[str, ...]) -> Entry:
     job_ids = _values(fields.required("job_id"), fields.at("job_id")) if fields.has("job_id") else None
     conditions = ArrivalReader.conditions(fields) if arriving else ()
     others = [name for name in fields.names() if name not in (word, "function", "job_id", *conditions)]
+    if ends is not None:
+        others.remove(ENDS)
     values = {name: _listed(fields.required(name), fields.at(name)) for name in others}
-    return Entry((*names, *arriving), values, job_ids, function)
+    return Entry((*names, *arriving), values, job_ids, function, ends)
 
 
 def _listed(value: object, path: str) -> Values:
@@ -212,6 +223,7 @@ def task_to_json(task: TaskTemplate) -> dict[str, Any]:
                 }
             }
         ),
+        **reaction.to_json(task),
     }
 
 
@@ -227,4 +239,5 @@ def _entry_to_json(entry: Entry) -> dict[str, Any]:
         **{name: ALL.value if each is ALL else list(each) for name, each in entry.values.items()},  # type: ignore[arg-type]
         **({} if entry.job_ids is None else {"job_id": list(entry.job_ids)}),
         **({} if entry.function is None else {"function": entry.function}),
+        **({} if entry.ends is None else {ENDS: [each.value for each in entry.ends]}),
     }

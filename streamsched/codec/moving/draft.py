@@ -7,7 +7,7 @@ finished app is always valid.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
@@ -15,6 +15,7 @@ from typing import Any, Final
 from streamsched.codec.schedules.schedule import program_from_json, submitted_schedule_from_json
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.names import AppRef
+from streamsched.domain.schedules.template import printable
 from streamsched.domain.ticks.fire_times import check_cron
 from streamsched.domain.triggers.trigger import Cron, ProgramStatus, leaves
 
@@ -24,20 +25,27 @@ _LONGEST_NAME: Final = 60
 
 
 class NoteKind(StrEnum):
-    """What a note says about a part of a definition."""
+    """What becomes of a part of a definition, in the order in which a later one is the worse."""
 
-    CARRIES_OVER = "carries over"
-    CHANGES_MEANING = "changes meaning"
-    CANNOT = "cannot"
+    CARRIED = "carried"
+    CHANGED = "changed"
+    REFUSED = "refused"
 
 
 @dataclass(frozen=True, slots=True)
 class ImportNote:
-    """A note about the part of the input at `path`, such as `line 12`."""
+    """A row of the table of an import: about the part of the input at `path`, such as `line 12`.
+
+    Attributes:
+        subject: what of it, such as `extract.retries`; empty: all of it.
+        app: the app that it concerns; empty: all of the input.
+    """
 
     kind: NoteKind
     path: str
     text: str
+    subject: str = ""
+    app: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +54,10 @@ class Imported:
 
     apps: tuple[dict[str, Any], ...]
     notes: tuple[ImportNote, ...]
+
+    def of_app(self, app: str) -> tuple[ImportNote, ...]:
+        """The notes that concern an app."""
+        return tuple(note for note in self.notes if note.app in ("", app))
 
     def noted(self, kind: NoteKind) -> Iterator[ImportNote]:
         """The notes of one kind."""
@@ -59,13 +71,13 @@ class Report:
         self.notes: list[ImportNote] = []
 
     def carries(self, path: str, text: str) -> None:
-        self.notes.append(ImportNote(NoteKind.CARRIES_OVER, path, text))
+        self.notes.append(ImportNote(NoteKind.CARRIED, path, text))
 
     def differs(self, path: str, text: str) -> None:
-        self.notes.append(ImportNote(NoteKind.CHANGES_MEANING, path, text))
+        self.notes.append(ImportNote(NoteKind.CHANGED, path, text))
 
     def cannot(self, path: str, text: str) -> None:
-        self.notes.append(ImportNote(NoteKind.CANNOT, path, text))
+        self.notes.append(ImportNote(NoteKind.REFUSED, path, text))
 
 
 @dataclass
@@ -75,16 +87,12 @@ class AppDraft:
     ref: AppRef
     report: Report
     programs: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    tasks: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     schedules: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
 
     def name(self, wanted: str, taken: Mapping[str, object]) -> str:
         """A valid name like the wanted one that is not taken."""
-        base = valid_name(wanted)
-        number, found = 1, base
-        while found in taken:
-            number += 1
-            found = f"{base}-{number}"
-        return found
+        return free_name(wanted, taken)
 
     def add_program(self, wanted: str, program: Mapping[str, Any], path: str) -> str | None:
         """Adds a program and returns its name; None if it is invalid."""
@@ -124,7 +132,18 @@ class AppDraft:
             "application": self.ref.app,
             "programs": self.programs,
             "schedules": self.schedules,
+            **({"tasks": self.tasks} if self.tasks else {}),
         }
+
+
+def free_name(wanted: str, taken: Container[str]) -> str:
+    """A valid name like the wanted one that is not taken."""
+    base = valid_name(wanted)
+    number, found = 1, base
+    while found in taken:
+        number += 1
+        found = f"{base}-{number}"
+    return found
 
 
 def valid_name(wanted: str) -> str:
@@ -134,7 +153,7 @@ def valid_name(wanted: str) -> str:
 
 def placeholder(what: str) -> dict[str, Any]:
     """A program that fails with a message until it is replaced."""
-    quoted = what.replace("'", "'\\''")
+    quoted = printable(what).replace("'", "'\\''")
     return {"type": "bash", "command": f"echo 'replace this program: {quoted}' >&2; exit 1"}
 
 

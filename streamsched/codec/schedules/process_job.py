@@ -3,8 +3,9 @@
 {"type": "spark", "main": "join.py" | "pymodule": "tasks.flow", "arguments"?: […], "master"?: text, "conf"?: {…},
  "folder"?: path, "env"?: {…}, "env_from_os"?: [name, …], "uris"?: [path or URL, …],
  "deploy_mode"?: "client" | "cluster" | "connect", and the fields of `codec.schedules.spark_needs`}
-{"type": "bash", "command": text, "fill"?: true}
-{"type": "python", "target": "module:function", "arguments"?: […], "folder"?: path, "env"?: {…}, "bundle"?: SHA-256}
+{"type": "bash", "command": text, "fill"?: true, "success_codes"?: [exit code, …]}
+{"type": "python", "target": "module:function", "arguments"?: […], "folder"?: path, "env"?: {…}, "bundle"?: SHA-256,
+ "success_codes"?: [exit code, …]}
 
 Values of `conf` and `env` are texts, or secrets by reference: {"secret": "env:NAME"}.
 
@@ -18,6 +19,8 @@ from typing import Any, assert_never
 from streamsched.codec.json.reading import Fields, anchored
 from streamsched.codec.schedules.secret import plain_and_secret, with_secrets
 from streamsched.codec.schedules.spark_needs import needs_from_json, needs_to_json
+from streamsched.domain.jobs.failure import LARGEST_EXIT_CODE
+from streamsched.domain.limits import check_most
 from streamsched.domain.programs.spark_deployment import DeployMode, deploy_mode
 from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob
 from streamsched.domain.schedules.shell_command import filled_by_shell
@@ -43,11 +46,12 @@ def process_job_to_json(job: SparkJob | BashJob | PythonJob) -> dict[str, Any]:
                 ),
                 **({} if job.deploy_mode is DeployMode.CLIENT else {"deploy_mode": job.deploy_mode.value}),
             }
-        case BashJob(command=command):
-            return {"type": "bash", "command": command}
+        case BashJob(command=command, success_codes=codes):
+            return {"type": "bash", "command": command, **_some(success_codes=list(codes))}
         case PythonJob():
             env = with_secrets(job.env, job.secret_env)
             own = _some(arguments=list(job.arguments), folder=job.folder, env=env, bundle=job.bundle)
+            own |= _some(success_codes=list(job.success_codes))
             return {"type": "python", "target": job.target, **own}
         case _:
             assert_never(job)
@@ -76,7 +80,9 @@ def bash_from_json(fields: Fields) -> BashJob:
     command = fields.text("command")
     if fields.optional_boolean("fill"):
         command = filled_by_shell(command, path=fields.at("command"))
-    return BashJob(command)
+    codes = _success_codes(fields)
+    with anchored(fields.path):
+        return BashJob(command, codes)
 
 
 def python_from_json(fields: Fields) -> PythonJob:
@@ -85,9 +91,15 @@ def python_from_json(fields: Fields) -> PythonJob:
     """
     target, arguments = fields.text("target"), fields.text_list("arguments")
     folder, env = fields.optional_text("folder") or "", plain_and_secret(fields, "env")
-    bundle = fields.optional_text("bundle") or ""
+    bundle, codes = fields.optional_text("bundle") or "", _success_codes(fields)
     with anchored(fields.path):
-        return PythonJob(target, arguments, folder, env.plain, env.secret, bundle)
+        return PythonJob(target, arguments, folder, env.plain, env.secret, bundle, codes)
+
+
+def _success_codes(fields: Fields) -> tuple[int, ...]:
+    name = "success_codes"
+    check_most(len(fields.optional_list(name)), LARGEST_EXIT_CODE, fields.at(name), "exit codes")
+    return tuple(each for each, _ in fields.optional_list(name))
 
 
 def _some(**fields: Any) -> dict[str, Any]:

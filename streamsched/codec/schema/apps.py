@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from streamsched.codec.graph.reaction import SKIP, WANTED
 from streamsched.codec.schema.constraints import CONSTRAINTS
 from streamsched.codec.schema.programs import OWNED, PROGRAMS
 from streamsched.codec.schema.schedules import SCHEDULES
@@ -15,6 +16,7 @@ from streamsched.codec.schema.shapes import (
     any_text,
     choice,
     constant,
+    duration,
     extended,
     listed,
     name,
@@ -44,6 +46,7 @@ _ENTRY: Final[Schema] = {
         "task": listed(text("extract")),
         "job_id": listed(_VALUE),
         "function": text("previous_day"),
+        "ends": one_of(listed(choice(WANTED)), listed(_VALUE)),
         "partitions": _CONDITION,
         "event": _CONDITION,
         "cron": _CONDITION,
@@ -51,6 +54,17 @@ _ENTRY: Final[Schema] = {
     "additionalProperties": one_of(constant("all"), listed(_VALUE)),
     "description": "Parents: tasks, with values of components; or events and clocks.",
 }
+_TICK: Final = record({"cronExpression": text("0 6 * * 1-5")}, {"timeZone": text("Europe/Berlin")})
+_ARGUMENT: Final = record(
+    {"of": text("date"), "format": text("%Y-%m-%d")},
+    {
+        "timeZone": text("Europe/Berlin"),
+        "previous": _TICK,
+        "next": _TICK,
+        "back": duration("1d"),
+        "ahead": duration("1d"),
+    },
+)
 _TASK: Final = record(
     {"job_id": text("{date}")},
     {
@@ -59,6 +73,8 @@ _TASK: Final = record(
         "arrives": any_text(),
         "depends_on": one_of(ref("Entry"), named(one_of(ref("Entry"), listed(ref("Entry"))), "group")),
         "autofill_values": named(one_of(listed(_VALUE), text("1:5")), "number"),
+        "arguments": named(_ARGUMENT, "day"),
+        "exit_codes": named(one_of(constant(SKIP), listed(text("extract"))), "99"),
         "valid_if_or": named(one_of(listed(_VALUE), text("function")), "client"),
     },
 )

@@ -25,6 +25,7 @@ from streamsched.codec.schema.shapes import (
     without,
 )
 from streamsched.domain.graph.job_template import ComponentKind
+from streamsched.domain.jobs.failure import LARGEST_EXIT_CODE
 from streamsched.domain.limits import MOST_PARTS
 from streamsched.domain.programs.output import MOST_OUTPUTS, OutputFormat
 from streamsched.domain.programs.spark_needs import MOST_CORES, MOST_ENTRIES, MOST_EXECUTORS
@@ -37,6 +38,7 @@ _COMMON: Final = record(
 )
 _SECRET: Final = record({"secret": text("env:DB_PASSWORD")}, about="A secret by reference.")
 _BUNDLE: Final = text("", about="SHA-256 of the bundle in which relative paths are.")
+_SUCCESS_CODES: Final = listed(whole(99, least=1, most=LARGEST_EXIT_CODE), maxItems=LARGEST_EXIT_CODE)
 _CORES: Final = whole(2, least=1, most=MOST_CORES)
 _MEMORY: Final = text("2g", pattern="^[1-9][0-9]*[kmgtKMGT][bB]?$", about="A size such as `512m` or `2g`.")
 
@@ -98,8 +100,10 @@ _SPARK: Final = {
 KINDS: Final = (
     _program("spark", {"main": text("join.py")}, {"pymodule": text("tasks.join"), **_SPARK}),
     _program("spark", {"pymodule": text("tasks.join")}, {"main": text("join.py"), **_SPARK}),
-    _program("bash", {"command": text("rm -rf scratch")}, {"fill": boolean(), **_OUTPUTS}),
-    _program("python", {"target": text("models:train")}, _PROCESS),
+    _program(
+        "bash", {"command": text("rm -rf scratch")}, {"fill": boolean(), "success_codes": _SUCCESS_CODES, **_OUTPUTS}
+    ),
+    _program("python", {"target": text("models:train")}, {"success_codes": _SUCCESS_CODES, **_PROCESS}),
     _program(
         "http",
         {"url": one_of(text("https://example.org/ready"), _SECRET)},

@@ -19,16 +19,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError
-from streamsched.domain.graph.job_template import ComponentKind, JobTemplate
+from streamsched.domain.graph.job_template import DAY, ComponentKind, JobTemplate
 from streamsched.domain.limits import check_duration, later
 from streamsched.domain.time.grain import Grain
 from streamsched.domain.time.period import Period, period
 from streamsched.domain.time.zone import check_zone, zone_of
 
-#: A day as job ids have it.
-DAY: Final = "%Y%m%d"
 #: Directives that mean the same on every system, without names of days and months.
-_FORMAT: Final = re.compile(r"(?:%[YmdHMjGVu%]|[^%])+")
+_FORMAT: Final = re.compile(r"(?:%[YmdHMSjGVu%]|[^%])+")
 _KEY: Final = "key."
 
 
@@ -56,7 +54,7 @@ class ArrivalJob:
                 raise InvalidDefinitionError(f"$.format.{name}", f"is no component of the template {self.template}")
             if not _FORMAT.fullmatch(text):
                 raise InvalidDefinitionError(
-                    f"$.format.{name}", f"may have %Y %m %d %H %M %j %G %V %u and other text, but is {text!r:.60}"
+                    f"$.format.{name}", f"may have %Y %m %d %H %M %S %j %G %V %u and other text, but is {text!r:.60}"
                 )
         if self.formats and len(self.formats) < len(self.template.components):
             raise InvalidDefinitionError("$.format", f"does not give all components of the template {self.template}")

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.graph.graph import Graph, ParentGroup
-from streamsched.domain.graph.node import NodeState
+from streamsched.domain.graph.node import NodeState, ParentOutcome, parent_outcome
 from streamsched.domain.graph.task import NodeId
 
 #: Most nodes that one submission creates or resets, and most whose state it reads.
@@ -67,8 +67,8 @@ class Ascent:
         for node in self.asked:
             self._known[node] = states.get(node)
         reached = [node for node in self.asked if node in self._targets] if not self._open else []
-        for _, groups in self._open:
-            if not any(self._complete(group) for group in groups):
+        for node, groups in self._open:
+            if not any(self._complete(node, group) for group in groups):
                 reached += [parent for group in groups for parent in group.parents]
         self._open = []
         for node in dict.fromkeys(reached):
@@ -82,8 +82,13 @@ class Ascent:
         if self._open and not self.asked:  # all their parents are known
             self.answer({})
 
-    def _complete(self, group: ParentGroup) -> bool:
-        return all(self._known.get(parent) is NodeState.COMPLETED for parent in group.parents)
+    def _complete(self, node: NodeId, group: ParentGroup) -> bool:
+        return all(
+            (state := self._known.get(parent)) is not None
+            and self._graph.reactions.counted(node.task, group.group, parent.task, parent_outcome(state))
+            is ParentOutcome.COMPLETE
+            for parent in group.parents
+        )
 
     def _visit(self, node: NodeId) -> None:
         if node in self.created or node in self.reset or node in self.joined or node in self.ended:

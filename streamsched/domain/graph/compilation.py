@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError
+from streamsched.domain.graph.node import ParentOutcome
 from streamsched.domain.graph.relation import Cross, Equal, PairRelation, Parts, Relation, Select
 from streamsched.domain.graph.task import (
     MOST_GROUPS,
@@ -70,6 +71,7 @@ def _group(
         raise InvalidDefinitionError(path, "is empty; a group names at least one task")
     check_most(len(group.entries), MOST_GROUPS, path, "entries")
     _check_consistent(task, group, path)
+    _check_ends(group, path)
     found: list[tuple[str, Relation | PairRelation]] = []
     for number, entry in enumerate(group.entries):
         where = path if len(group.entries) == 1 else at(path, number)
@@ -77,6 +79,18 @@ def _group(
         for parent in entry.tasks:
             found.append((parent, _relation(task, entry, tasks[parent], functions, where)))
     return GroupRelations(group.name, tuple(_narrowed(task, found, path)))
+
+
+def _check_ends(group: DependencyGroup, path: str) -> None:
+    """A parent counts in one way in a group."""
+    known: dict[str, tuple[ParentOutcome, ...] | None] = {}
+    for number, entry in enumerate(group.entries):
+        where = path if len(group.entries) == 1 else at(path, number)
+        if entry.ends is not None and (not entry.ends or ParentOutcome.MISSING in entry.ends):
+            raise InvalidDefinitionError(f"{where}.ends", "must name complete, failed or skipped")
+        for parent in entry.tasks:
+            if known.setdefault(parent, entry.ends) != entry.ends:
+                raise InvalidDefinitionError(f"{where}.ends", f"are others of '{parent}' than in another entry")
 
 
 def _check_consistent(task: TaskTemplate, group: DependencyGroup, path: str) -> None:

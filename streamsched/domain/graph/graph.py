@@ -14,12 +14,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
 from streamsched.domain.errors import InvalidDefinitionError, NotFoundError
 from streamsched.domain.graph.compilation import GroupRelations, compile_groups
+from streamsched.domain.graph.reaction import Reactions
 from streamsched.domain.graph.relation import PairRelation, Relation
 from streamsched.domain.graph.task import (
     MOST_TASKS,
@@ -91,6 +92,9 @@ class Graph:
             for index, group in enumerate(groups):
                 for parent, relation in group.relations:
                     self._below[parent].append((task.name, index, relation))
+        for task in tasks:
+            _check_codes(task, {child for child, _, _ in self._below[task.name]}, at(path, task.name))
+        self.reactions = Reactions(tasks)
         self.order = self._sorted(path)
 
     @property
@@ -194,6 +198,15 @@ class Graph:
             circle: Sequence[str] = exc.args[1]
             where = f"{at(path, circle[-1])}.depends_on"
             raise InvalidDefinitionError(where, f"is a circle: {' needs '.join(reversed(circle))}") from None
+
+
+def _check_codes(task: TaskTemplate, children: Set[str], path: str) -> None:
+    for code, going_on in task.exit_codes.items():
+        for number, child in enumerate(going_on or ()):
+            if child not in children:
+                raise InvalidDefinitionError(
+                    f"{path}.exit_codes.{code}[{number}]", f"'{child}' does not depend on the task"
+                )
 
 
 def check_graph(tasks: Sequence[TaskTemplate]) -> None:

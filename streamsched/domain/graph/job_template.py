@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final, Self
 
@@ -29,14 +29,21 @@ RESERVED: Final = frozenset({"task", "app_name", "job_id", "function"})
 _COMPONENT: Final = re.compile(r"\{([A-Za-z][A-Za-z0-9_]*)\}")
 _DIGITS: Final = re.compile(r"-?(0|[1-9][0-9]*)")
 _DATE: Final = re.compile(r"[0-9]{8}")
+_TIME: Final = re.compile(r"[0-9]{8}T[0-9]{6}")
+#: Days and instants as job ids have them.
+DAY: Final = "%Y%m%d"
+INSTANT: Final = "%Y%m%dT%H%M%S"
 
 
 class ComponentKind(StrEnum):
-    """What the values of a component are: any text, a whole number, or a day as YYYYMMDD."""
+    """What the values of a component are: any text, a whole number, a day as YYYYMMDD, or an instant in UTC as
+    YYYYMMDDTHHMMSS.
+    """
 
     TEXT = "text"
     INTEGER = "integer"
     DATE = "date"
+    TIME = "time"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,17 +126,20 @@ class JobTemplate:
         match self.kinds.get(name, ComponentKind.TEXT):
             case ComponentKind.INTEGER if not _DIGITS.fullmatch(value) or value == "-0":
                 return f"'{name}' must be a whole number, without leading zeros, but is {abridged(value)}"
-            case ComponentKind.DATE if not _is_day(value):
+            case ComponentKind.DATE if moment_of(value, ComponentKind.DATE) is None:
                 return f"'{name}' must be a day as YYYYMMDD but is {abridged(value)}"
+            case ComponentKind.TIME if moment_of(value, ComponentKind.TIME) is None:
+                return f"'{name}' must be an instant as YYYYMMDDTHHMMSS but is {abridged(value)}"
             case _:
                 return None
 
 
-def _is_day(value: str) -> bool:
-    if not _DATE.fullmatch(value):
-        return False
+def moment_of(value: str, kind: ComponentKind) -> datetime | None:
+    """The instant (UTC) that a value of a day or an instant names, of a day its first; None when it names none."""
+    form, layout = (_DATE, DAY) if kind is ComponentKind.DATE else (_TIME, INSTANT)
+    if not form.fullmatch(value):
+        return None
     try:
-        date(int(value[:4]), int(value[4:6]), int(value[6:]))
+        return datetime.strptime(value, layout).replace(tzinfo=UTC)
     except ValueError:
-        return False
-    return True
+        return None

@@ -39,7 +39,7 @@ class NodeFact(StrEnum):
     FAILED = "its job failed"
     REPLACED = "its schedule changed before its job started"
     HELD = "its schedule is paused or disabled"
-    SKIPPED = "it has no work to do"
+    SKIPPED = "it has no work to do, by its job id, its run or a parent's run"
     CANCELLED = "cancelled by hand"
     RESET = "it or a parent is to run again"
 
@@ -54,6 +54,7 @@ TRANSITIONS: Final[Mapping[tuple[NodeState, NodeFact], NodeState]] = MappingProx
         (NodeState.QUEUED, NodeFact.SUCCEEDED): NodeState.COMPLETED,
         (NodeState.QUEUED, NodeFact.FAILED): NodeState.FAILED,
         (NodeState.QUEUED, NodeFact.REPLACED): NodeState.WAITING,
+        (NodeState.QUEUED, NodeFact.SKIPPED): NodeState.SKIPPED,
         (NodeState.QUEUED, NodeFact.HELD): NodeState.WAITING,
         (NodeState.COMPLETED, NodeFact.RESET): NodeState.WAITING,
         (NodeState.FAILED, NodeFact.RESET): NodeState.WAITING,

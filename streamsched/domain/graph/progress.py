@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 
 from streamsched.domain.graph.graph import ParentGroup
 from streamsched.domain.graph.node import NodeFact, NodeState, ParentOutcome, advance, parent_outcome
+from streamsched.domain.graph.reaction import Reactions
 from streamsched.domain.graph.task import NodeId
 
 _BLOCKED: Final = frozenset({NodeState.UPSTREAM_FAILED, NodeState.UPSTREAM_SKIPPED})
@@ -73,24 +74,39 @@ class GraphNode:
 
 
 def new_node(
-    node: NodeId, parents: Iterable[ParentGroup], reported: Mapping[NodeId, ParentOutcome], *, valid: bool = True
+    node: NodeId,
+    parents: Iterable[ParentGroup],
+    reported: Mapping[NodeId, ParentOutcome],
+    reactions: Reactions | None = None,
+    *,
+    valid: bool = True,
 ) -> GraphNode:
     """A node that is created: skipped, queued, waiting or blocked.
 
     Args:
         parents: of the groups that apply.
         reported: what existing parents have reported; others are missing.
+        reactions: what their ends mean to the node; None: success is wanted.
         valid: whether it has work to do.
     """
-    made = GraphNode(node, groups=counted(parents, reported))
+    made = GraphNode(node, groups=counted(node, parents, reported, reactions))
     return _settled(made) if valid else replace(made, state=advance(made.state, NodeFact.SKIPPED))
 
 
-def counted(parents: Iterable[ParentGroup], reported: Mapping[NodeId, ParentOutcome]) -> dict[int, GroupCount]:
+def counted(
+    node: NodeId,
+    parents: Iterable[ParentGroup],
+    reported: Mapping[NodeId, ParentOutcome],
+    reactions: Reactions | None = None,
+) -> dict[int, GroupCount]:
     """The counts of a node's groups, from what its parents have reported."""
     found = {}
     for group in parents:
-        by = Counter(reported.get(parent, ParentOutcome.MISSING) for parent in group.parents)
+        by = Counter(
+            outcome if reactions is None else reactions.counted(node.task, group.group, parent.task, outcome)
+            for parent in group.parents
+            for outcome in (reported.get(parent, ParentOutcome.MISSING),)
+        )
         found[group.group] = GroupCount(
             len(group.parents) - by[ParentOutcome.COMPLETE], by[ParentOutcome.FAILED], by[ParentOutcome.SKIPPED]
         )
@@ -101,6 +117,23 @@ def shifted(node: GraphNode, shifts: Iterable[Shift]) -> GraphNode:
     """The node after changes of its parents. One that had completed or failed waits again when a complete parent is to
     run again and no group is complete; one that is queued does so when its job has ended.
     """
+    groups, reopened = _shifted_counts(node, shifts)
+    return _moved(replace(node, groups=groups), reopened=reopened)
+
+
+def left_out(node: GraphNode, shifts: Iterable[Shift]) -> GraphNode:
+    """The node after changes of its parents, one of which skips it; one that is queued or has ended goes on."""
+    groups, reopened = _shifted_counts(node, shifts)
+    after = replace(node, groups=groups)
+    if node.state in _BLOCKED:
+        after = replace(after, state=advance(node.state, NodeFact.UNBLOCKED))
+    if after.state is not NodeState.WAITING:
+        return _moved(after, reopened=reopened)
+    return replace(after, state=advance(after.state, NodeFact.SKIPPED))
+
+
+def _shifted_counts(node: GraphNode, shifts: Iterable[Shift]) -> tuple[dict[int, GroupCount], bool]:
+    """The counts after changes of parents, and whether a complete parent is to run again."""
     groups, reopened = dict(node.groups), False
     for group, before, after in shifts:
         if group not in groups:  # the definition changed; it will be counted anew
@@ -112,7 +145,7 @@ def shifted(node: GraphNode, shifts: Iterable[Shift]) -> GraphNode:
             count.skipped + (after is ParentOutcome.SKIPPED) - (before is ParentOutcome.SKIPPED),
         )
         reopened |= before is ParentOutcome.COMPLETE and after is not ParentOutcome.COMPLETE
-    return _moved(replace(node, groups=groups), reopened=reopened)
+    return groups, reopened
 
 
 def recounted(node: GraphNode, groups: Mapping[int, GroupCount]) -> GraphNode:
@@ -137,7 +170,7 @@ def _moved(node: GraphNode, *, reopened: bool) -> GraphNode:
 
 
 def ended(node: GraphNode, fact: NodeFact) -> GraphNode:
-    """The queued node after the end of its job: SUCCEEDED, FAILED or REPLACED.
+    """The queued node after the end of its job: SUCCEEDED, SKIPPED, FAILED or REPLACED.
 
     Raises:
         IllegalTransitionError: it is not queued.

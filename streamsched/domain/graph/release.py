@@ -21,7 +21,8 @@ from streamsched.domain.triggers.trigger import CustomEvent
 
 #: Schedules and triggers of tasks that are kept for the next node.
 _CACHED: Final = 1024
-#: Arguments of a node's runs besides the parts of its job id, which have the names of the components.
+#: Arguments of a node's runs besides the parts of its job id, which have the names of the components, and those that
+#: its task makes.
 JOB_ID: Final = "job_id"
 TASK: Final = "task"
 
@@ -50,8 +51,10 @@ def node_job_id(app: AppRef, node: GraphNode) -> str:
 
 def node_job(app: AppRef, task: TaskTemplate, node: GraphNode, *, generation: int, now: datetime) -> ReadyJob:
     """The node's current job. `generation`: of its schedule."""
-    columns = dict(zip(task.template.components, task.template.parts(node.id.job_id), strict=True))
-    arguments = {**columns, JOB_ID: node.id.job_id, TASK: node.id.task}
+    parts = task.template.parts(node.id.job_id)
+    columns = dict(zip(task.template.components, parts, strict=True))
+    made = {name: each.value(task.template, parts) for name, each in task.arguments.items()}
+    arguments = {**made, **columns, JOB_ID: node.id.job_id, TASK: node.id.task}
     submission = Submission(node_job_id(app, node), "", arguments, columns, node=node.id.job_id)
     key = named_key(node_trigger(app, task), columns)
     return ReadyJob(schedule_of(app, task.name), generation, 0, now, (), key, submission)

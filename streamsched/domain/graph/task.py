@@ -6,13 +6,17 @@ all its entries are (AND).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
 
 from streamsched.domain.errors import InvalidDefinitionError
-from streamsched.domain.graph.job_template import JobTemplate
+from streamsched.domain.graph.job_template import RESERVED, JobTemplate
+from streamsched.domain.graph.node import ParentOutcome
+from streamsched.domain.graph.time_argument import TimeArgument
+from streamsched.domain.jobs.failure import LARGEST_EXIT_CODE
 from streamsched.domain.limits import abridged, check_most
 
 #: The name of the group of a `depends_on` that names no groups.
@@ -23,8 +27,13 @@ MOST_VALUES: Final = 100_000
 MOST_TASKS: Final = 10_000
 MOST_GROUPS: Final = 100
 
+#: Most arguments of a task.
+MOST_ARGUMENTS: Final = 100
+
 #: In the text of an arrival, the values of the job id.
 KEY: Final = "{key}"
+
+_ARGUMENT: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,99}", re.ASCII)
 
 #: Whether a job id of the task has work to do, from the values of its components.
 Validity = Callable[[str, Mapping[str, str]], bool]
@@ -69,12 +78,14 @@ class Entry:
             the same value on both sides.
         job_ids: job ids of the parents, instead of those that the values give; None: those.
         function: the name of a pair of functions that gives the parents, instead of values.
+        ends: the ends of the parents that count as wanted; None: success, and only it creates a child.
     """
 
     tasks: tuple[str, ...]
     values: Mapping[str, Values] = field(default_factory=dict)
     job_ids: tuple[str, ...] | None = None
     function: str | None = None
+    ends: tuple[ParentOutcome, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +114,10 @@ class TaskTemplate:
         groups: alternatives, in the order in which they are defined; none for a task without parents.
         autofill: the values that a component has. They are the children's values that a parent's job id does not give,
             and a job id with another value has no parents. An empty list restricts nothing.
+        arguments: arguments of its runs that are made from times of the job id, by name.
+        exit_codes: what an exit code of a run that completed means: the tasks among the children that go on, while the
+            others are skipped; None: the node itself is skipped. Where one names tasks, a code that is not listed
+            fails the node.
         arrives: of a task whose nodes events or the clock complete, and that runs nothing: what completes a node, with
             `{key}` for the values of its job id; empty for a task that runs.
     """
@@ -113,6 +128,8 @@ class TaskTemplate:
     autofill: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     valid_if: ValidIf | None = None
     arrives: str = ""
+    arguments: Mapping[str, TimeArgument] = field(default_factory=dict)
+    exit_codes: Mapping[int, tuple[str, ...] | None] = field(default_factory=dict)
 
     def awaited(self, job_id: str) -> str:
         """What completes the node of an arrival, such as `partition date=20140101 of sales`.
@@ -162,15 +179,37 @@ def check_task(task: TaskTemplate, known: Mapping[str, TaskTemplate], path: str)
             raise InvalidDefinitionError(
                 at(f"{path}.depends_on", group.name), "has the name of a task; name the group otherwise"
             )
-    if task.arrives and (task.groups or task.autofill or task.valid_if is not None):
+    if task.arrives and (
+        task.groups or task.autofill or task.valid_if is not None or task.arguments or task.exit_codes
+    ):
         raise InvalidDefinitionError(path, "is completed by events or the clock, so it depends on no task")
     for name, values in task.autofill.items():
         _check_listed(task, name, values, at(f"{path}.autofill_values", name))
+    _check_arguments(task, f"{path}.arguments")
+    _check_exit_codes(task, f"{path}.exit_codes")
     if task.valid_if is not None:
         for name, values in task.valid_if.values.items():
             _check_listed(task, name, values, at(f"{path}.valid_if_or", name))
         if not any(task.valid_if.values.values()) and task.valid_if.function is None:
             raise InvalidDefinitionError(f"{path}.valid_if_or", "names no value, so every job id would be skipped")
+
+
+def _check_arguments(task: TaskTemplate, path: str) -> None:
+    check_most(len(task.arguments), MOST_ARGUMENTS, path, "arguments")
+    for name, argument in task.arguments.items():
+        if not _ARGUMENT.fullmatch(name) or name in RESERVED or name in task.template.components:
+            raise InvalidDefinitionError(
+                at(path, name), "must be a name of letters, digits and _ . - that no part of the job id has"
+            )
+        argument.check(task.template, at(path, name))
+
+
+def _check_exit_codes(task: TaskTemplate, path: str) -> None:
+    check_most(len(task.exit_codes), LARGEST_EXIT_CODE + 1, path, "exit codes")
+    for code, children in task.exit_codes.items():
+        if not 0 <= code <= LARGEST_EXIT_CODE:
+            raise InvalidDefinitionError(at(path, str(code)), f"must be from 0 to {LARGEST_EXIT_CODE}")
+        check_values(children or (), at(path, str(code)))
 
 
 def _check_listed(task: TaskTemplate, name: str, values: tuple[str, ...], path: str) -> None:

@@ -14,6 +14,8 @@ from typing import Final
 
 from streamsched.domain.jobs.run import RunState
 
+#: The largest exit code that is neither the shell's own nor that of a signal.
+LARGEST_EXIT_CODE: Final = 125
 #: The largest signal number of Linux.
 _MOST_SIGNALS: Final = 64
 _SIGKILL: Final = 9

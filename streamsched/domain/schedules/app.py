@@ -20,7 +20,15 @@ from streamsched.domain.schedules.process_job import (
     check_file_names,
     check_spark_deployment,
 )
-from streamsched.domain.schedules.schedule import EnqueueJob, HttpJob, Program, PublishJob, Schedule, check_host
+from streamsched.domain.schedules.schedule import (
+    EnqueueJob,
+    Executable,
+    HttpJob,
+    Program,
+    PublishJob,
+    Schedule,
+    check_host,
+)
 from streamsched.domain.triggers.trigger import ProgramStatus, check_key_grains, leaves
 
 #: The most programs, schedules and tasks of one app.
@@ -99,10 +107,21 @@ class AppDefinition:
                 if own or started[task.name] != task.name or not isinstance(programs.get(task.name), ArrivalJob):
                     raise InvalidDefinitionError(path, "arrives, but its schedule completes no nodes of it")
                 continue
+            _check_exit_codes(task, programs.get(started[task.name]), path)
             if not own:
                 raise InvalidDefinitionError(
                     path, f"schedule '{task.name}' has a trigger of its own; give it or the task another name"
                 )
+
+
+def _check_exit_codes(task: TaskTemplate, executable: Executable | None, path: str) -> None:
+    """A run completes only with those exit codes that its program names."""
+    named = executable.success_codes if isinstance(executable, BashJob | PythonJob) else ()
+    for code in task.exit_codes:
+        if code and code not in named:
+            raise InvalidDefinitionError(
+                f"{path}.exit_codes.{code}", "is not among success_codes of the program, so its runs would fail"
+            )
 
 
 def _check_keys(schedule: Schedule, index: int) -> None:

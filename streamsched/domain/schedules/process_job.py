@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from streamsched.domain.errors import InvalidDefinitionError
-from streamsched.domain.limits import abridged, check_most
+from streamsched.domain.jobs.failure import LARGEST_EXIT_CODE
+from streamsched.domain.limits import abridged, check_count, check_most
 from streamsched.domain.programs.bundle import check_digest, check_path
 from streamsched.domain.programs.secret import Secret, refuse_secrets
 from streamsched.domain.programs.spark_deployment import (
@@ -129,9 +130,15 @@ def check_bundle_readable(job: SparkJob, path: str, master: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class BashJob:
-    """A shell command; the run's arguments are in its environment as `STREAMSCHED_ARG_<NAME>`."""
+    """A shell command; the run's arguments are in its environment as `STREAMSCHED_ARG_<NAME>`. `success_codes`: exit
+    codes besides 0 with which a run completes.
+    """
 
     command: str
+    success_codes: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_success_codes(self.success_codes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +153,7 @@ class PythonJob:
         env: variables of the process.
         secret_env: variables whose values are secrets.
         bundle: digest of the bundle in which the folder is; empty: none.
+        success_codes: exit codes besides 0 with which a run completes.
     """
 
     target: str
@@ -154,8 +162,10 @@ class PythonJob:
     env: Mapping[str, str] = field(default_factory=dict)
     secret_env: Mapping[str, Secret] = field(default_factory=dict)
     bundle: str = ""
+    success_codes: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
+        _check_success_codes(self.success_codes)
         if not (_TARGET if ":" in self.target else _KIND).fullmatch(self.target):
             raise InvalidDefinitionError(
                 "$.target", f"must be module:function, a module, or a kind by entry point: {abridged(self.target)}"
@@ -169,6 +179,13 @@ class PythonJob:
         if self.bundle:
             check_digest(self.bundle)
             check_folder_in_bundle(self.folder)
+
+
+def _check_success_codes(codes: tuple[int, ...]) -> None:
+    for number, code in enumerate(codes):
+        check_count(code, f"$.success_codes[{number}]", most=LARGEST_EXIT_CODE)
+        if code in codes[:number]:
+            raise InvalidDefinitionError(f"$.success_codes[{number}]", f"names {code} twice")
 
 
 def check_folder_in_bundle(folder: str) -> None:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from streamsched.domain.time.cron_fields import Days, TimesOfDay, wall_from, wall_until
+from streamsched.domain.time.cron_fields import CronFields, Days, TimesOfDay, wall_from, wall_until
 from streamsched.domain.time.zone import change_at
 
 _SECOND: Final = timedelta(seconds=1)
@@ -34,6 +34,13 @@ class Passes:
     gap: bool
     first: bool
     second: bool
+
+
+def usual_passes(fields: CronFields) -> Passes:
+    """What ticks at DST changes unless a leaf says otherwise, as `domain.ticks.fire_times` lists it."""
+    if fields.times.hourly:
+        return Passes(gap=False, first=True, second=True)
+    return Passes(gap=True, first=True, second=fields.starred_minute)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 from streamsched.domain.graph.graph import ParentGroup
 from streamsched.domain.graph.node import NodeFact, NodeState
 from streamsched.domain.graph.progress import GraphNode
+from streamsched.domain.graph.reaction import Reactions
 from streamsched.domain.graph.task import NodeId, TaskTemplate
 from streamsched.domain.names import AppRef
 
@@ -21,10 +22,14 @@ class StoredGraph:
     app: AppRef
     generation: int
     tasks: tuple[TaskTemplate, ...]
+    reactions: Reactions = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reactions", Reactions(self.tasks))
 
 
 class NodeEnd(NamedTuple):
-    """The end of a node's job, not yet counted. `number`: of the row that says so."""
+    """The end of a node's job, not yet counted. `number`: of the row that says so. `exit_code`: of its last run."""
 
     number: int
     app: str
@@ -32,6 +37,7 @@ class NodeEnd(NamedTuple):
     job: str
     fact: NodeFact
     reason: str
+    exit_code: int | None = None
 
 
 class OldNode(NamedTuple):
@@ -151,8 +157,9 @@ class NodeStore(Protocol):
         self, graph: StoredGraph, ends: Sequence[NodeEnd], nodes: Sequence[NodeId], edges: Edges, *, now: datetime
     ) -> int:
         """Stores the ends, and reports these nodes and `nodes` to their children: they count the change, are created
-        where a parent completed, and those that are ready get their jobs. One transaction; returns the number of jobs.
-        The end of a node that was to run again, and whose children have not counted that, is left for the next call.
+        where the end of a parent counts for them, skipped where a parent's exit code leaves them out, and those that
+        are ready get their jobs. One transaction; returns the number of jobs. The end of a node that was to run again,
+        and whose children have not counted that, is left for the next call.
 
         Raises:
             ConflictError: the graph or a node changed meanwhile; nothing was stored.

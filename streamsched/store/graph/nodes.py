@@ -17,7 +17,17 @@ from streamsched.codec.graph.task import task_to_json, tasks_from_json
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.graph.graph import ParentGroup
 from streamsched.domain.graph.node import ENDED, NodeFact, NodeState, ParentOutcome, parent_outcome
-from streamsched.domain.graph.progress import Shift, cancelled, counted, ended, new_node, recounted, reset, shifted
+from streamsched.domain.graph.progress import (
+    Shift,
+    cancelled,
+    counted,
+    ended,
+    left_out,
+    new_node,
+    recounted,
+    reset,
+    shifted,
+)
 from streamsched.domain.graph.task import NodeId, TaskTemplate
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
@@ -159,8 +169,12 @@ class PostgresNodeStore:
                 if node is not None and node.state is NodeState.QUEUED and batch.job(end.node) == end.job:
                     if node.unreported:  # its children count first that it is to run again, and the end afterwards
                         continue
-                    batch.put(ended(node, end.fact), end.reason)
+                    fact, reason = end.fact, end.reason
+                    if fact is NodeFact.SUCCEEDED:
+                        fact, reason = graph.reactions.end(end.node.task, end.exit_code)
+                    batch.put(ended(node, fact), reason)
                 counted_ends.append(end.number)
+            left, again = await _chosen(batch, movers, edges)
             shifts: dict[NodeId, list[Shift]] = {}
             for mover in movers:
                 for child, changes in _report(batch, mover, edges).items():
@@ -168,11 +182,17 @@ class PostgresNodeStore:
             await batch.read(shifts)
             missing = []
             for child, changes in shifts.items():
-                if child in batch.nodes:
-                    batch.put(shifted(batch.nodes[child], changes))
-                elif any(each.after is ParentOutcome.COMPLETE for each in changes):
-                    missing.append(child)
-            await _create(batch, missing, edges)
+                known = batch.nodes.get(child)
+                if known is None:
+                    creates = any(graph.reactions.creates(child.task, each.after) for each in changes)
+                    missing += [child] if creates or child in left else []
+                elif child in left:
+                    batch.put(left_out(known, changes), left[child])
+                elif child in again and known.state is NodeState.SKIPPED:
+                    batch.put(reset(shifted(known, changes)), "")
+                else:
+                    batch.put(shifted(known, changes))
+            await _create(batch, missing, edges, left)
             made = await batch.write()
             await batch.connection.execute(SQL["forget"], counted_ends)
             return made
@@ -184,7 +204,9 @@ class PostgresNodeStore:
             for node in nodes:
                 if node in batch.nodes:
                     known = batch.nodes[node]
-                    groups = counted(edges.parents[node], reported) if node in edges.parents else known.groups
+                    groups = known.groups
+                    if node in edges.parents:
+                        groups = counted(node, edges.parents[node], reported, graph.reactions)
                     batch.put(recounted(known, groups), anew=True)
             return await batch.write()
 
@@ -207,20 +229,56 @@ def _report(batch: NodeBatch, node: NodeId, edges: Edges) -> dict[NodeId, list[S
     before, after = known.reported, parent_outcome(known.state)
     batch.put(replace(known, reported=after), "" if after is ParentOutcome.COMPLETE else None)
     shifts: dict[NodeId, list[Shift]] = {}
+    counted_as = batch.graph.reactions.counted
     for child, group in edges.children[node]:
-        shifts.setdefault(child, []).append(Shift(group, before, after))
+        counts = (counted_as(child.task, group, node.task, each) for each in (before, after))
+        shifts.setdefault(child, []).append(Shift(group, *counts))
     return shifts
 
 
-async def _create(batch: NodeBatch, nodes: Sequence[NodeId], edges: Edges) -> None:
-    """Raises:
-    ConflictError: the parents of one of them were not given.
+async def _chosen(
+    batch: NodeBatch, movers: Iterable[NodeId], edges: Edges
+) -> tuple[Mapping[NodeId, str], frozenset[NodeId]]:
+    """By exit codes of nodes that completed and whose children have not counted that: the children that are skipped,
+    with the reason, and those that go on although an earlier round may have skipped them.
+    """
+    reactions = batch.graph.reactions
+    found = [
+        node
+        for node in (batch.nodes.get(mover) for mover in movers if reactions.branches(mover.task))
+        if node is not None and node.state is NodeState.COMPLETED and node.unreported and node.id in edges.children
+    ]
+    if not found:
+        return {}, frozenset()
+    rows = await batch.connection.fetch(SQL["exit_codes"], [batch.job(node.id) for node in found])
+    codes = {row["job"]: row["exit_code"] for row in rows}
+    left: dict[NodeId, str] = {}
+    again: set[NodeId] = set()
+    for node in found:
+        code = codes.get(batch.job(node.id))
+        for child, _ in edges.children[node.id]:
+            if reactions.left_out(node.id.task, code, child.task):
+                left[child] = f"left out by {node.id}, whose run had exit code {code}"
+            elif node.round > 1 and child not in edges.invalid:
+                again.add(child)
+    return left, frozenset(again - left.keys())
+
+
+async def _create(
+    batch: NodeBatch, nodes: Sequence[NodeId], edges: Edges, left: Mapping[NodeId, str] | None = None
+) -> None:
+    """Creates nodes; those of `left` are skipped, with the reason.
+
+    Raises:
+        ConflictError: the parents of one of them were not given.
     """
     if any(node not in edges.parents for node in nodes):
         raise ConflictError("a node was deleted meanwhile; try again")
     reported = await batch.reported(_all(edges.parents[node] for node in nodes))
     async for node in yielding(nodes):
-        batch.put(new_node(node, edges.parents[node], reported, valid=node not in edges.invalid))
+        reason = None if left is None else left.get(node)
+        valid = node not in edges.invalid and reason is None
+        batch.put(new_node(node, edges.parents[node], reported, batch.graph.reactions, valid=valid), reason)
 
 
 def _all(parents: Iterable[Sequence[ParentGroup]]) -> Iterable[NodeId]:
@@ -244,4 +302,5 @@ def _end(row: Any) -> NodeEnd | None:
         reason = f"its job {state}: {row['reason']}"
     else:
         return None
-    return NodeEnd(row["id"], row["app"], NodeId(row["task"], row["job_id"]), row["job"], fact, reason)
+    node = NodeId(row["task"], row["job_id"])
+    return NodeEnd(row["id"], row["app"], node, row["job"], fact, reason, row["exit_code"])

@@ -72,16 +72,21 @@ SELECT id, program, generation, enabled FROM schedules WHERE id = ANY($1::text[]
 -- name: ends
 -- Jobs of nodes that may have ended, oldest first, with the state of the job and of its last run. `app` is NULL when the
 -- job is not the current one of a queued node.
-SELECT e.id, e.job, n.app, n.task, n.job_id, j.state, j.reason, r.state AS run_state, r.reason AS run_reason,
+SELECT e.id, e.job, n.app, n.task, n.job_id, j.state, j.reason, r.state AS run_state, r.reason AS run_reason, r.exit_code,
     s.id IS NOT NULL AND s.deleted_at IS NULL AS stands
 FROM (SELECT id, job FROM node_ends ORDER BY id LIMIT $1) AS e
 LEFT JOIN graph_nodes n ON n.job = e.job AND n.state = 'QUEUED'
 LEFT JOIN jobs j ON j.id = e.job
 LEFT JOIN schedules s ON s.id = j.schedule
 LEFT JOIN LATERAL (
-    SELECT state, reason FROM runs WHERE job = e.job ORDER BY attempt DESC LIMIT 1
+    SELECT state, reason, exit_code FROM runs WHERE job = e.job ORDER BY attempt DESC LIMIT 1
 ) AS r ON true
 ORDER BY e.id;
+
+-- name: exit_codes
+-- Of the last run of each of these jobs.
+SELECT w.job, (SELECT r.exit_code FROM runs r WHERE r.job = w.job ORDER BY r.attempt DESC LIMIT 1) AS exit_code
+FROM unnest($1::text[]) AS w (job);
 
 -- name: forget
 -- These ends are counted, or are none.

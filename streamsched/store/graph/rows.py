@@ -69,7 +69,7 @@ class NodeBatch:
 
     def __init__(self, connection: Any, graph: StoredGraph, now: datetime) -> None:
         self.connection = connection
-        self._graph = graph
+        self.graph = graph
         self._now = now
         self._before: dict[NodeId, GraphNode] = {}
         self._jobs: dict[NodeId, str | None] = {}
@@ -84,7 +84,7 @@ class NodeBatch:
         wanted = [node for node in dict.fromkeys(nodes) if node not in self.nodes]
         if not wanted:
             return
-        rows = await self.connection.fetch(SQL["nodes"], str(self._graph.app), *columns(wanted))
+        rows = await self.connection.fetch(SQL["nodes"], str(self.graph.app), *columns(wanted))
         async for row in yielding(rows):
             node = node_of(row)
             self.nodes[node.id] = self._before[node.id] = node
@@ -96,7 +96,7 @@ class NodeBatch:
     async def reported(self, nodes: Iterable[NodeId]) -> dict[NodeId, ParentOutcome]:
         """What these nodes have reported, this transaction included, in one statement."""
         wanted = list(dict.fromkeys(nodes))
-        rows = await self.connection.fetch(SQL["states"], str(self._graph.app), *columns(wanted)) if wanted else ()
+        rows = await self.connection.fetch(SQL["states"], str(self.graph.app), *columns(wanted)) if wanted else ()
         found = {NodeId(row["task"], row["job_id"]): ParentOutcome(row["reported"]) for row in rows}
         return {**found, **{node: self.nodes[node].reported for node in wanted if node in self.nodes}}
 
@@ -109,7 +109,7 @@ class NodeBatch:
         if anew or self.nodes.get(node.id) != node:
             self._changed[node.id] = None
         if anew or node.id not in self._generations:
-            self._generations[node.id] = self._graph.generation
+            self._generations[node.id] = self.graph.generation
         self.nodes[node.id] = node
         if reason is not None:
             self._reasons[node.id] = reason
@@ -130,7 +130,7 @@ class NodeBatch:
         if changed:
             await self.connection.execute(
                 SQL["write"],
-                str(self._graph.app),
+                str(self.graph.app),
                 self._now,
                 *columns(node.id for node in changed),
                 [node.state for node in changed],
@@ -152,7 +152,7 @@ class NodeBatch:
         return node.round > (0 if before is None else before.round)
 
     async def _release(self, ready: Sequence[GraphNode]) -> int:
-        app, tasks = self._graph.app, {task.name: task for task in self._graph.tasks}
+        app, tasks = self.graph.app, {task.name: task for task in self.graph.tasks}
         names = {task: str(schedule_of(app, task)) for task in {node.id.task for node in ready}}
         rows = await self.connection.fetch(SQL["schedules"], list(names.values()))
         schedules: Mapping[str, Any] = {row["id"]: row for row in rows}

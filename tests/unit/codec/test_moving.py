@@ -108,7 +108,7 @@ COMMAND = st.text(st.characters(exclude_characters="\n\r", exclude_categories=("
 def test_each_line_of_a_crontab_is_in_the_app_or_in_the_report(lines: list[tuple[str, str]]) -> None:
     text = "".join(f"{time} {command}\n" for time, command in lines)
     found = valid(crontab(text.encode()))
-    noted = {note.path for note in found.notes if note.kind is not NoteKind.CHANGES_MEANING}
+    noted = {note.path for note in found.notes if note.kind is not NoteKind.CHANGED}
 
     for number, line in enumerate(text.split("\n")[:-1], 1):
         assert f"line {number}" in noted, line
@@ -193,7 +193,7 @@ def test_schedules_of_airflow(schedule: str, expected: Any) -> None:
 
     if expected is None:
         assert made is None
-        assert any(note.kind is NoteKind.CANNOT and note.path == "line 1" for note in found.notes)
+        assert any(note.kind is NoteKind.REFUSED and note.path == "line 1" for note in found.notes)
     else:
         assert made == expected if isinstance(expected, dict) else made["type"] == expected
 
@@ -236,7 +236,7 @@ with DAG("d", schedule="@daily"):
     found = valid(dags(source))
 
     assert list(found.apps[0]["schedules"]) == ["a"]
-    refused = [note.text for note in found.noted(NoteKind.CANNOT)]
+    refused = [note.text for note in found.noted(NoteKind.REFUSED)]
     assert refused == [f"task {name} has no schedule: it is in a circle of tasks, or after one" for name in "bcd"]
 
 
@@ -245,7 +245,7 @@ def test_an_unknown_zone_is_refused_or_noted() -> None:
         crontab_from_text(b"* * * * * x", AppRef("default", "cron"), zone="Nope")
 
     notes = list(crontab(b"CRON_TZ=Nope\n").notes)
-    assert [(note.kind, note.path) for note in notes] == [(NoteKind.CANNOT, "line 1")]
+    assert [(note.kind, note.path) for note in notes] == [(NoteKind.REFUSED, "line 1")]
 
 
 @pytest.mark.parametrize("name", ["frequency", "start"])
@@ -261,4 +261,4 @@ def test_input_without_definitions_is_reported(name: str, raw: bytes) -> None:
     found = valid(READERS[name](raw))
 
     assert not any(app["schedules"] for app in found.apps)
-    assert [note.path for note in found.noted(NoteKind.CANNOT)] == ["all"]
+    assert [note.path for note in found.noted(NoteKind.REFUSED)] == ["all"]

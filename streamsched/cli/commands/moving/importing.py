@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from streamsched.cli.commands.moving.app_files import Writing, write_apps
 from streamsched.cli.commands.moving.stolos import stolos
 from streamsched.cli.connection.waiting import notice
 from streamsched.cli.group import new_group
 from streamsched.cli.naming import field_path, full_app, short
 from streamsched.cli.output import Format, FormatOption, console, counted, print_structured, terminal_width
 from streamsched.cli.table import plain
+from streamsched.codec.moving.draft import NoteKind
+from streamsched.codec.moving.table import WIDTH
 from streamsched.domain.errors import DecodeError, InvalidError, NotFoundError
+from streamsched.domain.limits import MOST_SLOTS
 from streamsched.domain.names import AppRef
 
 if TYPE_CHECKING:
@@ -24,14 +27,23 @@ if TYPE_CHECKING:
 
 #: Most notes of one kind that are printed for people.
 _MOST_NOTES: Final = 200
+_STYLES: Final = {"carried": "green", "changed": "yellow", "refused": "red"}
 
 ToOption = Annotated[
-    Path | None,
+    str,
     typer.Option(
         "--to",
         metavar="PATH",
-        help="The YAML file to write; a folder gets one file per app. Default: NAME_OF_APP.yaml here.",
+        help="A file that ends in .yaml or .yml; anything else is a folder, which is made where it is missing "
+        "and gets NAME_OF_APP.yaml of each app. Default: this folder.",
     ),
+]
+ProgramsOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="YAML with `programs` in place of those of the import, by `name` or `app.name`."),
+]
+StrictOption = Annotated[
+    bool, typer.Option("--strict", help="Write nothing, and exit with 1, when something was refused.")
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
 DryOption = Annotated[bool, typer.Option("--dry-run", help="Print the report; write nothing.")]
@@ -58,8 +70,9 @@ def crontab(
     zone: Annotated[
         str, typer.Option(help="Zone of entries without CRON_TZ, such as Europe/Berlin. Default: UTC.")
     ] = "",
-    to: ToOption = None,
+    to: ToOption = "",
     force: ForceOption = False,
+    strict: StrictOption = False,
     dry_run: DryOption = False,
     output: FormatOption = Format.TABLE,
 ) -> None:
@@ -70,10 +83,8 @@ def crontab(
     _import(
         file,
         lambda raw: crontab_from_text(raw, ref, system=system, zone=zone),
-        to=to,
-        force=force,
-        dry_run=dry_run,
-        output=output,
+        Writing(to, force, strict, dry_run),
+        output,
     )
 
 
@@ -84,24 +95,26 @@ def cdap(
     ],
     *,
     namespace: Annotated[str, typer.Option(help="The namespace here. Default: that of each schedule.")] = "",
-    to: ToOption = None,
+    programs: ProgramsOption = None,
+    to: ToOption = "",
     force: ForceOption = False,
+    strict: StrictOption = False,
     dry_run: DryOption = False,
     output: FormatOption = Format.TABLE,
 ) -> None:
     """Writes an app file for each application of CDAP with its schedules, and reports the differences.
 
-    Programs become placeholders, which fail until they are replaced: the JSON of schedules does not have them.
+    Programs become placeholders, which fail until they are replaced: the JSON of schedules does not have them. A
+    schedule that is not understood is a placeholder too, which nothing starts.
     """
     from streamsched.codec.cdap.bulk import schedules_from_json
 
+    given = {} if programs is None else _programs(programs)
     _import(
         file,
-        lambda raw: schedules_from_json(raw, namespace=namespace),
-        to=to,
-        force=force,
-        dry_run=dry_run,
-        output=output,
+        lambda raw: schedules_from_json(raw, namespace=namespace, programs=given),
+        Writing(to, force, strict, dry_run),
+        output,
     )
 
 
@@ -113,8 +126,9 @@ def oozie(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A property of the job, for `${NAME}`. Repeatable."),
     ] = None,
-    to: ToOption = None,
+    to: ToOption = "",
     force: ForceOption = False,
+    strict: StrictOption = False,
     dry_run: DryOption = False,
     output: FormatOption = Format.TABLE,
 ) -> None:
@@ -126,10 +140,8 @@ def oozie(
     _import(
         file,
         lambda raw: coordinator_from_xml(raw, ref, properties=properties),
-        to=to,
-        force=force,
-        dry_run=dry_run,
-        output=output,
+        Writing(to, force, strict, dry_run),
+        output,
     )
 
 
@@ -137,29 +149,73 @@ def airflow(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A Python file of DAGs. It is read, not executed.")],
     *,
     namespace: Annotated[str, typer.Option(help="The namespace of the apps.")] = "default",
-    to: ToOption = None,
+    version: Annotated[
+        int | None, typer.Option("--airflow", min=2, max=3, help="2 or 3. Default: as the imports of the file suggest.")
+    ] = None,
+    pool: Annotated[
+        list[str] | None, typer.Option("--pool", metavar="NAME=SLOTS", help="Slots of a pool. Repeatable.")
+    ] = None,
+    var: Annotated[
+        list[str] | None, typer.Option("--var", metavar="NAME=VALUE", help="A variable of Airflow. Repeatable.")
+    ] = None,
+    programs: ProgramsOption = None,
+    to: ToOption = "",
     force: ForceOption = False,
+    strict: StrictOption = False,
     dry_run: DryOption = False,
     output: FormatOption = Format.TABLE,
 ) -> None:
-    """Writes an app file for each DAG of a file, as far as it can be read, and reports the rest."""
-    from streamsched.codec.airflow.dag_file import dags_from_source
+    """Writes an app file with a graph of tasks for each DAG of a file.
 
+    What became of each keyword is printed, and is in the comments of the file: carried, changed or refused. A task that
+    cannot be carried is a placeholder, which fails until it is replaced.
+    """
+    from streamsched.cli.arguments import pairs
+    from streamsched.codec.airflow.dag_file import AirflowAnswers, dags_from_source
+
+    given = {} if programs is None else _programs(programs)
+    answers = AirflowAnswers(version or 0, _slots(pairs(pool or ())), pairs(var or ()), given)
     _import(
-        file, lambda raw: dags_from_source(raw, namespace=namespace), to=to, force=force, dry_run=dry_run, output=output
+        file,
+        lambda raw: dags_from_source(raw, namespace=namespace, answers=answers),
+        Writing(to, force, strict, dry_run),
+        output,
     )
 
 
-def _import(
-    file: Path, read: Callable[[bytes], Imported], *, to: Path | None, force: bool, dry_run: bool, output: Format
-) -> None:
-    """Reads the file, writes the apps unless `dry_run`, and prints the report.
+def _programs(file: Path) -> dict[str, Any]:
+    """The programs in a file, by name.
 
     Raises:
-        InvalidError: the input is not of its format, or a file exists and `force` is not given, or cannot be read or
+        NotFoundError, DecodeError: it cannot be read, or has something else.
+    """
+    from streamsched.define.loading import read_data
+
+    found = read_data(file)
+    inner = found.get("programs") if isinstance(found, dict) else None
+    if not isinstance(inner, dict):
+        raise DecodeError(str(file), "must have `programs`, an object from name to definition")
+    return inner
+
+
+def _slots(pools: Mapping[str, str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for name, text in pools.items():
+        if not text.isascii() or not text.isdecimal() or not 0 < int(text[:12]) <= MOST_SLOTS:
+            raise InvalidError("--pool", f"{name}={text} must have a number of slots, from 1 to {MOST_SLOTS}")
+        found[name] = int(text)
+    return found
+
+
+def _import(file: Path, read: Callable[[bytes], Imported], writing: Writing, output: Format) -> None:
+    """Reads the file, writes the apps unless it is a dry run, and prints the table.
+
+    Raises:
+        InvalidError: the input is not of its format, or a file exists and `--force` is not given, or cannot be read or
             written.
         NotFoundError: there is no such file.
     """
+    from streamsched.codec.moving.table import table_of
     from streamsched.codec.schedules.schedule import app_from_json
 
     raw = _raw(file)
@@ -168,28 +224,48 @@ def _import(
             found = read(raw)
     except DecodeError as exc:
         raise DecodeError(f"{file} {field_path(exc.path)}".strip(), exc.reason) from exc
-    written: list[str] = []
     with_content = [app for app in found.apps if app["programs"] or app["schedules"]]
+    refused = sum(1 for _ in found.noted(NoteKind.REFUSED))
+    strictly = writing.strict and refused > 0
+    written: list[Path] = []
     with notice(f"checking and writing {counted(len(with_content), 'app')}"):
         for app in with_content:
             app_from_json(app)  # what is written, `validate` accepts
-        for app in with_content if not dry_run else ():
-            written.append(str(_write(app, to, several=len(with_content) > 1, force=force)))
+        if not writing.dry_run and not strictly:
+            written = write_apps(with_content, found, writing, source=file.name)
     if output.structured:
-        notes = [{"kind": note.kind.value, "path": note.path, "text": note.text} for note in found.notes]
-        print_structured({"apps": list(found.apps), "notes": notes, "files": written}, output)
-        return
-    _print_report(found)
-    for app in with_content:
+        notes = [
+            {"kind": note.kind.value, "path": note.path, "text": note.text, "subject": note.subject, "app": note.app}
+            for note in found.notes
+        ]
+        files = [str(each) for each in written]
+        print_structured({"apps": list(found.apps), "notes": notes, "files": files}, output)
+    else:
+        out, width = console(), min(terminal_width() or WIDTH, WIDTH)
+        for line in table_of(found.notes, width=width, most=_MOST_NOTES):
+            out.print(plain(line), style=_STYLES.get(line.partition(":")[0]), markup=False, soft_wrap=True)
+        _print_written(with_content, written, writing, refused=refused)
+    if strictly:
+        raise typer.Exit(1)
+
+
+def _print_written(
+    apps: Sequence[Mapping[str, Any]], written: Sequence[Path], writing: Writing, *, refused: int
+) -> None:
+    out = console()
+    for app in apps:
         name = short(f"{app['namespace']}.{app['application']}")
-        counts = f"{counted(len(app['programs']), 'program')}, {counted(len(app['schedules']), 'schedule')}"
-        console().print(f"{name}: {counts}", markup=False)
+        kinds = (("programs", "program"), ("schedules", "schedule"), ("tasks", "task"))
+        counts = ", ".join(counted(len(app[field]), noun) for field, noun in kinds if field in app)
+        out.print(f"{name}: {counts}", markup=False, soft_wrap=True)
     for each in written:
-        console().print(f"written: {each}; next: `streamsched plan {each}`", markup=False)
-    if not with_content:
-        console().print("nothing was written: nothing was found that can be carried over", markup=False)
-    elif dry_run:
-        console().print("nothing was written: leave out --dry-run", markup=False)
+        out.print(f"written: {each}; next: `streamsched plan {each}`", markup=False, soft_wrap=True)
+    if not apps:
+        out.print("nothing was written: nothing was found that can be carried over", markup=False)
+    elif writing.strict and refused:
+        out.print(f"nothing was written: {counted(refused, 'part')} of the input refused (--strict)", markup=False)
+    elif writing.dry_run:
+        out.print("nothing was written: leave out --dry-run", markup=False)
 
 
 def _raw(file: Path) -> bytes:
@@ -199,66 +275,5 @@ def _raw(file: Path) -> bytes:
         return file.read_bytes()
     except FileNotFoundError as exc:
         raise NotFoundError("file", str(file)) from exc
-    except OSError as exc:
-        raise InvalidError("FILE", f"{file} cannot be read: {exc.strerror}") from exc
-
-
-def _write(app: dict[str, Any], to: Path | None, *, several: bool, force: bool) -> Path:
-    import yaml
-
-    name = f"{app['application']}.yaml"
-    if to is None:
-        path = Path(name)
-    elif several or to.is_dir():
-        to.mkdir(parents=True, exist_ok=True)
-        path = to / name
-    else:
-        path = to
-    text = yaml.dump(app, Dumper=_readable_dumper(), allow_unicode=True, sort_keys=False, width=100)
-    try:
-        with path.open("w" if force else "x") as opened:
-            opened.write(text)
-    except FileExistsError as exc:
-        raise InvalidError("--to", f"{path} exists; `--force` replaces it") from exc
-    except OSError as exc:
-        raise InvalidError("--to", f"{path} cannot be written: {exc.strerror}") from exc
-    return path
-
-
-def _readable_dumper() -> Any:
-    """A safe dumper that writes texts of several lines as blocks."""
-    import yaml
-
-    class ReadableDumper(yaml.SafeDumper):
-        def ignore_aliases(self, data: Any) -> bool:
-            """Equal triggers are written out, not as references to each other."""
-            return True
-
-    def represent(dumper: Any, text: str) -> Any:
-        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
-
-    ReadableDumper.add_representer(str, represent)
-    return ReadableDumper
-
-
-def _print_report(found: Imported) -> None:
-    """Prints the notes by kind, in the order of the input."""
-    from streamsched.codec.moving.draft import NoteKind
-
-    out, width = console(), min(terminal_width() or 100, 100)
-    headings = {
-        NoteKind.CARRIES_OVER: ("carries over", "green"),
-        NoteKind.CHANGES_MEANING: ("changes meaning", "yellow"),
-        NoteKind.CANNOT: ("cannot be carried over", "red"),
-    }
-    for kind, (heading, style) in headings.items():
-        notes = list(found.noted(kind))
-        if not notes:
-            continue
-        out.print(f"{heading}: {len(notes)}", style=style)
-        for note in notes[:_MOST_NOTES]:
-            text = plain(f"{note.path}: {note.text}")
-            lines = wrap(text, width, initial_indent="  ", subsequent_indent="      ", break_on_hyphens=False)
-            out.print("\n".join(lines), markup=False)
-        if len(notes) > _MOST_NOTES:
-            out.print(f"  and {len(notes) - _MOST_NOTES} more: `-o json`", markup=False)
+    except (OSError, ValueError) as exc:
+        raise InvalidError("FILE", f"{file} cannot be read: {getattr(exc, 'strerror', None) or exc}") from exc

@@ -1,0 +1,634 @@
+"""DAG files of Airflow: what each part becomes, and that nothing is left out unsaid."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamsched.codec.airflow.answers import AirflowAnswers
+from streamsched.codec.airflow.dag_file import dags_from_source
+from streamsched.codec.moving.draft import Imported, NoteKind
+from streamsched.codec.moving.table import table_of
+from streamsched.codec.schedules.schedule import app_from_json
+from streamsched.domain.errors import DecodeError
+from streamsched.domain.graph.graph import Graph
+from streamsched.domain.graph.task import NodeId
+
+HEAD = """
+from datetime import datetime, timedelta
+from airflow import DAG
+from airflow.decorators import dag, task, task_group
+from airflow.models.baseoperator import chain
+from airflow.operators.bash import BashOperator
+from airflow.utils.trigger_rule import TriggerRule
+"""
+
+
+def read(source: str, **answers: Any) -> Imported:
+    """The import of a file; each app is accepted as an app file is."""
+    found = dags_from_source(source.encode(), namespace="default", answers=AirflowAnswers(**answers))
+    for app in found.apps:
+        app_from_json(app)
+    return found
+
+
+def one(body: str, dag: str = "schedule='@daily'", **answers: Any) -> tuple[dict[str, Any], Imported]:
+    """The app of one DAG with these statements."""
+    inner = "".join(f"    {line}\n" for line in body.strip("\n").split("\n"))
+    found = read(f"{HEAD}with DAG('d', {dag}) as d:\n{inner}", **answers)
+    [app] = found.apps
+    return app, found
+
+
+def rows(found: Imported, subject: str) -> list[tuple[str, str]]:
+    return [(note.kind.value, note.text) for note in found.notes if note.subject == subject]
+
+
+def parents(app: dict[str, Any], task: str) -> list[str]:
+    graph = Graph(app_from_json(app).tasks)
+    groups = graph.parents(NodeId(task, "20240102T000000"))
+    return sorted({parent.task for group in groups for parent in group.parents})
+
+
+def is_placeholder(app: dict[str, Any], name: str) -> bool:
+    return "replace this program" in app["programs"][name].get("command", "")
+
+
+# What was found from outside: each of these failed before.
+
+
+def test_task_flow_and_expand_are_one_schedule_and_a_graph() -> None:
+    source = f"""{HEAD}
+@dag(schedule="0 6 * * *", start_date=datetime(2024, 1, 1))
+def flow():
+    @task.bash
+    def load(table):
+        return f"echo {{table}}"
+    @task
+    def report(rows): return len(rows)
+    report(load.expand(table=["a", "b"]))
+flow()
+"""
+    [app] = read(source).apps
+
+    assert list(app["schedules"]) == ["flow"]
+    assert list(app["tasks"]) == ["flow", "load-0", "load-1", "report"]
+    assert app["programs"]["load-1"]["command"] == "echo b"
+    assert parents(app, "report") == ["load-0", "load-1"]
+    assert parents(app, "load-0") == ["flow"]
+    assert is_placeholder(app, "report")
+
+
+def test_rules_mail_lateness_and_pools_do_not_vanish() -> None:
+    body = """
+a = BashOperator(task_id='a', bash_command='true', pool='p', sla=timedelta(hours=1), email_on_failure=True)
+b = BashOperator(task_id='b', bash_command='true', trigger_rule=TriggerRule.ALL_DONE, pool='q', pool_slots=2)
+a >> b
+"""
+    app, found = one(body, pools={"q": 4})
+
+    assert app["tasks"]["b"]["depends_on"] == {"task": ["a"], "ends": ["complete", "failed", "skipped"]}
+    assert app["tasks"]["b"]["schedule"]["constraints"] == [
+        {"type": "GROUP", "group": "q", "limit": 4, "weight": 2, "waitUntilMet": True}
+    ]
+    assert [kind for kind, _ in rows(found, "a.sla") + rows(found, "a.email_on_failure")] == ["refused"] * 2
+    assert rows(found, "a.pool") == [("refused", "how many slots has pool p? give `--pool p=SLOTS`")]
+    assert rows(found, "b.trigger_rule") == [("carried", "all_done")]
+
+
+def test_one_branch_of_a_branch_runs() -> None:
+    body = """
+@task.branch
+def choose():
+    return "b"
+a, b = (BashOperator(task_id="a", bash_command="true"), BashOperator(task_id="b", bash_command="true"))
+choose() >> [a, b]
+"""
+    app, _ = one(body)
+
+    assert app["programs"]["choose"] == {"type": "bash", "command": "exit 11", "success_codes": [11]}
+    assert app["tasks"]["choose"]["exit_codes"] == {"11": ["b"]}
+
+
+def test_a_branch_that_is_code_is_a_placeholder_that_says_what_to_write() -> None:
+    body = """
+def pick(**context):
+    return "a" if context["x"] else ["a", "b"]
+choose = BranchPythonOperator(task_id="choose", python_callable=pick)
+a = BashOperator(task_id="a", bash_command="true")
+b = BashOperator(task_id="b", bash_command="true")
+join = BashOperator(task_id="join", bash_command="true", trigger_rule="none_failed")
+choose >> [a, b] >> join
+choose >> join
+"""
+    inner = body.strip("\n").split("\n")
+    source = HEAD + "\n".join(inner[:2]) + "\nwith DAG('d', schedule=None) as d:\n"
+    found = read(source + "".join(f"    {line}\n" for line in inner[2:]))
+    [app] = found.apps
+
+    assert is_placeholder(app, "choose")
+    command = app["programs"]["choose"]["command"]
+    assert "exit 11 goes on with a, exit 12 goes on with a and b, exit 13 goes on with b" in command
+    codes = app["tasks"]["choose"]["exit_codes"]
+    assert codes["11"] == ["a", "join"], "what is below a chosen task is not skipped"
+    assert codes["10"] == []
+    assert [kind for kind, _ in rows(found, "choose")] == ["refused"]
+
+
+def test_a_template_is_an_argument_and_never_text_that_runs() -> None:
+    body = """
+a = BashOperator(task_id='a', bash_command="echo '{{ ds }}' ${HOME} {{ ds_nodash }}")
+b = BashOperator(task_id='b', bash_command="echo {{ ti.xcom_pull('a') }}")
+c = BashOperator(task_id='c', bash_command="echo {% if ds %}x{% endif %}")
+"""
+    app, found = one(body, version=3)
+
+    assert app["programs"]["a"]["command"] == "echo '{ds}' ${{HOME}} {ds_nodash}"
+    assert app["programs"]["a"]["fill"] is True
+    assert app["tasks"]["a"]["arguments"]["ds"] == {"of": "due", "format": "%Y-%m-%d"}
+    for name, template in (("b", "{{ ti.xcom_pull('a') }}"), ("c", "{% if ds %}")):
+        assert is_placeholder(app, name)
+        assert rows(found, name)[0][1].endswith(f"the template {template} is not understood")
+    assert not any(
+        "{{ ti" in str(each.get("command")).split("replace this program")[0] for each in app["programs"].values()
+    )
+
+
+def test_quotes_around_templates_run_what_they_say() -> None:
+    """The command that is stored, in a real shell."""
+    body = """
+command = "echo '{{ ds }}' \\"{{ ds }}\\" {{ params.who }} '{x}'"
+a = BashOperator(task_id='a', bash_command=command, params={"who": "a;b c"})
+"""
+    app, _ = one(body, version=3)
+    program = app_from_json(app).programs[1]
+    command = program.executable.command  # type: ignore[union-attr]
+    variables = {"STREAMSCHED_ARG_DS": "2024-01-02", "STREAMSCHED_ARG_PARAMS_WHO": program.arguments["params.who"]}
+    done = subprocess.run(["bash", "-c", command], env=variables, capture_output=True, text=True, check=True)
+
+    assert done.stdout == "2024-01-02 2024-01-02 a;b c {x}\n"
+
+
+# Templates.
+
+
+@pytest.mark.parametrize(
+    ("template", "shown"),
+    [
+        ("{{ ds }}", "2024-03-01"),
+        ("{{ds_nodash}}", "20240301"),
+        ("{{ ts }}", "2024-03-01T06:30:00+00:00"),
+        ("{{ ts_nodash }}", "20240301T063000"),
+        ("{{ logical_date }}", "2024-03-01 06:30:00+00:00"),
+        ("{{ data_interval_start }}", "2024-03-01 06:30:00+00:00"),
+        ("{{ data_interval_end }}", "2024-03-04 06:30:00+00:00"),
+        ("{{ data_interval_end | ds }}", "2024-03-04"),
+        ("{{ macros.ds_add(ds, -1) }}", "2024-02-29"),
+        ("{{ macros.ds_format(ds, '%Y-%m-%d', '%Y/%m') }}", "2024/03"),
+        ("{{ (logical_date - macros.timedelta(days=1)).strftime('%d.%m.') }}", "29.02."),
+        ("{{ execution_date.subtract(hours=7).isoformat() }}", "2024-02-29T23:30:00+00:00"),
+        ("{{ yesterday_ds_nodash }}", "20240229"),
+        ("{{ tomorrow_ds }}", "2024-03-02"),
+    ],
+)
+def test_times_of_a_weekday_schedule_of_airflow_2(template: str, shown: str) -> None:
+    """Monday's run is about the interval from Friday on."""
+    task = f"BashOperator(task_id='a', bash_command={f'echo {template}'!r})"
+    app, _ = one(task, "schedule='30 6 * * 1-5'", version=2)
+    found = next(each for each in app_from_json(app).tasks if each.name == "a")
+    [name] = found.arguments
+
+    assert app["programs"]["a"]["command"] == f"echo {{{name}}}"
+    assert found.arguments[name].value(found.template, ("20240304T063000",)) == shown
+
+
+def test_in_airflow_3_the_logical_date_is_when_a_run_is_due() -> None:
+    app, _ = one("BashOperator(task_id='a', bash_command='{{ ds }}')", "schedule='30 6 * * 1-5'", version=3)
+    task = next(each for each in app_from_json(app).tasks if each.name == "a")
+
+    assert task.arguments["ds"].value(task.template, ("20240304T063000",)) == "2024-03-04"
+
+
+def test_the_version_is_read_off_the_imports_and_what_it_changes_is_said() -> None:
+    body = "with DAG('d', schedule='@daily'):\n    BashOperator(task_id='a', bash_command='{{ ds }}')\n"
+    second, third = read(HEAD + body), read("from airflow.sdk import DAG\n" + body)
+
+    assert "previous" in second.apps[0]["tasks"]["a"]["arguments"]["ds"]
+    assert "previous" not in third.apps[0]["tasks"]["a"]["arguments"]["ds"]
+    assert rows(second, "DAG d.schedule")[0][0] == rows(third, "DAG d.schedule")[0][0] == "changed"
+
+
+def test_parameters_and_variables() -> None:
+    body = "BashOperator(task_id='a', bash_command='run {{ params.size }} {{ var.value.bucket }} {{ var.value.zone }}')"
+    app, _ = one(body, "schedule=None, params={'size': 5}", variables={"zone": "eu"})
+
+    assert app["programs"]["a"]["defaults"] == {"params.size": "5", "var.zone": "eu"}
+    guard = ': "${{STREAMSCHED_ARG_VAR_BUCKET?'
+    assert app["programs"]["a"]["command"].startswith(guard), "an unknown variable fails, and is not empty"
+    assert is_placeholder(one("BashOperator(task_id='a', bash_command='{{ params.x }}')")[0], "a")
+
+
+# Structure.
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        ("a >> [b, c] >> e", {"b": ["a"], "c": ["a"], "e": ["b", "c"]}),
+        ("e << b << a", {"b": ["a"], "e": ["b"]}),
+        ("chain(a, [b, c], e)", {"b": ["a"], "c": ["a"], "e": ["b", "c"]}),
+        ("a.set_downstream([b, c])", {"b": ["a"], "c": ["a"]}),
+        ("for each in [b, c]:\n    a >> each", {"b": ["a"], "c": ["a"]}),
+        ("a >> Label('x') >> b", {"b": ["a"]}),
+        ("cross_downstream([a, b], [c, e])", {"c": ["a", "b"], "e": ["a", "b"]}),
+    ],
+)
+def test_order(order: str, expected: dict[str, list[str]]) -> None:
+    body = "\n".join(f"{name} = BashOperator(task_id='{name}', bash_command='true')" for name in "abce")
+    app, found = one(f"{body}\n{order}")
+
+    assert {name: parents(app, name) for name in expected} == expected
+    assert not [note for note in found.notes if note.kind is NoteKind.REFUSED]
+
+
+def test_an_order_that_is_not_known_is_a_placeholder() -> None:
+    body = """
+a = BashOperator(task_id='a', bash_command='true')
+(a if x else None) >> BashOperator(task_id='b', bash_command='true')
+"""
+    app, found = one(body)
+
+    assert is_placeholder(app, "b")
+    assert any("the order that" in note.text for note in found.noted(NoteKind.REFUSED))
+
+
+def test_loops_and_comprehensions_over_known_lists_are_carried_out() -> None:
+    body = """
+TABLES = ["x", "y"]
+last = None
+for number, table in enumerate(TABLES):
+    load = BashOperator(task_id=f"load_{table}", bash_command=f"echo {number} {table}")
+all = [BashOperator(task_id=f"check_{each}", bash_command="true") for each in TABLES]
+load >> all
+"""
+    app, _ = one(body)
+
+    assert list(app["tasks"])[1:] == ["load_x", "load_y", "check_x", "check_y"]
+    assert app["programs"]["load_y"]["command"] == "echo 1 y"
+    assert parents(app, "check_x") == ["load_y"]
+
+
+def test_what_a_condition_makes_is_a_placeholder() -> None:
+    app, found = one("if os.environ.get('X'):\n    BashOperator(task_id='a', bash_command='rm -rf /')")
+
+    assert is_placeholder(app, "a")
+    assert rows(found, "a")[0][0] == "refused"
+
+
+def test_groups_are_prefixes_and_are_ordered_as_a_whole() -> None:
+    body = """
+a = BashOperator(task_id='a', bash_command='true')
+with TaskGroup('g') as g:
+    b = BashOperator(task_id='b', bash_command='true')
+    c = BashOperator(task_id='c', bash_command='true')
+    b >> c
+e = BashOperator(task_id='e', bash_command='true')
+a >> g >> e
+"""
+    app, found = one(body)
+
+    assert parents(app, "g-b") == ["a"]
+    assert parents(app, "e") == ["g-c"]
+    assert rows(found, "b.task_id") == [("changed", "task g.b is named g-b")]
+
+
+def test_tasks_in_a_circle_are_refused_as_airflow_refuses_them() -> None:
+    body = "\n".join(f"{name} = BashOperator(task_id='{name}', bash_command='true')" for name in "abc")
+    found = read(f"{HEAD}with DAG('d'):\n" + "".join(f"    {x}\n" for x in [*body.split("\n"), "a >> b >> c >> a"]))
+
+    assert not found.apps
+    assert any("wait for each other" in note.text for note in found.noted(NoteKind.REFUSED))
+
+
+def test_tasks_of_another_dag_are_not_taken() -> None:
+    source = f"""{HEAD}
+one = DAG("one", schedule=None)
+two = DAG("two", schedule=None)
+a = BashOperator(task_id="a", bash_command="true", dag=one)
+b = BashOperator(task_id="b", bash_command="true", dag=one)
+c = BashOperator(task_id="c", bash_command="true", dag=two)
+a >> b
+with two:
+    e = BashOperator(task_id="e", bash_command="true")
+c >> e
+"""
+    first, second = read(source).apps
+
+    assert list(first["tasks"]) == ["one", "a", "b"]
+    assert list(second["tasks"]) == ["two", "c", "e"]
+    assert (parents(first, "b"), parents(second, "e")) == (["a"], ["c"])
+
+
+@pytest.mark.parametrize(
+    ("schedule", "expected"),
+    [
+        ("'@daily'", {"type": "TIME", "cronExpression": "@daily"}),
+        ("timedelta(hours=2)", {"type": "EVERY", "interval": "2h"}),
+        ("Asset('a') | Asset('b')", "OR"),
+        ("[Asset('a'), Asset('b')]", "AND"),
+        ("CronTriggerTimetable('0 1 * * *', timezone='Asia/Tokyo')", "TIME"),
+        ("AssetOrTimeSchedule(timetable=CronTriggerTimetable('0 1 * * *'), assets=[Asset('a')])", "OR"),
+        ("None", {"type": "EVENT", "event": "start-d"}),
+        ("'@continuous'", None),
+        ("'61 * * * *'", None),
+        ("open('x')", None),
+    ],
+)
+def test_schedules(schedule: str, expected: Any) -> None:
+    app, found = one("BashOperator(task_id='t', bash_command='true')", f"schedule={schedule}")
+    [made] = app["schedules"].values()
+
+    if expected is None:
+        assert made["trigger"]["type"] == "EVENT", "only a person starts it"
+        assert rows(found, "DAG d.schedule")[0][0] == "refused"
+    else:
+        assert made["trigger"] == expected if isinstance(expected, dict) else made["trigger"]["type"] == expected
+
+
+def test_limits_retries_and_pauses() -> None:
+    body = """
+BashOperator(task_id='a', bash_command='true', retries=2, retry_delay=timedelta(minutes=1),
+    execution_timeout=timedelta(hours=1), max_active_tis_per_dag=3, pool='p', priority_weight=2, depends_on_past=True)
+"""
+    dag = "schedule='@daily', catchup=False, max_active_runs=1, max_active_tasks=4, is_paused_upon_creation=True"
+    app, found = one(body, dag, pools={"p": 5})
+    own = app["tasks"]["a"]["schedule"]
+
+    assert app["schedules"]["d"] == {
+        "program": "d",
+        "trigger": {"type": "TIME", "cronExpression": "@daily"},
+        "overlap": "queue",
+        "misfire": "one",
+        "enabled": False,
+    }
+    assert own["retry"] == {"attempts": 3, "delay": "1m", "longest": "1m"}
+    assert own["maxDuration"] == "1h"
+    assert own["constraints"] == [
+        {"type": "POOL", "pool": "p", "size": 5, "priority": 2, "waitUntilMet": True},
+        {"type": "CONCURRENCY", "maxConcurrency": 3, "waitUntilMet": True},
+        {"type": "GROUP", "group": "d-tasks", "limit": 4, "waitUntilMet": True},
+        {"type": "CONCURRENCY", "maxConcurrency": 1, "of": "schedule", "waitUntilMet": True},
+    ]
+    assert rows(found, "a.depends_on_past")[0][0] == "refused"
+    assert rows(found, "DAG d.max_active_runs")[0][0] == "changed"
+
+
+@pytest.mark.parametrize("rule", ["all_done_setup_success", "all_done_min_one_success", "of_my_own"])
+def test_a_rule_that_is_not_known_is_a_placeholder(rule: str) -> None:
+    app, found = one(f"BashOperator(task_id='a', bash_command='true', trigger_rule='{rule}')")
+
+    assert is_placeholder(app, "a")
+    assert rows(found, "a.trigger_rule")[0][0] == "refused"
+
+
+def test_given_programs_replace_placeholders() -> None:
+    given = {"a": {"type": "bash", "command": "echo {ds}", "fill": True}, "d.b": {"type": "python", "target": "m:b"}}
+    app, found = one("a = XOperator(task_id='a', x=1)\nb = XOperator(task_id='b')", programs={**given, "zz": {}})
+
+    assert not is_placeholder(app, "a")
+    assert app["programs"]["b"]["target"] == "m:b"
+    assert "ds" in app["tasks"]["a"]["arguments"]
+    assert rows(found, "zz") == [("refused", "is a given program, and there is no such task")]
+
+
+# Everything is said.
+
+TASK_KEYWORDS = {
+    "retries": ["3", "RETRIES", "None", "'x'"],
+    "retry_delay": ["timedelta(minutes=1)", "30"],
+    "retry_exponential_backoff": ["True"],
+    "pool": ["'p'", "'q'", "POOL"],
+    "pool_slots": ["1", "2"],
+    "priority_weight": ["5"],
+    "weight_rule": ["'absolute'"],
+    "trigger_rule": ["'all_done'", "'one_failed'", "TriggerRule.NONE_SKIPPED", "'odd'", "f()"],
+    "sla": ["timedelta(hours=1)"],
+    "email": ["'a@b.c'"],
+    "email_on_failure": ["True", "False"],
+    "on_failure_callback": ["print", "None"],
+    "depends_on_past": ["True", "False"],
+    "execution_timeout": ["timedelta(hours=1)"],
+    "env": ["{'A': '{{ ds }}'}", "{'A': f()}", "ENV"],
+    "append_env": ["True"],
+    "cwd": ["'/tmp'"],
+    "queue": ["'default'", "'gpu'"],
+    "params": ["{'a': 1}"],
+    "start_date": ["datetime(2024, 1, 1)"],
+    "owner": ["'me'"],
+    "doc_md": ["'text'"],
+    "do_xcom_push": ["False", "True"],
+    "skip_on_exit_code": ["99", "[1, 2]", "None"],
+    "unheard_of": ["1", "f(x)"],
+    "outlets": ["[Asset('a')]"],
+    "max_active_tis_per_dag": ["2"],
+}
+DAG_KEYWORDS = {
+    "schedule": ["'@daily'", "None", "f()", "'0 0 * * *'"],
+    "catchup": ["True", "False"],
+    "max_active_runs": ["1", "f()"],
+    "max_active_tasks": ["4"],
+    "dagrun_timeout": ["timedelta(hours=1)"],
+    "tags": ["['a']"],
+    "end_date": ["datetime(2030, 1, 1)"],
+    "default_view": ["'graph'"],
+    "user_defined_macros": ["{'a': f}"],
+    "sla_miss_callback": ["f"],
+    "params": ["{'a': 1}"],
+    "on_failure_callback": ["[f]"],
+    "of_tomorrow": ["True"],
+}
+OPERATORS = [
+    "BashOperator",
+    "EmptyOperator",
+    "PythonOperator",
+    "SparkSubmitOperator",
+    "FileSensor",
+    "ShortCircuitOperator",
+]
+
+
+def _keywords(choices: dict[str, list[str]]) -> st.SearchStrategy[dict[str, str]]:
+    pairs = [st.tuples(st.just(name), st.sampled_from(values)) for name, values in choices.items()]
+    return st.lists(st.one_of(pairs), max_size=5, unique_by=lambda pair: pair[0]).map(dict)
+
+
+def _written(keywords: dict[str, str], first: str = "") -> str:
+    return ", ".join([*([first] if first else []), *(f"{name}={value}" for name, value in keywords.items())])
+
+
+@st.composite
+def sources(draw: st.DrawFn) -> str:
+    """Files with operators, decorators, groups, loops, expansions, conditions, and what cannot be read."""
+    lines = [HEAD, "RETRIES = 2", "POOL = f()", "ENV = {'A': 'b'}", "COMMON = {'retries': 1, 'owner': 'me'}"]
+    for number in range(draw(st.integers(1, 2))):
+        defaults = draw(_keywords(TASK_KEYWORDS))
+        own = draw(_keywords(DAG_KEYWORDS))
+        if defaults:
+            own["default_args"] = "{" + ", ".join(f"'{name}': {value}" for name, value in defaults.items()) + "}"
+        given = draw(st.sampled_from(["dag_id='d{}'", "'d{}'"])).format(number)
+        lines += [f"with DAG({_written(own, given)}):", "    pass"]
+        for task in range(draw(st.integers(0, 4))):
+            keywords = draw(_keywords(TASK_KEYWORDS))
+            name = f"t{task}"
+            operator = draw(st.sampled_from(OPERATORS))
+            given = f"task_id='{name}', bash_command='echo {{{{ ds }}}}'"
+            plain = f"{operator}({_written(keywords, given)})"
+            shape = draw(st.integers(0, 9))
+            match shape:
+                case 0:
+                    lines += [
+                        f"    @task.bash({_written(keywords)})",
+                        f"    def {name}(x=1):",
+                        "        return f'echo {x}'",
+                    ]
+                    lines.append(f"    x{task} = {name}.override({_written({'pool': '1'})})(x=2)")
+                case 1:
+                    lines += [f"    @task({_written(keywords)})", f"    def {name}(x): return x"]
+                    lines.append(
+                        draw(st.sampled_from([f"    {name}.expand(x=[1, 2])", f"    {name}.expand(x=f())", "    pass"]))
+                    )
+                case 2:
+                    inner = plain[:-1].replace(f"{operator}(", f"{operator}.partial(", 1)
+                    lines.append(f"    {inner}).expand(env=[{{'A': '1'}}, {{'A': '2'}}])")
+                case 3:
+                    lines.append(f"    for i in {draw(st.sampled_from(['range(2)', 'f()']))}:")
+                    lines.append("        " + plain.replace(f"'{name}'", f"f'{name}_{{i}}'", 1))
+                case 4:
+                    lines += [
+                        "    if f():",
+                        f"        {plain}",
+                        "    else:",
+                        f"        y = [{plain.replace(name, f'{name}b')}]",
+                    ]
+                case 5:
+                    lines += [f"    with TaskGroup('g{task}', tooltip='x', odd=1) as g:", f"        {plain}"]
+                case 6:
+                    lines.append(f"    register(lambda: {plain})")
+                case 7:
+                    lines.append("    " + plain[:-1] + ", **COMMON, **f())")
+                case _:
+                    lines.append(f"    x{task} = {plain}")
+    return "\n".join(lines) + "\n"
+
+
+def written_keywords(source: str) -> Counter[tuple[int, str]]:
+    """Line and name of each keyword of calls of operators, decorators, groups and DAGs; by a walk of its own."""
+    tree = ast.parse(source)
+    tasks = {
+        node.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and any("task" in ast.unparse(each) for each in node.decorator_list)
+    }
+    found: Counter[tuple[int, str]] = Counter()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            name = called.split("(")[0]
+            makes = name.split(".")[0] in {*OPERATORS, "DAG", "TaskGroup", "task", *tasks}
+            for each in node.keywords if makes else ():
+                found[each.lineno, each.arg or "**"] += 1
+                if each.arg == "default_args" and isinstance(each.value, ast.Dict):
+                    found.update((key.lineno, key.value) for key in each.value.keys if isinstance(key, ast.Constant))
+    return found
+
+
+@given(source=sources())
+def test_each_keyword_is_carried_changed_or_refused_once(source: str) -> None:
+    found = read(source, pools={"p": 1})
+    known = written_keywords(source)
+    said = Counter((int(note.path[5:]), note.subject.rpartition(".")[2]) for note in found.notes if "." in note.subject)
+
+    assert {key: said[key] for key in known} == dict(known)
+
+
+@given(source=sources())
+def test_the_table_fits_into_80_columns(source: str) -> None:
+    assert all(len(line) <= 80 for line in table_of(read(source).notes))
+
+
+# Hostile files.
+
+
+def test_a_file_is_not_executed(tmp_path: Path) -> None:
+    touched = tmp_path / "touched"
+    read(f"open({str(touched)!r}, 'w')\nwith DAG('d', schedule=None): pass\n")
+
+    assert not touched.exists()
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"print 'hello'\n",
+        b"with DAG('d'):\n    x = 1 +\n",
+        "with DAG('\xe9'): pass".encode("latin-1"),
+        b"\0",
+        b"(" * 5000,
+        b"x = " + b"-" * 20000 + b"1",
+    ],
+)
+def test_files_that_are_not_python_3_are_refused(raw: bytes) -> None:
+    with pytest.raises(DecodeError, match="is not valid Python 3"):
+        dags_from_source(raw, namespace="default")
+
+
+def test_latin_1_with_a_declaration_is_read() -> None:
+    found = dags_from_source("# coding: latin-1\nwith DAG('\xe9'): pass".encode("latin-1"), namespace="default")
+
+    assert [app["application"] for app in found.apps] == ["unnamed"]
+
+
+@pytest.mark.parametrize("names", [["../x", "x"], ["a b", "a-b"], ["\u6570", "\u636e"], ["a" * 300, "a" * 299 + "b"]])
+def test_strange_names_of_dags_are_valid_and_of_one_app_each(names: list[str]) -> None:
+    source = "".join(f"with DAG({name!r}, schedule=None):\n    EmptyOperator(task_id={name!r})\n" for name in names)
+    found = read(source)
+    apps = [app["application"] for app in found.apps]
+
+    assert len(set(apps)) == 2
+    assert all(len(app) <= 64 for app in apps)
+    assert sum(note.subject.endswith(".dag_id") for note in found.notes) + source.count("DAG(") >= 2
+
+
+def test_long_chains_deep_nests_and_doubling_texts_are_bounded() -> None:
+    tasks = "".join(f"    t{n} = EmptyOperator(task_id='t{n}')\n" for n in range(2000))
+    chain = " >> ".join(f"t{n}" for n in range(2000))
+    [app] = read(f"with DAG('d'):\n{tasks}    {chain}\n").apps
+    assert parents(app, "t1999") == ["t1998"]
+    doubling = "a0 = 'x'\n" + "".join(f"a{n} = a{n - 1} + a{n - 1}\n" for n in range(1, 60))
+    assert read(f"{doubling}with DAG(a59): pass\n").notes
+    nested = "".join(f"{' ' * n}if x:\n" for n in range(1, 90)) + " " * 90 + "EmptyOperator(task_id='a')\n"
+    read(f"with DAG('d'):\n{nested}")
+
+
+def test_more_tasks_than_an_app_has_are_refused_with_their_number() -> None:
+    found = read("with DAG('d'):\n" + "".join(f"    EmptyOperator(task_id='t{n}', retries=1)\n" for n in range(10_000)))
+
+    assert not found.apps
+    assert any("10000 tasks" in note.text for note in found.noted(NoteKind.REFUSED))
+
+
+def test_a_megabyte_of_tasks_is_read() -> None:
+    line = "    BashOperator(task_id='t{0}', bash_command='echo {1}')\n"
+    source = "with DAG('d', schedule='@daily'):\n" + "".join(line.format(n, "x" * 200) for n in range(4000))
+    assert len(source) > 1_000_000
+
+    [app] = read(source).apps
+
+    assert len(app["tasks"]) == 4001
