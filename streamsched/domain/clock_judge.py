@@ -1,8 +1,9 @@
 """Judges the clock of the database, which is the time of an installation, by the monotonic clock of each process. Pure.
 
-A process measures the database's clock every few seconds and counts by its monotonic clock in between (`ClockView.now`).
-When a measurement is further from that count than `TOLERANCE`, one of the two clocks has jumped. From then on the clock
-is in doubt: time goes on as the monotonic clock counts it, and nothing ends because of time (`ClockView.settled`).
+A process measures the database's clock every few seconds, and in between counts by its monotonic clock
+(`ClockView.now`). When a measurement is further from that count than `TOLERANCE`, one of the two clocks has jumped. From
+then on the clock is in doubt: time goes on as the monotonic clock counts it, and nothing ends because of time
+(`ClockView.in_doubt`).
 All processes of an installation share a record of the last judgement (`ClockRecord`), whose number grows:
 
     fact          who finds it                                                   what the record says from then on
@@ -25,6 +26,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
+
+from streamsched.domain.limits import later
 
 #: A larger difference between the database's clock and the count is a jump.
 TOLERANCE: Final = timedelta(seconds=5)
@@ -112,7 +115,7 @@ class ClockView:
 
     Attributes:
         number: of the record that it follows.
-        count: where its count of time stands, corrected by each good measurement.
+        count: where its count of time stands, corrected by each measurement while the clock is right.
         anchor: where it stood up to a minute ago; a jump is a jump from there.
         began: since when it has watched the clock without a break (UTC).
         ahead: how far the clock is ahead of the count; 0 when it is right.
@@ -129,9 +132,9 @@ class ClockView:
     held: timedelta = HELD
 
     @property
-    def settled(self) -> bool:
-        """Whether something may end because of time: expire, be killed, be deleted."""
-        return self.doubtful_since is None
+    def in_doubt(self) -> bool:
+        """Whether nothing may end because of time: expire, be killed, be deleted."""
+        return self.doubtful_since is not None
 
     def now(self, monotonic: float) -> datetime:
         """The time to go by (UTC)."""
@@ -141,7 +144,7 @@ class ClockView:
         """What the database's clock should say, steady whether it is right or not; None when it has jumped lately."""
         if self.doubtful_since is not None and monotonic - self.doubtful_since < HELD.total_seconds():
             return None
-        return self.now(monotonic) + self.ahead
+        return later(self.now(monotonic), self.ahead)
 
 
 def judged(
@@ -154,7 +157,7 @@ def judged(
         return _by_record(view, found, record)
     if not _agrees(view, found, view.ahead):
         return _jumped(view, found, record)
-    view = _counted(view, found, view.ahead)
+    view = view if view.ahead else _counted(view, found)
     if view.doubtful_since is None:
         return view, None
     agreed = timedelta(seconds=found.after - view.doubtful_since)
@@ -172,7 +175,7 @@ def confirmed(record: ClockRecord) -> ClockProposal | None:
 
 def _first(found: ClockMeasurement, record: ClockRecord) -> ClockView:
     sure = not record.ahead and _own_agrees(found)
-    count = CountedTime(found.theirs - record.ahead, found.after)
+    count = CountedTime(later(found.theirs, -record.ahead), found.after)
     return ClockView(
         record.number,
         count,
@@ -193,9 +196,7 @@ def _jumped(view: ClockView, found: ClockMeasurement, record: ClockRecord) -> tu
     return doubtful, _proposal(ClockFact.JUMPED, record, ahead, until=view.count.at)
 
 
-def _by_record(
-    view: ClockView, found: ClockMeasurement, record: ClockRecord
-) -> tuple[ClockView, ClockProposal | None]:
+def _by_record(view: ClockView, found: ClockMeasurement, record: ClockRecord) -> tuple[ClockView, ClockProposal | None]:
     """The view after another process, or a person, has judged."""
     sees_nothing = not view.ahead and _agrees(view, found, _NOTHING)
     if record.ahead and sees_nothing and record.until is not None:
@@ -203,12 +204,12 @@ def _by_record(
         if watched:
             return view, _proposal(ClockFact.OVERRULED, record)
     if not record.ahead and sees_nothing:
-        return replace(_counted(view, found, _NOTHING), number=record.number), None
+        return replace(_counted(view, found), number=record.number), None
     agrees = _agrees(view, found, record.ahead)
-    if agrees:
-        view = _counted(view, found, record.ahead)
-    else:
-        count = CountedTime(found.theirs - record.ahead, found.after)
+    if agrees and not record.ahead:
+        view = _counted(view, found)
+    elif not agrees:
+        count = CountedTime(later(found.theirs, -record.ahead), found.after)
         view = replace(view, count=count, anchor=count, began=count.at)
     doubtful = bool(record.ahead) or agrees
     return (
@@ -227,18 +228,17 @@ def _agrees(view: ClockView, found: ClockMeasurement, ahead: timedelta) -> bool:
     """Whether the clock, taken to be so far ahead, is where the count is; it was read at some time from `before` to
     `after`.
     """
-    at = found.theirs - ahead
-    off = max(at - view.anchor.now(found.after), view.anchor.now(found.before) - at)
-    return off <= TOLERANCE + timedelta(seconds=DRIFT * (found.after - view.anchor.monotonic))
+    late = found.theirs - view.anchor.now(found.after) - ahead
+    early = view.anchor.now(found.before) - found.theirs + ahead
+    return max(late, early) <= TOLERANCE + timedelta(seconds=DRIFT * (found.after - view.anchor.monotonic))
 
 
-def _counted(view: ClockView, found: ClockMeasurement, ahead: timedelta) -> ClockView:
-    """The view with its count corrected by a measurement that agrees."""
-    at = found.theirs - ahead
+def _counted(view: ClockView, found: ClockMeasurement) -> ClockView:
+    """The view with its count corrected by a measurement of a clock that is right."""
     slow = found.after - found.before > _SLOW.total_seconds()
-    if slow and view.now(found.before) <= at <= view.now(found.after):
+    if slow and view.now(found.before) <= found.theirs <= view.now(found.after):
         return view
-    count = CountedTime(at, found.after)
+    count = CountedTime(found.theirs, found.after)
     old = found.after - view.anchor.monotonic >= _WINDOW.total_seconds()
     return replace(view, count=count, anchor=count if old else view.anchor)
 
