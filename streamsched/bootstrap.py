@@ -29,7 +29,7 @@ from streamsched.catalog.relay import Relay
 from streamsched.catalog.replaying import ScheduleReplay
 from streamsched.catalog.resumption import Resumption
 from streamsched.catalog.verdicts import VerdictIntake
-from streamsched.clock_services import clock_loops, measured_clock
+from streamsched.clock_services import clock_loops, measured_clock, tick_review
 from streamsched.config import Settings
 from streamsched.dapr_endpoint import dapr_loops, make_desk
 from streamsched.domain.decisions.retention import Retention
@@ -171,6 +171,8 @@ async def open_services(
         open_theirs = partial(open_log, settings.broker_url, shards=settings.shards)
         broker, layout = await wait_until_available("log", open_theirs)
         stack.push_async_callback(broker.close)
+        if measured is not None:
+            broker.keep_time(measured)
         specs = topic_specs(layout.shards, settings.retention, unkeyed_partitions=layout.unkeyed_partitions)
         await wait_until_available("log", lambda: broker.create_topics(specs))
         health.require("database", PostgresGauges(pool).answers)
@@ -185,7 +187,7 @@ async def open_services(
             notifier=notifier,
             broker=broker,
             layout=layout,
-            leases=PostgresLeases(pool, theirs=measured and measured.theirs),
+            leases=PostgresLeases(pool, theirs=measured and measured.steady),
             broker_health=BrokerHealth(
                 lambda: broker.ends([TopicPartition(SIGNALS, 0)]),
                 every=settings.lease / 2,
@@ -200,7 +202,9 @@ def worker_loops(services: Services) -> Mapping[str, Loop]:
 
     async def work() -> None:
         settings, health, me = services.settings, services.broker_health, services.identity
-        shards = ShardSettings(dedupe_horizon=settings.dedupe_horizon, verdicts=bool(settings.verdicts_keep))
+        shards = ShardSettings(
+            dedupe_horizon=settings.dedupe_horizon, verdicts=bool(settings.verdicts_keep), clock=services.clock
+        )
         worker = Worker(services.broker, services.leases, me, ttl=settings.lease, settings=shards, broker_health=health)
         patience_s = settings.stuck_after.total_seconds()
         dog = Watchdog(worker.shard_stats, patience_s=patience_s, excused=lambda: health.lost) if patience_s else None
@@ -220,11 +224,13 @@ def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool 
     settings = services.settings
     inline = make_inline(pool, this_process(), clock, settings, environ)
     runners = local_runners(settings, environ)
-    leases = PostgresLauncherLeases(pool, theirs=services.measured and services.measured.theirs)
+    leases = PostgresLauncherLeases(pool, theirs=services.measured and services.measured.steady)
     recovery = Recovery(leases, runners, inline.runner, clock, ttl=settings.lease, attempts=settings.run_attempts)
     timeouts = RunTimeouts(silence=settings.lost_after, attempts=settings.run_attempts, pace=settings.pace)
     monitor = RunMonitor(PostgresRunMonitorStore(pool), runners, clock, timeouts, inline=inline)
-    decisions, wakes, callers = PostgresDecisionStore(pool), PostgresWakes(pool), authentication(pool, clock, settings)
+    due_by = services.measured and services.measured.theirs
+    decisions, wakes = PostgresDecisionStore(pool), PostgresWakes(pool, theirs=due_by)
+    callers = authentication(pool, clock, settings)
     evaluator = PluginEvaluator(plugins.installed(), decisions, clock)
     probes = {name: open_probe(url) for name, url in settings.cluster_urls().items()}
     keep = settings.verdicts_keep
@@ -267,8 +273,9 @@ def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool 
         "wake-ups": alone("wake-ups", lambda: WakeIntake(broker, wakes, clock).run()),
         "deadlines": in_time(lambda: DeadlineWatch(PostgresDeadlineStore(pool), notifier, clock).run()),
         "timers": in_time(
-            lambda: Timers(store=PostgresTimers(pool), wakes=wakes, notifier=notifier, clock=clock).run()
+            lambda: Timers(store=PostgresTimers(pool, theirs=due_by), wakes=wakes, notifier=notifier, clock=clock).run()
         ),
+        "tick-review": alone("tick-review", tick_review(pool, clock, services.measured).run),
         "node-retention": alone("node-retention", node_retention(pool, clock, settings).run),
         "bundles": alone("bundles", removal_of_bundles(pool, clock)),
         **({"spans": alone("spans", services.traces.export(pool, clock).run)} if services.traces else {}),

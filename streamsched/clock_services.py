@@ -13,8 +13,10 @@ from streamsched.process.health import ProcessHealth
 from streamsched.process.run_forever import run_forever
 from streamsched.process.supervision import Loop, wait_until_available
 from streamsched.store.connections import Pool
+from streamsched.store.events.timers import PostgresTimers
 from streamsched.store.server.clock import PostgresClock
 from streamsched.store.server.processes import PostgresProcesses
+from streamsched.timers.tick_review import TickReview
 
 #: Seconds between two rows of a process.
 _EVERY_S = 30.0
@@ -26,6 +28,12 @@ async def measured_clock(pool: Pool, own: Clock | None, me: LeaseHolder, health:
     await wait_until_available("database", clock.compare)
     health.attach_clock(clock)
     return clock
+
+
+def tick_review(pool: Pool, clock: Clock, measured: PostgresClock | None) -> TickReview:
+    """The review of stored ticks."""
+    judgement = (lambda: 0) if measured is None else (lambda: measured.judgement)
+    return TickReview(PostgresTimers(pool), clock, judgement=judgement)
 
 
 def clock_loops(clock: PostgresClock | None, pool: Pool, me: LeaseHolder, role: str) -> Mapping[str, Loop]:

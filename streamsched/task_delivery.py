@@ -76,7 +76,7 @@ def make_task_delivery(
     """
     store, workers = PostgresDeliveryStore(pool), WorkerStreams(clock)
     partitions, me = PostgresTaskPartitions(pool), replace(me, reads=READS)
-    leases = PostgresTaskLeases(pool, theirs=measured and measured.theirs)
+    leases = PostgresTaskLeases(pool, theirs=measured and measured.steady)
     ownership = Ownership(leases, me, store, partitions, clock, ttl=settings.lease)
     queues, networks, proxy = PostgresQueueStore(pool), settings.networks(), settings.outgoing_proxy
     http = HttpReceiver(HttpClient(networks, proxy=proxy), clock, leased=ownership.leased)

@@ -140,11 +140,13 @@ class ClockView:
         """The time to go by (UTC)."""
         return self.count.now(monotonic)
 
-    def theirs(self, monotonic: float) -> datetime | None:
-        """What the database's clock should say, steady whether it is right or not; None when it has jumped lately."""
-        if self.doubtful_since is not None and monotonic - self.doubtful_since < HELD.total_seconds():
-            return None
+    def theirs(self, monotonic: float) -> datetime:
+        """What the database's clock should say, whether that is right or not."""
         return later(self.now(monotonic), self.ahead)
+
+    def is_steady(self, monotonic: float) -> bool:
+        """Whether the database's clock has not jumped lately: what it measures itself, as leases, may end."""
+        return self.doubtful_since is None or monotonic - self.doubtful_since >= HELD.total_seconds()
 
 
 def judged(

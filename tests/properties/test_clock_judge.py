@@ -301,13 +301,16 @@ def test_what_the_clock_should_say_is_known_while_it_is_steady() -> None:
     process.measure()
     assert process.view is not None
     assert process.view.theirs(process.monotonic()) == pytest.approx(world.truth(), abs=timedelta(seconds=1))
+    assert process.view.is_steady(process.monotonic())
 
     world.off, world.t = YEAR, 5.0
     process.measure()
-    assert process.view.theirs(process.monotonic()) is None
+    assert process.view.theirs(process.monotonic()) == pytest.approx(world.truth(YEAR), abs=timedelta(seconds=1))
+    assert not process.view.is_steady(process.monotonic())
 
     world.t += 31
     process.measure()
+    assert process.view.is_steady(process.monotonic())
     assert process.view.theirs(process.monotonic()) == pytest.approx(world.truth(YEAR), abs=timedelta(seconds=1))
     assert not process.settled
 

@@ -23,10 +23,10 @@ from streamsched.ports.leases import RecoveredRuns
 from streamsched.ports.runner import SilentRun
 from streamsched.store.catalog import history
 from streamsched.store.connections import translated
+from streamsched.store.expected_time import ExpectedTime, expected
 from streamsched.store.limits import groups
 from streamsched.store.runs import attempts as next_attempts
 from streamsched.store.runs.run_monitor import PostgresRunMonitorStore
-from streamsched.store.server.leases import ExpectedTime, expected
 from streamsched.store.sql import queries
 
 log = structlog.get_logger()

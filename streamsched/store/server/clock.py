@@ -81,8 +81,13 @@ class PostgresClock:
         return None if self._state is None else self._state.doubt
 
     def theirs(self) -> datetime | None:
-        """What PostgreSQL's clock should say; None while that is not known (`ClockView.theirs`)."""
+        """What PostgreSQL's clock should say, right or wrong; None before the first measurement."""
         return None if self._view is None else self._view.theirs(self._counted())
+
+    def steady(self) -> datetime | None:
+        """The same; None while the clock has jumped lately, so that leases by it do not end."""
+        view, counted = self._view, self._counted()
+        return view.theirs(counted) if view is not None and view.is_steady(counted) else None
 
     async def compare(self) -> None:
         """Measures PostgreSQL's clock and judges it.

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Final, LiteralString
 
 import asyncpg
 
 from streamsched.ports.leases import Lease, LeaseHolder, Membership
 from streamsched.store.connections import translated
+from streamsched.store.expected_time import ExpectedTime, expected
 from streamsched.store.sql import queries
 
 #: Rows of processes without a heartbeat for this many lease times are deleted.
 _FORGET_AFTER: Final = 100
-#: What no clock says: nothing expires.
-_UNKNOWN: Final = datetime(1, 1, 2, tzinfo=UTC)
-
-#: What PostgreSQL's clock should say (UTC); None while that is unknown, because it has jumped.
-ExpectedTime = Callable[[], datetime | None]
-
-
-def expected(theirs: ExpectedTime | None) -> datetime | None:
-    """The parameter of a query that compares: None compares nothing."""
-    return None if theirs is None else theirs() or _UNKNOWN
 
 
 class PostgresLeases:

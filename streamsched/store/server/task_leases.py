@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 from streamsched.store.connections import Pool
-from streamsched.store.server.leases import ExpectedTime, PostgresLeases
+from streamsched.store.expected_time import ExpectedTime
+from streamsched.store.server.leases import PostgresLeases
 
 
 class PostgresTaskLeases(PostgresLeases):
