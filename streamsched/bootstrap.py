@@ -4,7 +4,6 @@ with them. `runner` and `admin.installation` are smaller composition roots.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
@@ -21,7 +20,7 @@ import structlog
 from streamsched.access_services import access_services, authentication
 from streamsched.admin.installation import assembled
 from streamsched.api.deps import ApiServices
-from streamsched.api.health import health_of, make_health
+from streamsched.api.health import health_of
 from streamsched.api.serving import HttpServer, bind, url_of
 from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.listeners import Listeners
@@ -30,12 +29,14 @@ from streamsched.catalog.relay import Relay
 from streamsched.catalog.replaying import ScheduleReplay
 from streamsched.catalog.resumption import Resumption
 from streamsched.catalog.verdicts import VerdictIntake
+from streamsched.clock_services import clock_loops, measured_clock, tick_review
 from streamsched.config import Settings
 from streamsched.dapr_endpoint import dapr_loops, make_desk
 from streamsched.domain.decisions.retention import Retention
 from streamsched.domain.signals.layout import Layout
 from streamsched.graph.progression import Progression
 from streamsched.graph.submission import GraphDesk
+from streamsched.health_services import health_served
 from streamsched.launcher import plugins
 from streamsched.launcher.backfills.feeding import BackfillFeeding
 from streamsched.launcher.cluster_probes import ClusterProbes
@@ -55,7 +56,6 @@ from streamsched.ports.broker import Broker, TopicPartition
 from streamsched.ports.clock import Clock, SystemClock
 from streamsched.ports.leases import LeaseHolder, Leases
 from streamsched.ports.notifier import Notifier
-from streamsched.process.cancellation import CLOSING_S, cancel
 from streamsched.process.health import ProcessHealth, measure_installation
 from streamsched.process.supervision import Loop, run_until_signal, supervise, wait_until_available
 from streamsched.program_services import local_runners, make_inline, program_services, removal_of_bundles
@@ -107,8 +107,6 @@ from streamsched.web_services import make_http
 
 log = structlog.get_logger()
 
-_HEALTH_HOST: Final = "STREAMSCHED_HEALTH_HOST"
-_HEALTH_PORT: Final = "--health-port or STREAMSCHED_HEALTH_PORT"
 #: Least time without an answer after which the log is considered lost; shorter outages may be a leader election.
 _LOG_SILENCE: Final = timedelta(seconds=12)
 
@@ -124,11 +122,12 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """Open connections and adapters that every role uses."""
+    """Open connections and adapters that every role uses. `measured`: the clock, unless another was given."""
 
     settings: Settings
     identity: LeaseHolder
     clock: Clock
+    measured: PostgresClock | None
     health: ProcessHealth
     pool: Pool
     notifier: Notifier
@@ -141,12 +140,18 @@ class Services:
 
 @asynccontextmanager
 async def open_services(
-    settings: Settings, *, name: str | None = None, clock: Clock | None = None, health: ProcessHealth | None = None
+    settings: Settings,
+    *,
+    name: str | None = None,
+    clock: Clock | None = None,
+    own: Clock | None = None,
+    health: ProcessHealth | None = None,
 ) -> AsyncIterator[Services]:
     """Opens the connections, creates missing topics, and closes the connections after the block. Waits while the
     database, its schema or the log is unavailable.
 
     `name`: the unique name of this process; after a restart it owns its former leases at once. Default: a random one.
+    `clock`: what it goes by instead of PostgreSQL's clock; `own`: the clock of this machine.
 
     Raises:
         ConfigurationError: the topics exist with another number of shards, or a URL is wrong.
@@ -159,25 +164,30 @@ async def open_services(
         pool = await wait_until_available("database", open_ours)
         stack.callback(pool.terminate)
         await wait_until_available("schema", lambda: require_schema(pool))
+        identity = LeaseHolder(name or f"{host}-{os.getpid()}-{uuid4().hex[:6]}", host, os.getpid())
+        measured = await measured_clock(pool, own, identity, health) if clock is None else None
         notifier = PostgresNotifier(settings.database_url)
         stack.push_async_callback(notifier.close)
         open_theirs = partial(open_log, settings.broker_url, shards=settings.shards)
         broker, layout = await wait_until_available("log", open_theirs)
         stack.push_async_callback(broker.close)
+        if measured is not None:
+            broker.keep_time(measured)
         specs = topic_specs(layout.shards, settings.retention, unkeyed_partitions=layout.unkeyed_partitions)
         await wait_until_available("log", lambda: broker.create_topics(specs))
         health.require("database", PostgresGauges(pool).answers)
         health.require("log", lambda: broker.ends([TopicPartition(LAUNCH, 0)]))
         yield Services(
             settings=settings,
-            identity=LeaseHolder(name or f"{host}-{os.getpid()}-{uuid4().hex[:6]}", host, os.getpid()),
-            clock=clock or SystemClock(),
+            identity=identity,
+            clock=clock or measured or SystemClock(),
+            measured=measured,
             health=health,
             pool=pool,
             notifier=notifier,
             broker=broker,
             layout=layout,
-            leases=PostgresLeases(pool),
+            leases=PostgresLeases(pool, theirs=measured and measured.steady),
             broker_health=BrokerHealth(
                 lambda: broker.ends([TopicPartition(SIGNALS, 0)]),
                 every=settings.lease / 2,
@@ -192,7 +202,9 @@ def worker_loops(services: Services) -> Mapping[str, Loop]:
 
     async def work() -> None:
         settings, health, me = services.settings, services.broker_health, services.identity
-        shards = ShardSettings(dedupe_horizon=settings.dedupe_horizon, verdicts=bool(settings.verdicts_keep))
+        shards = ShardSettings(
+            dedupe_horizon=settings.dedupe_horizon, verdicts=bool(settings.verdicts_keep), clock=services.clock
+        )
         worker = Worker(services.broker, services.leases, me, ttl=settings.lease, settings=shards, broker_health=health)
         patience_s = settings.stuck_after.total_seconds()
         dog = Watchdog(worker.shard_stats, patience_s=patience_s, excused=lambda: health.lost) if patience_s else None
@@ -210,28 +222,32 @@ def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool 
     """
     pool, broker, notifier, clock = services.pool, services.broker, services.notifier, services.clock
     settings = services.settings
-    theirs = PostgresClock(pool, clock)
-    inline = make_inline(pool, this_process(), theirs, settings, environ)
+    inline = make_inline(pool, this_process(), clock, settings, environ)
     runners = local_runners(settings, environ)
-    leases = PostgresLauncherLeases(pool)
-    recovery = Recovery(leases, runners, inline.runner, theirs, ttl=settings.lease, attempts=settings.run_attempts)
+    leases = PostgresLauncherLeases(pool, theirs=services.measured and services.measured.steady)
+    recovery = Recovery(leases, runners, inline.runner, clock, ttl=settings.lease, attempts=settings.run_attempts)
     timeouts = RunTimeouts(silence=settings.lost_after, attempts=settings.run_attempts, pace=settings.pace)
-    monitor = RunMonitor(PostgresRunMonitorStore(pool), runners, theirs, timeouts, inline=inline)
-    decisions, wakes, callers = PostgresDecisionStore(pool), PostgresWakes(pool), authentication(pool, clock, settings)
-    evaluator = PluginEvaluator(plugins.installed(), decisions, theirs)
+    monitor = RunMonitor(PostgresRunMonitorStore(pool), runners, clock, timeouts, inline=inline)
+    due_by = services.measured and services.measured.theirs
+    decisions, wakes = PostgresDecisionStore(pool), PostgresWakes(pool, theirs=due_by)
+    callers = authentication(pool, clock, settings)
+    evaluator = PluginEvaluator(plugins.installed(), decisions, clock)
     probes = {name: open_probe(url) for name, url in settings.cluster_urls().items()}
     keep = settings.verdicts_keep
     verdicts = VerdictIntake(broker, PostgresVerdicts(pool, keep=keep), clock, keep=keep)
     metrics = services.health.metrics
-    tasks = make_task_delivery(pool, notifier, services.identity, theirs, settings, environ=environ, metrics=metrics)
+    tasks = make_task_delivery(
+        pool, notifier, services.identity, clock, settings, environ=environ, metrics=metrics, measured=services.measured
+    )
     keeps = Retention(jobs=settings.jobs_keep, audit=settings.audit_keep)
     feeding = BackfillFeeding(PostgresBackfillFeed(pool), notifier, clock, keep=settings.jobs_keep)
 
     def in_time(loop: Callable[[], Awaitable[None]]) -> Loop:
-        """Starts the loop after the first comparison with the database's clock, with the lease of this launcher."""
+        """Starts the loop when the time is known, with the lease of this launcher."""
 
         async def begin() -> None:
-            await wait_until_available("database", theirs.compare)
+            if services.measured is not None:
+                await wait_until_available("database", services.measured.begin)
             await wait_until_available("database", recovery.renew)
             await loop()
 
@@ -250,31 +266,31 @@ def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool 
         "intake": alone("intake", lambda: Intake(broker, PostgresIntake(pool), clock, services.health.metrics).run()),
         "backfills": alone("backfills", feeding.run),
         "retention": alone("retention", lambda: ArchiveLoop(PostgresArchive(pool), keeps, clock).run()),
-        "log-cleaning": alone("log-cleaning", LogMaintenance(broker).run),
+        "log-cleaning": alone("log-cleaning", LogMaintenance(broker, clock).run),
         "resumption": lambda: Resumption(
             store=PostgresCatalogStore(pool), pauses=PostgresPauseStore(pool), notifier=notifier, clock=clock
         ).run(),
-        "wake-ups": alone("wake-ups", lambda: WakeIntake(broker, wakes, theirs).run()),
-        "deadlines": in_time(lambda: DeadlineWatch(PostgresDeadlineStore(pool), notifier, theirs).run()),
+        "wake-ups": alone("wake-ups", lambda: WakeIntake(broker, wakes, clock).run()),
+        "deadlines": in_time(lambda: DeadlineWatch(PostgresDeadlineStore(pool), notifier, clock).run()),
         "timers": in_time(
-            lambda: Timers(store=PostgresTimers(pool), wakes=wakes, notifier=notifier, clock=theirs).run()
+            lambda: Timers(store=PostgresTimers(pool, theirs=due_by), wakes=wakes, notifier=notifier, clock=clock).run()
         ),
+        "tick-review": alone("tick-review", tick_review(pool, clock, services.measured).run),
         "node-retention": alone("node-retention", node_retention(pool, clock, settings).run),
         "bundles": alone("bundles", removal_of_bundles(pool, clock)),
         **({"spans": alone("spans", services.traces.export(pool, clock).run)} if services.traces else {}),
-        "graph": in_time(Progression(PostgresNodeStore(pool), notifier, theirs).run),
-        "clock": theirs.run,
+        "graph": in_time(Progression(PostgresNodeStore(pool), notifier, clock).run),
         "broker_health": services.broker_health.run,
         **host_loops(
             pool, broker, services.layout, settings, me=services.identity, clock=clock, metrics=metrics, dev=dev
         ),
         "probes": lambda: ClusterProbes(PostgresClusterStore(pool), probes, notifier, clock).run(),
-        "launcher": in_time(Launcher(decisions, monitor, notifier, theirs, evaluator, inline=inline).run),
+        "launcher": in_time(Launcher(decisions, monitor, notifier, clock, evaluator, inline=inline).run),
         "inline": in_time(inline.run),
         "recovery": in_time(recovery.run),
         "tasks": in_time(tasks.run),
         "task-streams": lambda: serve_task_streams(settings, pool, services.identity.id, tasks.workers, callers),
-        **{name: alone(name, each) for name, each in task_intakes(settings, pool, broker, theirs).items()},
+        **{name: alone(name, each) for name, each in task_intakes(settings, pool, broker, clock).items()},
     }
 
 
@@ -344,7 +360,7 @@ async def serve(
         ConfigurationError: the installation is misconfigured; a restart does not help.
     """
     health = ProcessHealth()
-    async with _probed(settings, health), open_services(settings, name=name, health=health) as services:
+    async with health_served(settings, health), open_services(settings, name=name, health=health) as services:
         loops: dict[str, Loop] = {}
         if role in {Role.WORKER, Role.ALL}:
             loops |= worker_loops(services)
@@ -359,29 +375,9 @@ async def serve(
         elif ready is not None:
             ready()
         loops |= dapr_loops(settings, services.pool, services.clock) if role is Role.ALL else {}
+        loops |= clock_loops(services.measured, services.pool, services.identity, role)
         log.info("role.started", role=role, worker=services.identity.id)
         await supervise(loops, metrics=health.metrics)
-
-
-@asynccontextmanager
-async def _probed(settings: Settings, health: ProcessHealth) -> AsyncIterator[None]:
-    """Serves health checks during the block if a port is set, also while the process waits for database or log."""
-    if not settings.health_port:
-        yield
-        return
-
-    async def measure() -> None:
-        health.measure()
-
-    bound = bind(settings.health_host, settings.health_port, host_by=_HEALTH_HOST, port_by=_HEALTH_PORT)
-    server = HttpServer(make_health(health_of(health, measure)), bound)
-    answering = asyncio.create_task(supervise({"health": server.run}, metrics=health.metrics))
-    log.info("health.bound", url=url_of(bound))
-    try:
-        yield
-    finally:
-        await cancel(answering, retry_s=CLOSING_S)
-        bound.close()
 
 
 def run_role(role: Role, environ: Mapping[str, str], **options: object) -> None:

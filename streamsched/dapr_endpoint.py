@@ -58,8 +58,7 @@ def dapr_loops(settings: Settings, pool: Pool, clock: Clock) -> Mapping[str, Loo
     from streamsched.dapr.grpc_server import DaprGrpcServer  # noqa: PLC0415 - it comes with an extra
 
     app, instances = _app_of(settings)
-    theirs = PostgresClock(pool, clock)
-    desk = make_desk(pool, theirs)
+    desk = make_desk(pool, clock)
     endpoint = DaprEndpoint(app, settings.dapr_api_token, settings.dapr_strict)
     bound = bind(
         settings.dapr_host,
@@ -78,7 +77,7 @@ def dapr_loops(settings: Settings, pool: Pool, clock: Clock) -> Mapping[str, Loo
         if instances:
             await _beat(PostgresAppInstances(pool), instances)
 
-    return {"dapr_http": http.run, "dapr_grpc": grpc.run, "dapr_instances": beat, "dapr_clock": theirs.run}
+    return {"dapr_http": http.run, "dapr_grpc": grpc.run, "dapr_instances": beat}
 
 
 def run_dapr(environ: Mapping[str, str], **options: object) -> None:
@@ -98,7 +97,9 @@ async def _serve(settings: Settings) -> None:
     pool = await wait_until_available("database", lambda: open_pool(settings.database_url, min_size=2, max_size=12))
     try:
         await wait_until_available("schema", lambda: require_schema(pool))
-        await supervise(dapr_loops(settings, pool, SystemClock()), metrics=Metrics())
+        clock = PostgresClock(pool, SystemClock(), name=f"dapr endpoint of {settings.dapr_app_id}")
+        await wait_until_available("database", clock.compare)
+        await supervise({**dapr_loops(settings, pool, clock), "clock": clock.run}, metrics=Metrics())
     finally:
         pool.terminate()
 

@@ -98,7 +98,9 @@ def local_runners(settings: Settings, environ: Mapping[str, str]) -> LocalRunner
 
 def removal_of_bundles(pool: Pool, clock: Clock) -> Callable[[], Coroutine[Any, Any, None]]:
     """The loop that removes unused bundles."""
-    return lambda: run_forever(partial(remove_bundles, PostgresBundleStore(pool), clock), called="bundles")
+    return lambda: run_forever(
+        partial(remove_bundles, PostgresBundleStore(pool), clock), called="bundles", ending_by=clock
+    )
 
 
 async def remove_bundles(store: PostgresBundleStore, clock: Clock) -> float:

@@ -84,7 +84,7 @@ async def _database(settings: Settings) -> AsyncIterator[tuple[Pool, PostgresClo
     """The database, and its clock: heartbeats are compared with it."""
     configure_logs(level=settings.log_level, style=settings.log_format)
     pool = await _patiently(lambda: open_pool(settings.database_url, min_size=1, max_size=2, spans=settings.traces))
-    clock = PostgresClock(pool, SystemClock())
+    clock = PostgresClock(pool, SystemClock(), name=f"runner {os.getpid()}")
     with suppress(UnavailableError):  # both the clock and the claim are retried
         await clock.compare()
     clock_task = asyncio.create_task(clock.run())

@@ -20,6 +20,7 @@ from streamsched.process.supervision import supervise
 from streamsched.secrets.resolver import Secrets, installed
 from streamsched.store.connections import Pool
 from streamsched.store.dapr.instances import PostgresAppInstances
+from streamsched.store.server.clock import PostgresClock
 from streamsched.store.server.task_leases import PostgresTaskLeases
 from streamsched.store.tasks.delivery import PostgresDeliveryStore
 from streamsched.store.tasks.partitions import PostgresTaskPartitions
@@ -64,16 +65,19 @@ def make_task_delivery(
     *,
     environ: Mapping[str, str] | None = None,
     metrics: Metrics | None = None,
+    measured: PostgresClock | None = None,
 ) -> TaskDelivery:
-    """Puts it together; `me` is this process; `environ`: the variables that secrets of webhooks may be. Call it in the
-    event loop that runs it. With `dapr_scheduler` it is also Dapr's scheduler.
+    """Puts it together; `me` is this process; `environ`: the variables that secrets of webhooks may be; `measured`:
+    PostgreSQL's clock, which judges leases. Call it in the event loop that runs it. With `dapr_scheduler` it is also
+    Dapr's scheduler.
 
     Raises:
         ConfigurationError: the port of that is in use.
     """
     store, workers = PostgresDeliveryStore(pool), WorkerStreams(clock)
     partitions, me = PostgresTaskPartitions(pool), replace(me, reads=READS)
-    ownership = Ownership(PostgresTaskLeases(pool), me, store, partitions, clock, ttl=settings.lease)
+    leases = PostgresTaskLeases(pool, theirs=measured and measured.steady)
+    ownership = Ownership(leases, me, store, partitions, clock, ttl=settings.lease)
     queues, networks, proxy = PostgresQueueStore(pool), settings.networks(), settings.outgoing_proxy
     http = HttpReceiver(HttpClient(networks, proxy=proxy), clock, leased=ownership.leased)
     sending = HttpClient(networks, proxy=proxy)

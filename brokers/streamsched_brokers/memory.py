@@ -163,6 +163,9 @@ class MemoryBroker:
     def capabilities(self) -> Capabilities:
         return CAPABILITIES
 
+    def keep_time(self, clock: Clock) -> None:
+        """Does nothing: its log has a clock of its own."""
+
     async def create_topics(self, specs: Sequence[TopicSpec]) -> None:
         for spec in specs:
             there = self._log.specs.setdefault(spec.name, spec)

@@ -28,7 +28,7 @@ class UnusedNames:
 
     async def run(self) -> None:
         """Frees names until cancelled; retries while PostgreSQL is unavailable."""
-        await run_forever(self._step, called="unused_names")
+        await run_forever(self._step, called="unused_names", ending_by=self._clock)
 
     async def run_once(self) -> int:
         """One pass; returns how many names were freed.

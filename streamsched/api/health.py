@@ -26,11 +26,13 @@ class Health:
     Attributes:
         live: finds permanent failures, after which the process should be restarted.
         ready: checks whether the process and its dependencies can do their work.
+        remarks: what is wrong and makes the process no less ready.
         measure: updates the metrics that are computed only when metrics are requested.
     """
 
     live: Callable[[], Findings]
     ready: Callable[[], Awaitable[Findings]]
+    remarks: Callable[[], Findings]
     measure: Callable[[], Awaitable[None]]
     metrics: Metrics
 
@@ -46,7 +48,7 @@ router = APIRouter(tags=["health"])
 
 def health_of(health: ProcessHealth, measure: Callable[[], Awaitable[None]]) -> Health:
     """The health checks and metrics of a process."""
-    return Health(live=health.live, ready=health.ready, measure=measure, metrics=health.metrics)
+    return Health(live=health.live, ready=health.ready, remarks=health.remarks, measure=measure, metrics=health.metrics)
 
 
 def make_health(health: Health) -> FastAPI:
@@ -69,9 +71,9 @@ async def live(health: HealthDep) -> Response:
 @router.get("/health/ready", summary="Get readiness")
 async def ready(health: HealthDep) -> Response:
     """200 when all dependencies respond and the process makes progress, else 503. `checks` has each check with `ok` or
-    its failure.
+    its failure. `clock` says when the database's clock has jumped, which makes no process unready.
     """
-    return _response(await health.ready(), passed="ready", failed="unready")
+    return _response(await health.ready(), health.remarks(), passed="ready", failed="unready")
 
 
 @router.get("/metrics", summary="Get metrics")
@@ -81,8 +83,8 @@ async def metrics(health: HealthDep) -> Response:
     return Response(health.metrics.render(), media_type=CONTENT_TYPE)
 
 
-def _response(findings: Findings, *, passed: str, failed: str) -> Response:
+def _response(findings: Findings, remarks: Findings | None = None, *, passed: str, failed: str) -> Response:
     wrong = any(reason is not None for reason in findings.values())
     status = HTTPStatus.SERVICE_UNAVAILABLE if wrong else HTTPStatus.OK
-    checks = {name: reason or "ok" for name, reason in findings.items()}
+    checks = {name: reason or "ok" for name, reason in {**findings, **(remarks or {})}.items()}
     return rendered({"status": failed if wrong else passed, "checks": checks}, status=status)

@@ -34,7 +34,6 @@ class VerdictIntake(TopicIntake[Page]):
         super().__init__(VERDICTS, _page, broker=broker, store=store, clock=clock, max_records=_BATCH)
         self._verdicts = store
         self._keep = keep
-        self._now = clock.now
         self._delete_at = datetime.min.replace(tzinfo=UTC)
 
     async def step(self) -> float:
@@ -51,8 +50,8 @@ class VerdictIntake(TopicIntake[Page]):
         Raises:
             UnavailableError: PostgreSQL is unreachable.
         """
-        now = self._now()
-        if now < self._delete_at:
+        now = self._clock.now()
+        if now < self._delete_at or self._clock.in_doubt:
             return 0
         days = await self._verdicts.forget(before=now - self._keep)
         self._delete_at = now + _DELETE_EVERY

@@ -56,6 +56,11 @@ def as_stored() -> Iterator[None]:
         _STORED.reset(token)
 
 
+def is_stored() -> bool:
+    """Whether the value at hand was stored already: see `as_stored`."""
+    return _STORED.get()
+
+
 def check_most(found: int, most: int, path: str, what: str) -> None:
     """Raises:
     InvalidDefinitionError: `found` is more than `most`; `what` is the noun in the message.

@@ -48,7 +48,7 @@ class NodeRetention:
 
     async def run(self) -> None:
         """Passes until cancelled; retries while PostgreSQL is unavailable."""
-        await run_forever(self._step, called="node_retention")
+        await run_forever(self._step, called="node_retention", ending_by=self._clock)
 
     async def _step(self) -> float:
         await self.run_once()

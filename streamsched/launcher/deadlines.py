@@ -33,7 +33,7 @@ class DeadlineWatch:
     async def run(self) -> None:
         """Settles until cancelled; sleeps until the next deadline is due or an earlier one is notified."""
         async with self._notifier.listen(TIMERS) as subscription:
-            await run_forever(self._step, sleep=subscription.wait, called="deadlines")
+            await run_forever(self._step, sleep=subscription.wait, called="deadlines", ending_by=self._clock)
 
     async def run_once(self) -> datetime | None:
         """Settles what is due now. Returns when the next one is due (UTC); None when there is none.

@@ -64,7 +64,7 @@ class LogCleanup:
 
     async def run(self) -> None:
         """Cleans until cancelled; retries while PostgreSQL is unavailable."""
-        await run_forever(self._step, called="log_cleanup")
+        await run_forever(self._step, called="log_cleanup", ending_by=self._clock)
 
     async def run_once(self) -> int:
         """One pass; returns how many files were removed. A run that PostgreSQL knows keeps its files, however old.

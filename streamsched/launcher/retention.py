@@ -40,7 +40,7 @@ class ArchiveLoop:
 
     async def run(self) -> None:
         """Runs passes until cancelled; retries while PostgreSQL is unavailable."""
-        await run_forever(self._step, called="retention", retry_s=_RETRY)
+        await run_forever(self._step, called="retention", retry_s=_RETRY, ending_by=self._clock)
 
     async def _step(self) -> float:
         try:

@@ -25,6 +25,7 @@ from streamsched.ports.broker import (
     TopicSpec,
     Writer,
 )
+from streamsched.ports.clock import Clock
 
 
 async def open_log(url: str, *, shards: int) -> tuple[Broker, Layout]:
@@ -77,6 +78,9 @@ class Generation:
     @property
     def capabilities(self) -> Capabilities:
         return self._broker.capabilities
+
+    def keep_time(self, clock: Clock) -> None:
+        self._broker.keep_time(clock)
 
     async def create_topics(self, specs: Sequence[TopicSpec]) -> None:
         named = self._named

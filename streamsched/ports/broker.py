@@ -16,6 +16,8 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
+from streamsched.ports.clock import Clock
+
 
 class Cleanup(StrEnum):
     """What a topic deletes: records older than its retention, or all but the newest record of each key."""
@@ -151,6 +153,12 @@ class Broker(Protocol):
 
     @property
     def capabilities(self) -> Capabilities: ...
+
+    def keep_time(self, clock: Clock) -> None:
+        """From now on records that this object appends have the time of `clock` where that of the log itself differs by
+        more than 5 s, and what is deleted by age is old by both. A log whose time its clients cannot say ignores it.
+        """
+        ...
 
     async def create_topics(self, specs: Sequence[TopicSpec]) -> None:
         """Creates missing topics and updates the retention of existing ones. Idempotent; several processes may call it

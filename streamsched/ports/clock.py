@@ -1,9 +1,13 @@
-"""The wall clock: no other module reads it."""
+"""The wall clock and the monotonic clock: no other module reads them to know what time it is."""
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Final, Protocol
+
+#: The monotonic clock that counts on while the machine sleeps: Linux has a clock of its own for it.
+_COUNTS_ON: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class Clock(Protocol):
@@ -13,9 +17,23 @@ class Clock(Protocol):
         """The present time in UTC."""
         ...
 
+    @property
+    def in_doubt(self) -> bool:
+        """Whether nothing may expire, be killed or be deleted because of `now` (`domain.clock_judge`)."""
+        ...
+
 
 class SystemClock:
     """The machine's clock."""
 
     def now(self) -> datetime:
         return datetime.now(UTC)
+
+    @property
+    def in_doubt(self) -> bool:
+        return False
+
+
+def monotonic() -> float:
+    """Seconds since some moment, also those in which the machine slept. A paused virtual machine counts none."""
+    return time.clock_gettime(_COUNTS_ON)

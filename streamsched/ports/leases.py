@@ -1,6 +1,7 @@
 """Leases: which process holds a name (a shard, a singleton role) until when, with an epoch for each holding.
 
-Expiry is decided by the database's clock only, so processes with differing clocks agree. A lease alone does not exclude
+Expiry is decided by the database's clock only, so processes with differing clocks agree; and while that clock may have
+jumped, nothing expires. A lease alone does not exclude
 two holders: what must never happen twice is fenced where it happens (`ports.broker.Writer`).
 
 A launcher process has a lease of its own: its inline runs go back when that expires (`LauncherLeases`).

@@ -50,6 +50,26 @@ class DatabaseFacts:
     executing: Mapping[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class ProcessRow:
+    """What a process says of itself.
+
+    Attributes:
+        id: its unique name.
+        release: its version.
+        tzdata: the release of IANA's data by which it computes ticks.
+        own_ahead_s: how many seconds its machine's clock is ahead of the time it goes by.
+    """
+
+    id: str
+    role: str
+    host: str
+    pid: int
+    release: str
+    tzdata: str
+    own_ahead_s: float
+
+
 class DatabaseProbe(Protocol):
     """Reads the state of the database."""
 

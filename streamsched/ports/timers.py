@@ -13,6 +13,7 @@ from streamsched.domain.schedules.catchup import UNBOUNDED, CatchUp
 from streamsched.domain.schedules.deadline import Miss
 from streamsched.domain.schedules.schedule import Misfire
 from streamsched.domain.signals.signal import Woken
+from streamsched.domain.ticks.review import MovedTick
 from streamsched.domain.ticks.since_last_run import NO_RUN, RunActivity
 from streamsched.domain.triggers.trigger import TickingLeaf
 from streamsched.ports.outbox import OutboxRecord
@@ -59,6 +60,25 @@ class Firing:
     skipped: int = 0
 
 
+class TicksReview(NamedTuple):
+    """By which rules of zones, and after which judgement about the clock, stored ticks were reviewed.
+
+    Attributes:
+        tzdata: the release of IANA's data.
+        judgement: the number of the judgement; 0: there was none.
+    """
+
+    tzdata: str
+    judgement: int
+
+
+class ReviewedPage(NamedTuple):
+    """A page of timers that were reviewed; `last`: the schedule and leaf of the last one, None after all."""
+
+    last: tuple[str, str] | None
+    moved: int
+
+
 class TimerStore(Protocol):
     """Stored timers: the next tick of each time leaf of each enabled schedule. Any number of instances may use it."""
 
@@ -76,6 +96,38 @@ class TimerStore(Protocol):
 
     async def next_due(self) -> datetime | None:
         """The earliest due time of all timers, claimed by another instance or not.
+
+        Raises:
+            UnavailableError: PostgreSQL is unavailable.
+        """
+        ...
+
+    async def review(
+        self,
+        behind: tuple[str, str],
+        *,
+        now: datetime,
+        limit: int,
+        decide: Callable[[DueTimer, datetime], MovedTick | None],
+    ) -> ReviewedPage:
+        """Moves up to `limit` timers after a schedule and leaf to what `decide` says, with a line in the history of the
+        schedule; without those that another instance has locked or that cannot be read.
+
+        Raises:
+            UnavailableError: PostgreSQL is unavailable; call it again.
+        """
+        ...
+
+    async def last_review(self) -> TicksReview | None:
+        """The last complete review; None: there was none.
+
+        Raises:
+            UnavailableError: PostgreSQL is unavailable.
+        """
+        ...
+
+    async def note_review(self, review: TicksReview, *, now: datetime) -> None:
+        """Stores that a review is complete.
 
         Raises:
             UnavailableError: PostgreSQL is unavailable.

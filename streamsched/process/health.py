@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, Protocol
 
 from streamsched.domain.errors import StreamschedError
@@ -44,6 +44,20 @@ class ProgressWatch(Protocol):
     def silent_s(self) -> Mapping[str, float]: ...
 
 
+class DatabaseClock(Protocol):
+    """The part of the clock that health uses."""
+
+    @property
+    def ahead(self) -> timedelta:
+        """How far the database's clock is ahead of the time that the process goes by."""
+        ...
+
+    @property
+    def doubt(self) -> str | None:
+        """What is wrong with it; None: nothing."""
+        ...
+
+
 class ProcessHealth:
     """The health of one process with any roles: by name of a check None, or why it is unhealthy."""
 
@@ -52,6 +66,7 @@ class ProcessHealth:
         self._questions: dict[str, Question] = {}
         self._worker: WorkerStatus | None = None
         self._watchdog: ProgressWatch | None = None
+        self._clock: DatabaseClock | None = None
 
     def require(self, what: str, question: Question) -> None:
         """The process is ready only while `question` succeeds. Before the first call it counts as starting."""
@@ -60,6 +75,10 @@ class ProcessHealth:
     def attach_worker(self, worker: WorkerStatus, watchdog: ProgressWatch | None) -> None:
         """Sets the worker of this process, replacing a former one."""
         self._worker, self._watchdog = worker, watchdog
+
+    def attach_clock(self, clock: DatabaseClock) -> None:
+        """Sets the clock of the database."""
+        self._clock = clock
 
     def live(self) -> Mapping[str, str | None]:
         """Liveness: by name None, or since when the loop or a shard is stuck. A blocked event loop gives no answer."""
@@ -74,8 +93,14 @@ class ProcessHealth:
         answers = await asyncio.gather(*(_wrong(question()) for question in self._questions.values()))
         return {**dict(zip(self._questions, answers, strict=True)), **self._shards()}
 
+    def remarks(self) -> Mapping[str, str | None]:
+        """What a person should know of and what makes no process unready: with a clock in doubt all go on."""
+        return {} if self._clock is None else {"clock": self._clock.doubt}
+
     def measure(self) -> None:
-        """Sets the metrics of the shards held."""
+        """Sets the metrics of the clock, and of the shards held."""
+        if self._clock is not None:
+            self.metrics.replace("clock_ahead_seconds", [({}, self._clock.ahead.total_seconds())])
         stats = {} if self._worker is None else self._worker.shard_stats()
         by_shard = [({"shard": str(number)}, each) for number, each in sorted(stats.items())]
         replace = self.metrics.replace

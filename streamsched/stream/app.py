@@ -20,6 +20,7 @@ import faust
 from streamsched.domain.errors import InvalidError
 from streamsched.log.topics import PUBLIC, SEEN_CHANGELOG, SIGNALS
 from streamsched.ports.broker import Chunk, Record
+from streamsched.ports.clock import Clock
 from streamsched.stream.agents.decode_cache import DecodeCache
 from streamsched.stream.agents.emission import dead_letter, internal_error
 from streamsched.stream.agents.event_home import EventHome
@@ -48,6 +49,7 @@ class ShardSpec:
         dedupe_horizon: how long a repeated event id is recognised, by log time.
         verdicts: whether the verdict of every event is emitted.
         decode_cache, state_format: shared by the shards of a worker.
+        clock: the time of the installation; None: that of the log's records.
     """
 
     number: int
@@ -57,6 +59,7 @@ class ShardSpec:
     verdicts: bool = True
     decode_cache: DecodeCache = field(default_factory=DecodeCache)
     state_format: StateFormat = field(default_factory=StateFormat)
+    clock: Clock | None = None
 
     @property
     def unkeyed_partition(self) -> int:
@@ -122,6 +125,7 @@ def make_app(feed: Feed, turn: Turn, spec: ShardSpec) -> ShardApp:
         emit=turn.emit,
         decode_cache=spec.decode_cache,
         collector=spec.collector(turn),
+        clock=spec.clock,
     )
     events = EventHome(
         shard=spec.unkeyed_partition,

@@ -226,6 +226,13 @@ _PROCESSES: Final = (
         "Seconds since the oldest unsent tick or wake-up was due",
         "How late are ticks?",
     ),
+    Metric(
+        "clock_ahead_seconds",
+        _G,
+        (),
+        "Seconds by which PostgreSQL's clock is ahead of the time that processes go by, after a jump; else 0",
+        "Has PostgreSQL's clock jumped?",
+    ),
     Metric("spans_sent_total", _C, (), "Spans that the receiver of traces accepted", "Do traces arrive?"),
     Metric(
         "spans_dropped_total",

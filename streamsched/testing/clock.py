@@ -6,10 +6,13 @@ from datetime import UTC, datetime, timedelta
 
 
 class SettableClock:
-    """A `ports.clock.Clock` that starts at `now` (UTC) and changes only by `advance` or `set`."""
+    """A `ports.clock.Clock` that starts at `now` (UTC) and changes only by `advance` or `set`. It is in doubt
+    while `in_doubt` is set to True.
+    """
 
     def __init__(self, now: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
         self._now = now
+        self.in_doubt = False
 
     def now(self) -> datetime:
         return self._now

@@ -11,6 +11,7 @@ from streamsched.domain.signals.signal import Occurred, Woken
 from streamsched.domain.ticks.fire_times import ticking
 from streamsched.domain.ticks.jitter import due_until, fires_at, tick_fired_at
 from streamsched.domain.ticks.misfire import Ticks, due_ticks
+from streamsched.domain.ticks.review import MovedTick, reviewed, reviewed_wait
 from streamsched.domain.ticks.since_last_run import due_tick
 from streamsched.domain.time.interval import Interval
 from streamsched.domain.triggers.time_leaf import SinceLastRun, TimeLeaf, jitter_of
@@ -64,6 +65,18 @@ class Firings:
 def firing(timer: DueTimer, now: datetime) -> Firing:
     """Decides about one timer at `now`."""
     return Firings(now)(timer)
+
+
+def review(timer: DueTimer, now: datetime) -> MovedTick | None:
+    """The tick to store at `now` instead of the timer's; None: its is right."""
+    leaf = timer.leaf
+    if leaf is None:
+        return None
+    if isinstance(leaf, SinceLastRun):
+        return reviewed_wait(timer.due_at, leaf.duration, now=now)
+    if timer.tick_at is not None:
+        return reviewed_wait(timer.due_at, timer.catch_up.spacing, now=now)
+    return reviewed(leaf, timer.due_at, schedule=timer.schedule, created_at=timer.created_at, now=now)
 
 
 def woken_record(woken: Woken) -> OutboxRecord:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from typing import NamedTuple
 from urllib.parse import parse_qsl
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,6 +16,7 @@ from streamsched.api.deps import ApiServices
 from streamsched.domain.access.grant import Allowed, Caller
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import InvalidError
+from streamsched.domain.time.zone import find_zone
 from streamsched.ports.web.activity_reads import ActivityReads
 from streamsched.ports.web.page_reads import PageReads
 from streamsched.web.live import LiveFeed
@@ -136,7 +136,4 @@ def theme_of(request: Request) -> str:
 def zone_of(request: Request) -> tzinfo:
     """The zone that the person chose; UTC when there is none or it is unknown."""
     name = request.cookies.get("streamsched_zone", "").replace("%2F", "/")
-    try:
-        return ZoneInfo(name) if name and name != "UTC" else UTC
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        return UTC
+    return UTC if name == "UTC" else find_zone(name) or UTC

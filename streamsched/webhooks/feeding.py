@@ -75,7 +75,8 @@ class WebhookFeeding:
 
     async def _step(self) -> float:
         now = self._clock.now()
-        if self._checked_at is None or not timedelta(0) <= now - self._checked_at < _CHECK:
+        due = self._checked_at is None or not timedelta(0) <= now - self._checked_at < _CHECK
+        if due and not self._clock.in_doubt:
             self._checked_at = now
             await self.disable_failing()
             await self._feed.forget_old_secrets(now=now)

@@ -11,6 +11,7 @@ from streamsched.log.drivers import open_broker
 from streamsched.store.connections import open_pool
 from streamsched.store.server.leases import PostgresLeases
 from tests.support.shard_cluster import ShardCluster
+from tests.support.wrong_clock import WrongClock
 
 
 @pytest.fixture
@@ -19,6 +20,14 @@ async def pool(database: str) -> AsyncIterator[asyncpg.Pool]:
     made = await open_pool(database)
     yield made
     await made.close()
+
+
+@pytest.fixture
+async def wrong_clock(database: str) -> WrongClock:
+    """The clock of the database; ask for it before connections to it."""
+    made = WrongClock(database)
+    await made.install()
+    return made
 
 
 @pytest.fixture

@@ -34,6 +34,10 @@ class SimulationClock:
     def now(self) -> datetime:
         return _BEGAN + timedelta(seconds=self._loop.time())
 
+    @property
+    def in_doubt(self) -> bool:
+        return False
+
 
 class Bug(StrEnum):
     """What a careless author might have written; switches of this double, so that the product need not have them."""

@@ -9,6 +9,7 @@ from typing import Final
 
 from streamsched.domain.events.topic_growth import TopicSize
 from streamsched.ports.broker import Capabilities, Outgoing, TopicPartition, TopicSpec
+from streamsched.ports.clock import Clock
 from streamsched_brokers.kafka.address import Address
 from streamsched_brokers.kafka.appender import KafkaAppender
 from streamsched_brokers.kafka.batches import OVERHEAD, check_sizes
@@ -52,6 +53,9 @@ class KafkaBroker:
     @property
     def capabilities(self) -> Capabilities:
         return replace(CAPABILITIES, largest_record=self._address.max_record_bytes - OVERHEAD)
+
+    def keep_time(self, clock: Clock) -> None:
+        """Does nothing: records have the time of Kafka's brokers (LogAppendTime)."""
 
     async def create_topics(self, specs: Sequence[TopicSpec]) -> None:
         with translated():

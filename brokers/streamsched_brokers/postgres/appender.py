@@ -16,6 +16,7 @@ from streamsched_brokers.futures import retrieve_exception
 from streamsched_brokers.postgres.batches import append, locate
 from streamsched_brokers.postgres.catalog import PostgresTopicCatalog
 from streamsched_brokers.postgres.connection import translated
+from streamsched_brokers.postgres.log_time import LogTime
 from streamsched_brokers.postgres.sql import queries
 
 #: A group with so many records is closed to further callers.
@@ -35,9 +36,10 @@ class _Group:
 class PostgresAppender:
     """All plain appends of a broker object, one transaction at a time."""
 
-    def __init__(self, pool: asyncpg.Pool, catalog: PostgresTopicCatalog) -> None:
+    def __init__(self, pool: asyncpg.Pool, catalog: PostgresTopicCatalog, time: LogTime) -> None:
         self._pool = pool
         self._catalog = catalog
+        self._time = time
         self._sending = asyncio.Lock()
         self._group: _Group | None = None
 
@@ -68,4 +70,4 @@ class PostgresAppender:
             group.closed = True
             with translated():
                 flat = append(group.records, await self._catalog.covering(()))
-                await self._pool.execute(queries()["append"], *flat)
+                await self._pool.execute(queries()["append"], *flat, self._time.now_ms())

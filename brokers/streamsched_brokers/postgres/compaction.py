@@ -9,6 +9,7 @@ import asyncpg
 import structlog
 
 from streamsched_brokers.postgres.batches import BATCH_BYTES, BATCH_RECORDS
+from streamsched_brokers.postgres.log_time import LogTime
 from streamsched_brokers.postgres.sql import queries
 
 #: The timeout of one pass: a changelog of millions of records takes long. A pass blocks no reader and no writer.
@@ -32,7 +33,7 @@ class Housekeeping:
     tombstone_grace: timedelta = timedelta(days=1)
 
 
-async def compact(pool: asyncpg.Pool, housekeeping: Housekeeping) -> None:
+async def compact(pool: asyncpg.Pool, housekeeping: Housekeeping, time: LogTime) -> None:
     """Makes one pass over every partition of compacted topics that has enough new records."""
     for topic_id, partition in await pool.fetch(queries()["compactable"], housekeeping.least):
         removed = await pool.fetchval(
@@ -43,13 +44,14 @@ async def compact(pool: asyncpg.Pool, housekeeping: Housekeeping) -> None:
             housekeeping.tombstone_grace,
             BATCH_RECORDS,
             BATCH_BYTES,
+            time.now_ms(),
             timeout=PASS_SECONDS,
         )
         log.debug("log.compacted", topic_id=topic_id, partition=partition, removed=removed)
 
 
-async def expire(pool: asyncpg.Pool) -> None:
+async def expire(pool: asyncpg.Pool, time: LogTime) -> None:
     """Deletes batches older than their topic's retention."""
     for topic_id, partition in await pool.fetch(queries()["expirable"]):
-        while removed := await pool.fetchval(queries()["expire"], topic_id, partition):
+        while removed := await pool.fetchval(queries()["expire"], topic_id, partition, time.now_ms()):
             log.debug("log.expired", topic_id=topic_id, partition=partition, batches=removed)

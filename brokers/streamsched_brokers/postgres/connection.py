@@ -13,7 +13,7 @@ from streamsched.process.first_host import FirstHost
 from streamsched_brokers.postgres.sql import queries, schema
 
 #: The version of `schema.sql`, stored as the schema's comment. Increase it in both places with every change there.
-VERSION = 1
+VERSION = 2
 
 #: The time limit of a connection.
 CONNECT_SECONDS = 10.0

@@ -8,11 +8,13 @@ import asyncpg
 
 from streamsched.domain.errors import NotFoundError
 from streamsched.ports.broker import Capabilities, Outgoing, TopicPartition, TopicSpec
+from streamsched.ports.clock import Clock
 from streamsched_brokers.postgres.appender import PostgresAppender
 from streamsched_brokers.postgres.batches import locate
 from streamsched_brokers.postgres.catalog import PostgresTopicCatalog
 from streamsched_brokers.postgres.compaction import Housekeeping, compact, expire
 from streamsched_brokers.postgres.connection import open_pool, prepare, translated
+from streamsched_brokers.postgres.log_time import LogTime
 from streamsched_brokers.postgres.reader import PostgresReader
 from streamsched_brokers.postgres.sql import queries
 from streamsched_brokers.postgres.wakeup import Wakeups
@@ -49,11 +51,15 @@ class PostgresBroker:
         self._wakeups = wakeups
         self._housekeeping = housekeeping
         self._catalog = PostgresTopicCatalog(pool)
-        self._appender = PostgresAppender(pool, self._catalog)
+        self._time = LogTime()
+        self._appender = PostgresAppender(pool, self._catalog, self._time)
 
     @property
     def capabilities(self) -> Capabilities:
         return CAPABILITIES
+
+    def keep_time(self, clock: Clock) -> None:
+        self._time.keep(clock)
 
     async def create_topics(self, specs: Sequence[TopicSpec]) -> None:
         with translated():
@@ -83,15 +89,15 @@ class PostgresBroker:
     async def writer(self, name: str) -> PostgresWriter:
         with translated():
             epoch = await self._pool.fetchval(queries()["fence"], name)
-        return PostgresWriter(self._pool, self._catalog, name, epoch)
+        return PostgresWriter(self._pool, self._catalog, self._time, name, epoch)
 
     async def report(self, name: str, positions: Mapping[TopicPartition, int]) -> None:
         """Does nothing: PostgreSQL has no tools that show positions."""
 
     async def maintain(self) -> None:
         with translated():
-            await expire(self._pool)
-            await compact(self._pool, self._housekeeping)
+            await expire(self._pool, self._time)
+            await compact(self._pool, self._housekeeping, self._time)
 
     async def close(self) -> None:
         try:

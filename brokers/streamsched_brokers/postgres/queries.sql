@@ -64,11 +64,11 @@ ORDER BY nth, last_offset
 
 -- name: append
 -- An append in one transaction and one round trip.
-SELECT streamsched_log.append_v1($1, $2, $3, $4, $5)
+SELECT streamsched_log.append_v2($1, $2, $3, $4, $5, $6)
 
 -- name: commit
 -- A fenced append; false when the writer is not the newest of its name.
-SELECT streamsched_log.commit_v1($1, $2, $3, $4, $5, $6, $7)
+SELECT streamsched_log.commit_v2($1, $2, $3, $4, $5, $6, $7, $8)
 
 -- name: fence
 -- A new epoch for the name: waits for the former owner's commit in progress; its later ones are refused.
@@ -87,7 +87,7 @@ WHERE t.cleanup = 'compact'
 
 -- name: compact
 -- One pass over one partition, one transaction.
-SELECT streamsched_log.compact_v1($1, $2, $3, $4, $5, $6)
+SELECT streamsched_log.compact_v2($1, $2, $3, $4, $5, $6, $7)
 
 -- name: expirable
 -- Partitions of topics with a retention.
@@ -97,7 +97,8 @@ WHERE t.retention IS NOT NULL AND p."end" > 0
 
 -- name: expire
 -- Deletes batches older than the topic's retention from the beginning of a partition, at most a thousand at once, and
--- never the last one, so that a reader can reach the end. Returns the number deleted.
+-- never the last one, so that a reader can reach the end. Of this clock and the caller's ($3) the earlier counts. Returns
+-- the number deleted.
 WITH oldest AS MATERIALIZED (
     SELECT b.last_offset, b.time_ms FROM streamsched_log.batch b
     WHERE b.topic_id = $1 AND b.partition = $2
@@ -106,7 +107,8 @@ WITH oldest AS MATERIALIZED (
     SELECT max(o.last_offset) AS upto
     FROM oldest o, streamsched_log.topic t, streamsched_log.partition p
     WHERE t.topic_id = $1 AND p.topic_id = $1 AND p.partition = $2
-      AND o.time_ms <= extract(epoch FROM clock_timestamp() - t.retention) * 1000 AND o.last_offset < p."end" - 1
+      AND o.time_ms <= least(extract(epoch FROM clock_timestamp()) * 1000, $3::bigint) - extract(epoch FROM t.retention) * 1000
+      AND o.last_offset < p."end" - 1
 ), gone AS (
     DELETE FROM streamsched_log.batch b USING expired e
     WHERE b.topic_id = $1 AND b.partition = $2 AND b.last_offset <= e.upto

@@ -69,17 +69,22 @@ CREATE TABLE IF NOT EXISTS streamsched_log.writer (
 ) WITH (fillfactor = 10);
 
 -- Appends batches, which must be ordered by topic and partition so that two appends cannot deadlock.
--- Batch i has counts[i] of the flat keys and values.
-CREATE OR REPLACE FUNCTION streamsched_log.append_v1(
-    topics integer[], partitions integer[], counts integer[], keys bytea[], vals bytea[]
+-- Batch i has counts[i] of the flat keys and values. The records have this server's time, or that of the caller, who
+-- knows when this server's clock has jumped, when theirs differ by more than 5 s.
+CREATE OR REPLACE FUNCTION streamsched_log.append_v2(
+    topics integer[], partitions integer[], counts integer[], keys bytea[], vals bytea[], now_ms bigint
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
+    stamp_ms   bigint := extract(epoch FROM clock_timestamp()) * 1000;
     stop       bigint;
     done       integer := 0;
     batch_keys bytea[];
     batch_vals bytea[];
     woken      text := '';
 BEGIN
+    IF abs(stamp_ms - now_ms) > 5000 THEN
+        stamp_ms := now_ms;
+    END IF;
     FOR i IN 1 .. cardinality(topics) LOOP
         UPDATE streamsched_log.partition p SET "end" = p."end" + counts[i]
         WHERE p.topic_id = topics[i] AND p.partition = partitions[i]
@@ -90,7 +95,7 @@ BEGIN
             (topic_id, partition, first_offset, last_offset, count, bytes, time_ms, keys, values)
         VALUES (topics[i], partitions[i], stop - counts[i], stop - 1, counts[i],
                 pg_column_size(batch_keys) + pg_column_size(batch_vals),
-                extract(epoch FROM clock_timestamp()) * 1000, batch_keys, batch_vals);
+                stamp_ms, batch_keys, batch_vals);
         done := done + counts[i];
         -- A notification carries at most 8000 bytes.
         IF length(woken) > 7900 THEN
@@ -104,33 +109,49 @@ BEGIN
     END IF;
 END $$;
 
+-- As earlier releases append.
+CREATE OR REPLACE FUNCTION streamsched_log.append_v1(
+    topics integer[], partitions integer[], counts integer[], keys bytea[], vals bytea[]
+) RETURNS void LANGUAGE sql AS $$
+    SELECT streamsched_log.append_v2(topics, partitions, counts, keys, vals, NULL);
+$$;
+
 -- Appends for the writer of a name; returns false and writes nothing when it was fenced. The share lock delays a newer
 -- owner's epoch until this transaction ends.
-CREATE OR REPLACE FUNCTION streamsched_log.commit_v1(
+CREATE OR REPLACE FUNCTION streamsched_log.commit_v2(
     writer_name text, writer_epoch bigint,
-    topics integer[], partitions integer[], counts integer[], keys bytea[], vals bytea[]
+    topics integer[], partitions integer[], counts integer[], keys bytea[], vals bytea[], now_ms bigint
 ) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM FROM streamsched_log.writer w WHERE w.name = writer_name AND w.epoch = writer_epoch FOR SHARE;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    PERFORM streamsched_log.append_v1(topics, partitions, counts, keys, vals);
+    PERFORM streamsched_log.append_v2(topics, partitions, counts, keys, vals, now_ms);
     RETURN true;
 END $$;
+
+CREATE OR REPLACE FUNCTION streamsched_log.commit_v1(
+    writer_name text, writer_epoch bigint,
+    topics integer[], partitions integer[], counts integer[], keys bytea[], vals bytea[]
+) RETURNS boolean LANGUAGE sql AS $$
+    SELECT streamsched_log.commit_v2(writer_name, writer_epoch, topics, partitions, counts, keys, vals, NULL);
+$$;
 
 -- Rewrites one partition with the newest record of each key, offsets unchanged, and drops tombstones after their grace.
 -- Readers see either the old or the new batches; both give the same newest values.
 -- Returns NULL and does nothing while another pass is in progress, or when there are fewer new records than
 -- `at_least` or than the last pass kept; otherwise returns the number of records removed.
-CREATE OR REPLACE FUNCTION streamsched_log.compact_v1(
-    topic integer, part integer, at_least bigint, grace interval, batch_count integer, batch_bytes integer
+-- Of this server's clock and the caller's the earlier counts.
+CREATE OR REPLACE FUNCTION streamsched_log.compact_v2(
+    topic integer, part integer, at_least bigint, grace interval, batch_count integer, batch_bytes integer,
+    caller_ms bigint
 ) RETURNS bigint LANGUAGE plpgsql
 -- The planner cannot know how many records lie in a batch, and would join millions by nested loops.
 SET enable_nestloop = off AS $$
 DECLARE
-    now_ms  bigint := extract(epoch FROM clock_timestamp()) * 1000;
-    gone_ms bigint := extract(epoch FROM clock_timestamp() - grace) * 1000;
+    now_ms  bigint := least(extract(epoch FROM clock_timestamp()) * 1000, caller_ms);
+    gone_ms bigint := now_ms - extract(epoch FROM grace) * 1000;
     done    streamsched_log.compaction;
     stop    bigint;
     before  bigint;
@@ -192,5 +213,11 @@ BEGIN
     RETURN before - remain;
 END $$;
 
+CREATE OR REPLACE FUNCTION streamsched_log.compact_v1(
+    topic integer, part integer, at_least bigint, grace interval, batch_count integer, batch_bytes integer
+) RETURNS bigint LANGUAGE sql AS $$
+    SELECT streamsched_log.compact_v2(topic, part, at_least, grace, batch_count, batch_bytes, NULL);
+$$;
+
 -- Last, so that an incomplete schema is never considered complete; see `connection.VERSION`.
-COMMENT ON SCHEMA streamsched_log IS '1';
+COMMENT ON SCHEMA streamsched_log IS '2';

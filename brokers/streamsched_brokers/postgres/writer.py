@@ -11,22 +11,27 @@ from streamsched.ports.broker import Outgoing
 from streamsched_brokers.postgres.batches import append
 from streamsched_brokers.postgres.catalog import PostgresTopicCatalog
 from streamsched_brokers.postgres.connection import translated
+from streamsched_brokers.postgres.log_time import LogTime
 from streamsched_brokers.postgres.sql import queries
 
 
 class PostgresWriter:
     """The writer of a name at one epoch."""
 
-    def __init__(self, pool: asyncpg.Pool, catalog: PostgresTopicCatalog, name: str, epoch: int) -> None:
+    def __init__(
+        self, pool: asyncpg.Pool, catalog: PostgresTopicCatalog, time: LogTime, name: str, epoch: int
+    ) -> None:
         self._pool = pool
         self._catalog = catalog
+        self._time = time
         self._name = name
         self._epoch = epoch
 
     async def commit(self, records: Sequence[Outgoing]) -> None:
         with translated():
             flat = append(records, await self._catalog.covering(record.topic for record in records))
-            written = await self._pool.fetchval(queries()["commit"], self._name, self._epoch, *flat)
+            now_ms = self._time.now_ms()
+            written = await self._pool.fetchval(queries()["commit"], self._name, self._epoch, *flat, now_ms)
         if not written:
             raise FencedError(self._name)
 

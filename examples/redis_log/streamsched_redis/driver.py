@@ -15,6 +15,7 @@ from redis.backoff import NoBackoff
 
 from streamsched.domain.errors import ConfigurationError, FencedError, NotFoundError, UnavailableError
 from streamsched.ports.broker import Capabilities, Chunk, Outgoing, Record, TopicPartition, TopicSpec
+from streamsched.ports.clock import Clock
 from streamsched_redis.scripts import APPEND, CREATE
 
 CAPABILITIES = Capabilities(fenced=True, transactional=True, durable=True, compaction=False, shared=True)
@@ -61,6 +62,9 @@ class RedisBroker:
     @property
     def capabilities(self) -> Capabilities:
         return CAPABILITIES
+
+    def keep_time(self, clock: Clock) -> None:
+        """Does nothing: records have Redis's time."""
 
     async def create_topics(self, specs: Sequence[TopicSpec]) -> None:
         for spec in specs:

@@ -1,4 +1,8 @@
-"""Time zones: IANA names only, and wall-clock times at DST changes."""
+"""Time zones: IANA names only, and wall-clock times at DST changes.
+
+Names and rules are those of the package `tzdata` alone, not of the machine: so two hosts with the same packages
+compute the same ticks, and `tzdata_version` names what they compute them by.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +11,41 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import tzdata
 
 from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.limits import is_stored
 
+_DATA: Final = Path(tzdata.__file__).parent
+#: In IANA's data, and says of itself that no zone was chosen.
+_NO_ZONE: Final = frozenset({"Factory"})
 _SECOND: Final = timedelta(seconds=1)
 
 
+def tzdata_version() -> str:
+    """The release of IANA's data by which this process computes ticks, such as `2026a`."""
+    return tzdata.IANA_VERSION
+
+
+@lru_cache(maxsize=1)
+def zone_names() -> frozenset[str]:
+    """All names of zones and their links, as IANA spells them."""
+    return frozenset((_DATA / "zones").read_text("ascii").split()) - _NO_ZONE
+
+
 def check_zone(zone: str, path: str) -> None:
-    """Accepts an IANA time zone such as `Europe/Berlin`.
+    """Accepts an IANA time zone such as `Europe/Berlin`. A stored one may be another that this machine knows, such as
+    `posix/Europe/Berlin`: earlier releases accepted them.
 
     Raises:
         InvalidDefinitionError: the zone is unknown; there is no fallback to GMT.
     """
-    if _find(zone) is None:
-        near = get_close_matches(zone, _names(), n=1)
+    if zone not in zone_names() and not (is_stored() and _of_machine(zone) is not None):
+        near = get_close_matches(zone, sorted(zone_names()), n=1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
         raise InvalidDefinitionError(path, f"'{zone}' is no IANA time zone{hint}")
 
@@ -33,7 +56,7 @@ def zone_of(zone: str) -> ZoneInfo:
     Raises:
         InvalidDefinitionError: the installation's time zone data lacks it.
     """
-    found = _find(zone)
+    found = find_zone(zone) or _of_machine(zone)
     if found is None:
         raise InvalidDefinitionError("$.zone", f"'{zone}' is no IANA time zone")
     return found
@@ -126,14 +149,18 @@ def _first_second(low: datetime, high: datetime, holds: Callable[[datetime], boo
 
 
 @lru_cache(maxsize=512)
-def _find(zone: str) -> ZoneInfo | None:
+def find_zone(zone: str) -> ZoneInfo | None:
+    """The rules of an IANA time zone; None: there is none of this name."""
+    if zone not in zone_names():
+        return None
+    with _DATA.joinpath("zoneinfo", *zone.split("/")).open("rb") as rules:
+        return ZoneInfo.from_file(rules, key=zone)
+
+
+@lru_cache(maxsize=64)
+def _of_machine(zone: str) -> ZoneInfo | None:
     try:
         return ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         # `ZoneInfo` raises three different errors for unknown keys, absolute paths and names of directories.
         return None
-
-
-@lru_cache(maxsize=1)
-def _names() -> tuple[str, ...]:
-    return tuple(sorted(available_timezones()))

@@ -49,7 +49,7 @@ class BackfillFeeding:
             UnavailableError: PostgreSQL is unavailable; call again.
         """
         now = self._clock.now()
-        if self._forgot_at is None or now - self._forgot_at >= _FORGET:
+        if not self._clock.in_doubt and (self._forgot_at is None or now - self._forgot_at >= _FORGET):
             while forgotten := await self._feed.forget(before=later(now, -self._keep)):
                 log.info("backfills.forgotten", count=forgotten)
             self._forgot_at = now

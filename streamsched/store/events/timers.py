@@ -21,14 +21,16 @@ from streamsched.domain.quarantine import Quarantine
 from streamsched.domain.schedules.catchup import UNBOUNDED, CatchUp
 from streamsched.domain.schedules.schedule import Misfire
 from streamsched.domain.ticks.misfire import COUNTED
+from streamsched.domain.ticks.review import MovedTick
 from streamsched.domain.ticks.since_last_run import NO_RUN, RunActivity
 from streamsched.domain.triggers.trigger import At, Cron, Every, SinceLastRun, TickingLeaf, leaf_id, leaves
 from streamsched.ports.catalog import HistoryEntry
-from streamsched.ports.timers import DueTimer, Firing
+from streamsched.ports.timers import DueTimer, Firing, ReviewedPage, TicksReview
 from streamsched.store.catalog import outbox
 from streamsched.store.catalog.history import record, record_all
 from streamsched.store.catalog.last_runs import last_runs_of
 from streamsched.store.connections import translated
+from streamsched.store.expected_time import ExpectedTime, expected
 from streamsched.store.sql import queries
 
 log = structlog.get_logger()
@@ -45,11 +47,13 @@ class PostgresTimers:
     """See `ports.timers.TimerStore`. Rows are claimed by their locks, so a claim ends with its transaction.
 
     Timers that raise (an unreadable schedule, an arithmetic overflow) do not delay others: the failure is written to
-    the schedule's history, and they are retried at growing intervals.
+    the schedule's history, and they are retried at growing intervals. With `theirs` nothing is due while PostgreSQL's
+    clock says something else: a process whose clocks are wrong fires nothing early.
     """
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    def __init__(self, pool: asyncpg.Pool, *, theirs: ExpectedTime | None = None) -> None:
         self._pool = pool
+        self._theirs = theirs
         self._failed: Quarantine[str] = Quarantine()
         self._held: list[str] = []
 
@@ -86,7 +90,7 @@ class PostgresTimers:
     ) -> int:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
-                rows = await connection.fetch(_SQL["claim"], now, limit, self._held)
+                rows = await connection.fetch(_SQL["claim"], now, limit, self._held, expected(self._theirs))
                 if claimed is not None:
                     claimed += rows
                 last_runs = await last_runs_of(connection, [(row["schedule"], row["leaf"], now) for row in rows])
@@ -106,6 +110,45 @@ class PostgresTimers:
     async def next_due(self) -> datetime | None:
         with translated():
             return await self._pool.fetchval(_SQL["next_due"], self._held)
+
+    async def review(
+        self,
+        behind: tuple[str, str],
+        *,
+        now: datetime,
+        limit: int,
+        decide: Callable[[DueTimer, datetime], MovedTick | None],
+    ) -> ReviewedPage:
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                rows = await connection.fetch(_SQL["page"], *behind, limit)
+                moved: list[tuple[DueTimer, MovedTick]] = []
+                for row in rows:
+                    try:
+                        timer = _due_timer(row, {})
+                        found = decide(timer, now)
+                    except SYSTEMIC:
+                        raise
+                    except Exception as failure:  # noqa: BLE001 - as in `fire`, which sets it apart when it is due
+                        log.warning("timer.not_reviewed", schedule=row["schedule"], reason=described(failure))
+                    else:
+                        moved += [] if found is None else [(timer, found)]
+                if moved:
+                    ticks = [(str(timer.schedule), timer.leaf_id, timer.tick_at, at) for timer, (at, _) in moved]
+                    await connection.execute(_SQL["advance"], *zip(*ticks, strict=True))
+                    await record_all(connection, [_moved_line(timer, found, now) for timer, found in moved])
+                    await connection.execute(_SQL["notify"])
+        last = (rows[-1]["schedule"], rows[-1]["leaf"]) if len(rows) == limit else None
+        return ReviewedPage(last, len(moved))
+
+    async def last_review(self) -> TicksReview | None:
+        with translated():
+            row = await self._pool.fetchrow(_SQL["last_review"])
+        return None if row is None else TicksReview(**row)
+
+    async def note_review(self, review: TicksReview, *, now: datetime) -> None:
+        with translated():
+            await self._pool.execute(_SQL["note_review"], review.tzdata, review.judgement, now)
 
     async def _quarantine(self, connection: Any, row: Any, failure: Exception, now: datetime) -> None:
         """Skips all timers of the definition for a while, and writes that to its history."""
@@ -143,6 +186,12 @@ def _history(decided: _Decided, now: datetime) -> Iterator[HistoryEntry]:
             many = f"at least {COUNTED}" if firing.skipped == COUNTED else firing.skipped
             reason = f"{many} missed ticks were skipped, as misfire '{timer.misfire}' and its catch-up say"
             yield HistoryEntry(now, "schedule", str(timer.schedule), "ticks_skipped", reason, detail)
+
+
+def _moved_line(timer: DueTimer, moved: MovedTick, now: datetime) -> HistoryEntry:
+    before, after = (f"{at:%Y-%m-%d %H:%M:%S}Z" for at in (timer.due_at, moved.due_at))
+    reason = f"its next tick is set from {before} to {after}: {moved.why}"
+    return HistoryEntry(now, "schedule", str(timer.schedule), "tick_moved", reason, {"leaf": timer.leaf_id})
 
 
 def _due_timer(row: Any, last_runs: Mapping[tuple[str, str], RunActivity]) -> DueTimer:

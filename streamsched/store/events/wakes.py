@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+import asyncpg
 import structlog
 
 from streamsched.domain.errors import SYSTEMIC, described
@@ -17,6 +18,7 @@ from streamsched.ports.outbox import OutboxRecord
 from streamsched.ports.timers import WakeUpRequest
 from streamsched.store.catalog import outbox
 from streamsched.store.connections import translated
+from streamsched.store.expected_time import ExpectedTime, expected
 from streamsched.store.positions import StoredPositions
 from streamsched.store.sql import queries
 
@@ -34,8 +36,13 @@ class PostgresWakes(StoredPositions):
     """See `ports.timers.WakeStore` and `ports.intake.IntakeStore[WakeUpRequest]`.
 
     Rows are claimed by deleting them, so a claim ends with its transaction. A request that arrives while its row is
-    claimed waits for that transaction and is stored after it.
+    claimed waits for that transaction and is stored after it. With `theirs` nothing is due while PostgreSQL's clock says
+    something else.
     """
+
+    def __init__(self, pool: asyncpg.Pool, *, theirs: ExpectedTime | None = None) -> None:
+        super().__init__(pool)
+        self._theirs = theirs
 
     async def take(self, topic: str, batches: Sequence[IntakeBatch[WakeUpRequest]], *, now: datetime) -> IntakeResult:
         columns = [list(column) for column in zip(*_newest(batches, now), strict=True)] or [[] for _ in range(6)]
@@ -55,7 +62,7 @@ class PostgresWakes(StoredPositions):
     async def fire(self, *, now: datetime, limit: int, record: Callable[[Woken], OutboxRecord]) -> int:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
-                rows = await connection.fetch(_SQL["claim"], now, limit)
+                rows = await connection.fetch(_SQL["claim"], now, limit, expected(self._theirs))
                 records, unreadable = [], []
                 for row in rows:
                     try:

@@ -41,9 +41,11 @@ SELECT array(SELECT partition FROM moved) AS partitions,
     (SELECT count(*) FROM rung) AS rung;
 
 -- name: claim
--- Due wake-ups, due longest first, without those locked by another instance. Deleted with the commit of their records.
+-- Due wake-ups, due longest first, without those locked by another instance; none while the clock does not say $3. Deleted with the commit of their records.
 WITH due AS MATERIALIZED (
-    SELECT id FROM wakes WHERE due_at <= $1 ORDER BY due_at LIMIT $2 FOR UPDATE SKIP LOCKED
+    SELECT id FROM wakes
+    WHERE due_at <= $1 AND ($3::timestamptz IS NULL OR abs(extract(epoch FROM now() - $3::timestamptz)) < 5)
+    ORDER BY due_at LIMIT $2 FOR UPDATE SKIP LOCKED
 )
 DELETE FROM wakes w USING due WHERE w.id = due.id
 RETURNING w.schedule, w.cell, w.generation, w.at;

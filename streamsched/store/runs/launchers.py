@@ -23,6 +23,7 @@ from streamsched.ports.leases import RecoveredRuns
 from streamsched.ports.runner import SilentRun
 from streamsched.store.catalog import history
 from streamsched.store.connections import translated
+from streamsched.store.expected_time import ExpectedTime, expected
 from streamsched.store.limits import groups
 from streamsched.store.runs import attempts as next_attempts
 from streamsched.store.runs.run_monitor import PostgresRunMonitorStore
@@ -40,10 +41,11 @@ _Runs = Sequence[str]
 
 
 class PostgresLauncherLeases:
-    """See `ports.leases.LauncherLeases`."""
+    """See `ports.leases.LauncherLeases`. With `theirs` no lease expires while the clock says something else."""
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    def __init__(self, pool: asyncpg.Pool, *, theirs: ExpectedTime | None = None) -> None:
         self._pool = pool
+        self._theirs = theirs
         self._single = PostgresRunMonitorStore(pool)
 
     async def renew(self, launcher: str, ttl: timedelta, places: Mapping[ProcessKind, int] | None = None) -> None:
@@ -57,14 +59,15 @@ class PostgresLauncherLeases:
 
     async def expired(self, launcher: str, ttl: timedelta) -> Sequence[str]:
         with translated():
-            return [row["runner"] for row in await self._pool.fetch(_SQL["expired"], launcher, ttl)]
+            rows = await self._pool.fetch(_SQL["expired"], launcher, ttl, expected(self._theirs))
+        return [row["runner"] for row in rows]
 
     async def recover(
         self, launcher: str, ttl: timedelta, *, gone: bool, attempts: int, now: datetime
     ) -> RecoveredRuns | None:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
-                if await connection.fetchval(_SQL["lock"], launcher, ttl) is None:
+                if await connection.fetchval(_SQL["lock"], launcher, ttl, expected(self._theirs)) is None:
                     return None
                 held = await self._pool.fetch(_SQL["held"], launcher)
                 recovery = _Recovery(self._pool, self._single, launcher, attempts, now)

@@ -1,5 +1,6 @@
 -- Leases of launcher processes, and the inline runs of those whose lease has expired. Expiry is judged by this server's
 -- clock alone; one ten or more lease times in the future was written before the clock was set back, and has expired.
+-- While that clock does not say what the caller expects (NULL: anything), none has expired: it may have jumped.
 
 -- name: renew
 -- A renewal after the expiry begins a new holding. With the places for processes.
@@ -22,7 +23,8 @@ UPDATE launchers SET expires_at = now() WHERE runner = $1 AND NOT EXISTS (SELECT
 -- name: expired
 -- Expired leases; none for a launcher that has not held its own for one lease time: the database may have been away.
 SELECT l.runner FROM launchers l
-WHERE l.runner <> $1 AND (l.expires_at <= now() OR l.expires_at >= now() + 10 * $2::interval) AND EXISTS (
+WHERE l.runner <> $1 AND (l.expires_at <= now() OR l.expires_at >= now() + 10 * $2::interval)
+    AND ($3::timestamptz IS NULL OR abs(extract(epoch FROM now() - $3::timestamptz)) < 5) AND EXISTS (
     SELECT FROM launchers own WHERE own.runner = $1 AND own.since <= now() - $2::interval AND own.expires_at > now()
 )
 ORDER BY l.expires_at
@@ -32,6 +34,7 @@ LIMIT 100;
 -- The holder of this lock recovers the launcher; a renewal waits for it.
 SELECT runner FROM launchers
 WHERE runner = $1 AND (expires_at <= now() OR expires_at >= now() + 10 * $2::interval)
+    AND ($3::timestamptz IS NULL OR abs(extract(epoch FROM now() - $3::timestamptz)) < 5)
 FOR UPDATE SKIP LOCKED;
 
 -- name: forget

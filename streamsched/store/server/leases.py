@@ -10,6 +10,7 @@ import asyncpg
 
 from streamsched.ports.leases import Lease, LeaseHolder, Membership
 from streamsched.store.connections import translated
+from streamsched.store.expected_time import ExpectedTime, expected
 from streamsched.store.sql import queries
 
 #: Rows of processes without a heartbeat for this many lease times are deleted.
@@ -18,11 +19,20 @@ _FORGET_AFTER: Final = 100
 
 class PostgresLeases:
     """See `ports.leases.Leases`. The heartbeats of the holders are in table `members`; they are shown the leases like
-    `names`.
+    `names`. With `theirs` no lease expires while PostgreSQL's clock says something else: a shard, a role or a partition
+    does not change hands because of a jump.
     """
 
-    def __init__(self, pool: asyncpg.Pool, *, members: LiteralString = "workers", names: str = "%") -> None:
+    def __init__(
+        self,
+        pool: asyncpg.Pool,
+        *,
+        theirs: ExpectedTime | None = None,
+        members: LiteralString = "workers",
+        names: str = "%",
+    ) -> None:
         self._pool = pool
+        self._theirs = theirs
         self._names = names
         self._sql = {name: sql.replace("{members}", members) for name, sql in queries("server/leases").items()}
 
@@ -32,7 +42,7 @@ class PostgresLeases:
                 self._sql["beat"],
                 *(holder.id, holder.host, holder.pid, holder.reads),
                 *(ttl, ttl * _FORGET_AFTER),
-                *(list(held), list(held.values()), self._names),
+                *(list(held), list(held.values()), self._names, expected(self._theirs)),
             )
         assert row is not None
         return Membership(dict(row["workers"]), tuple(Lease(*lease) for lease in row["leases"]))
@@ -41,7 +51,7 @@ class PostgresLeases:
         self, names: Sequence[str], owner: str, ttl: timedelta, *, reads: int | None = None
     ) -> Mapping[str, int]:
         with translated():
-            rows = await self._pool.fetch(self._sql["claim"], list(names), owner, ttl, reads)
+            rows = await self._pool.fetch(self._sql["claim"], list(names), owner, ttl, reads, expected(self._theirs))
         return {row["name"]: row["epoch"] for row in rows}
 
     async def renew(self, held: Mapping[str, int], owner: str, ttl: timedelta) -> frozenset[str]:

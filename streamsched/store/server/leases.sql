@@ -1,7 +1,8 @@
 -- Leases and the processes that hold them: table {members} has a row with the heartbeat of each. Expiry is judged by this server's clock alone. Rows are locked in the order of
 -- their names, so concurrent holders cannot deadlock. An expiry ten or more lease times in the future was written before
 -- the server's clock was set back and counts as expired. The bound is not one lease time: the clock may go back a little,
--- and holders may have different lease times.
+-- and holders may have different lease times. The caller says what the clock should say; while it says something else
+-- (without a word: NULL, every clock will do) nothing counts as expired, for the clock may have jumped.
 
 -- name: beat
 -- One round trip: upserts the process's row, renews the leases it still owns, deletes processes without a heartbeat for
@@ -14,7 +15,10 @@ WITH alive AS (
     RETURNING id, reads
 ), forgotten AS (
     DELETE FROM {members} WHERE id IN (
-        SELECT id FROM {members} WHERE seen_at < now() - $6::interval AND id <> $1 FOR UPDATE SKIP LOCKED
+        SELECT id FROM {members}
+        WHERE seen_at < now() - $6::interval AND id <> $1
+            AND ($10::timestamptz IS NULL OR abs(extract(epoch FROM now() - $10::timestamptz)) < 5)
+        FOR UPDATE SKIP LOCKED
     )
 ), own AS (
     SELECT l.name FROM leases l JOIN unnest($7::text[], $8::bigint[]) AS held (name, epoch) USING (name, epoch)
@@ -57,7 +61,10 @@ INSERT INTO leases (name, owner, epoch, expires_at)
 SELECT name, $2, 1, now() + $3::interval FROM unnest($1::text[]) AS wished (name) ORDER BY name
 ON CONFLICT (name) DO UPDATE
 SET owner = excluded.owner, epoch = leases.epoch + 1, expires_at = excluded.expires_at, wanted_by = NULL
-WHERE (leases.expires_at <= now() OR leases.expires_at >= now() + 10 * $3::interval OR leases.owner = excluded.owner)
+WHERE (leases.owner = excluded.owner OR (
+        (leases.expires_at <= now() OR leases.expires_at >= now() + 10 * $3::interval)
+        AND ($5::timestamptz IS NULL OR abs(extract(epoch FROM now() - $5::timestamptz)) < 5)
+    ))
     AND leases.format <= coalesce($4::integer, leases.format)
 RETURNING name, epoch;
 

@@ -5,11 +5,12 @@
 from __future__ import annotations
 
 from streamsched.store.connections import Pool
+from streamsched.store.expected_time import ExpectedTime
 from streamsched.store.server.leases import PostgresLeases
 
 
 class PostgresTaskLeases(PostgresLeases):
     """See `ports.leases.Leases`."""
 
-    def __init__(self, pool: Pool) -> None:
-        super().__init__(pool, members="task_owners", names="tasks-%")
+    def __init__(self, pool: Pool, *, theirs: ExpectedTime | None = None) -> None:
+        super().__init__(pool, theirs=theirs, members="task_owners", names="tasks-%")

@@ -15,13 +15,16 @@ from streamsched.codec import event as event_codec
 from streamsched.codec.events import fast_path
 from streamsched.codec.events.native import LOG_ID
 from streamsched.codec.records import signal as signal_codec
+from streamsched.domain.clock_judge import TOLERANCE
 from streamsched.domain.errors import DecodeError, InvalidError
 from streamsched.domain.events.lateness import SHORTEST
 from streamsched.domain.events.trace_context import canonical
+from streamsched.domain.limits import later
 from streamsched.domain.signals.home import home
 from streamsched.domain.signals.signal import IN_TIME, Occurred
 from streamsched.log.topics import SIGNALS
 from streamsched.ports.broker import Chunk, Record
+from streamsched.ports.clock import Clock
 from streamsched.stream.agents.decode_cache import DecodeCache
 from streamsched.stream.agents.emission import Emit, dead_letter, internal_error
 from streamsched.stream.agents.verdict_collector import VerdictCollector
@@ -30,11 +33,17 @@ log = structlog.get_logger()
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
+#: A record with a log time further in the future has it from a clock that has jumped.
+_AHEAD: Final = TOLERANCE
+_NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 
 class Ingest:
     """Emits each event to `signals`, in the partition of its event key's home, whatever partition or key the producer
     chose. Events without listeners are emitted too: the event home knows the listeners.
+
+    A record from the future by `clock`, such as one that a client appended while the log's clock had jumped, has arrived
+    now: it makes no event late.
     """
 
     def __init__(
@@ -45,7 +54,9 @@ class Ingest:
         emit: Emit,
         decode_cache: DecodeCache,
         collector: VerdictCollector | None = None,
+        clock: Clock | None = None,
     ) -> None:
+        self._clock = clock
         self._shard = shard
         self._shards = shards
         self._emit = emit
@@ -56,9 +67,12 @@ class Ingest:
         """Emits every event of the chunk in order. A record that cannot be decoded becomes a dead letter."""
         shards, emit, remember = self._shards, self._emit, self._decode_cache.put
         stamp, arrived, in_time = -1, _EPOCH, _EPOCH
+        now = _NEVER if self._clock is None else self._clock.now()
+        future = later(now, _AHEAD)
         for record in chunk.records:
             if record.time_ms != stamp:  # the records of one append have the same time
                 stamp, arrived = record.time_ms, _EPOCH + timedelta(milliseconds=record.time_ms)
+                arrived = arrived if arrived <= future else now
                 in_time = arrived - SHORTEST
             raw = record.value or b""
             try:

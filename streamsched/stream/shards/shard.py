@@ -25,6 +25,7 @@ from streamsched.log.topics import (
     TRIGGERS_CHANGELOG,
 )
 from streamsched.ports.broker import Broker, Chunk, Outgoing, Reader, TopicPartition, Writer
+from streamsched.ports.clock import Clock
 from streamsched.stream import crash_guard
 from streamsched.stream.agents.decode_cache import DecodeCache
 from streamsched.stream.app import AGENTS, ShardApp, ShardSpec, make_app
@@ -64,6 +65,7 @@ class ShardSettings:
         state_format: the format in which changelogs are written.
         ingests: whether public topics are read.
         finish_s: seconds that stopping waits for the turn in flight.
+        clock: the time of the installation; None: that of the log's records.
     """
 
     dedupe_horizon: timedelta = timedelta(days=4)
@@ -75,6 +77,7 @@ class ShardSettings:
     verdicts: bool = True
     ingests: bool = True
     state_format: StateFormat = field(default_factory=StateFormat)
+    clock: Clock | None = None
 
 
 class Stopwatch:
@@ -167,6 +170,7 @@ class Shard:
             verdicts=self._settings.verdicts,
             decode_cache=self._decode_cache,
             state_format=self._settings.state_format,
+            clock=self._settings.clock,
         )
         self._app = make_app(self, self._turn, spec)
         recovered = await self._recover(self._app)

@@ -135,7 +135,7 @@ async def test_a_launcher_sends_a_test_and_the_changes_of_a_run(
 ) -> None:
     object.__setattr__(services.settings, "outgoing_networks", "127.0.0.0/8")
     loops = launcher_loops(services, {})
-    running = [asyncio.ensure_future(loops[name]()) for name in ("webhooks", "tasks", "clock", "broker_health")]
+    running = [asyncio.ensure_future(loops[name]()) for name in ("webhooks", "tasks", "broker_health")]
     try:
         async with receiving() as far:
             # The API of this test has no such setting, so the webhook is stored beside it.

@@ -94,12 +94,12 @@ async def test_writing_fencing_and_expiring_never_scan_a_table(connection: async
         await connection.fetchval(queries()["fence"], "w7")
         epoch = await connection.fetchval("SELECT epoch FROM streamsched_log.writer WHERE name = 'w7'")
 
-        assert await connection.fetchval(queries()["commit"], "w7", epoch, *flat)
-        assert not await connection.fetchval(queries()["commit"], "w7", epoch - 1, *flat)
+        assert await connection.fetchval(queries()["commit"], "w7", epoch, *flat, None)
+        assert not await connection.fetchval(queries()["commit"], "w7", epoch - 1, *flat, None)
 
-        await connection.execute(queries()["append"], *flat)
+        await connection.execute(queries()["append"], *flat, None)
         await connection.fetch(queries()["ends"], [1, 1], [0, 2])
-        await connection.fetchval(queries()["expire"], 1, 1)
+        await connection.fetchval(queries()["expire"], 1, 1, None)
     await connection.fetchval("SELECT streamsched_log.compact_v1(2, 3, 1, interval '1 day', 1000, 1048576)")
 
     assert await sequential_scans() == before

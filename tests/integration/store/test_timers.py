@@ -304,7 +304,10 @@ class Looked:
             await self._changed.wait_for(lambda: self._count >= count)
 
 
-async def test_the_claim_reads_the_due_index_and_only_what_is_due(scheduler: CatalogProcess) -> None:
+@pytest.mark.parametrize("theirs", [None, "now"])
+async def test_the_claim_reads_the_due_index_and_only_what_is_due(
+    scheduler: CatalogProcess, theirs: str | None
+) -> None:
     await deploy(scheduler, schedule(trigger=Every(MINUTE)))
     await scheduler.pool.execute(
         "INSERT INTO schedules SELECT id || n, app, program, definition, 1, true, created_at, updated_at"
@@ -317,8 +320,9 @@ async def test_the_claim_reads_the_due_index_and_only_what_is_due(scheduler: Cat
     )
     await scheduler.pool.execute("ANALYZE timers, schedules")
 
+    expected = None if theirs is None else datetime.now(UTC)
     plan = await explained(
-        scheduler.pool, queries("events/timers")["claim"], scheduler.clock.now() + 2 * MINUTE, 200, []
+        scheduler.pool, queries("events/timers")["claim"], scheduler.clock.now() + 2 * MINUTE, 200, [], expected
     )
 
     assert any(node.get("Index Name") == "timers_due" for node in plan)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import orjson
 import pytest
@@ -258,10 +258,14 @@ async def many(scheduler: CatalogProcess) -> None:
     await scheduler.pool.execute("ANALYZE wakes, schedules, intake_positions")
 
 
-async def test_the_claim_reads_the_due_index_and_only_what_is_due(scheduler: CatalogProcess) -> None:
+@pytest.mark.parametrize("theirs", [None, "now"])
+async def test_the_claim_reads_the_due_index_and_only_what_is_due(
+    scheduler: CatalogProcess, theirs: str | None
+) -> None:
     await many(scheduler)
 
-    plan = await explained(scheduler.pool, queries("events/wakes")["claim"], scheduler.clock.now() + MINUTE, 200)
+    expected, due = None if theirs is None else datetime.now(UTC), scheduler.clock.now() + MINUTE
+    plan = await explained(scheduler.pool, queries("events/wakes")["claim"], due, 200, expected)
 
     assert any(node.get("Index Name") == "wakes_due" for node in plan)
     read = sum(node["Actual Rows"] * node["Actual Loops"] for node in plan if node.get("Relation Name") == "wakes")

@@ -39,7 +39,7 @@ async def delivering(services: Services) -> AsyncIterator[Receiver]:
     async with receiving() as far:
         change = "UPDATE webhooks SET definition = jsonb_set(definition, '{url}', to_jsonb($1::text))"
         await services.pool.execute(change, f"{far.url}/hook?token=s3cr3t")
-        running = [asyncio.ensure_future(loops[name]()) for name in ("webhooks", "tasks", "clock", "broker_health")]
+        running = [asyncio.ensure_future(loops[name]()) for name in ("webhooks", "tasks", "broker_health")]
         try:
             yield far
         finally:
