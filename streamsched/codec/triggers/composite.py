@@ -1,22 +1,24 @@
 """Composite and timed triggers as JSON: CDAP's AND and OR, and our own:
 
+AND       triggers, mixedRuns?: true: ends of programs join whatever runs they descend from
 AT_LEAST  count, triggers
 THEN      first, second, within?
 UNLESS    trigger, veto, within?
 WITHIN    trigger, duration, then?: reset or fire
 QUIET     trigger, duration, atMost?
 SILENCE   of, duration
-PER       trigger, by: a list of columns, grain?, rolledUpTo?, fannedOutTo?, of?, expires?, atMost?, then?: refuse or
-          drop_oldest
+PER       trigger, by: a list of columns, or runOf: {programId}, a program (also its name alone); grain?, rolledUpTo?,
+          fannedOutTo?, of?, expires?, atMost?, then?: refuse or drop_oldest
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, Final, assert_never
 
 from streamsched.codec.json.reading import Fields, anchored
+from streamsched.domain.names import ProgramRef
 from streamsched.domain.time.duration import duration_text, parse_duration
 from streamsched.domain.time.grain import Grain
 from streamsched.domain.triggers.correlation import AT_MOST, EXPIRES, OnFull, Per
@@ -43,6 +45,8 @@ from streamsched.domain.triggers.trigger import (
 
 #: Decodes a nested trigger: (value, its path).
 Read = Callable[[object, str], Trigger]
+#: Decodes the program in a field: (fields, name).
+ReadProgram = Callable[[Fields, str], ProgramRef]
 
 NAMES: Final = ("AND", "OR", "AT_LEAST", "THEN", "UNLESS", "WITHIN", "QUIET", "SILENCE", "PER")
 
@@ -50,8 +54,9 @@ NAMES: Final = ("AND", "OR", "AT_LEAST", "THEN", "UNLESS", "WITHIN", "QUIET", "S
 def to_json(trigger: Composite | Timed | Per, write: Callable[[Trigger], dict[str, Any]]) -> dict[str, Any]:
     """The canonical JSON; `write` encodes nested triggers."""
     match trigger:
-        case AllOf(triggers=children):
-            return {"type": "AND", "triggers": [write(child) for child in children]}
+        case AllOf(triggers=children, mixed_runs=mixed):
+            said = {"mixedRuns": True} if mixed else {}
+            return {"type": "AND", "triggers": [write(child) for child in children], **said}
         case AnyOf(triggers=children):
             return {"type": "OR", "triggers": [write(child) for child in children]}
         case AtLeast(count=count, triggers=children):
@@ -73,7 +78,7 @@ def to_json(trigger: Composite | Timed | Per, write: Callable[[Trigger], dict[st
             assert_never(trigger)
 
 
-def from_json(kind: str, fields: Fields, read: Read) -> Composite | Timed | Per | None:
+def from_json(kind: str, fields: Fields, read: Read, program: ReadProgram) -> Composite | Timed | Per | None:
     """Decodes a trigger of that type; None when the type is not one of `NAMES`.
 
     Raises:
@@ -82,7 +87,9 @@ def from_json(kind: str, fields: Fields, read: Read) -> Composite | Timed | Per 
     """
     match kind:
         case "AND":
-            return AllOf(_several(fields, read))
+            children, mixed = _several(fields, read), fields.optional_boolean("mixedRuns") is True
+            with anchored(fields.path, mixed_runs="mixedRuns"):
+                return AllOf(children, mixed)
         case "OR":
             return AnyOf(_several(fields, read))
         case "AT_LEAST":
@@ -102,7 +109,7 @@ def from_json(kind: str, fields: Fields, read: Read) -> Composite | Timed | Per 
         case "WITHIN" | "QUIET" | "SILENCE":
             return _timed(kind, fields, read)
         case "PER":
-            return _per(fields, read)
+            return _per(fields, read, program)
         case _:
             return None
 
@@ -125,8 +132,14 @@ def _timed(kind: str, fields: Fields, read: Read) -> Timed:
         return Within(trigger, duration, then)
 
 
-def _per(fields: Fields, read: Read) -> Per:
-    trigger, by = _one(fields, "trigger", read), fields.text_list("by")
+def _per(fields: Fields, read: Read, program: ReadProgram) -> Per:
+    trigger, by, run_of = _one(fields, "trigger", read), fields.text_list("by"), None
+    if isinstance(fields.optional("runOf"), Mapping):
+        inner = fields.object("runOf")
+        run_of = program(inner, "programId")
+        inner.done()
+    elif fields.has("runOf"):
+        run_of = program(fields, "runOf")
     grain = fields.optional_choice("grain", Grain)
     coarse, fine = fields.optional_choice("rolledUpTo", Grain), fields.optional_choice("fannedOutTo", Grain)
     of = fields.optional_integer("of", minimum=1)
@@ -135,7 +148,7 @@ def _per(fields: Fields, read: Read) -> Per:
     full = fields.optional_choice("then", OnFull) or OnFull.REFUSE
     with anchored(fields.path, rolled_up_to="rolledUpTo", fanned_out_to="fannedOutTo", at_most="atMost"):
         longest = EXPIRES if expires is None else expires
-        return Per(trigger, by, grain, coarse, fine, of, longest, at_most or AT_MOST, full)
+        return Per(trigger, by, grain, coarse, fine, of, longest, at_most or AT_MOST, full, run_of)
 
 
 def _per_to_json(per: Per, write: Callable[[Trigger], dict[str, Any]]) -> dict[str, Any]:
@@ -143,12 +156,22 @@ def _per_to_json(per: Per, write: Callable[[Trigger], dict[str, Any]]) -> dict[s
     return {
         "type": "PER",
         "trigger": write(per.trigger),
-        "by": list(per.by),
+        **({"by": list(per.by)} if per.run_of is None else {"runOf": {"programId": program_to_json(per.run_of)}}),
         **{name: grain.value for name, grain in grains.items() if grain is not None},
         **({} if per.of is None else {"of": per.of}),
         **({} if per.expires == EXPIRES else _duration("expires", per.expires)),
         **({} if per.at_most == AT_MOST else {"atMost": per.at_most}),
         **({} if per.full is OnFull.REFUSE else {"then": per.full.value}),
+    }
+
+
+def program_to_json(program: ProgramRef) -> dict[str, str]:
+    """A program in CDAP's shape."""
+    return {
+        "namespace": program.namespace,
+        "application": program.app,
+        "program": program.name,
+        "entity": "PROGRAM",
     }
 
 

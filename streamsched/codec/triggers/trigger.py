@@ -93,12 +93,7 @@ def to_json(trigger: Trigger, *, explicit: bool = False) -> dict[str, Any]:
         case ProgramStatus(program=program, outcomes=outcomes, times=times, match=match):
             return {
                 "type": "PROGRAM_STATUS",
-                "programId": {
-                    "namespace": program.namespace,
-                    "application": program.app,
-                    "program": program.name,
-                    "entity": "PROGRAM",
-                },
+                "programId": composites.program_to_json(program),
                 "programStatuses": sorted(_STATUSES[outcome] for outcome in outcomes),
                 **_times(times),
                 **_match(match),
@@ -139,7 +134,12 @@ def _trigger(obj: object, path: str, defaults: _Defaults, depth: int) -> Trigger
     elif name in _COMMITS:
         trigger = _COMMITS[name](fields, defaults)
     else:
-        trigger = composites.from_json(name, fields, lambda inner, where: _trigger(inner, where, defaults, depth + 1))
+        trigger = composites.from_json(
+            name,
+            fields,
+            lambda inner, where: _trigger(inner, where, defaults, depth + 1),
+            lambda inner, field: _program(inner, field, defaults.app),
+        )
         if trigger is None:
             known = ", ".join(sorted([*_LEAVES, *_COMMITS, *composites.NAMES]))
             fields.fail("type", f"is no trigger we know: {shown(kind_of)} (known: {known})")
@@ -148,19 +148,19 @@ def _trigger(obj: object, path: str, defaults: _Defaults, depth: int) -> Trigger
 
 
 def counting_commits(trigger: Trigger) -> Trigger:
-    """The same trigger, counting every commit."""
-    return from_json(_undistinct(to_json(trigger)))
+    """The same trigger, counting every commit, and without the remark that its programs join runs of any ancestor."""
+    return from_json(_unsaid(to_json(trigger)))
 
 
-def _undistinct(obj: Any) -> Any:
+def _unsaid(obj: Any) -> Any:
     if isinstance(obj, list):
-        return [_undistinct(each) for each in obj]
+        return [_unsaid(each) for each in obj]
     if not isinstance(obj, dict):
         return obj
     return {
-        name: _undistinct(value) if name in _NESTED else value
+        name: _unsaid(value) if name in _NESTED else value
         for name, value in obj.items()
-        if name != "distinct" or obj.get("type") not in _COMMITS
+        if not (name == "distinct" and obj.get("type") in _COMMITS) and name != "mixedRuns"
     }
 
 

@@ -35,6 +35,7 @@ from streamsched.domain.signals.signal import Drop, Occurred, Put, Replay, Signa
 from streamsched.domain.signals.verdict import CELLS_NAMED, JudgedEvent, Verdict
 from streamsched.domain.triggers.consumption import Consumption
 from streamsched.domain.triggers.correlation import KEYS_AT_ONCE, OnFull, event_slices
+from streamsched.domain.triggers.run_keys import why_no_run, why_too_many
 
 __all__ = ["NO_CELLS", "Definition", "Folded", "TriggerState", "fold"]
 
@@ -184,6 +185,9 @@ def _correlated(
 ) -> Folded:
     """Counts an event under all of its correlation keys, or refuses it under all."""
     seen: dict[str, list[LeafEvent]] = {}
+    run_of = None if state.plan.per is None else state.plan.per.run_of
+    if why := why_too_many(run_of, event):
+        return _refused(state, why)
     for slot in slots:
         if slot.per is not None:
             slices = event_slices(slot.per, event, most=KEYS_AT_ONCE)
@@ -203,10 +207,12 @@ def _correlated(
             f"{surplus} too many",
         )
     if not counted:
-        return keys.folded(UNMATCHED)
+        return keys.folded(JudgedEvent(Verdict.UNMATCHED, why=keys.outdated or why_no_run(run_of, event)))
     leaves = tuple(dict.fromkeys(leaf for some in counted.values() for leaf in some))
     verdict = Verdict.COUNTED if keys.adding else Verdict.REPLACED
-    return keys.folded(JudgedEvent(verdict, leaves, tuple(counted)[:CELLS_NAMED], _noted(counted, keys.dropped)))
+    return keys.folded(
+        JudgedEvent(verdict, leaves, tuple(counted)[:CELLS_NAMED], _noted(counted, keys.dropped, keys.replaced))
+    )
 
 
 def _refused(state: TriggerState, why: str) -> Folded:
@@ -214,12 +220,14 @@ def _refused(state: TriggerState, why: str) -> Folded:
     return Folded(state._replace(refused=state.refused + 1), (Refuse(why),), JudgedEvent(Verdict.REFUSED, why=why))
 
 
-def _noted(counted: Sized, dropped: Sequence[str]) -> str:
-    """The verdict's remark: the number of keys when not all are named, and the keys dropped."""
+def _noted(counted: Sized, dropped: Sequence[str], replaced: Sequence[str]) -> str:
+    """The verdict's remark: the number of keys when not all are named, the keys dropped, and those begun again."""
     parts = [f"{len(counted)} keys in all"] if len(counted) > CELLS_NAMED else []
     if dropped:
         named = ", ".join(dropped[:_DROPPED_NAMED]) + (", …" if len(dropped) > _DROPPED_NAMED else "")
         parts.append(f"dropped the keys open longest, too many were open: {len(dropped)} ({named})")
+    if replaced:
+        parts.append(f"took the place of what earlier runs of the rerun job led to, under {len(replaced)} keys")
     return "; ".join(parts)
 
 

@@ -87,4 +87,5 @@ def _same_role(one: LeafSlot, other: LeafSlot) -> bool:
 
 
 def _by(slot: LeafSlot) -> object:
-    return None if slot.per is None else (slot.per.by, slot.per.grain, slot.per.rolled_up_to, slot.per.fanned_out_to)
+    per = slot.per
+    return None if per is None else (per.by, per.run_of, per.grain, per.rolled_up_to, per.fanned_out_to)

@@ -3,11 +3,14 @@
     (partitions("clicks") & partitions("orders")).per("date")
     partitions("clicks").per("hour").rolled_up_to("day") & partitions("orders").per("date")
     partitions("prices").per("date").fanned_out_to("hour") & partitions("clicks").per("hour")
+    (program("clean") & program("rates")).per_run_of("extract")
 
 The key consists of the named columns (of a partition), attributes (of a custom event) or arguments (of a program's
 run). The runs of a key have its columns as arguments, so the key goes on along a chain of programs (ADR 47). A commit
 of several partitions counts under the key of each. Events without such a value, or with an empty one, do not count.
 Stream sizes and ticks have no key, so a trigger that correlates cannot contain them.
+
+With `run_of` the key is a run that the ends of programs descend from (`domain.triggers.run_keys`).
 
 Every leaf of a trigger correlates, or none does. A key is open from the first event that counts under it until it has
 fired, started over or expired and is empty; silences are measured from its opening. A roll-up waits for every finer
@@ -25,10 +28,12 @@ from typing import TYPE_CHECKING, Final
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.events.event import CustomHappened, Event, PartitionsAdded, ProgramReached
 from streamsched.domain.limits import LONGEST_NAME, abridged, check_duration, check_most
+from streamsched.domain.names import ProgramRef
 from streamsched.domain.time.duration import duration_text
 from streamsched.domain.time.grain import Grain, named, started, within
 from streamsched.domain.triggers.composite import Composable, at_least_one
 from streamsched.domain.triggers.event_slice import chosen
+from streamsched.domain.triggers.run_keys import run_slices
 
 if TYPE_CHECKING:
     from streamsched.domain.triggers.trigger import Trigger
@@ -65,6 +70,7 @@ class Per(Composable):
         expires: how long a key may stay open; its accumulation is dropped then, and counted as lost.
         at_most: how many keys may be open.
         full: the policy for an event that would open more keys.
+        run_of: the program whose jobs are the keys; then there are no columns and no periods.
     """
 
     trigger: Trigger
@@ -76,9 +82,13 @@ class Per(Composable):
     expires: timedelta = EXPIRES
     at_most: int = AT_MOST
     full: OnFull = OnFull.REFUSE
+    run_of: ProgramRef | None = None
 
     def __post_init__(self) -> None:
-        if not self.by or not all(self.by):
+        if self.run_of is not None:
+            if self.by or self.grain or self.of:
+                raise InvalidDefinitionError("$.by", "cannot be together with `per_run_of`, whose keys are runs")
+        elif not self.by or not all(self.by):
             raise InvalidDefinitionError("$.by", "must name at least one column")
         if len(set(self.by)) < len(self.by):
             raise InvalidDefinitionError("$.by", "names a column twice")
@@ -103,7 +113,8 @@ class Per(Composable):
         open_for = "" if self.expires == EXPIRES else f", for at most {duration_text(self.expires)}"
         room = "" if self.at_most == AT_MOST else f", at most {self.at_most} of them"
         full = "" if self.full is OnFull.REFUSE else ", dropping the oldest"
-        return f"({self.trigger}) for each {' and '.join(self.by)}{period}{enough}{open_for}{room}{full}"
+        key = " and ".join(self.by) if self.run_of is None else f"run of {self.run_of}"
+        return f"({self.trigger}) for each {key}{period}{enough}{open_for}{room}{full}"
 
     def wanted(self, cell: str) -> int | None:
         """How many finer periods a leaf needs under this key; None when it does not roll up."""
@@ -119,6 +130,9 @@ def event_slices(per: Per, event: Event, *, most: int | None = None) -> Iterator
 
     Texts that name the same period are the same value. Stops after `most` + 1 values.
     """
+    if per.run_of is not None:
+        yield from ((key, key, part) for key, part in run_slices(per.run_of, event))
+        return
     match event.fact:
         case PartitionsAdded(partitions=partitions) as fact:
             places: dict[str, list[int]] = {}

@@ -9,12 +9,13 @@ from streamsched.domain.events.event import CustomHappened, Event
 from streamsched.domain.limits import EARLIEST
 from streamsched.domain.names import DEFAULT_NAMESPACE, EventName
 from streamsched.domain.triggers.correlation import Per, event_slices
-from streamsched.domain.triggers.trigger import Trigger, children
+from streamsched.domain.triggers.trigger import Trigger, children, run_of
 
 
 def named_key(trigger: Trigger, columns: Mapping[str, str]) -> str:
     """The key of the accumulation for these values, one for each column of a `per`; "" for a trigger that does not
-    correlate. Inputs that correlate by other columns have the same keys, so the columns of any of them do.
+    correlate, and for one whose keys are runs: what a person asks for descends from none. Inputs that correlate by
+    other columns have the same keys, so the columns of any of them do.
 
     >>> from streamsched.domain.triggers.trigger import CustomEvent
     >>> named_key(Per(CustomEvent(EventName("default", "landed")), ("date",)), {"date": "2013-01-01"})
@@ -27,6 +28,10 @@ def named_key(trigger: Trigger, columns: Mapping[str, str]) -> str:
     if not pers:
         if columns:
             raise InvalidError("$.key", "is given, but the schedule's trigger has no key: it has no `per`")
+        return ""
+    if (ancestor := run_of(trigger)) is not None:
+        if columns:
+            raise InvalidError("$.key", f"is given, but the keys of the schedule are runs of {ancestor}")
         return ""
     wanted = " or ".join(sorted({" and ".join(per.by) for per in pers}))
     if not columns:
