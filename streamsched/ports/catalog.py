@@ -17,6 +17,7 @@ from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.programs.removed_program import RemovedProgram
 from streamsched.domain.schedules.pause import Activity, Pause, PauseMode, activity
 from streamsched.domain.schedules.schedule import Program, Schedule
+from streamsched.domain.triggers.trigger import Trigger
 from streamsched.ports.outbox import OutboxRecord
 
 
@@ -110,6 +111,25 @@ class ForeignWait(NamedTuple):
     program: ProgramRef
 
 
+class ProgramLink(NamedTuple):
+    """A schedule of another app of the namespace: what starts its program."""
+
+    schedule: ScheduleRef
+    program: ProgramRef
+    trigger: Trigger
+
+
+class BrokenJoin(NamedTuple):
+    """A schedule that joins ends of programs per run of an ancestor from which one of them descends no more."""
+
+    schedule: ScheduleRef
+    ancestor: ProgramRef
+    program: ProgramRef
+
+    def __str__(self) -> str:
+        return f"joins per run of {self.ancestor}, which leads no more to {self.program}: its runs would not count"
+
+
 @dataclass(frozen=True, slots=True)
 class AppRecord:
     """The input of a decision about an app: all its programs, and the requested schedules, tombstones too.
@@ -118,6 +138,8 @@ class AppRecord:
         listeners: schedules of other apps of the namespace that wait for a program this app is about to remove.
         foreign_waits: what waits for such a program in other namespaces, which a change of this app never changes.
         origin: the file of the last deployment that named one, as `host:path`; empty when none did.
+        links: of other apps of the namespace: joins per run of an ancestor, and what leads to what these and the
+            schedules of this app wait for.
     """
 
     ref: AppRef
@@ -126,6 +148,7 @@ class AppRecord:
     listeners: Mapping[ScheduleRef, ScheduleRecord] = field(default_factory=dict)
     foreign_waits: Sequence[ForeignWait] = ()
     origin: str = ""
+    links: Sequence[ProgramLink] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,11 +220,15 @@ class AppChange:
     Attributes:
         foreign_waits: what waits in other namespaces for a program that is removed. These schedules stay as they are
             and say so (`ScheduleStatus.removed`).
+        joins: of created and changed schedules with an `&` of programs: how it counts (`RunJoin.text`).
+        broken_joins: joins that this change breaks; it does not change them.
     """
 
     programs: Sequence[ProgramChange] = ()
     schedules: Sequence[ScheduleChange] = ()
     foreign_waits: Sequence[ForeignWait] = ()
+    joins: Mapping[ScheduleRef, str] = field(default_factory=dict)
+    broken_joins: Sequence[BrokenJoin] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,14 +307,16 @@ class CatalogStore(Protocol):
         *,
         now: datetime,
         programs: Collection[ProgramRef] | None = None,
+        awaited: Collection[ProgramRef] = (),
         origin: str | None = None,
         by: str = "",
     ) -> Applied:
         """Reads these schedules of the app under their locks and stores what `decide` returns, in one transaction.
 
         With `schedules` None it reads all, creates an app that does not exist, and locks the app against other changes;
-        only then the next three apply. `programs`: the programs the app is to have; schedules of other apps of the
-        namespace that wait for one to be removed are read and locked too. `origin`: the file the app was deployed from;
+        only then the next four apply. `programs`: the programs the app is to have; schedules of other apps of the
+        namespace that wait for one to be removed are read and locked too. `awaited`: the programs that its schedules
+        are to wait for; what leads to them is in `AppRecord.links`. `origin`: the file the app was deployed from;
         None keeps the stored one. `by`: the name of the caller; in the audit of removals that leave schedules of other
         namespaces waiting, and with those schedules.
 
@@ -347,7 +376,9 @@ class CatalogReader(Protocol):
         """Of those programs that exist, the enabled schedules that start them, by name; at most `limit` of all."""
         ...
 
-    async def app(self, ref: AppRef, *, programs: Collection[ProgramRef] | None = None) -> AppRecord:
+    async def app(
+        self, ref: AppRef, *, programs: Collection[ProgramRef] | None = None, awaited: Collection[ProgramRef] = ()
+    ) -> AppRecord:
         """The input `CatalogStore.change` gives to a decision, read without locks; empty when there is no such app."""
         ...
 
