@@ -27,6 +27,7 @@ from streamsched.store.catalog.bookmarks import PostgresBookmarkStore
 from streamsched.store.catalog.file_set_commits import PostgresFileSetCommitStore
 from streamsched.store.catalog.preferences import PostgresPreferenceStore
 from streamsched.store.connections import Pool
+from streamsched.store.jobs.descendants import PostgresDescendants
 from streamsched.store.programs.bundles import PostgresBundleStore
 from streamsched.store.programs.profiles import PostgresProfileStore
 from streamsched.store.runs.run_batch import PostgresRunBatch
@@ -55,6 +56,7 @@ def program_services(pool: Pool, settings: Settings) -> Mapping[str, Any]:
         "outgoing_networks": settings.networks(),
         "lineage_datasets": settings.datasets_by_location(),
         "file_set_commits": PostgresFileSetCommitStore(pool),
+        "descendants": PostgresDescendants(pool),
     }
 
 
