@@ -126,6 +126,8 @@ def _at_schedule(finding: Finding, reason: AtSchedule, current: CurrentSchedule 
                 f"replaced in {schedule} older commits of the same partitions, already counted towards {of}{under}: "
                 f"the count stays the same, and the job gets this event instead{more}"
             )
+        case Verdict.UNMATCHED if reason.judged.why:
+            return f"{schedule} listens to it, but did not count it: {reason.judged.why}"
         case Verdict.UNMATCHED:
             wanted = f": it wants {current.record.definition.trigger}" if _same(reason, current) and current else ""
             return f"{schedule} listens to it, but no leaf of its trigger matched{wanted}"

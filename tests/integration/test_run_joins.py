@@ -279,7 +279,9 @@ async def rerun(scheduler: InProcessScheduler, job: str) -> None:
 
 
 async def submit(scheduler: InProcessScheduler, owner: ScheduleRef | ProgramRef) -> None:
-    await PostgresSubmissionStore(scheduler.pool).submit(SubmissionRequest(owner, type(owner).__name__), now=scheduler.clock.now())
+    await PostgresSubmissionStore(scheduler.pool).submit(
+        SubmissionRequest(owner, type(owner).__name__), now=scheduler.clock.now()
+    )
     await scheduler.rest()
 
 
