@@ -18,13 +18,12 @@ from streamsched.ports.catalog import (
     Action,
     AppChange,
     AppRecord,
-    BrokenJoin,
     ForeignWait,
     ProgramChange,
-    ProgramLink,
     ScheduleChange,
     ScheduleRecord,
 )
+from streamsched.ports.schedules.program_links import BrokenJoin, ProgramLink
 
 
 def deploy(

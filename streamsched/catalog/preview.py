@@ -28,7 +28,6 @@ from streamsched.ports.catalog import (
     AppChange,
     Applied,
     AppRecord,
-    BrokenJoin,
     CatalogStore,
     ForeignWait,
     ProgramChange,
@@ -36,6 +35,7 @@ from streamsched.ports.catalog import (
     ScheduleRecord,
     ScheduleStatus,
 )
+from streamsched.ports.schedules.program_links import BrokenJoin
 
 _NAMES = frozenset({"namespace", "application", "name"})
 

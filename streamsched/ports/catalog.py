@@ -17,8 +17,8 @@ from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.programs.removed_program import RemovedProgram
 from streamsched.domain.schedules.pause import Activity, Pause, PauseMode, activity
 from streamsched.domain.schedules.schedule import Program, Schedule
-from streamsched.domain.triggers.trigger import Trigger
 from streamsched.ports.outbox import OutboxRecord
+from streamsched.ports.schedules.program_links import BrokenJoin, ProgramLink
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,25 +109,6 @@ class ForeignWait(NamedTuple):
 
     schedule: ScheduleRef
     program: ProgramRef
-
-
-class ProgramLink(NamedTuple):
-    """A schedule of another app of the namespace: what starts its program."""
-
-    schedule: ScheduleRef
-    program: ProgramRef
-    trigger: Trigger
-
-
-class BrokenJoin(NamedTuple):
-    """A schedule that joins ends of programs per run of an ancestor from which one of them descends no more."""
-
-    schedule: ScheduleRef
-    ancestor: ProgramRef
-    program: ProgramRef
-
-    def __str__(self) -> str:
-        return f"joins per run of {self.ancestor}, which leads no more to {self.program}: its runs would not count"
 
 
 @dataclass(frozen=True, slots=True)

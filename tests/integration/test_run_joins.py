@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from streamsched import App, event, program, retry
+from streamsched import App, TriggerExpression, event, program, retry
 from streamsched.api.open_keys import key_views
+from streamsched.api.views import losses_view
 from streamsched.catalog.progress import ProgressCopy
+from streamsched.codec.schedules.schedule import schedule_to_json, submitted_schedule_from_json
 from streamsched.domain.access.sight import Sees
 from streamsched.domain.constraints.constraint import Concurrency, Delay
-from streamsched.domain.events.ancestors import job_digest
-from streamsched.domain.events.event import CustomHappened, Event
+from streamsched.domain.events.ancestors import job_digest, program_digest
+from streamsched.domain.events.event import CustomHappened, Event, Outcome, ProgramReached
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import EventName, ProgramRef, ScheduleRef
+from streamsched.domain.schedules.app import AppDefinition
 from streamsched.domain.schedules.submission_request import RerunRequest, SubmissionRequest
+from streamsched.domain.triggers.trigger import AllOf
 from streamsched.store.catalog.progress import PostgresOpenKeyReader, PostgresProgress
 from streamsched.store.jobs.descendants import PostgresDescendants
 from streamsched.store.jobs.submissions import PostgresSubmissionStore
@@ -271,6 +276,93 @@ async def test_who_may_not_view_a_namespace_sees_no_names_of_it(scheduler: InPro
     assert await waiting_for(scheduler, lambda _: False) == {
         job_digest("default.shop.a.1.1"): ["default.shop.b has not ended as wanted"]
     }
+
+
+def other(**whens: TriggerExpression) -> App:
+    """Another app, which joins the programs of `shop` through a program of its own."""
+    app = App("other")
+    after = {"m": program("default.shop.b"), "j": program("m") & program("default.shop.c"), **whens}
+    for name in after:
+        app.bash(name, "true")
+    for name, when in after.items():
+        app.schedule(name, name, when=when)
+    return app
+
+
+async def test_deployments_of_other_apps_change_no_join_and_say_what_they_break(scheduler: InProcessScheduler) -> None:
+    await scheduler.deploy(fork())
+    before = (await scheduler.catalog.get(D)).record
+    await scheduler.deploy(other())
+    joined = (await scheduler.catalog.get(ScheduleRef("default", "other", "j"))).record
+    assert str(joined.definition.trigger).endswith("for each run of default.shop.a")
+    await scheduler.deploy(other(x=program("default.shop.a"), j=event("go")))
+    assert (await scheduler.catalog.get(D)).record == before
+    assert not (await scheduler.catalog.planner.deploy(fork().definition())).differs
+
+    await scheduler.deploy(other())
+    app = fork()
+    app.schedule("c2", "c", when=event("also"))
+    preview = await scheduler.catalog.planner.deploy(app.definition())
+    assert preview.broken_joins == ()  # some runs of `c` still descend from `a`
+    assert [each.join for each in preview.schedules if each.schedule == D] == [
+        "counts ends of different runs together: default.shop.c also starts without default.shop.a; `per_run_of` "
+        "counts only the runs that descend from it"
+    ]
+    moved = await scheduler.catalog.planner.deploy(replace_trigger(fork(), "c", event("also")))
+    assert [str(each.schedule) for each in moved.broken_joins] == ["default.other.j"]
+
+
+def replace_trigger(app: App, name: str, when: TriggerExpression) -> AppDefinition:
+    definition = app.definition()
+    changed = (
+        replace(each, trigger=when.build(app.ref)) if each.ref.name == name else each for each in definition.schedules
+    )
+    return replace(definition, schedules=tuple(changed))
+
+
+async def test_a_thousand_and_one_runs_of_a_are_too_many(scheduler: InProcessScheduler) -> None:
+    """They are coalesced before `b`. It says so, and `e`, which joins per run of `b`, goes on."""
+    app = fork(b={"overlap": "coalesce", "constraints": [Delay(HOUR)]}, c={"enabled": False})
+    for name, when in {"e": program("b"), "f": program("b"), "g": program("e") & program("f")}.items():
+        app.bash(name, "true")
+        app.schedule(name, name, when=when)
+    await scheduler.deploy(app)
+    ref = ProgramRef("default", "shop", "a")
+    for part in range(0, 1001, 200):
+        await scheduler.emit(
+            *(
+                Event(f"a{number}", "test", MONDAY, ProgramReached(ref, f"a{number}", Outcome.SUCCEEDED))
+                for number in range(part, min(part + 200, 1001))
+            )
+        )
+    await scheduler.later(HOUR)
+    await end(scheduler, "b")
+    stored = await scheduler.pool.fetchval("SELECT ancestors FROM jobs WHERE id = 'default.shop.b.1.1'")
+    assert stored == {"jobs": {program_digest(ref): []}}
+    assert (await waiting_for(scheduler)) == {}
+    status = await scheduler.catalog.get(D)
+    assert losses_view(status) == {"expiredKeys": 0, "droppedKeys": 0, "refusedEvents": 1}
+    await end(scheduler, "e")
+    await end(scheduler, "f")
+    assert [run.arguments["trigger.key"] for run in begun(scheduler, "g")] == [job_digest("default.shop.b.1.1")]
+
+
+async def test_the_json_of_cdap_keeps_the_meaning_of_its_and(scheduler: InProcessScheduler) -> None:
+    """As everything that is created and not deployed: no ancestor is chosen."""
+    await scheduler.deploy(fork())
+    written = schedule_to_json((await scheduler.catalog.get(D)).record.definition)
+    plain = {**written, "name": "e", "trigger": written["trigger"]["trigger"]}
+    created = await scheduler.catalog.create(submitted_schedule_from_json(plain).schedule, enabled=True)
+    assert isinstance(created.record.definition.trigger, AllOf)
+    await scheduler.rest()
+    await go(scheduler, 1)
+    await end(scheduler, "a")
+    await end(scheduler, "b", RunState.FAILED)
+    await end(scheduler, "c")
+    await go(scheduler, 2)
+    await end(scheduler, "a")
+    await end(scheduler, "b")
+    assert [run.schedule for run in begun(scheduler)] == ["e"]
 
 
 async def rerun(scheduler: InProcessScheduler, job: str) -> None:

@@ -15,7 +15,8 @@ from streamsched.catalog.preview import (
     program_differences,
 )
 from streamsched.domain.access.sight import Sees, sees_nothing
-from streamsched.ports.catalog import AppChange, BrokenJoin, ForeignWait, ProgramChange
+from streamsched.ports.catalog import AppChange, ForeignWait, ProgramChange
+from streamsched.ports.schedules.program_links import BrokenJoin
 
 
 def change_view(change: AppChange, sees: Sees = sees_nothing) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from streamsched.codec.triggers import trigger as trigger_codec
 from streamsched.domain.errors import InvalidError, described
 from streamsched.domain.limits import as_stored
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
-from streamsched.ports.catalog import ProgramLink
+from streamsched.ports.schedules.program_links import ProgramLink
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("catalog/program_links")

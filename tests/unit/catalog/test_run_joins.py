@@ -15,7 +15,8 @@ from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.app import AppDefinition
 from streamsched.domain.triggers.trigger import AllOf, Per, run_of
-from streamsched.ports.catalog import Action, AppChange, AppRecord, ProgramLink, ScheduleRecord
+from streamsched.ports.catalog import Action, AppChange, AppRecord, ScheduleRecord
+from streamsched.ports.schedules.program_links import ProgramLink
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SHOP = AppRef("default", "shop")
