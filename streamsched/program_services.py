@@ -28,6 +28,7 @@ from streamsched.store.catalog.file_set_commits import PostgresFileSetCommitStor
 from streamsched.store.catalog.lineage_ends import PostgresLineageEnds
 from streamsched.store.catalog.preferences import PostgresPreferenceStore
 from streamsched.store.connections import Pool
+from streamsched.store.jobs.descendants import PostgresDescendants
 from streamsched.store.programs.bundles import PostgresBundleStore
 from streamsched.store.programs.profiles import PostgresProfileStore
 from streamsched.store.runs.run_batch import PostgresRunBatch
@@ -57,6 +58,7 @@ def program_services(pool: Pool, settings: Settings) -> Mapping[str, Any]:
         "lineage_datasets": settings.datasets_by_location(),
         "end_lineage_run": PostgresLineageEnds(pool).end,
         "file_set_commits": PostgresFileSetCommitStore(pool),
+        "descendants": PostgresDescendants(pool),
     }
 
 

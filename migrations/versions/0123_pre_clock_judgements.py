@@ -5,7 +5,7 @@ from __future__ import annotations
 from streamsched.store.server.migrate import run_beside
 
 revision = "0123_pre"
-down_revision = "0118_pre"
+down_revision = "0122_pre"
 
 
 def upgrade() -> None:

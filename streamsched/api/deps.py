@@ -44,6 +44,7 @@ from streamsched.ports.programs.bundles import BundleStore
 from streamsched.ports.programs.profiles import ProfileStore
 from streamsched.ports.programs.run_commits import RunCommitStore
 from streamsched.ports.runs import RunQueries
+from streamsched.ports.schedules.descendants import DescendantReader
 from streamsched.ports.submissions import BackfillStore, PreferenceStore, SubmissionStore
 from streamsched.ports.tasks.delivery import StreamAddresses
 from streamsched.ports.tasks.partitions import TaskPartitions
@@ -112,6 +113,7 @@ class ApiServices:
     traces: EventTraces
     listeners: Listeners
     keys: OpenKeyReader
+    descendants: DescendantReader
     clock: Clock
     verdicts_keep: timedelta
     shards: int
@@ -179,7 +181,6 @@ ServicesDep = Annotated[ApiServices, Depends(_services)]
 CatalogDep = Annotated[Catalog, Depends(_catalog)]
 JobsDep = Annotated[JobStore, _service("jobs")]
 InstallationDep = Annotated[Installation, _service("installation")]
-KeysDep = Annotated[OpenKeyReader, _service("keys")]
 RunsDep = Annotated[RunQueries, _service("runs")]
 SubmissionsDep = Annotated[SubmissionStore, _service("submissions")]
 PreferencesDep = Annotated[PreferenceStore, _service("preferences")]

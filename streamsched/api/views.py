@@ -7,15 +7,11 @@ from datetime import datetime
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
-from streamsched.codec.events import native
 from streamsched.codec.records import halt as halt_codec
-from streamsched.codec.records.state import decode_key
 from streamsched.codec.schedules import pause as pause_codec
 from streamsched.codec.schedules.schedule import program_to_json, schedule_to_json
-from streamsched.codec.views import explanation, run_metrics
+from streamsched.codec.views import run_metrics
 from streamsched.domain.constraints.load import STALE
-from streamsched.domain.fold.explain import explain_cell
-from streamsched.domain.fold.fold import Definition
 from streamsched.domain.jobs.submission import Submission
 from streamsched.domain.schedules.schedule import Program
 from streamsched.domain.time.duration import duration_text
@@ -24,11 +20,9 @@ from streamsched.launcher.whynot import WhyNot
 from streamsched.ports.catalog import (
     AppSummary,
     HistoryEntry,
-    ScheduleRecord,
     ScheduleStatus,
     ScheduleVersion,
 )
-from streamsched.ports.intake import OpenKey
 from streamsched.ports.jobs import JobRecord
 from streamsched.ports.limits import ClusterRecord, GroupRecord, PoolRecord
 from streamsched.ports.runs import RunRecord
@@ -92,18 +86,6 @@ def losses_view(status: ScheduleStatus) -> dict[str, int | str] | None:
         "keylessEvents": keyless,
         "keylessWhy": progress.get("keyless_why", ""),
     }
-
-
-def key_view(record: ScheduleRecord, key: OpenKey) -> dict[str, Any] | None:
-    """An open key; None when it belongs to another generation than the current definition."""
-    if key.generation != record.generation:
-        return None
-    definition = Definition(record.definition.ref, record.generation, record.enabled, record.definition.trigger)
-    cell = decode_key(native.dumps(key.state), definition, key.key)
-    if cell is None:
-        return None
-    progress = explanation.to_json(explain_cell(definition.plan, cell, key.key))
-    return {"key": key.key, "openedAt": cell.opened_at, "updatedAt": key.at, "progress": progress}
 
 
 def job_view(job: JobRecord) -> dict[str, Any]:

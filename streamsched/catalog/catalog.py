@@ -128,8 +128,10 @@ class Catalog:
             check_plan(decided, plan, f"application '{wanted.ref}'")
             return self.planner.check_size(decided, app=wanted)
 
-        kept = [program.ref for program in wanted.programs]
-        applied = await self._store.change(wanted.ref, None, decide, now=now, programs=kept, origin=origin, by=self._by)
+        kept, awaited = [program.ref for program in wanted.programs], wanted.awaited()
+        applied = await self._store.change(
+            wanted.ref, None, decide, now=now, programs=kept, awaited=awaited, origin=origin, by=self._by
+        )
         if within is None:
             return await self._acknowledged(wanted.ref, applied)
         _log_change(wanted.ref, applied.change)

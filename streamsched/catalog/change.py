@@ -20,11 +20,11 @@ from streamsched.domain.schedules.pause import Pause
 from streamsched.domain.schedules.schedule import Program, Schedule
 from streamsched.domain.ticks.fire_times import check_cron, next_fire
 from streamsched.domain.ticks.jitter import fires_at
+from streamsched.domain.triggers.removal import awaited
 from streamsched.domain.triggers.trigger import (
     At,
     Cron,
     Every,
-    ProgramStatus,
     SinceLastRun,
     TimeLeaf,
     Trigger,
@@ -280,6 +280,6 @@ def _check_programs(app: AppRecord, definition: Schedule) -> None:
     for deadline in definition.deadlines:
         if deadline.program is not None:
             existing_program(app, ProgramRef(app.ref.namespace, app.ref.app, deadline.program))
-    for leaf in leaves(definition.trigger):
-        if isinstance(leaf, ProgramStatus) and leaf.program.owner == app.ref:
-            existing_program(app, leaf.program)
+    for program in sorted(awaited(definition.trigger)):
+        if program.owner == app.ref:
+            existing_program(app, program)

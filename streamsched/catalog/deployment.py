@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -11,6 +12,8 @@ from streamsched.domain.errors import NotFoundError
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.schedules.app import AppDefinition
 from streamsched.domain.triggers.removal import awaited, without
+from streamsched.domain.triggers.run_joins import ProgramChains, RunJoin, run_join
+from streamsched.domain.triggers.trigger import Trigger, run_of
 from streamsched.ports.catalog import (
     Action,
     AppChange,
@@ -20,6 +23,7 @@ from streamsched.ports.catalog import (
     ScheduleChange,
     ScheduleRecord,
 )
+from streamsched.ports.schedules.program_links import BrokenJoin, ProgramLink
 
 
 def deploy(
@@ -34,6 +38,9 @@ def deploy(
 
     Without `wanted.prunes` nothing is removed or deleted.
 
+    An `&` of programs is stored as a join per run of their nearest common ancestor, if there is one
+    (`domain.triggers.run_joins`).
+
     `keep` says for all changed schedules whether they keep; with None those of `wanted.keeping` do, and those that
     count alike in both versions.
 
@@ -41,6 +48,8 @@ def deploy(
         InvalidDefinitionError: a time leaf of a new or changed schedule can never tick.
     """
     removed = app.programs.keys() - {program.ref for program in wanted.programs} if wanted.prunes else frozenset()
+    joins = _run_joins(app, wanted) if update_schedules else {}
+    wanted = _joined(wanted, joins)
     changes = [
         *_schedules(app, wanted, removed, update_schedules=update_schedules, keep=keep, now=now),
         *_losing_awaited(app.listeners, removed, now=now),
@@ -49,6 +58,8 @@ def deploy(
         programs=tuple(_programs(app, wanted)),
         schedules=tuple(sorted(changes, key=lambda change: change.after.definition.ref)),
         foreign_waits=_foreign_waits(app, removed),
+        joins={ref: joins[ref].text for each in changes if (ref := each.after.definition.ref) in joins},
+        broken_joins=_broken_joins(app, changes),
     )
 
 
@@ -65,6 +76,7 @@ def remove_program(app: AppRecord, ref: ProgramRef, *, now: datetime) -> AppChan
         programs=(ProgramChange(Action.DELETED, program, ""),),
         schedules=tuple(sorted(changes, key=lambda change: change.after.definition.ref)),
         foreign_waits=_foreign_waits(app, {ref}),
+        broken_joins=_broken_joins(app, changes),
     )
 
 
@@ -85,6 +97,7 @@ def remove_app(app: AppRecord, *, reason: str = "", now: datetime) -> AppChange:
         programs=tuple(ProgramChange(Action.DELETED, app.programs[ref], because) for ref in sorted(app.programs)),
         schedules=tuple(sorted(changes, key=lambda change: change.after.definition.ref)),
         foreign_waits=_foreign_waits(app, app.programs.keys()),
+        broken_joins=_broken_joins(app, changes),
     )
 
 
@@ -160,3 +173,64 @@ def _losing_awaited(
         else:
             reason = f"it waits no more for {names}, which was removed"
             yield updated(record, replace(definition, trigger=left), keep=True, reason=reason, now=now)
+
+
+def _run_joins(app: AppRecord, wanted: AppDefinition) -> Mapping[ScheduleRef, RunJoin]:
+    """How the wanted schedules join ends of programs, by the schedules of the namespace as they are to be."""
+    if all(len(awaited(each.trigger)) < 2 for each in wanted.schedules):
+        return {}
+    links = {} if wanted.prunes else _links(app)
+    links |= {each.schedule: each for each in app.links}
+    links |= {each.ref: ProgramLink(each.ref, each.program, each.trigger) for each in wanted.schedules}
+    chains = _chains(links.values())
+    found = ((each.ref, run_join(each.trigger, chains, app.ref.namespace)) for each in wanted.schedules)
+    return {ref: join for ref, join in found if join is not None}
+
+
+def _joined(wanted: AppDefinition, joins: Mapping[ScheduleRef, RunJoin]) -> AppDefinition:
+    if not joins:
+        return wanted
+    schedules = (
+        replace(each, trigger=joins[each.ref].trigger) if each.ref in joins else each for each in wanted.schedules
+    )
+    return replace(wanted, schedules=tuple(schedules))
+
+
+def _broken_joins(app: AppRecord, changes: Sequence[ScheduleChange]) -> tuple[BrokenJoin, ...]:
+    """Joins per run of an ancestor that leads to one of their programs no more, and those of changed schedules to which
+    it does not lead. What programs of other namespaces descend from is not known, so those below them are not in it.
+    """
+    before = {each.schedule: each for each in app.links} | _links(app)
+    changed = {each.after.definition.ref: each.after for each in changes}
+    after = {ref: link for ref, link in before.items() if ref not in changed} | {
+        ref: ProgramLink(ref, record.definition.program, record.definition.trigger)
+        for ref, record in changed.items()
+        if record.exists
+    }
+    joins = {ref: ancestor for ref, link in after.items() if (ancestor := run_of(link.trigger)) is not None}
+    if not joins or not changed:
+        return ()
+    now, former = _chains(after.values()), _chains(before.values())
+    if not now.known:
+        return ()
+    foreign = sum(now.bit(program) for program in now.known if program.namespace != app.ref.namespace)
+    return tuple(
+        BrokenJoin(ref, ancestor, program)
+        for ref, ancestor in sorted(joins.items())
+        for program in sorted(awaited(after[ref].trigger) - {ancestor})
+        if not now.above(program) & (now.bit(ancestor) | foreign)
+        and (ref in changed or former.above(program) & former.bit(ancestor))
+    )
+
+
+def _links(app: AppRecord) -> dict[ScheduleRef, ProgramLink]:
+    """The stored schedules that this decision may change."""
+    records = {ref: each for ref, each in {**app.schedules, **app.listeners}.items() if each.exists}
+    return {ref: ProgramLink(ref, each.definition.program, each.definition.trigger) for ref, each in records.items()}
+
+
+def _chains(links: Iterable[ProgramLink]) -> ProgramChains:
+    started: defaultdict[ProgramRef, list[Trigger]] = defaultdict(list)
+    for each in links:
+        started[each.program].append(each.trigger)
+    return ProgramChains(started)

@@ -129,7 +129,7 @@ def _at_schedule(finding: Finding, reason: AtSchedule, current: CurrentSchedule 
         case Verdict.CORRECTION:
             return f"came to {schedule} after its job was made: it {reason.judged.why}"
         case Verdict.UNMATCHED if reason.judged.why:
-            return f"{schedule} listens to it, but {reason.judged.why}"
+            return f"{schedule} listens to it, but did not count it: {reason.judged.why}"
         case Verdict.UNMATCHED:
             wanted = f": it wants {current.record.definition.trigger}" if _same(reason, current) and current else ""
             return f"{schedule} listens to it, but no leaf of its trigger matched{wanted}"

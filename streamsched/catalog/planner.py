@@ -57,7 +57,8 @@ class Planner:
             InvalidDefinitionError: a new or changed schedule can never tick, or is larger than a log record may be.
         """
         await asyncio.to_thread(self.check_app, wanted)
-        app = await self._reader.app(wanted.ref, programs=[program.ref for program in wanted.programs])
+        kept = [program.ref for program in wanted.programs]
+        app = await self._reader.app(wanted.ref, programs=kept, awaited=wanted.awaited())
         now = self._clock.now()
 
         def decide() -> AppChange:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -35,6 +35,7 @@ from streamsched.ports.catalog import (
     ScheduleRecord,
     ScheduleStatus,
 )
+from streamsched.ports.schedules.program_links import BrokenJoin
 
 _NAMES = frozenset({"namespace", "application", "name"})
 
@@ -88,6 +89,7 @@ class ForeseenChange:
         open_keys: open keys of a correlated trigger; lost unless the change keeps.
         parked: parked signals of a schedule in error; lost unless the change keeps.
         generation: the current one; 0 when there is none.
+        join: how the new trigger counts the programs of an `&`; empty for any other.
     """
 
     schedule: ScheduleRef
@@ -100,6 +102,7 @@ class ForeseenChange:
     open_keys: int = 0
     parked: int = 0
     generation: int = 0
+    join: str = ""
 
     @property
     def dropped(self) -> Dropped:
@@ -122,7 +125,7 @@ class Preview:
         token: identifies the plan.
         origin: the file the app was last deployed from, as `host:path`; empty when unknown.
         growth: what it would add to the counts that quotas limit.
-        foreign_waits: as `AppChange.foreign_waits`; they are no part of the token.
+        foreign_waits, broken_joins: as in `AppChange`; they are no part of the token.
     """
 
     programs: tuple[ProgramChange, ...]
@@ -131,6 +134,7 @@ class Preview:
     origin: str = ""
     growth: QuotaGrowth = NO_GROWTH
     foreign_waits: tuple[ForeignWait, ...] = ()
+    broken_joins: tuple[BrokenJoin, ...] = ()
 
     @property
     def differs(self) -> bool:
@@ -179,7 +183,11 @@ class Suspended:
 
 def foreseen(change: AppChange, known: Mapping[ScheduleRef, ScheduleStatus], *, origin: str = "") -> Preview:
     """The plan of a decision; `known` are the current records of the schedules it changes."""
-    schedules = tuple(_foreseen(each, known.get(each.after.definition.ref)) for each in change.schedules)
+    schedules = tuple(
+        replace(_foreseen(each, known.get(ref)), join=change.joins.get(ref, ""))
+        for each in change.schedules
+        for ref in [each.after.definition.ref]
+    )
     lost = [
         [str(each.schedule), *map(bool, (each.dropped.stakes, each.dropped.waiting_jobs)), bool(each.dropped.open_keys)]
         for each in schedules
@@ -187,7 +195,7 @@ def foreseen(change: AppChange, known: Mapping[ScheduleRef, ScheduleStatus], *, 
     ]
     token = f"{_decision(change)}.{_digest(lost)}"
     growth, waits = growth_of(change.schedules), tuple(change.foreign_waits)
-    return Preview(tuple(change.programs), schedules, token, origin, growth, waits)
+    return Preview(tuple(change.programs), schedules, token, origin, growth, waits, tuple(change.broken_joins))
 
 
 def program_differences(change: ProgramChange) -> Iterator[Difference]:
@@ -229,6 +237,7 @@ class GuardedStore(CatalogStore):
         *,
         now: datetime,
         programs: Collection[ProgramRef] | None = None,
+        awaited: Collection[ProgramRef] = (),
         origin: str | None = None,
         by: str = "",
     ) -> Applied:
@@ -240,7 +249,9 @@ class GuardedStore(CatalogStore):
                 self._expected.check(f"schedule '{schedules[0]}'", str(one.generation))
             return decide(found)
 
-        return await self._store.change(app, schedules, decided, now=now, programs=programs, origin=origin, by=by)
+        return await self._store.change(
+            app, schedules, decided, now=now, programs=programs, awaited=awaited, origin=origin, by=by
+        )
 
 
 def check_plan(change: AppChange, plan: str | None, what: str) -> None:

@@ -18,6 +18,7 @@ def print_preview(preview: Mapping[str, Any]) -> None:
     """Prints each program and schedule that would change, its changed fields, and what it would keep or lose."""
     out = console()
     _print_waiting(preview.get("waitingElsewhere", {}))
+    print_broken_joins(preview)
     if not preview["differs"]:
         out.print("nothing would change", style="dim")
         return
@@ -48,6 +49,13 @@ def _print_waiting(waiting: Mapping[str, Any]) -> None:
         console().print(f"[yellow]![/] {which} for a removed program")
 
 
+def print_broken_joins(change: Mapping[str, Any]) -> None:
+    """The joins per run of an ancestor that a change breaks."""
+    for each in change.get("brokenJoins", ()):
+        text = escaped(without_default(each["text"]))
+        console().print(f"[yellow]![/] schedule [bold]{short(each['schedule'])}[/] {text}")
+
+
 def dropped_lines(change: Mapping[str, Any]) -> Iterator[str]:
     """The losses of a change, one per line."""
     for stake in change.get("accumulated", ()):
@@ -70,6 +78,8 @@ def _lines(change: Mapping[str, Any]) -> Iterator[str]:
     for field in change.get("fields", ()):
         if not (has_sentence and field["field"] == "trigger"):
             yield f"{field['field']}: {_shown(field, 'before')} → {_shown(field, 'after')}"
+    if change.get("join"):
+        yield escaped(without_default(change["join"]))
     can_keep = change["action"] == "updated"
     for stake in change.get("accumulated", ()):
         if change["keeps"] and stake["fits"]:

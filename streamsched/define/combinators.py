@@ -14,13 +14,14 @@ from typing import Any, Final, NoReturn
 
 from streamsched.define.units import Duration, choice, duration, whole
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError
-from streamsched.domain.names import AppRef
+from streamsched.domain.names import AppRef, ProgramRef
 from streamsched.domain.time.grain import Grain
 from streamsched.domain.time.period import NO_ZONE
 from streamsched.domain.triggers.correlation import AT_MOST, EXPIRES, OnFull, Per
 from streamsched.domain.triggers.key_value import grain_by_name
 from streamsched.domain.triggers.on_correction import IGNORE, RERUN, CorrectionPolicy, OnCorrection, usual
 from streamsched.domain.triggers.trigger import (
+    AllOf,
     AtLeast,
     CustomEvent,
     Leaf,
@@ -164,6 +165,46 @@ class TriggerExpression:
             said=on_correction is not None,
         )
 
+    def per_run_of(
+        self,
+        ancestor: ProgramRef | str,
+        *,
+        expires: Duration | None = None,
+        at_most: int | None = None,
+        then: str | None = None,
+    ) -> TriggerExpression:
+        """Counts ends of programs separately for each run of a program that they descend from:
+        `(program("clean") & program("rates")).per_run_of("extract")` starts once for each run of `extract`, when both
+        programs that it led to have ended.
+
+        A deployment adds this to an `&` of programs with one nearest common ancestor; `mixed_runs` prevents it. Ends
+        that descend from no run of `ancestor`, such as those of runs started by hand, do not count.
+
+        Args:
+            ancestor: as `ref` of `program`.
+            expires, at_most, then: as of `per`.
+        """
+        options = {"expires": expires, "at_most": at_most, "then": then}
+
+        def build(app: AppRef) -> Trigger:
+            only, program = self.build(app), program_named(ancestor, app)
+            return replace(self.per("run", **options)._make(only), by=(), run_of=program)
+
+        named = "".join(_named(*each) for each in options.items())
+        return quoted(f"{self}.per_run_of({str(ancestor)!r}{named})", build)
+
+    def mixed_runs(self) -> TriggerExpression:
+        """Of an `&` of programs: each counts whatever run it descends from, so the ends that start a run may be of
+        different runs of a common ancestor. A deployment adds no `per_run_of`.
+        """
+
+        def mixed(only: Trigger) -> Trigger:
+            if not isinstance(only, AllOf):
+                raise InvalidDefinitionError("$", "must be an `&`, such as (program('a') & program('b')).mixed_runs()")
+            return replace(only, mixed_runs=True)
+
+        return _over(f"{self}.mixed_runs()", mixed, self)
+
 
 class PerKey(TriggerExpression):
     """A correlating trigger. Its keys can be replaced by coarser or finer periods."""
@@ -287,6 +328,13 @@ def silence(of: TriggerExpression | Trigger, rest: Duration) -> TriggerExpressio
         return Silence(wanted, duration(rest, "$.rest"))
 
     return _over(f"silence({kind}, {str(rest)!r})", make, kind)
+
+
+def program_named(ref: ProgramRef | str, app: AppRef) -> ProgramRef:
+    """The program of a reference, of a name in the app, or of `"namespace.app.program"`."""
+    if isinstance(ref, ProgramRef):
+        return ref
+    return ProgramRef.parse(ref) if "." in ref else ProgramRef(app.namespace, app.app, ref)
 
 
 def quoted(text: str, build: Callable[[AppRef], Trigger]) -> TriggerExpression:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
 from streamsched.codec.json.reading import anchored, below
-from streamsched.define.combinators import TriggerExpression, quoted
+from streamsched.define.combinators import TriggerExpression, program_named, quoted
 from streamsched.define.units import Duration, Instant, Size, choice, duration, instant, size, whole
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.events.event import Outcome
@@ -106,7 +106,7 @@ def program(
             if outcome not in known:
                 raise InvalidDefinitionError("$.outcomes", f"must be one of {', '.join(known)} but is {outcome!r}")
         chosen = frozenset(known[outcome] for outcome in outcomes or ("succeeded",))
-        return ProgramStatus(_program(ref, app), chosen, whole(times, "$.times"), _match(match))
+        return ProgramStatus(program_named(ref, app), chosen, whole(times, "$.times"), _match(match))
 
     return quoted(f"program({', '.join([repr(str(ref)), *map(repr, outcomes)])})", build)
 
@@ -243,9 +243,3 @@ def _rows(amount: Size) -> int:
     if isinstance(amount, str):
         raise InvalidDefinitionError("$.amount", f"must be a whole number of rows but is {amount!r}")
     return whole(amount, "$.amount")
-
-
-def _program(ref: ProgramRef | str, app: AppRef) -> ProgramRef:
-    if isinstance(ref, ProgramRef):
-        return ref
-    return ProgramRef.parse(ref) if "." in ref else ProgramRef(app.namespace, app.app, ref)

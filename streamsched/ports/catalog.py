@@ -18,6 +18,7 @@ from streamsched.domain.programs.removed_program import RemovedProgram
 from streamsched.domain.schedules.pause import Activity, Pause, PauseMode, activity
 from streamsched.domain.schedules.schedule import Program, Schedule
 from streamsched.ports.outbox import OutboxRecord
+from streamsched.ports.schedules.program_links import BrokenJoin, ProgramLink
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,8 @@ class AppRecord:
         listeners: schedules of other apps of the namespace that wait for a program this app is about to remove.
         foreign_waits: what waits for such a program in other namespaces, which a change of this app never changes.
         origin: the file of the last deployment that named one, as `host:path`; empty when none did.
+        links: of other apps of the namespace: joins per run of an ancestor, and what leads to what these and the
+            schedules of this app wait for.
     """
 
     ref: AppRef
@@ -126,6 +129,7 @@ class AppRecord:
     listeners: Mapping[ScheduleRef, ScheduleRecord] = field(default_factory=dict)
     foreign_waits: Sequence[ForeignWait] = ()
     origin: str = ""
+    links: Sequence[ProgramLink] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,11 +201,15 @@ class AppChange:
     Attributes:
         foreign_waits: what waits in other namespaces for a program that is removed. These schedules stay as they are
             and say so (`ScheduleStatus.removed`).
+        joins: of created and changed schedules with an `&` of programs: how it counts (`RunJoin.text`).
+        broken_joins: joins that this change breaks; it does not change them.
     """
 
     programs: Sequence[ProgramChange] = ()
     schedules: Sequence[ScheduleChange] = ()
     foreign_waits: Sequence[ForeignWait] = ()
+    joins: Mapping[ScheduleRef, str] = field(default_factory=dict)
+    broken_joins: Sequence[BrokenJoin] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,14 +288,16 @@ class CatalogStore(Protocol):
         *,
         now: datetime,
         programs: Collection[ProgramRef] | None = None,
+        awaited: Collection[ProgramRef] = (),
         origin: str | None = None,
         by: str = "",
     ) -> Applied:
         """Reads these schedules of the app under their locks and stores what `decide` returns, in one transaction.
 
         With `schedules` None it reads all, creates an app that does not exist, and locks the app against other changes;
-        only then the next three apply. `programs`: the programs the app is to have; schedules of other apps of the
-        namespace that wait for one to be removed are read and locked too. `origin`: the file the app was deployed from;
+        only then the next four apply. `programs`: the programs the app is to have; schedules of other apps of the
+        namespace that wait for one to be removed are read and locked too. `awaited`: the programs that its schedules
+        are to wait for; what leads to them is in `AppRecord.links`. `origin`: the file the app was deployed from;
         None keeps the stored one. `by`: the name of the caller; in the audit of removals that leave schedules of other
         namespaces waiting, and with those schedules.
 
@@ -347,7 +357,9 @@ class CatalogReader(Protocol):
         """Of those programs that exist, the enabled schedules that start them, by name; at most `limit` of all."""
         ...
 
-    async def app(self, ref: AppRef, *, programs: Collection[ProgramRef] | None = None) -> AppRecord:
+    async def app(
+        self, ref: AppRef, *, programs: Collection[ProgramRef] | None = None, awaited: Collection[ProgramRef] = ()
+    ) -> AppRecord:
         """The input `CatalogStore.change` gives to a decision, read without locks; empty when there is no such app."""
         ...
 

@@ -89,6 +89,7 @@ CLASSIFIED: Final[Mapping[str, Kind]] = {
     "OneOf.values": Plain.TEXT,
     "Partitions.dataset": SharedKind.DATASET,
     "Per.by": Plain.TEXT,
+    "Per.run_of": SharedKind.PROGRAM,
     "PlugIn.config": Plain.TEXT,
     "PlugIn.name": Plain.INSTALLATION,
     "Pool.name": SharedKind.POOL,
@@ -142,7 +143,7 @@ CLASSIFIED: Final[Mapping[str, Kind]] = {
 }
 _NAMES: Final = (str, DatasetRef, StreamRef, EventName, ProgramRef, ScheduleRef, AppRef)
 #: What else a field must be for the one that names something to be allowed.
-_BESIDE: Final[Mapping[str, Mapping[str, Any]]] = {"Rate.group": {"of": RateScope.GROUP}}
+_BESIDE: Final[Mapping[str, Mapping[str, Any]]] = {"Rate.group": {"of": RateScope.GROUP}, "Per.run_of": {"by": ()}}
 
 
 def named_fields() -> set[str]:
@@ -198,7 +199,7 @@ def own_leaf() -> Trigger:
 
 def parts() -> Iterator[Part]:
     """One for each field of a reference, and for each place of a trigger within another."""
-    for kind in _members(Leaf):
+    for kind in (*_members(Leaf), Per):
         for field in _references(kind):
             yield Part(f"{kind.__name__}.{field}", _kind(kind, field), trigger=_made(kind, field))
     for kind in _members(Constraint):

@@ -13,6 +13,7 @@ from typing import Final, assert_never
 
 from hypothesis import strategies as st
 
+from streamsched.domain.events.ancestors import NO_ANCESTORS
 from streamsched.domain.events.event import (
     CustomHappened,
     Event,
@@ -109,6 +110,11 @@ def stream_sizes(size: st.SearchStrategy[int] | None = None) -> st.SearchStrateg
     return st.builds(StreamSize, st.sampled_from(_STREAMS), sizes() if size is None else size, st.booleans())
 
 
+#: None, those of a run, of one that it started, and of one that a rerun started.
+_FIRST: Final = NO_ANCESTORS.then(_PROGRAMS[0], "job.1")
+_ANCESTORS: Final = (NO_ANCESTORS, _FIRST, _FIRST.then(_PROGRAMS[1], "job.2"), _FIRST.then(_PROGRAMS[1], "job.2", 7))
+
+
 def programs_reached() -> st.SearchStrategy[ProgramReached]:
     return st.builds(
         ProgramReached,
@@ -118,6 +124,7 @@ def programs_reached() -> st.SearchStrategy[ProgramReached]:
         arguments=texts(),
         ended_at=st.none() | instants(),
         error=st.none() | st.text(_CHARACTERS, max_size=12),
+        ancestors=st.sampled_from(_ANCESTORS),
     )
 
 
@@ -267,7 +274,7 @@ def triggers(max_leaves: int = 6) -> st.SearchStrategy[Trigger]:
     def composed(children: st.SearchStrategy[Trigger]) -> st.SearchStrategy[Trigger]:
         several = st.lists(children, min_size=1, max_size=3).map(tuple)
         counted = several.flatmap(lambda some: st.builds(AtLeast, st.integers(1, len(some)), st.just(some)))
-        return st.builds(AllOf, several) | st.builds(AnyOf, several) | counted
+        return st.builds(AllOf, several, st.booleans()) | st.builds(AnyOf, several) | counted
 
     return st.recursive(leaf, composed, max_leaves=max_leaves)
 

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from streamsched.api.description.shared_schemas import APP, MAYBE_TEXT, PROGRAM, SCHEDULE, STATE, WHEN, paged
+from streamsched.api.description.shared_schemas import (
+    APP,
+    JOB,
+    MAYBE_TEXT,
+    PROGRAM,
+    RUN,
+    SCHEDULE,
+    STATE,
+    WHEN,
+    paged,
+)
 from streamsched.codec.schema.apps import DEFINITIONS
 from streamsched.codec.schema.programs import KINDS
 from streamsched.codec.schema.shapes import (
@@ -39,7 +49,20 @@ def _written(schema: Schema, sometimes: tuple[str, ...]) -> Schema:
 
 _SCHEDULE: Final = _written(without(DEFINITIONS["Schedule"], *_ONLY_SUBMITTED), _SOMETIMES)
 _KEY: Final = answer(
-    {"key": any_text("day=2026-03-01"), "openedAt": instant(), "updatedAt": instant(), "progress": ref("Progress")}
+    {"key": any_text("day=2026-03-01"), "openedAt": instant(), "updatedAt": instant(), "progress": ref("Progress")},
+    {
+        "runOf": answer(
+            {"program": PROGRAM, "job": nullable(JOB)},
+            about="Of a join per run: the key is a run of this program. The job where it is known and may be seen.",
+        ),
+        "missing": listed(
+            answer(
+                {"program": PROGRAM, "text": any_text("default.flights.join failed in run …")},
+                {"job": JOB, "run": nullable(RUN), "state": any_text("FAILED")},
+            ),
+            about="Of a join per run: what became of the programs whose ends are missing.",
+        ),
+    },
 )
 _LOSSES: Final = nullable(
     answer(
@@ -151,7 +174,7 @@ ANSWERS: Final[Definitions] = {
                 "holds": boolean(example=False),
                 "have": whole(3),
                 "need": whole(7),
-                "missing": any_text("4 partitions of default.flights"),
+                "missing": whole(4),
             },
             {
                 "events": listed({"type": "object"}),

@@ -46,6 +46,11 @@ _CHANGED_PROGRAM: Final = answer({"id": PROGRAM, "action": any_text("created"), 
 _FIELDS: Final = {
     "fields": listed(answer({"field": any_text("timeout"), "before": anything("1h"), "after": anything("2h")}))
 }
+_JOIN: Final = {
+    "join": any_text(
+        "joins per run of default.flights.extract", "How a trigger that is an `&` of programs counts their ends."
+    )
+}
 _CHANGED_SCHEDULE: Final = answer(
     {
         "id": SCHEDULE,
@@ -56,13 +61,19 @@ _CHANGED_SCHEDULE: Final = answer(
         "keeps": boolean(example=False),
         "reason": MAYBE_TEXT,
     },
-    {"dropped": ref("Dropped")},
+    {"dropped": ref("Dropped"), **_JOIN},
 )
 _ELSEWHERE: Final = {
     "waitingElsewhere": answer(
         {"schedules": listed(any_text("finance.pay.critical")), "others": whole(0)},
         about="Schedules of other namespaces that wait for a removed program. They stay as they are: those that the "
         "caller may view, and how many others.",
+    )
+}
+_BROKEN: Final = {
+    "brokenJoins": listed(
+        answer({"schedule": SCHEDULE, "ancestor": PROGRAM, "program": PROGRAM, "text": any_text("joins per run of …")}),
+        about="Schedules that count ends of programs per run of an ancestor, which leads to one of these no more.",
     )
 }
 _CHANGES: Final = {"programs": listed(_CHANGED_PROGRAM), "schedules": listed(_CHANGED_SCHEDULE), **_ELSEWHERE}
@@ -79,7 +90,8 @@ _PLANNED: Final = answer(
         "waitingJobs": whole(1),
         "openKeys": whole(0),
         "parkedSignals": whole(0),
-    }
+    },
+    _JOIN,
 )
 
 SHARED: Final[Definitions] = {
@@ -106,10 +118,17 @@ SHARED: Final[Definitions] = {
         },
         "A problem as in RFC 9457.",
     ),
-    "Changes": answer({"app": APP, **_CHANGES}, {"installation": any_text(), "endedJobs": listed(JOB)}),
-    "ProgramChanges": answer(_CHANGES),
+    "Changes": answer({"app": APP, **_CHANGES}, {"installation": any_text(), "endedJobs": listed(JOB), **_BROKEN}),
+    "ProgramChanges": answer(_CHANGES, _BROKEN),
     "PendingChanges": answer(
-        {"app": APP, **_CHANGES, "change": any_text("1-2"), "pending": whole(2), "acknowledged": boolean(example=False)}
+        {
+            "app": APP,
+            **_CHANGES,
+            "change": any_text("1-2"),
+            "pending": whole(2),
+            "acknowledged": boolean(example=False),
+        },
+        _BROKEN,
     ),
     "Change": answer({"change": any_text("1-2"), "pending": whole(0), "acknowledged": boolean()}),
     "Dropped": answer(
@@ -132,6 +151,6 @@ SHARED: Final[Definitions] = {
             "schedules": listed(_PLANNED),
             **_ELSEWHERE,
         },
-        {"app": APP, "installation": any_text("postgresql://host/streamsched")},
+        {"app": APP, "installation": any_text("postgresql://host/streamsched"), **_BROKEN},
     ),
 }

@@ -16,6 +16,7 @@ from streamsched.catalog.preview import (
 )
 from streamsched.domain.access.sight import Sees, sees_nothing
 from streamsched.ports.catalog import AppChange, ForeignWait, ProgramChange
+from streamsched.ports.schedules.program_links import BrokenJoin
 
 
 def change_view(change: AppChange, sees: Sees = sees_nothing) -> dict[str, Any]:
@@ -31,10 +32,12 @@ def change_view(change: AppChange, sees: Sees = sees_nothing) -> dict[str, Any]:
                 "state": each.after.status,
                 "keeps": each.keeps,
                 "reason": each.reason,
+                **_join_view(change.joins.get(each.after.definition.ref, "")),
             }
             for each in change.schedules
         ],
         "waitingElsewhere": _waiting_view(change.foreign_waits, sees),
+        **_broken_view(change.broken_joins),
     }
 
 
@@ -54,6 +57,7 @@ def preview_view(preview: Preview, sees: Sees = sees_nothing) -> dict[str, Any]:
         ],
         "schedules": [_planned_view(each) for each in preview.schedules],
         "waitingElsewhere": _waiting_view(preview.foreign_waits, sees),
+        **_broken_view(preview.broken_joins),
     }
 
 
@@ -69,7 +73,27 @@ def _planned_view(planned: ForeseenChange) -> dict[str, Any]:
         "waitingJobs": planned.waiting_jobs,
         "openKeys": planned.open_keys,
         "parkedSignals": planned.parked,
+        **_join_view(planned.join),
     }
+
+
+def _join_view(text: str) -> dict[str, Any]:
+    """How an `&` of programs counts; nothing of another trigger."""
+    return {"join": text} if text else {}
+
+
+def _broken_view(broken: Sequence[BrokenJoin]) -> dict[str, Any]:
+    """Schedules of the namespace whose join per run of an ancestor no longer gets the runs of a program."""
+    found = [
+        {
+            "schedule": str(each.schedule),
+            "ancestor": str(each.ancestor),
+            "program": str(each.program),
+            "text": str(each),
+        }
+        for each in broken
+    ]
+    return {"brokenJoins": found} if found else {}
 
 
 def suspension_view(suspension: Suspension, sees: Sees = sees_nothing) -> dict[str, Any]:

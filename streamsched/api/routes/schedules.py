@@ -19,11 +19,11 @@ from streamsched.api.deps import (
     ClockDep,
     DryRunQuery,
     KeepQuery,
-    KeysDep,
     NamespaceQuery,
     PlanQuery,
     ServicesDep,
 )
+from streamsched.api.open_keys import key_views
 from streamsched.api.paging import After, Limit, page
 from streamsched.api.plans.views import dropped_view, preview_view
 from streamsched.api.preconditions import ExpectedDep, TaggedDep, stored
@@ -32,7 +32,6 @@ from streamsched.api.routes.needs.grants import grant_view
 from streamsched.api.routes.verdicts import total_view
 from streamsched.api.views import (
     decision_view,
-    key_view,
     losses_view,
     schedule_view,
     version_view,
@@ -104,17 +103,20 @@ async def get_schedule(schedule: str, catalog: CatalogDep, services: ServicesDep
 async def list_keys(
     schedule: str,
     catalog: CatalogDep,
-    keys: KeysDep,
+    services: ServicesDep,
+    caller: CallerDep,
     *,
     after: After = "",
     limit: Limit = 100,
 ) -> Response:
     """A page of the open keys of a correlating schedule, ordered by key, each with its progress. `losses` counts the
-    keys that ended incomplete, the events that were refused, and those that had no key.
+    keys that ended incomplete, the events that were refused, and those that had no key. A key that is a run of a
+    program (`runOf`) has what became of the programs whose ends it waits for (`missing`): the run that failed, and that
+    a rerun of it completes the key.
     """
     status = await catalog.get(ScheduleRef.parse(schedule))
-    found = await keys.of(status.record.definition.ref, after=after, limit=limit)
-    shown = [view for each in found if (view := key_view(status.record, each)) is not None]
+    found = await services.keys.of(status.record.definition.ref, after=after, limit=limit)
+    shown = await key_views(status.record, found, services.descendants, caller.sees)
     losses = losses_view(status)
     return rendered({"keys": shown, "losses": losses, **({"next": found[-1].key} if len(found) == limit else {})})
 

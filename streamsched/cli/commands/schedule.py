@@ -12,13 +12,13 @@ from streamsched.cli.commands import schedule_changes
 from streamsched.cli.commands.cron import print_forecast, print_since_last_run
 from streamsched.cli.commands.schedule_changes import state_in_words
 from streamsched.cli.commands.schedules import versions
+from streamsched.cli.commands.schedules.open_keys import joins_runs, keys, print_losses, print_some_keys
 from streamsched.cli.group import new_group
 from streamsched.cli.naming import full_app, full_name, short, without_default
 from streamsched.cli.output import (
     Format,
     FormatOption,
     console,
-    counted,
     escaped,
     moment,
     print_structured,
@@ -198,36 +198,13 @@ def show(schedule: Schedule, *, output: FormatOption = Format.TABLE, url: UrlOpt
         out.print(f"{found['waitingJobs']} waiting: `streamsched job list --schedule {name}`")
     if found.get("verdicts"):
         out.print(f"events so far: {', '.join(map(_total, found['verdicts']))}")
-    _print_losses(found)
+    print_losses(found)
     if found.get("openKeys"):
         out.print(f"{_open(found)}, each with its own progress: `streamsched schedule keys {name}`")
+        if joins_runs(found["trigger"]):
+            print_some_keys(found["id"], url)
     else:
         out.print(progress_tree(found["progress"]) if found.get("progress") else "no events yet")
-
-
-def keys(
-    schedule: Schedule,
-    *,
-    after: Annotated[str, typer.Option(metavar="KEY", help="Only keys after this one.")] = "",
-    limit: Annotated[int, typer.Option("-n", "--limit", min=1, max=1000, help="Number of keys.")] = 100,
-    output: FormatOption = Format.TABLE,
-    url: UrlOption = "",
-) -> None:
-    """Lists the open keys of a correlating schedule (`per`) with their progress."""
-    params = {"after": after, "limit": limit}
-    found = ask("GET", f"/v1/schedules/{full_name(schedule)}/keys", url=url, params=params)
-    if output.structured:
-        print_structured(found, output)
-        return
-    out = console()
-    if not found["keys"]:
-        out.print("no key is open", style="dim")
-    _print_losses(found)
-    for each in found["keys"]:
-        out.print(f"[bold]{escaped(each['key'])}[/] open since {moment(each['openedAt'])}")
-        out.print(progress_tree(each["progress"]))
-    if found.get("next"):
-        out.print(f"more: --after {found['next']}", markup=False)
 
 
 def why_not(
@@ -319,26 +296,6 @@ def _print_error(found: dict[str, Any]) -> None:
         f"{error['parked']} signals are parked{attempts}: `streamsched schedule replay {short(found['id'])}`",
         markup=False,
     )
-
-
-def _print_losses(found: dict[str, Any]) -> None:
-    """Prints the keys that ended incomplete, the events that were refused and those without a key, in the current
-    generation.
-    """
-    losses, out = found.get("losses"), console()
-    if not losses:
-        return
-    if losses["expiredKeys"]:
-        out.print(f"{losses['expiredKeys']} keys expired incomplete (`expires`)", style="yellow")
-    if losses["droppedKeys"]:
-        out.print(f"{losses['droppedKeys']} keys were dropped: more than `at_most` were open", style="yellow")
-    if losses["refusedEvents"]:
-        out.print(
-            f"{losses['refusedEvents']} events with too many keys were refused: `streamsched dlq list`", style="yellow"
-        )
-    if count := losses.get("keylessEvents"):
-        keyless = f"{counted(count, 'event')} had no key, or not for all partitions: {losses['keylessWhy']}"
-        out.print(keyless, style="yellow", markup=False)
 
 
 def _row(schedule: dict[str, Any]) -> dict[str, Any]:

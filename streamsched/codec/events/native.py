@@ -6,14 +6,15 @@
 |--------------------|----------------------------------------------------------------------------------------------|
 | `partitions.added` | `dataset`, `partitions`: list of `{"key", "values", "bytes"?, "rows"?}` or of keys, `count`? |
 | `stream.size`      | `stream`, `bytes`, `absolute`? (true, the default: the whole size; false: growth)            |
-| `program.status`   | `program`, `run`, `outcome`, `arguments`?, `ended_at`?, `error`?, `log_tail`?                |
+| `program.status`   | `program`, `run`, `outcome`, `arguments`?, `ended_at`?, `error`?, `log_tail`?, `ancestors`?  |
 | `custom`           | `name`, `attributes`?                                                                        |
 | `tick`             | `schedule`, `generation`, `leaf`, `due_at`; made by the timers, refused from outside         |
 
 A dataset, stream or event name is `namespace.name` or a name in the default namespace; a program is
 `namespace.app.name`; an outcome is started, succeeded, failed or killed. A partition's `key` is Hive style
 (`year=2013/month=1`) and `values` are its columns: one may be left out when the other is there. `count` may be left out
-when the partitions are named; it is never below their number. `traceparent` is a context of W3C Trace Context; a
+when the partitions are named; it is never below their number. `ancestors` (`codec.events.ancestors`) are removed from
+events of other emitters. `traceparent` is a context of W3C Trace Context; a
 malformed one is ignored.
 Readers skip fields they do not know, so that older code can read newer events.
 """
@@ -27,6 +28,7 @@ from typing import Any, Final, assert_never
 
 import orjson
 
+from streamsched.codec.events import ancestors
 from streamsched.codec.json.scalar import (
     boolean,
     dataset,
@@ -147,6 +149,8 @@ def fact_to_json(fact: Fact) -> tuple[str, dict[str, Any]]:
                 data["error"] = fact.error
             if fact.log_tail:
                 data["log_tail"] = fact.log_tail
+            if fact.ancestors:
+                data["ancestors"] = ancestors.to_json(fact.ancestors)
             return PROGRAM_STATUS, data
         case CustomHappened(name=ref, attributes=attributes):
             return CUSTOM, {"name": str(ref), "attributes": attributes}
@@ -273,6 +277,7 @@ def _program_status(data: dict[str, Any], path: str) -> Fact:
         None if ended is None else instant(ended, path, ".data.ended_at"),
         error,
         tail,
+        ancestors.from_json(data.get("ancestors"), f"{path}.data.ancestors"),
     )
 
 

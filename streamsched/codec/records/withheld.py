@@ -1,5 +1,5 @@
 """What a ready job does not tell of programs of another namespace: the error, log, run and arguments of a run that
-ended. Its outcome and time remain; its id is replaced by a digest.
+ended. Its outcome and time remain, and its ancestors, which are digests; its id is replaced by a digest.
 
 The records are read as JSON and not as jobs, because intake copies thousands at a time; the caller has checked that
 they are jobs.
@@ -13,7 +13,9 @@ from typing import Any, Final
 
 import orjson
 
+from streamsched.codec.events import ancestors
 from streamsched.codec.events.native import PROGRAM_STATUS
+from streamsched.codec.records.descent import known_ancestors
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.names import ProgramRef, ScheduleRef
 
@@ -48,6 +50,8 @@ def _trimmed(event: dict[str, Any]) -> dict[str, Any]:
     data = event["data"]
     digest = sha256(f"{event.get('source')}\0{event.get('id')}".encode()).hexdigest()[:16]
     kept = {name: data[name] for name in ("program", "outcome", "ended_at") if name in data}
+    if (known := known_ancestors(event)) is not None:
+        kept["ancestors"] = ancestors.to_json(known)
     return {
         "id": f"{WITHHELD}:{digest}",
         "source": WITHHELD,

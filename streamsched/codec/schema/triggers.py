@@ -108,7 +108,11 @@ _LEAVES: Final[Definitions] = {
     "EVENT": _trigger("EVENT", {"event": _referred("event", "approved")}, _COUNTED),
 }
 _COMPOSITE: Final[Definitions] = {
-    "AND": _trigger("AND", _SEVERAL),
+    "AND": _trigger(
+        "AND",
+        _SEVERAL,
+        {"mixedRuns": boolean(about="Ends of programs count whatever runs they descend from; deployed as it is.")},
+    ),
     "OR": _trigger("OR", _SEVERAL),
     "AT_LEAST": _trigger("AT_LEAST", {"count": whole(1, least=1), **_SEVERAL}),
     "THEN": _trigger("THEN", {"first": _NESTED, "second": _NESTED}, {"within": duration()}),
@@ -121,6 +125,11 @@ _COMPOSITE: Final[Definitions] = {
         {"trigger": _NESTED},
         {
             "by": listed(text("day")),
+            "runOf": one_of(
+                _PROGRAM,
+                record({"programId": _PROGRAM}),
+                about="In place of `by`: the keys are the runs of this program that ends of programs descend from.",
+            ),
             "grain": choice(Grain),
             "rolledUpTo": choice(Grain),
             "fannedOutTo": choice(Grain),

@@ -1,22 +1,25 @@
 """Composite and timed triggers as JSON: CDAP's AND and OR, and our own:
 
+AND       triggers, mixedRuns?: true: ends of programs join whatever runs they descend from
 AT_LEAST  count, triggers
 THEN      first, second, within?
 UNLESS    trigger, veto, within?
 WITHIN    trigger, duration, then?: reset or fire
 QUIET     trigger, duration, atMost?
 SILENCE   of, duration
-PER       trigger, by: a list of columns, grain?, rolledUpTo?, fannedOutTo?, of?, expires?, atMost?, then?: refuse or
-          drop_oldest, zone?, onCorrection?: ignore, reopen or rerun, the last with quiet?
+PER       trigger, by: a list of columns, or runOf: {programId}, a program (also its name alone); grain?, rolledUpTo?,
+          fannedOutTo?, of?, expires?, atMost?, then?: refuse or drop_oldest, zone?, onCorrection?: ignore, reopen or
+          rerun, the last with quiet?
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, Final, assert_never
 
 from streamsched.codec.json.reading import Fields, anchored
+from streamsched.domain.names import ProgramRef
 from streamsched.domain.time.duration import duration_text, parse_duration
 from streamsched.domain.time.grain import Grain
 from streamsched.domain.time.period import NO_ZONE
@@ -45,6 +48,8 @@ from streamsched.domain.triggers.trigger import (
 
 #: Decodes a nested trigger: (value, its path).
 Read = Callable[[object, str], Trigger]
+#: Decodes the program in a field: (fields, name).
+ReadProgram = Callable[[Fields, str], ProgramRef]
 
 NAMES: Final = ("AND", "OR", "AT_LEAST", "THEN", "UNLESS", "WITHIN", "QUIET", "SILENCE", "PER")
 
@@ -54,8 +59,9 @@ def to_json(
 ) -> dict[str, Any]:
     """The canonical JSON; `write` encodes nested triggers. `explicit`: see `codec.triggers.trigger.to_json`."""
     match trigger:
-        case AllOf(triggers=children):
-            return {"type": "AND", "triggers": [write(child) for child in children]}
+        case AllOf(triggers=children, mixed_runs=mixed):
+            said = {"mixedRuns": True} if mixed else {}
+            return {"type": "AND", "triggers": [write(child) for child in children], **said}
         case AnyOf(triggers=children):
             return {"type": "OR", "triggers": [write(child) for child in children]}
         case AtLeast(count=count, triggers=children):
@@ -77,7 +83,9 @@ def to_json(
             assert_never(trigger)
 
 
-def from_json(kind: str, fields: Fields, read: Read, *, submitted: bool) -> Composite | Timed | Per | None:
+def from_json(
+    kind: str, fields: Fields, read: Read, program: ReadProgram, *, submitted: bool
+) -> Composite | Timed | Per | None:
     """Decodes a trigger of that type; None when the type is not one of `NAMES`. `submitted`: with the defaults of
     definitions of today, not of stored ones.
 
@@ -87,7 +95,9 @@ def from_json(kind: str, fields: Fields, read: Read, *, submitted: bool) -> Comp
     """
     match kind:
         case "AND":
-            return AllOf(_several(fields, read))
+            children, mixed = _several(fields, read), fields.optional_boolean("mixedRuns") is True
+            with anchored(fields.path, mixed_runs="mixedRuns"):
+                return AllOf(children, mixed)
         case "OR":
             return AnyOf(_several(fields, read))
         case "AT_LEAST":
@@ -107,7 +117,7 @@ def from_json(kind: str, fields: Fields, read: Read, *, submitted: bool) -> Comp
         case "WITHIN" | "QUIET" | "SILENCE":
             return _timed(kind, fields, read)
         case "PER":
-            return _per(fields, read, submitted=submitted)
+            return _per(fields, read, program, submitted=submitted)
         case _:
             return None
 
@@ -130,18 +140,25 @@ def _timed(kind: str, fields: Fields, read: Read) -> Timed:
         return Within(trigger, duration, then)
 
 
-def _per(fields: Fields, read: Read, *, submitted: bool) -> Per:
-    trigger, by = _one(fields, "trigger", read), fields.text_list("by")
+def _per(fields: Fields, read: Read, program: ReadProgram, *, submitted: bool) -> Per:
+    trigger, by, run_of = _one(fields, "trigger", read), fields.text_list("by"), None
+    if isinstance(fields.optional("runOf"), Mapping):
+        inner = fields.object("runOf")
+        run_of = program(inner, "programId")
+        inner.done()
+    elif fields.has("runOf"):
+        run_of = program(fields, "runOf")
     grain = fields.optional_choice("grain", Grain)
     coarse, fine = fields.optional_choice("rolledUpTo", Grain), fields.optional_choice("fannedOutTo", Grain)
     of = fields.optional_integer("of", minimum=1)
     expires = _optional_duration(fields, "expires")
     at_most = fields.optional_integer("atMost", minimum=1)
     full, zone = fields.optional_choice("then", OnFull) or OnFull.REFUSE, fields.optional_text("zone") or NO_ZONE
-    with anchored(fields.path, rolled_up_to="rolledUpTo", fanned_out_to="fannedOutTo", at_most="atMost"):
+    renamed = {"rolled_up_to": "rolledUpTo", "fanned_out_to": "fannedOutTo", "on_correction": "onCorrection"}
+    with anchored(fields.path, at_most="atMost", **renamed):
         longest = EXPIRES if expires is None else expires
         corrected = _on_correction(fields, usual(longest) if submitted and coarse is not None else None)
-        return Per(trigger, by, grain, coarse, fine, of, longest, at_most or AT_MOST, full, zone, corrected)
+        return Per(trigger, by, grain, coarse, fine, of, longest, at_most or AT_MOST, full, zone, corrected, run_of)
 
 
 def _on_correction(fields: Fields, default: OnCorrection | None) -> OnCorrection | None:
@@ -174,7 +191,7 @@ def _per_to_json(per: Per, write: Callable[[Trigger], dict[str, Any]], *, explic
     return {
         "type": "PER",
         "trigger": write(per.trigger),
-        "by": list(per.by),
+        **({"by": list(per.by)} if per.run_of is None else {"runOf": {"programId": program_to_json(per.run_of)}}),
         **{name: grain.value for name, grain in grains.items() if grain is not None},
         **({} if per.of is None else {"of": per.of}),
         **({} if per.expires == EXPIRES else _duration("expires", per.expires)),
@@ -182,6 +199,16 @@ def _per_to_json(per: Per, write: Callable[[Trigger], dict[str, Any]], *, explic
         **({} if per.full is OnFull.REFUSE else {"then": per.full.value}),
         **({} if per.zone == NO_ZONE else {"zone": per.zone}),
         **_on_correction_to_json(per, explicit=explicit),
+    }
+
+
+def program_to_json(program: ProgramRef) -> dict[str, str]:
+    """A program in CDAP's shape."""
+    return {
+        "namespace": program.namespace,
+        "application": program.app,
+        "program": program.name,
+        "entity": "PROGRAM",
     }
 
 

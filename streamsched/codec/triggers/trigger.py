@@ -94,12 +94,7 @@ def to_json(trigger: Trigger, *, explicit: bool = False) -> dict[str, Any]:
         case ProgramStatus(program=program, outcomes=outcomes, times=times, match=match):
             return {
                 "type": "PROGRAM_STATUS",
-                "programId": {
-                    "namespace": program.namespace,
-                    "application": program.app,
-                    "program": program.name,
-                    "entity": "PROGRAM",
-                },
+                "programId": composites.program_to_json(program),
                 "programStatuses": sorted(_STATUSES[outcome] for outcome in outcomes),
                 **_times(times),
                 **_match(match),
@@ -141,7 +136,8 @@ def _trigger(obj: object, path: str, defaults: _Defaults, depth: int) -> Trigger
         trigger = _COMMITS[name](fields, defaults)
     else:
         read = partial(_trigger, defaults=defaults, depth=depth + 1)
-        trigger = composites.from_json(name, fields, read, submitted=defaults.distinct)
+        program = partial(_program, app=defaults.app)
+        trigger = composites.from_json(name, fields, read, program, submitted=defaults.distinct)
         if trigger is None:
             known = ", ".join(sorted([*_LEAVES, *_COMMITS, *composites.NAMES]))
             fields.fail("type", f"is no trigger we know: {shown(kind_of)} (known: {known})")
@@ -161,16 +157,17 @@ def with_text_keys(trigger: Trigger) -> Trigger:
 
 def without_defaults(trigger: Trigger) -> Trigger:
     """The same trigger with the defaults of definitions that were stored before these defaults changed: every commit
-    counts, keys that only a name says to be periods are texts, and corrections open keys again.
+    counts, keys that only a name says to be periods are texts, corrections open keys again, and an `&` does not say
+    that its programs join runs of any ancestor.
     """
-    found = with_text_keys(counting_commits(trigger))
-    for field in ("quiet", "onCorrection"):  # quiet goes with onCorrection only
-        found = from_json(_without(field, to_json(found), lambda obj: obj["type"] == "PER"))
-    return found
+    found = to_json(with_text_keys(counting_commits(trigger)))
+    for field in ("quiet", "onCorrection", "mixedRuns"):
+        found = _without(field, found, lambda obj: obj["type"] in ("PER", "AND"))
+    return from_json(found)
 
 
 def _is_named_by_grain(obj: Mapping[str, Any]) -> bool:
-    if obj["type"] != "PER" or len(obj["by"]) > 1 or obj.keys() & {"rolledUpTo", "fannedOutTo", "zone"}:
+    if obj["type"] != "PER" or len(obj.get("by", ())) != 1 or obj.keys() & {"rolledUpTo", "fannedOutTo", "zone"}:
         return False
     return obj.get("grain") == grain_by_name(obj["by"])
 

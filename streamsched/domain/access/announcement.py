@@ -9,6 +9,7 @@ from typing import assert_never
 from streamsched.domain.access.grant import ALLOWED, AccessVerdict, Caller, Denied
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import Refusal
+from streamsched.domain.events.ancestors import NO_ANCESTORS
 from streamsched.domain.events.event import (
     CustomHappened,
     Event,
@@ -36,9 +37,12 @@ def may_announce(caller: Caller, fact: Fact) -> AccessVerdict:
 
 def _without_foreign_run(caller: Caller, event: Event) -> Event:
     """The event without the run that made its commit, when the caller may not speak for the job of that run: another
-    attempt of the job may, and announces what the run left unannounced.
+    attempt of the job may, and announces what the run left unannounced. An end of a program is without ancestors: only
+    the end of a run that is stored here has them, and any other is its own.
     """
     fact = event.fact
+    if isinstance(fact, ProgramReached) and fact.ancestors:
+        return replace(event, fact=replace(fact, ancestors=NO_ANCESTORS))
     may = not isinstance(fact, PartitionsAdded) or not fact.run or caller.may_fence(job_of(fact.run)) is ALLOWED
     return event if may else without_run(event)
 

@@ -24,7 +24,7 @@ from streamsched.domain.constraints.pool import Pool
 from streamsched.domain.constraints.rate import Rate
 from streamsched.domain.constraints.window import TimeWindow
 from streamsched.domain.graph.arrival_job import ArrivalJob
-from streamsched.domain.names import DatasetRef, EventName, StreamRef
+from streamsched.domain.names import DatasetRef, EventName, ProgramRef, StreamRef
 from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob
 from streamsched.domain.schedules.schedule import EnqueueJob, HttpJob, Program, PublishJob, Schedule
 from streamsched.domain.triggers.correlation import Per
@@ -267,8 +267,11 @@ def _subscriptions(trigger: Trigger, path: str, *, correlates: bool) -> Iterator
             yield from _subscriptions(veto, f"{path}.veto", correlates=correlates)
         case Within(trigger=only) | Quiet(trigger=only):
             yield from _subscriptions(only, f"{path}.trigger", correlates=correlates)
-        case Per(trigger=only):
+        case Per(trigger=only, run_of=None):
             yield from _subscriptions(only, f"{path}.trigger", correlates=True)
+        case Per(trigger=only, run_of=ancestor):
+            yield _of_program(ancestor, f"{path}.runOf", details=False)
+            yield from _subscriptions(only, f"{path}.trigger", correlates=False)
         case Silence(of=only):
             yield from _subscriptions(only, f"{path}.of", correlates=correlates)
         case _:
@@ -284,17 +287,16 @@ def _of_leaf(leaf: Leaf, path: str, *, correlates: bool) -> Iterator[Reference]:
         case CustomEvent(name=ref):
             yield _subscription(SharedKind.EVENT, ref, f"{path}.event")
         case ProgramStatus(program=program, match=match):
-            yield Subscription(
-                kind=SharedKind.PROGRAM,
-                namespace=program.namespace,
-                name=f"{program.app}.{program.name}",
-                path=f"{path}.programId",
-                details=correlates or bool(match),
-            )
+            yield _of_program(program, f"{path}.programId", details=correlates or bool(match))
         case Cron() | Every() | At() | SinceLastRun():
             return
         case _:
             assert_never(leaf)
+
+
+def _of_program(program: ProgramRef, path: str, *, details: bool) -> Subscription:
+    name = f"{program.app}.{program.name}"
+    return Subscription(kind=SharedKind.PROGRAM, namespace=program.namespace, name=name, path=path, details=details)
 
 
 def _subscription(kind: SharedKind, ref: DatasetRef | StreamRef | EventName, path: str) -> Reference:

@@ -16,6 +16,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, NamedTuple, assert_never
 
+from streamsched.domain.events.ancestors import NO_ANCESTORS, Ancestors
 from streamsched.domain.names import DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
 
 #: Most characters of a log in the event of a run's end; a program started by that event receives them.
@@ -71,7 +72,8 @@ class StreamSize:
 @dataclass(frozen=True, slots=True)
 class ProgramReached:
     """A run of a program reached an outcome. `ended_at` (UTC) is None while it runs. `log_tail` are the last lines of
-    the log of a run that failed or was killed, at most `LOG_TAIL` characters; "" where there is no log.
+    the log of a run that failed or was killed, at most `LOG_TAIL` characters; "" where there is no log. `ancestors`
+    include the job of the run; only an event of another emitter, or of an older release, has none.
     """
 
     program: ProgramRef
@@ -81,6 +83,12 @@ class ProgramReached:
     ended_at: datetime | None = None
     error: str | None = None
     log_tail: str = ""
+    ancestors: Ancestors = NO_ANCESTORS
+
+    @property
+    def known_ancestors(self) -> Ancestors:
+        """The ancestors; without any, its run is the only one."""
+        return self.ancestors or NO_ANCESTORS.then(self.program, self.run_id)
 
 
 @dataclass(frozen=True, slots=True)

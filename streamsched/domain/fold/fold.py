@@ -43,6 +43,7 @@ from streamsched.domain.triggers.correlation import (
     keyed_event,
     without_key,
 )
+from streamsched.domain.triggers.run_keys import why_no_run, why_too_many
 
 __all__ = ["NO_CELLS", "Definition", "Folded", "TriggerState", "fold"]
 
@@ -193,6 +194,9 @@ def _correlated(
     """Counts an event under all of its correlation keys, or refuses it under all."""
     seen: dict[str, list[LeafEvent]] = {}
     heard: list[tuple[Match, KeyedEvent]] = []
+    run_of = None if state.plan.per is None else state.plan.per.run_of
+    if why := why_too_many(run_of, event):
+        return _refused(state, why)
     for slot in slots:
         if slot.per is not None:
             keyed = keyed_event(slot.per, event, most=KEYS_AT_ONCE)
@@ -217,13 +221,14 @@ def _correlated(
         keys.without_key(missing.why)
     corrected = keys.corrected
     if not counted and not corrected:
-        return keys.folded(UNMATCHED if missing is None else JudgedEvent(Verdict.UNMATCHED, why=str(missing)))
+        why = keys.outdated or why_no_run(run_of, event) or ("" if missing is None else str(missing))
+        return keys.folded(JudgedEvent(Verdict.UNMATCHED, why=why) if why else UNMATCHED)
     leaves = tuple(dict.fromkeys(leaf for some in counted.values() for leaf in some))
     verdict = Verdict.COUNTED if keys.adding else Verdict.REPLACED
     if not counted.keys() - corrected.keys():
         verdict = Verdict.CORRECTION
     named = (*counted, *(key for key in corrected if key not in counted))
-    remarks = filter(None, (_corrections(corrected, counted), _noted(named, keys.dropped, missing)))
+    remarks = filter(None, (_corrections(corrected, counted), _noted(named, keys.dropped, keys.replaced, missing)))
     return keys.folded(JudgedEvent(verdict, leaves, named[:CELLS_NAMED], "; ".join(remarks)))
 
 
@@ -242,12 +247,16 @@ def _refused(state: TriggerState, why: str) -> Folded:
     return Folded(state._replace(refused=state.refused + 1), (Refuse(why),), JudgedEvent(Verdict.REFUSED, why=why))
 
 
-def _noted(counted: Sized, dropped: Sequence[str], missing: WithoutKey | None) -> str:
-    """The verdict's remark: the number of keys when not all are named, the keys dropped, and what has no key."""
+def _noted(counted: Sized, dropped: Sequence[str], replaced: Sequence[str], missing: WithoutKey | None) -> str:
+    """The verdict's remark: the number of keys when not all are named, the keys dropped, those begun again, and what
+    has no key.
+    """
     parts = [f"{len(counted)} keys in all"] if len(counted) > CELLS_NAMED else []
     if dropped:
         named = ", ".join(dropped[:_DROPPED_NAMED]) + (", …" if len(dropped) > _DROPPED_NAMED else "")
         parts.append(f"dropped the keys open longest, too many were open: {len(dropped)} ({named})")
+    if replaced:
+        parts.append(f"took the place of what earlier runs of the rerun job led to, under {len(replaced)} keys")
     if missing is not None:
         parts.append(str(missing))
     return "; ".join(parts)

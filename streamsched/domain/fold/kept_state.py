@@ -99,7 +99,7 @@ def _same_keys(one: Per | None, other: Per | None) -> bool:
     """Whether both have the same keys; a text and the period that it names are the same."""
     if one is None or other is None:
         return one is other
-    derived = [(per.by, per.grain, per.rolled_up_to, per.fanned_out_to, per.zone) for per in (one, other)]
+    derived = [(per.by, per.run_of, per.grain, per.rolled_up_to, per.fanned_out_to, per.zone) for per in (one, other)]
     plain = one.grain is one.key_grain and other.grain is other.key_grain
     return derived[0] == derived[1] or (plain and one.by == other.by and None in (one.grain, other.grain))
 

@@ -1,9 +1,11 @@
 """The open keys of a schedule that correlates, while one signal changes some of them.
 
 A key opens with the first event that counts under it. It closes when it is empty or expires. What was due before is
-evaluated first, so a late wake-up changes no decision. When too many keys are open, the event that opened them is
-refused or the keys open longest are dropped (`OnFull`). A key that is due but has not been woken is still open; expired
-keys among those open longest are closed first, and keys that have finished are forgotten before an open one is lost.
+evaluated first, so a late wake-up changes no decision. A key that is a run begins again with the first event that a
+rerun of it led to; what its earlier runs led to counts no more (`domain.triggers.run_keys`). When too many keys are
+open, the event that opened them is refused or the keys open longest are dropped (`OnFull`). A key that is due but has
+not been woken is still open; expired keys among those open longest are closed first, and keys that have finished are
+forgotten before an open one is lost.
 
 Where the trigger tells corrections apart, a key that has fired and is empty is *finished* until it expires: its cell
 stays, and what comes for it is a correction (`domain.fold.corrections`).
@@ -26,6 +28,7 @@ from streamsched.domain.fold.state import Folded, TriggerState, launches, with_w
 from streamsched.domain.jobs.job import job_id
 from streamsched.domain.signals.verdict import JudgedEvent
 from streamsched.domain.triggers.on_correction import OnCorrection
+from streamsched.domain.triggers.run_keys import rerun_of
 
 
 class OpenKeys:
@@ -48,6 +51,10 @@ class OpenKeys:
         self._grown = 0
         #: The event added to one of the keys; otherwise it only replaced older commits.
         self.adding = False
+        #: Why the event does not count under a key: it comes from a run that was repeated.
+        self.outdated = ""
+        #: The keys that began again, because a rerun of their run led to the event.
+        self.replaced: list[str] = []
 
     def cell(self, key: str) -> Cell | None:
         """The cell of a key as it is now; None when it is not open."""
@@ -78,18 +85,25 @@ class OpenKeys:
         if known is not None and known.finished is None:
             update = self.elapse(key, known)
             if not update.empty and not self._expired(known):
-                update.count(leaf_events, at, fires=fires)
-                self.adding = self.adding or (bool(update.counted) and not update.replaced)
-                if update.changed:
-                    self.settle(key, known, update)
-                return update.counted
+                newer = self._newer(key, known, leaf_events)
+                if newer == 0:
+                    update.count(leaf_events, at, fires=fires)
+                elif newer < 0:
+                    self.outdated = f"run {key}, from which it descends, was run again, and what that led to counts"
+                if newer <= 0 or not self._begun(key, leaf_events).counted:
+                    self.adding = self.adding or (bool(update.counted) and not update.replaced)
+                    if update.changed:
+                        self.settle(key, known, update)
+                    return update.counted
+                self.replaced.append(key)
             self.settle(key, known, update)
             known = self.cell(key)
+            if known is not None and known.finished is None:
+                self._close(key, known)
+                known = None
         if known is not None and (finished := self._settle_finished(key, known)) is not None:
             return self._correct(key, finished, leaf_events)
-        update = self._update(key, EMPTY)
-        update.begin(at)
-        update.count(leaf_events, at, fires=fires)
+        update = self._begun(key, leaf_events)
         self.adding = self.adding or bool(update.counted)
         if update.counted:
             self._number += 1
@@ -228,6 +242,23 @@ class OpenKeys:
             if cell is not None:
                 self._lost += bool(cell.accumulations)
                 self._close(key, cell)
+
+    def _begun(self, key: str, leaf_events: Sequence[LeafEvent]) -> CellUpdate:
+        """The update of a key that opens with an event."""
+        update = self._update(key, EMPTY)
+        update.begin(self._at)
+        update.count(leaf_events, self._at, fires=self._state.fires)
+        return update
+
+    def _newer(self, key: str, cell: Cell, leaf_events: Sequence[LeafEvent]) -> int:
+        """Positive when the event comes from a later rerun of the key's run than what the cell has counted, negative
+        when from an earlier one. All that a cell has counted comes from the same.
+        """
+        per = self._state.plan.per
+        if per is None or per.run_of is None:
+            return 0
+        counted = next((has.events for has in cell.accumulations.values() if has.events), None)
+        return 0 if counted is None else rerun_of(leaf_events[0].event, key) - rerun_of(next(iter(counted)), key)
 
     def _update(self, key: str, cell: Cell) -> CellUpdate:
         return CellUpdate(self._state.plan, cell, self._state.consumption, key)

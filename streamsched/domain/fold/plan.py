@@ -328,7 +328,8 @@ def _node(composite: Composite, below: tuple[Shape, ...]) -> Node:
 def _correlation_id(per: Per) -> str:
     """Identifies how a `per` derives correlation keys."""
     grains = [per.grain, per.rolled_up_to, per.of, per.fanned_out_to, *([] if per.zone == NO_ZONE else [per.zone])]
-    return ":".join(["+".join(per.by), *("" if each is None else str(each) for each in grains)])
+    named = "+".join(per.by) if per.run_of is None else str(per.run_of)
+    return ":".join([named, *("" if each is None else str(each) for each in grains)])
 
 
 def _slot(leaf: Leaf, name: str, bit: int, where: _Position) -> LeafSlot:

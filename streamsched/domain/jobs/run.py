@@ -8,6 +8,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
+from streamsched.domain.events.ancestors import NO_ANCESTORS, Ancestors
 from streamsched.domain.events.event import Event, Outcome, ProgramReached
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.transition import following
@@ -99,8 +100,11 @@ def status_event(
     arguments: Mapping[str, str],
     error: str | None = None,
     log_tail: str = "",
+    ancestors: Ancestors = NO_ANCESTORS,
 ) -> Event | None:
-    """The `program-status` event of a run's persisted state; None when the state is not published. `at` is UTC."""
+    """The `program-status` event of a run's persisted state; None when the state is not published. `at` is UTC;
+    `ancestors` include the run's own job.
+    """
     outcome = OUTCOMES.get(state)
     if outcome is None:
         return None
@@ -109,7 +113,7 @@ def status_event(
         id=f"{run}:{state}",
         source="streamsched/runs",
         time=at,
-        fact=ProgramReached(program, run, outcome, arguments, ended_at, error, log_tail),
+        fact=ProgramReached(program, run, outcome, arguments, ended_at, error, log_tail, ancestors),
     )
 
 

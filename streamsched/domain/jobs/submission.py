@@ -117,6 +117,15 @@ def plain_key(key: str) -> str:
     return key if _PLAIN.fullmatch(key) else sha256(key.encode(errors="backslashreplace")).hexdigest()[:_DIGEST]
 
 
+def first_job(job: str) -> str:
+    """The first job of the chain of reruns that a job belongs to; the job itself when it is no rerun.
+
+    >>> first_job("default.flights.weekly.1.7.rerun-2.rerun-1")
+    'default.flights.weekly.1.7'
+    """
+    return job.partition(_RERUN)[0]
+
+
 def rerun_job_id(job: str, key: str) -> str:
     """`<job>.rerun-<key>`, of bounded length: in a long chain of reruns a digest stands for the ids between the first
     job and the key.
@@ -130,4 +139,4 @@ def rerun_job_id(job: str, key: str) -> str:
     name = f"{job}{_RERUN}{plain_key(key)}"
     if len(name) <= _LONGEST_ID or _RERUN not in job:
         return name
-    return f"{job.partition(_RERUN)[0]}{_RERUN}{sha256(name.encode()).hexdigest()[:_DIGEST]}"
+    return f"{first_job(job)}{_RERUN}{sha256(name.encode()).hexdigest()[:_DIGEST]}"

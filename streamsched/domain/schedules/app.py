@@ -11,7 +11,7 @@ from streamsched.domain.graph.arrival_job import ArrivalJob
 from streamsched.domain.graph.graph import check_graph
 from streamsched.domain.graph.release import node_trigger
 from streamsched.domain.graph.task import TaskTemplate, at
-from streamsched.domain.names import AppRef
+from streamsched.domain.names import AppRef, ProgramRef
 from streamsched.domain.schedules.arguments import check_properties
 from streamsched.domain.schedules.process_job import (
     BashJob,
@@ -29,7 +29,8 @@ from streamsched.domain.schedules.schedule import (
     Schedule,
     check_host,
 )
-from streamsched.domain.triggers.trigger import ProgramStatus, check_key_grains, leaves
+from streamsched.domain.triggers.removal import awaited
+from streamsched.domain.triggers.trigger import check_key_grains
 
 #: The most programs, schedules and tasks of one app.
 MOST_IN_APP: Final[Mapping[str, int]] = {"programs": 10_000, "schedules": 20_000, "tasks": 5_000}
@@ -77,17 +78,21 @@ class AppDefinition:
                     raise InvalidDefinitionError(
                         f"{path}.deadlines[{number}].program", f"{named} starts unknown program '{deadline.program}'"
                     )
-            for leaf in leaves(schedule.trigger):
+            for program in sorted(awaited(schedule.trigger)):
                 # A program of another app may be deployed later; one of this app must be deployed with it.
-                if isinstance(leaf, ProgramStatus) and leaf.program.owner == self.ref and leaf.program not in known:
+                if program.owner == self.ref and program not in known:
                     raise InvalidDefinitionError(
-                        f"{path}.trigger", f"{named} waits for unknown program '{leaf.program.name}'"
+                        f"{path}.trigger", f"{named} waits for unknown program '{program.name}'"
                     )
         names = {schedule.ref.name for schedule in self.schedules}
         for field, listed in (("enabled", self.enabled), ("keeping", self.keeping)):
             if unknown := listed - names:
                 raise InvalidDefinitionError(f"$.{field}", f"names unknown schedules: {', '.join(sorted(unknown))}")
         self._check_tasks()
+
+    def awaited(self) -> frozenset[ProgramRef]:
+        """The programs that its schedules wait for."""
+        return frozenset(program for schedule in self.schedules for program in awaited(schedule.trigger))
 
     def _check_tasks(self) -> None:
         check_graph(self.tasks)

@@ -29,7 +29,8 @@ class Composable:
 
 
 def _children(kind: type, trigger: object) -> tuple[Trigger, ...]:
-    return trigger.triggers if isinstance(trigger, kind) else (trigger,)  # type: ignore[attr-defined, return-value]
+    flat = isinstance(trigger, kind) and not getattr(trigger, "mixed_runs", False)
+    return trigger.triggers if flat else (trigger,)  # type: ignore[attr-defined, return-value]
 
 
 def at_least_one(name: str, value: int) -> None:
@@ -41,16 +42,23 @@ def at_least_one(name: str, value: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class AllOf(Composable):
-    """Every child holds."""
+    """Every child holds.
+
+    Attributes:
+        mixed_runs: it was said that ends of programs join whatever runs they descend from, as they do without `Per`; a
+            deployment chooses no ancestor (`domain.triggers.run_joins`).
+    """
 
     triggers: tuple[Trigger, ...]
+    mixed_runs: bool = False
 
     def __post_init__(self) -> None:
         if not self.triggers:
             raise InvalidDefinitionError("$.triggers", "must name at least one trigger")
 
     def __str__(self) -> str:
-        return " and ".join(f"({t})" if isinstance(t, AnyOf) else str(t) for t in self.triggers)
+        text = " and ".join(f"({t})" if isinstance(t, AnyOf) else str(t) for t in self.triggers)
+        return f"({text}) of any runs" if self.mixed_runs else text
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
     (partitions("clicks") & partitions("orders")).per("date")
     partitions("clicks").per("hour").rolled_up_to("day") & partitions("orders").per("date")
     partitions("prices").per("date").fanned_out_to("hour") & partitions("clicks").per("hour")
+    (program("clean") & program("rates")).per_run_of("extract")
 
 The key consists of the named columns (of a partition), attributes (of a custom event) or arguments (of a program's
 run). The runs of a key have its columns as arguments, so the key goes on along a chain of programs (ADR 47). A commit
@@ -10,6 +11,7 @@ of several partitions counts under the key of each. Events without a key do not 
 Stream sizes and ticks have no key, so a trigger that correlates cannot contain them.
 
 With a grain, values are periods (`domain.triggers.key_value`): all spellings of one instant are one key.
+With `run_of` the key is a run that the ends of programs descend from (`domain.triggers.run_keys`).
 
 Every leaf of a trigger correlates, or none does. A key is open from the first event that counts under it until it has
 fired, started over or expired and is empty; silences are measured from its opening. A roll-up waits for every finer
@@ -28,6 +30,7 @@ from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.events.event import CustomHappened, Event, PartitionsAdded, ProgramReached
 from streamsched.domain.events.match import Match
 from streamsched.domain.limits import LONGEST_NAME, abridged, check_duration, check_most
+from streamsched.domain.names import ProgramRef
 from streamsched.domain.time.duration import duration_text
 from streamsched.domain.time.grain import Grain
 from streamsched.domain.time.period import NO_ZONE, Period, count_of_parts, period
@@ -36,6 +39,7 @@ from streamsched.domain.triggers.composite import Composable, at_least_one
 from streamsched.domain.triggers.event_slice import chosen
 from streamsched.domain.triggers.key_value import COMPOSED, GRAIN_NAMES, NoKey, column_grains, grain_by_name, key_value
 from streamsched.domain.triggers.on_correction import OnCorrection
+from streamsched.domain.triggers.run_keys import run_slices
 
 if TYPE_CHECKING:
     from streamsched.domain.triggers.trigger import Trigger
@@ -73,6 +77,7 @@ class Per(Composable):
         full: the policy for an event that would open more keys.
         zone: of the periods; `NO_ZONE` reads wall-clock time as it is.
         on_correction: what becomes of what comes for a key after its job; None: it opens the key again.
+        run_of: the program whose jobs are the keys; then there are no columns and no periods.
     """
 
     trigger: Trigger
@@ -86,9 +91,14 @@ class Per(Composable):
     full: OnFull = OnFull.REFUSE
     zone: str = NO_ZONE
     on_correction: OnCorrection | None = None
+    run_of: ProgramRef | None = None
 
     def __post_init__(self) -> None:
-        if not self.by or not all(self.by):
+        if self.run_of is not None:
+            if self.by or self.grain or self.of or self.on_correction:
+                place = "$.on_correction" if self.on_correction else "$.by"
+                raise InvalidDefinitionError(place, "cannot be together with `per_run_of`, whose keys are runs")
+        elif not self.by or not all(self.by):
             raise InvalidDefinitionError("$.by", "must name at least one column")
         if len(set(self.by)) < len(self.by):
             raise InvalidDefinitionError("$.by", "names a column twice")
@@ -103,7 +113,7 @@ class Per(Composable):
             at_least_one("of", self.of)
         quiet = None if self.on_correction is None else self.on_correction.quiet
         if quiet is not None and quiet > self.expires:
-            raise InvalidDefinitionError("$.onCorrection", "waits longer than a key is kept (`expires`)")
+            raise InvalidDefinitionError("$.on_correction", "waits longer than a key is kept (`expires`)")
         _check_grains(self)
 
     def __str__(self) -> str:
@@ -122,7 +132,8 @@ class Per(Composable):
         room = "" if self.at_most == AT_MOST else f", at most {self.at_most} of them"
         full = "" if self.full is OnFull.REFUSE else ", dropping the oldest"
         corrected = "" if self.on_correction is None else f"; corrections {self.on_correction}"
-        return f"({self.trigger}) for each {' and '.join(self.by)}{period}{enough}{open_for}{room}{full}{corrected}"
+        key = " and ".join(self.by) if self.run_of is None else f"run of {self.run_of}"
+        return f"({self.trigger}) for each {key}{period}{enough}{open_for}{room}{full}{corrected}"
 
     @property
     def key_grain(self) -> Grain | None:
@@ -173,6 +184,9 @@ class KeyedEvent:
 
     def slices(self) -> Iterator[tuple[str, str, Event]]:
         """Yields (key, value, part of the event under that key)."""
+        if self.per.run_of is not None:
+            yield from ((key, key, part) for key, part in run_slices(self.per.run_of, self.event))
+            return
         for value, some in self.places.items():
             fact = self.event.fact
             part = chosen(self.event, fact, some) if isinstance(fact, PartitionsAdded) else self.event
@@ -183,6 +197,8 @@ def keyed_event(per: Per, event: Event, *, most: int | None = None) -> KeyedEven
     """Divides an event by its keys; reads no further after `most` + 1 values."""
     places: dict[str, list[int]] = {}
     without: dict[int, NoKey] = {}
+    if per.run_of is not None:
+        return KeyedEvent(per, event, places, without)
     for place, columns in enumerate(_columns(event)):
         value = per.value(columns)
         if isinstance(value, NoKey):

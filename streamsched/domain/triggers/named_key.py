@@ -9,13 +9,14 @@ from streamsched.domain.errors import InvalidError
 from streamsched.domain.time.period import NO_ZONE
 from streamsched.domain.triggers.correlation import Per
 from streamsched.domain.triggers.key_value import NoKey
-from streamsched.domain.triggers.trigger import Trigger, correlations
+from streamsched.domain.triggers.trigger import Trigger, correlations, run_of
 
 
 def named_key(trigger: Trigger, columns: Mapping[str, str]) -> str:
     """The key of the accumulation for these values, one for each column of a `per`; "" for a trigger that does not
-    correlate. Inputs that correlate by other columns have the same keys, so the columns of any of them do, and so does
-    the name of the period that is the key, such as `day` of a roll-up.
+    correlate, and for one whose keys are runs: what a person asks for descends from none. Inputs that correlate by
+    other columns have the same keys, so the columns of any of them do, and so does the name of the period that is the
+    key, such as `day` of a roll-up.
 
     >>> from streamsched.domain.names import EventName
     >>> from streamsched.domain.triggers.trigger import CustomEvent
@@ -29,6 +30,10 @@ def named_key(trigger: Trigger, columns: Mapping[str, str]) -> str:
     if not pers:
         if columns:
             raise InvalidError("$.key", "is given, but the schedule's trigger has no key: it has no `per`")
+        return ""
+    if (ancestor := run_of(trigger)) is not None:
+        if columns:
+            raise InvalidError("$.key", f"is given, but the keys of the schedule are runs of {ancestor}")
         return ""
     wanted = " or ".join(sorted({" and ".join(names) for per in pers for names in (per.by, *_of_period(per))}))
     if not columns:

@@ -25,7 +25,7 @@ class OnCorrection:
 
     def __post_init__(self) -> None:
         if self.quiet is not None and not timedelta(0) <= self.quiet <= LONGEST:
-            raise InvalidDefinitionError("$.onCorrection", f"must be from 0 to {LONGEST} but is {self.quiet}")
+            raise InvalidDefinitionError("$.on_correction", f"must be from 0 to {LONGEST} but is {self.quiet}")
 
     def __str__(self) -> str:
         match self.quiet:

@@ -1,7 +1,8 @@
 """Rewrites a trigger when a program it waits for is deleted (CDAP-12515).
 
 A leaf that waits for the program can never hold again, and neither can a composite that requires it. A composite that
-can hold without it drops it; a composite with a single child left is replaced by that child.
+can hold without it drops it; a composite with a single child left is replaced by that child. A program whose runs are
+the keys of a join is awaited too: without it no key opens any more.
 """
 
 from __future__ import annotations
@@ -32,14 +33,17 @@ from streamsched.domain.triggers.trigger import (
     Unless,
     Within,
     leaves,
+    run_of,
 )
 
 _T = TypeVar("_T", bound=Then | Unless | Within | Quiet | Per)
 
 
 def awaited(trigger: Trigger) -> frozenset[ProgramRef]:
-    """The programs a trigger waits for."""
-    return frozenset(leaf.program for leaf in leaves(trigger) if isinstance(leaf, ProgramStatus))
+    """The programs a trigger waits for, and the one whose runs are its keys."""
+    programs = frozenset(leaf.program for leaf in leaves(trigger) if isinstance(leaf, ProgramStatus))
+    ancestor = run_of(trigger)
+    return programs if ancestor is None else programs | {ancestor}
 
 
 def without(trigger: Trigger, deleted: Collection[ProgramRef]) -> Trigger | None:
@@ -65,6 +69,8 @@ def without(trigger: Trigger, deleted: Collection[ProgramRef]) -> Trigger | None
             if one is None or other is None:  # a veto that can never hold has no effect
                 return one
             return _rebuilt(trigger, wanted=one, veto=other)
+        case Per(run_of=ancestor) if ancestor in deleted:
+            return None
         case Within(trigger=only) | Quiet(trigger=only) | Per(trigger=only):
             left = without(only, deleted)
             return None if left is None else _rebuilt(trigger, trigger=left)
@@ -94,7 +100,7 @@ def _left(
         return left[0]
     match composite:
         case AllOf():
-            return AllOf(left)
+            return replace(composite, triggers=left)
         case AnyOf():
             return AnyOf(left)
         case AtLeast(count=count):

@@ -13,6 +13,7 @@ from itertools import combinations
 from typing import assert_never
 
 from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.names import ProgramRef
 from streamsched.domain.time.grain import Grain
 from streamsched.domain.triggers.composite import AllOf, AnyOf, AtLeast
 from streamsched.domain.triggers.correlation import Per
@@ -78,6 +79,7 @@ __all__ = [
     "leaves",
     "makes_corrections",
     "needed",
+    "run_of",
 ]
 
 Composite = AllOf | AnyOf | AtLeast
@@ -128,6 +130,13 @@ def makes_corrections(trigger: Trigger) -> bool:
     return any(per.on_correction is not None and per.on_correction.quiet is not None for per in correlations(trigger))
 
 
+def run_of(trigger: Trigger) -> ProgramRef | None:
+    """The program whose runs are the keys; None of a trigger that correlates otherwise or not at all."""
+    if isinstance(trigger, Per):
+        return trigger.run_of
+    return next((found for child in children(trigger) if (found := run_of(child)) is not None), None)
+
+
 def event_keys(trigger: Trigger) -> frozenset[str]:
     """The event keys a schedule with this trigger subscribes to; time leaves have none."""
     return frozenset(key for leaf in leaves(trigger) for key in leaf_keys(leaf))
@@ -151,6 +160,10 @@ def check_correlation(trigger: Trigger) -> bool:
             raise InvalidDefinitionError("$", f"correlates, but {leaf} has no key to correlate by")
         if per.rolled_up_to is not None and (needed(leaf) != 1 or isinstance(leaf, Total)):
             raise InvalidDefinitionError("$", f"rolls up, so it counts periods; {leaf} wants something else")
+        if per.run_of is not None and not isinstance(leaf, ProgramStatus):
+            raise InvalidDefinitionError("$", f"correlates by runs of {per.run_of}, but {leaf} descends from no run")
+    if len({per.run_of for per in pers}) > 1:
+        raise InvalidDefinitionError("$", "correlates by runs of different programs, which can never be equal")
     if len({per.parts_of_key for per in pers}) > 1:
         raise InvalidDefinitionError("$", "correlates by different numbers of columns, which can never be equal")
     if len({(per.expires, per.at_most, per.full, per.on_correction) for per in pers}) > 1:

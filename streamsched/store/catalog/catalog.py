@@ -39,6 +39,7 @@ from streamsched.ports.catalog import (
 from streamsched.store.catalog import outbox, quota_counts
 from streamsched.store.catalog.history import record_all
 from streamsched.store.catalog.namespace_grants import check_resumed
+from streamsched.store.catalog.program_links import links_of, read_links
 from streamsched.store.catalog.removed_programs import find_waiting, record_removals
 from streamsched.store.catalog.versions import record_versions
 from streamsched.store.connections import computed_meanwhile, translated
@@ -70,6 +71,7 @@ class PostgresCatalogStore:
         *,
         now: datetime,
         programs: Collection[ProgramRef] | None = None,
+        awaited: Collection[ProgramRef] = (),
         origin: str | None = None,
         by: str = "",
     ) -> Applied:
@@ -82,7 +84,7 @@ class PostgresCatalogStore:
             with translated():
                 try:
                     async with self._pool.acquire() as connection, connection.transaction():
-                        rows = await self._read(connection, app, schedules, programs, now)
+                        rows = await self._read(connection, app, schedules, programs, now, awaited=awaited)
                         large = rows.large or schedules is None
                         record, change, growth = (
                             await computed_meanwhile(connection, decided, rows) if large else decided(rows)
@@ -104,19 +106,23 @@ class PostgresCatalogStore:
         schedules: Sequence[ScheduleRef] | None,
         wanted: Collection[ProgramRef] | None,
         now: datetime,
+        *,
+        awaited: Collection[ProgramRef],
     ) -> AppRows:
+        links: Sequence[Any] = ()
         if schedules is None:
             await connection.execute(_SQL["create_namespace"], app.namespace, now)
             await connection.execute(_SQL["hold_app"], str(app), app.namespace, now)
             programs = await connection.fetch(_SQL["lock_programs_of_app"], str(app))
             of_other_apps, foreign_waits = await find_waiting(connection, app, missing_programs(programs, wanted))
             rows = await connection.fetch(_SQL["lock_schedules_of_app"], str(app), of_other_apps)
+            links = await read_links(connection, app, awaited)
         else:
             foreign_waits = ()
             await connection.execute(_SQL["share_app"], str(app))
             programs = await connection.fetch(_SQL["programs_of_app"], str(app))
             rows = await connection.fetch(_SQL["lock_schedules"], [str(ref) for ref in schedules])
-        return await app_rows(connection, app, programs, rows, foreign_waits)
+        return await app_rows(connection, app, programs, rows, foreign_waits, links=links)
 
     async def _write(self, connection: Any, app: AppRecord, change: AppChange, now: datetime, by: str) -> Applied:
         await _write_programs(connection, app.ref, change.programs, now)
@@ -265,7 +271,7 @@ def _record_keys(unchanged: Sequence[Schedule]) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class AppRows:
-    """What is stored of an app, undecoded: rows of its `programs`, and of `schedules` of it and of others."""
+    """What is stored of an app, undecoded: rows of its `programs`, of `schedules` of it and of others, and `links`."""
 
     app: AppRef
     programs: Sequence[Any]
@@ -273,11 +279,12 @@ class AppRows:
     pauses: Sequence[Any]
     origin: str
     foreign_waits: Sequence[ForeignWait]
+    links: Sequence[Any]
 
     @property
     def large(self) -> bool:
         """Whether it is decoded and decided on in a thread: thousands of schedules or programs take seconds."""
-        return max(len(self.schedules), len(self.programs)) > _LARGE
+        return max(len(self.schedules), len(self.programs), len(self.links)) > _LARGE
 
     async def record(self) -> AppRecord:
         """`decoded`, outside a transaction."""
@@ -290,7 +297,8 @@ class AppRows:
         records = [schedule_record(row, pauses.get((row["id"], row["generation"]))) for row in self.schedules]
         own = {record.definition.ref: record for record in records if record.definition.ref.owner == self.app}
         others = {record.definition.ref: record for record in records if record.definition.ref not in own}
-        return AppRecord(self.app, programs, own, others, self.foreign_waits, self.origin)
+        links = tuple(links_of(self.links))
+        return AppRecord(self.app, programs, own, others, self.foreign_waits, self.origin, links)
 
 
 async def app_rows(
@@ -299,11 +307,13 @@ async def app_rows(
     programs: Sequence[Any],
     schedules: Sequence[Any],
     foreign_waits: Sequence[ForeignWait] = (),
+    *,
+    links: Sequence[Any] = (),
 ) -> AppRows:
     """With the pauses of the schedules, and the origin of the app."""
     pauses = await connection.fetch(_SQL["pauses"], [row["id"] for row in schedules])
     origin = await connection.fetchval(_SQL["origin"], str(app))
-    return AppRows(app, programs, schedules, pauses, origin or "", foreign_waits)
+    return AppRows(app, programs, schedules, pauses, origin or "", foreign_waits, links)
 
 
 def schedule_record(row: Any, pause: Pause | None = None) -> ScheduleRecord:

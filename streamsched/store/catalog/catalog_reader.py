@@ -35,6 +35,7 @@ from streamsched.store.catalog.catalog import (
     stored_program,
 )
 from streamsched.store.catalog.last_runs import last_runs_of
+from streamsched.store.catalog.program_links import read_links
 from streamsched.store.catalog.removed_programs import find_waiting, find_waiting_in
 from streamsched.store.connections import translated
 from streamsched.store.sql import queries
@@ -110,7 +111,9 @@ class PostgresCatalogReader:
                 log.error("schedule.unreadable", schedule=row["id"], reason=described(failure))
         return found
 
-    async def app(self, ref: AppRef, *, programs: Collection[ProgramRef] | None = None) -> AppRecord:
+    async def app(
+        self, ref: AppRef, *, programs: Collection[ProgramRef] | None = None, awaited: Collection[ProgramRef] = ()
+    ) -> AppRecord:
         with translated():
             async with (
                 self._pool.acquire() as connection,
@@ -119,7 +122,8 @@ class PostgresCatalogReader:
                 known = await connection.fetch(_SQL["programs_of_app"], str(ref))
                 of_other_apps, foreign_waits = await find_waiting(connection, ref, missing_programs(known, programs))
                 rows = await connection.fetch(_SQL["schedules_of_app"], str(ref), of_other_apps)
-                found = await app_rows(connection, ref, known, rows, foreign_waits)
+                links = await read_links(connection, ref, awaited) if programs is not None else ()
+                found = await app_rows(connection, ref, known, rows, foreign_waits, links=links)
         return await found.record()
 
     async def app_summary(self, ref: AppRef) -> AppSummary:

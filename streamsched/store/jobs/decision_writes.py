@@ -9,6 +9,7 @@ from typing import Any, Final, assert_never
 import orjson
 
 from streamsched.codec.records import launch
+from streamsched.codec.records.descent import ancestors_of_job
 from streamsched.codec.views import constraint_verdict
 from streamsched.domain.decisions.decision import Admit, Decision, End, Join, Wait
 from streamsched.domain.decisions.decision_batch import DecidedProgram
@@ -101,7 +102,7 @@ async def _admit(
                     (*row, job.pool, each.input.queue_position(job).at)
                 )
                 if job.ready is not admit.ready:
-                    coalesced.append((admit.job, launch.encode(admit.ready).decode()))
+                    coalesced.append((admit.job, launch.encode(admit.ready).decode(), ancestors_of_job(admit.ready)))
     if coalesced:
         await connection.execute(_SQL["joined_by"], *_columns(coalesced))
     for claimed_by, rows in ((runner, inline), (None, pending)):

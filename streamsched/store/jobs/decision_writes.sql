@@ -23,8 +23,9 @@ WITH moved AS (
 SELECT count(*) FROM moved;
 
 -- name: joined_by
--- The satisfaction of a job with those coalesced into it.
-UPDATE jobs j SET ready = n.ready::jsonb FROM unnest($1::text[], $2::text[]) AS n (job, ready) WHERE j.id = n.job;
+-- The satisfaction of a job with those coalesced into it, and what it descends from.
+UPDATE jobs j SET ready = n.ready::jsonb, ancestors = n.ancestors::jsonb
+FROM unnest($1::text[], $2::text[], $3::text[]) AS n (job, ready, ancestors) WHERE j.id = n.job;
 
 -- name: bound
 -- The maximum duration of runs that start here.

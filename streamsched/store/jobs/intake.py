@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
+from streamsched.codec.records.descent import ancestors_of_record
 from streamsched.codec.records.withheld import foreign_programs, without_details
 from streamsched.domain.access.namespace_grant import NamespaceGrant, SharedKind, covering
 from streamsched.domain.jobs.job import JobState
@@ -26,8 +27,8 @@ class PostgresIntake(StoredPositions):
     async def take(self, topic: str, batches: Sequence[IntakeBatch[ReadyJobRow]], *, now: datetime) -> IntakeResult:
         with translated():
             jobs = await self._permitted([(batch.partition, job) for batch in batches for job in batch.rows])
-            rows = [(partition, *job) for partition, job in jobs]
-            columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(7)]
+            rows = [(partition, *job, ancestors_of_record(job.ready)) for partition, job in jobs]
+            columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(8)]
             row = await self._pool.fetchrow(
                 _SQL["take"],
                 topic,

@@ -24,25 +24,26 @@ WITH held AS MATERIALIZED (
                 format('its schedule changed: this is generation %s, now %s stands', i.generation, s.generation)
             ELSE 'its schedule is disabled'
         END AS superseded
-    FROM unnest($5::integer[], $6::text[], $7::text[], $8::bigint[], $9::bigint[], $10::timestamptz[], $11::text[])
-        AS i (partition, id, schedule, generation, sequence, satisfied_at, ready)
+    FROM unnest($5::integer[], $6::text[], $7::text[], $8::bigint[], $9::bigint[], $10::timestamptz[], $11::text[],
+        $12::text[])
+        AS i (partition, id, schedule, generation, sequence, satisfied_at, ready, ancestors)
     JOIN held h ON h.partition = i.partition
     LEFT JOIN schedules s ON s.id = i.schedule
     LEFT JOIN jobs_spent d ON d.schedule = i.schedule
     WHERE d.schedule IS NULL OR (i.generation, i.sequence) > (d.generation, d.sequence)
 ), inserted AS (
     INSERT INTO jobs (id, schedule, generation, sequence, program, state, reason, satisfied_at, created_at,
-        next_check_at, ready, ended_at)
+        next_check_at, ready, ended_at, ancestors)
     SELECT id, schedule, generation, sequence, program,
-        CASE WHEN superseded IS NULL THEN $13 ELSE $14 END, coalesce(superseded, ''), satisfied_at, $12::timestamptz,
+        CASE WHEN superseded IS NULL THEN $14 ELSE $15 END, coalesce(superseded, ''), satisfied_at, $13::timestamptz,
         CASE WHEN superseded IS NULL THEN timestamptz 'epoch' END, ready::jsonb,
-        CASE WHEN superseded IS NOT NULL THEN $12::timestamptz END
+        CASE WHEN superseded IS NOT NULL THEN $13::timestamptz END, ancestors::jsonb
     FROM incoming
     ON CONFLICT DO NOTHING
     RETURNING id, ended_at, reason
 ), recorded AS (
     INSERT INTO decisions (at, subject_kind, subject, action, reason)
-    SELECT $12::timestamptz, 'job', id, 'job.obsolete', reason FROM inserted WHERE ended_at IS NOT NULL
+    SELECT $13::timestamptz, 'job', id, 'job.obsolete', reason FROM inserted WHERE ended_at IS NOT NULL
 ), lined AS (
     INSERT INTO lines (job, pool, turn_at, sequence)
     SELECT i.id, i.pool, i.satisfied_at - make_interval(secs => i.priority * coalesce(g.age_s, 60)), i.sequence

@@ -11,6 +11,7 @@ import asyncpg
 
 from streamsched.codec.json.scalar import loads
 from streamsched.codec.records import launch
+from streamsched.codec.records.descent import ancestors_of_job
 from streamsched.codec.schedules.schedule import stored_schedule_from_json
 from streamsched.domain.decisions.decision import superseded
 from streamsched.domain.errors import ConflictError, NotFoundError
@@ -247,11 +248,11 @@ async def insert(
             *(ready.id, None if ready.schedule is None else str(ready.schedule), program),
             *(ready.generation, ready.sequence, launch.encode(ready).decode(), pool, submission.origin),
             *(None if submission.rerun is None else submission.rerun.job, submission.muted),
-            *(ready.queued_at, submission.backfill),
+            *(ready.queued_at, submission.backfill, ancestors_of_job(ready)),
         )
         for ready, program, submission in submitted
     ]
-    columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(12)]
+    columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(13)]
     return len(await connection.fetch(_SQL["submit"], *columns[:8], now, *columns[8:]))
 
 

@@ -41,14 +41,15 @@ FROM jobs_history h, jsonb_populate_record(NULL::jobs, h.record) AS j WHERE h.id
 WITH incoming AS (
     SELECT i.*, coalesce(s.pool, i.program_pool) AS pool, coalesce(s.priority_set, s.priority, 0) AS priority
     FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::text[], $8::text[],
-        $10::text[], $11::boolean[], $12::timestamptz[], $13::text[])
-        AS i (id, schedule, program, generation, sequence, ready, program_pool, origin, former, muted, queued_at, backfill)
+        $10::text[], $11::boolean[], $12::timestamptz[], $13::text[], $14::text[])
+        AS i (id, schedule, program, generation, sequence, ready, program_pool, origin, former, muted, queued_at, backfill,
+            ancestors)
     LEFT JOIN schedules s ON s.id = i.schedule
 ), inserted AS (
     INSERT INTO jobs (id, schedule, generation, sequence, program, state, satisfied_at, created_at, next_check_at, ready,
-        submitted, muted, backfill)
+        submitted, muted, backfill, ancestors)
     SELECT id, schedule, generation, sequence, program, 'PENDING_CONSTRAINT', queued_at, $9::timestamptz,
-        timestamptz 'epoch', ready::jsonb, true, muted, backfill
+        timestamptz 'epoch', ready::jsonb, true, muted, backfill, ancestors::jsonb
     FROM incoming
     ON CONFLICT (id) DO NOTHING
     RETURNING id

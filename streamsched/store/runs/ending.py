@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import structlog
 
 from streamsched.codec import event as event_codec
+from streamsched.codec.events import ancestors as ancestors_codec
 from streamsched.codec.schedules.schedule import stored_program_from_json
 from streamsched.domain.decisions.decision import superseded
-from streamsched.domain.errors import described
+from streamsched.domain.errors import DecodeError, described
+from streamsched.domain.events.ancestors import NO_ANCESTORS, Ancestors
 from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.jobs.job import JobFact, JobState
 from streamsched.domain.jobs.job import advance as advance_job
 from streamsched.domain.jobs.run import RunFact, RunState, status_event
 from streamsched.domain.jobs.run import advance as advance_run
+from streamsched.domain.jobs.submission import first_job
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.schedules.schedule import Program
 from streamsched.store.catalog.history import record
@@ -24,6 +27,8 @@ from streamsched.store.runs import failure_streaks
 from streamsched.store.sql import queries
 
 SQL: Final = queries("runs/ending")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
 log = structlog.get_logger()
 
 
@@ -85,9 +90,33 @@ async def announce(
         return
     program = ProgramRef.parse(row["program"])
     tail = "" if state is RunState.COMPLETED else log_tail
-    event = status_event(row["id"], program, state, at=at, arguments=row["arguments"], error=error, log_tail=tail)
+    event = status_event(
+        row["id"],
+        program,
+        state,
+        at=at,
+        arguments=row["arguments"],
+        error=error,
+        log_tail=tail,
+        ancestors=ancestors_of_run(row, program),
+    )
     if event is not None:
         await connection.execute(SQL["announce"], event.key, event_codec.encode(event))
+
+
+def ancestors_of_run(row: Any, program: ProgramRef) -> Ancestors:
+    """What the events of a run descend from: its own job, and what started that. `row`: the run's id and job, and of
+    its job `ancestors` and `job_created_at`. Those that cannot be read are left out: the run ends anyway.
+    """
+    try:
+        before = ancestors_codec.from_json(row["ancestors"], "$")
+    except DecodeError as failed:
+        log.error("ancestors.unreadable", run=row["id"], reason=described(failed))
+        before = NO_ANCESTORS
+    job = row["job"]
+    if job is None or (first := first_job(job)) == job:
+        return before.then(program, job or row["id"])
+    return before.then(program, first, (row["job_created_at"] - _EPOCH) // _MILLISECOND)
 
 
 async def move_job(connection: Any, row: Any, fact: JobFact, reason: str, *, at: datetime) -> None:

@@ -68,7 +68,7 @@ UPDATE runs SET stop_requested = $2, stop_at_once = $3 WHERE id = $1 AND state I
 -- The state of a run, its job and schedule, and the content of its status event.
 SELECT r.id, r.state, r.job, r.attempt, r.program, r.executable, r.arguments, r.runner, r.heartbeat_at,
     r.stop_requested, r.muted, r.driver, r.taken_over, j.schedule,
-    j.generation, j.state AS job_state, j.ready::text AS ready
+    j.generation, j.state AS job_state, j.ready::text AS ready, j.ancestors, j.created_at AS job_created_at
 FROM runs r LEFT JOIN jobs j ON j.id = r.job WHERE r.id = $1;
 
 -- name: committed

@@ -25,6 +25,7 @@ from streamsched.store.catalog import history, outbox
 from streamsched.store.connections import translated
 from streamsched.store.limits import groups, lanes
 from streamsched.store.runs.arrived_nodes import arrive
+from streamsched.store.runs.ending import ancestors_of_run
 from streamsched.store.runs.run_store import FACTS, PostgresRunStore, assigned, satisfaction
 from streamsched.store.sql import queries
 from streamsched.store.tasks.registration import enqueue
@@ -150,7 +151,8 @@ class _StatusRecords:
             self.history.append((at, "run", row["id"], "run.muted", f"no schedule is given its status {state}"))
             return
         error = None if state in (RunState.COMPLETED, RunState.RUNNING) else reason
-        event = status_event(row["id"], program, state, at=at, arguments=row["arguments"], error=error)
+        ancestors, arguments = ancestors_of_run(row, program), row["arguments"]
+        event = status_event(row["id"], program, state, at=at, arguments=arguments, error=error, ancestors=ancestors)
         if event is not None:
             self.records.append(OutboxRecord(PROGRAM_STATUS, event.key, event_codec.encode(event)))
 

@@ -41,8 +41,11 @@ RETURNING id, state, stop_requested, stop_at_once;
 
 -- name: starting
 -- Live runs that are still this runner's, locked, and what their status events say.
-SELECT id, program, arguments, state, stop_requested, stop_at_once, muted FROM runs
-WHERE id = ANY($1::text[]) AND runner = $2 AND state IN ('STARTING', 'RUNNING', 'SUSPENDED') ORDER BY id FOR UPDATE;
+SELECT r.id, r.program, r.arguments, r.state, r.stop_requested, r.stop_at_once, r.muted, r.job, j.ancestors,
+    j.created_at AS job_created_at
+FROM runs r LEFT JOIN jobs j ON j.id = r.job
+WHERE r.id = ANY($1::text[]) AND r.runner = $2 AND r.state IN ('STARTING', 'RUNNING', 'SUSPENDED')
+ORDER BY r.id FOR UPDATE OF r;
 
 -- name: start
 -- STARTING → RUNNING; it frees and wakes nothing, so it needs no program's lock.
@@ -51,8 +54,9 @@ WHERE id = ANY($1::text[]);
 
 -- name: going_on
 -- Live runs, before any lock.
-SELECT id, program, state, arguments, muted FROM runs
-WHERE id = ANY($1::text[]) AND state IN ('STARTING', 'RUNNING', 'SUSPENDED') ORDER BY id;
+SELECT r.id, r.program, r.state, r.arguments, r.muted, r.job, j.ancestors, j.created_at AS job_created_at
+FROM runs r LEFT JOIN jobs j ON j.id = r.job
+WHERE r.id = ANY($1::text[]) AND r.state IN ('STARTING', 'RUNNING', 'SUSPENDED') ORDER BY r.id;
 
 -- name: live
 -- Live runs, after the wait for their locks.

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from streamsched.api.views import key_view
+from streamsched.api.open_keys import key_views
 from streamsched.catalog.change import time_leaves
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.jobs.job import JobState
@@ -63,7 +63,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
     tree = tree_of(status.record.definition.trigger, status.progress)
     keys = await api.keys.of(ref, after="", limit=_KEYS) if status.open_keys else ()
     used = await visit.services.activity.consumed(str(ref), limit=_USED)
-    views = [view for each in keys if (view := key_view(status.record, each)) is not None]
+    views = await key_views(status.record, keys, api.descendants, visit.caller.sees)
     trigger = status.record.definition.trigger
     matrix = key_matrix(trigger, status.progress, views, used)
     late = await visit.services.activity.late(str(ref), matrix.events) if matrix.events else frozenset()

@@ -32,7 +32,7 @@ class MatrixCell(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MatrixRow:
-    """A key with a cell for each column. `note`: what else is known of it."""
+    """A key with a cell for each column. `note`: of a run, which job it is of and what became of what is missing."""
 
     key: str
     cells: tuple[MatrixCell, ...]
@@ -75,7 +75,7 @@ def key_matrix(
     used: Sequence[ConsumedEvents],
     late: Collection[str] = (),
 ) -> KeyMatrix:
-    """The matrix. `keys`: open keys as `api.views.key_view` gives them, with their progress; `progress`: of the
+    """The matrix. `keys`: open keys as `api.open_keys` gives them, with their progress; `progress`: of the
     schedule; `used`: its newest jobs, newest first; `late`: ids of events that came late.
     """
     columns = [leaf for leaf in leaves(trigger) if isinstance(leaf, Partitions | Total | CustomEvent | ProgramStatus)]
@@ -102,13 +102,20 @@ def key_matrix(
         key: {place: _marked(cell, late) for place, cell in cells.items()} for key, cells in sorted(rows.cells.items())
     }
     shown = list(marked.items())[-ROWS:]
+    notes = {view["key"]: _note(view) for view in keys}
     return KeyMatrix(
         tuple(_heading(leaf) for leaf in columns),
         tuple(
-            MatrixRow(key, tuple(cells.get(place, _MISSING) for place in range(len(columns)))) for key, cells in shown
+            MatrixRow(key, tuple(cells.get(place, _MISSING) for place in range(len(columns))), notes.get(key, ""))
+            for key, cells in shown
         ),
         len(marked) - len(shown),
     )
+
+
+def _note(view: Mapping[str, Any]) -> str:
+    job = (view.get("runOf") or {}).get("job")
+    return "; ".join([*([f"job {short(job)}"] if job else []), *(each["text"] for each in view.get("missing") or ())])
 
 
 def _heading(leaf: object) -> str:

@@ -65,6 +65,11 @@ _TRIGGERS: tuple[tuple[str, TriggerExpression], ...] = (
     ('event("a").quiet("10m", at_most="1h")', event("a").quiet("10m", at_most="1h")),
     ('partitions("a").per("date")', partitions("a").per("date")),
     ('partitions("a").per("hour").rolled_up_to("day")', partitions("a").per("hour").rolled_up_to("day")),
+    (
+        '(program("b") & program("c")).per_run_of("a")',
+        (program("b") & program("c")).per_run_of("a"),
+    ),
+    ('(program("b") & program("c")).mixed_runs()', (program("b") & program("c")).mixed_runs()),
 )
 
 _CONSTRAINTS = (
@@ -97,7 +102,7 @@ def triggers_page() -> str:
         "trigger fires. Combinations nest to any depth.",
         "",
         *_functions(("at_least", "then")),
-        *_methods(TriggerExpression, ("within", "quiet", "unless", "per")),
+        *_methods(TriggerExpression, ("within", "quiet", "unless", "per", "per_run_of", "mixed_runs")),
         *_methods(PerKey, ("rolled_up_to", "fanned_out_to")),
         "## JSON and YAML",
         "",

@@ -12,6 +12,7 @@ from streamsched.domain.access.permission import AccessRole
 from streamsched.store.web.page_reads import PostgresPageReads
 from streamsched.web.live import LiveFeed
 from tests.integration.web.conftest import Browser, LogIn
+from tests.support.run_joins import after, open_key, shop
 
 pytestmark = pytest.mark.postgres
 
@@ -153,3 +154,12 @@ async def test_open_pages_share_one_poller_and_are_notified_of_changes(log_in: L
     assert polled <= ended + 1
     feed.close()
     assert [notice async for notice in feed.follow(VIEWER, permitted)] == [b"retry: 3000\nevent: open\ndata: 1000\n\n"]
+
+
+async def test_an_open_key_of_a_join_per_run_names_the_run_that_failed(log_in: LogIn, services: Services) -> None:
+    browser = await log_in()
+    answer = await browser.http.put("/v1/apps/default/shop", json=shop(after("b", "c")), headers=browser.authorization)
+    assert answer.status_code == 200, answer.text
+    await open_key(services.pool)
+    page = (await browser.get("/ui/schedules/default.shop.d")).text
+    assert "job shop.a.1.1; shop.b failed in run shop.b.1.1.r1: exit code 1; a rerun of it completes this key" in page

@@ -16,6 +16,7 @@ from streamsched.codec import event as events
 from streamsched.codec.cdap.notification import from_json, to_json
 from streamsched.codec.events.native import plain
 from streamsched.domain.errors import DecodeError
+from streamsched.domain.events.ancestors import NO_ANCESTORS
 from streamsched.domain.events.event import Event, PartitionsAdded, ProgramReached, Ticked
 from streamsched.domain.names import ScheduleRef
 from tests.support import strategies as world
@@ -29,14 +30,14 @@ def read(said: Any) -> Event:
 
 
 def known_to_cdap(event: Event) -> Event:
-    """The event as CDAP can tell it: no run that committed, ends in whole milliseconds, no empty error."""
+    """The event as CDAP can tell it: no run that committed, no ancestors, ends in milliseconds, no empty error."""
     fact = event.fact
     if isinstance(fact, PartitionsAdded):
         return replace(event, fact=replace(fact, run=""))
     if not isinstance(fact, ProgramReached):
         return event
     ended = fact.ended_at and fact.ended_at - timedelta(microseconds=fact.ended_at.microsecond % 1000)
-    return replace(event, fact=replace(fact, ended_at=ended, error=fact.error or None))
+    return replace(event, fact=replace(fact, ended_at=ended, error=fact.error or None, ancestors=NO_ANCESTORS))
 
 
 @given(world.events(world.facts_from_outside()))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from streamsched.store.server.migrate import run_beside
 
-revision = "0120_pre"
-down_revision = "0119_pre"
+revision = "0122_pre"
+down_revision = "0121_pre"
 
 
 def upgrade() -> None:

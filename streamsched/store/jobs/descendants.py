@@ -1,0 +1,50 @@
+"""`ports.schedules.descendants.DescendantReader` on PostgreSQL: one statement for any number of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+import asyncpg
+
+from streamsched.domain.events.ancestors import JOB_DIGITS, program_digest
+from streamsched.domain.jobs.descendant import Descendant
+from streamsched.domain.jobs.job import JobState
+from streamsched.domain.jobs.run import RunState
+from streamsched.domain.names import ProgramRef
+from streamsched.store.connections import translated
+from streamsched.store.sql import queries
+
+_SQL: Final = queries("jobs/descendants")
+
+
+class PostgresDescendants:
+    """See `ports.schedules.descendants.DescendantReader`."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+
+    async def latest(
+        self, ancestor: ProgramRef, wanted: Collection[tuple[str, ProgramRef]]
+    ) -> Mapping[tuple[str, ProgramRef], Descendant]:
+        digests, programs = [digest for digest, _ in wanted], [str(program) for _, program in wanted]
+        with translated():
+            rows = await self._pool.fetch(_SQL["latest"], program_digest(ancestor), digests, programs)
+        return {
+            (row["digest"], program): Descendant(
+                program,
+                row["job"],
+                JobState(row["state"]),
+                (row["reason"] if row["run"] is None else row["run_reason"]) or "",
+                row["joined"],
+                row["run"],
+                None if row["run"] is None else RunState(row["run_state"]),
+            )
+            for row in rows
+            for program in [ProgramRef.parse(row["program"])]
+        }
+
+    async def named(self, ancestor: ProgramRef, digests: Collection[str]) -> Mapping[str, str]:
+        with translated():
+            rows = await self._pool.fetch(_SQL["named"], str(ancestor), list(digests), JOB_DIGITS)
+        return {row["digest"]: row["id"] for row in rows}
