@@ -252,7 +252,8 @@ def _progress_line(node: Mapping[str, Any]) -> str:
     mark = "[green]✓[/]" if node.get("holds") else "[yellow]…[/]"
     text = escaped(without_default(str(node.get("text", ""))))
     due = f", {node['then']} {moment(node['due_at'])}" if node.get("due_at") else ""
-    return f"{mark} {text}: {node.get('have', 0)} of {node.get('need', 0)}{due}"
+    missing = f", missing {escaped(node['missing_text'])}" if node.get("missing_text") else ""
+    return f"{mark} {text}: {node.get('have', 0)} of {node.get('need', 0)}{missing}{due}"
 
 
 def escaped(text: str) -> str:

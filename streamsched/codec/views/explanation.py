@@ -1,11 +1,13 @@
 """Explanations as JSON, for the read model and its users.
 
 {"text", "holds", "have", "need", "missing", "events"?: [native event], "older"?: n, "children"?: […],
- "due_at"?: instant at which time alone changes it, "then"?: "holds" or "starts over"}
+ "due_at"?: instant at which time alone changes it, "then"?: "holds" or "starts over",
+ "missing_periods"?: [[first, last], …], at most 50 spans of a roll-up, "missing_text"?: the same as text}
 """
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any, Final
 
 from streamsched.codec.events import native
@@ -41,6 +43,9 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
         "need": explanation.need,
         "missing": explanation.missing,
     }
+    if explanation.completeness is not None:
+        node["missing_periods"] = [list(span) for span in islice(explanation.completeness.spans(), SHOWN)]
+        node["missing_text"] = str(explanation.completeness)
     if explanation.events:
         last = explanation.events[-SHOWN:]
         some = shown(last) if explanation.distinct else last

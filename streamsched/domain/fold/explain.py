@@ -10,6 +10,7 @@ from streamsched.domain.fold.accumulation import NOTHING
 from streamsched.domain.fold.cell import IDLE, Cell, due_at
 from streamsched.domain.fold.fold import TriggerState
 from streamsched.domain.fold.plan import LeafSlot, Plan, Shape, TimedNode
+from streamsched.domain.triggers.completeness import Completeness, completeness
 from streamsched.domain.triggers.timed import OnExpiry, Quiet, Silence, Then, Unless, Within
 
 
@@ -25,6 +26,8 @@ class Explanation:
         children: in the trigger's order; a leaf that occurs twice is explained twice.
         due_at: when time alone changes this node (UTC).
         then: what happens at that instant; "" without one.
+        completeness: of a leaf that rolls up, under a key; None where nothing says what belongs to it, or not all of
+            its events are at hand.
     """
 
     text: str
@@ -37,6 +40,7 @@ class Explanation:
     due_at: datetime | None = None
     then: str = ""
     distinct: bool = False
+    completeness: Completeness | None = None
 
 
 def explain(state: TriggerState) -> Explanation:
@@ -57,7 +61,8 @@ def _explain(shape: Shape, cell: Cell, key: str) -> Explanation:
     match shape.is_for:
         case LeafSlot() as slot:
             has = cell.accumulations.get(slot.id, NOTHING)
-            return replace(_node(text, has.count, slot.wanted(key), events=has.events), distinct=slot.distinct)
+            node = _node(text, has.count, slot.wanted(key), events=has.events)
+            return replace(node, distinct=slot.distinct, completeness=_completeness(slot, key, has.events))
         case TimedNode() as node:
             holds = bool(cell.held & node.bit)
             due = due_at(node, cell.clocks.get(node.place, IDLE))
@@ -66,6 +71,10 @@ def _explain(shape: Shape, cell: Cell, key: str) -> Explanation:
         case None:
             held = sum(child.holds for child in children)
             return _node(text, held, shape.node.wanted if len(children) > 1 else 1, children=children)
+
+
+def _completeness(slot: LeafSlot, key: str, events: EventList) -> Completeness | None:
+    return None if slot.per is None or events.older or not key else completeness(slot.per, key, events)
 
 
 def _then(node: TimedNode) -> str:

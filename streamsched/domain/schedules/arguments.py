@@ -12,6 +12,7 @@ Trigger facts have the prefix `trigger.` and never overwrite other arguments:
 | `job`, `schedule`, `satisfied_at` | all         | ids (`schedule` not of a submission to a program); an instant    |
 | `key`                           | `per`         | the correlation key, its columns joined by `/`                   |
 | `corrects`, `corrected`         | corrections   | the job whose data was written again; the partitions that were   |
+| `missing`                       | roll-ups      | the periods of the key that have not come, where there are any   |
 | `logical_start_time`            | clocks        | the latest tick's due time                                       |
 | `program`, `run`, `outcome`     | programs      | of the last run that failed or was killed, else of the last run  |
 | `error`, `log_tail`             | programs      | of the same run: its reason and the end of its log; else ""      |
@@ -38,6 +39,8 @@ from streamsched.domain.limits import LONGEST_NAME, MOST_PARTS, check_most
 from streamsched.domain.schedules.key_columns import all_column_names, key_columns
 from streamsched.domain.schedules.schedule import Program, Schedule
 from streamsched.domain.schedules.template import printable
+from streamsched.domain.triggers.completeness import completeness
+from streamsched.domain.triggers.trigger import Partitions, Trigger, correlated, leaf_id
 
 PREFIX: Final = "trigger."
 KEY_PREFIX: Final = "key."
@@ -58,6 +61,8 @@ def arguments(program: Program, schedule: Schedule, ready: ReadyJob) -> Mapping[
     """
     by_person = {} if ready.submission is None else ready.submission.arguments
     facts, columns = dict(_facts(ready)), key_columns(schedule.trigger, ready.key)
+    if missing := _missing(schedule.trigger, ready):
+        facts[f"{PREFIX}missing"] = missing
     prefixed = {f"{KEY_PREFIX}{name}": value for name, value in columns.items()}
     plain = {name: value for name, value in columns.items() if name not in facts and name not in prefixed}
     return {**facts, **program.arguments, **plain, **prefixed, **schedule.properties, **by_person}
@@ -118,6 +123,19 @@ def _facts(ready: ReadyJob) -> Iterator[tuple[str, str]]:
     if ticks:
         yield f"{PREFIX}logical_start_time", max(ticks).isoformat()
     yield from _of_program(ready)
+
+
+def _missing(trigger: Trigger, ready: ReadyJob) -> str:
+    """What the key of a roll-up lacks, leaf by leaf, at most `_ERROR` characters; "" for a whole key."""
+    if not ready.key or ready.corrects:
+        return ""
+    events = {part.leaf: part.events for part in ready.contributions}
+    found = (
+        f"{leaf.dataset if isinstance(leaf, Partitions) else leaf}: {what}"
+        for leaf, per in correlated(trigger)
+        if per is not None and (what := completeness(per, ready.key, events.get(leaf_id(leaf), ()))) and what.missing
+    )
+    return printable("; ".join(found))[:_ERROR]
 
 
 def _corrected(ready: ReadyJob) -> str:

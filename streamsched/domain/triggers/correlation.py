@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 EXPIRES: Final = timedelta(days=30)
 AT_MOST: Final = 10_000
+#: Begins a day, a week, a month and a year that have as many finer periods as most.
+_USUAL: Final = "2001-01-01"
 #: Most keys of one schedule under which one event counts; an event with more is refused. Folding an event is a single
 #: step, so this bounds its duration (about half a second).
 KEYS_AT_ONCE: Final = 10_000
@@ -146,10 +148,12 @@ class Per(Composable):
         return len(self.by) if self.grain is None else 1
 
     def wanted(self, cell: str) -> int | None:
-        """How many finer periods a leaf needs under this key; None when it does not roll up."""
+        """How many finer periods a leaf needs under this key, of no key the usual number; None when it does not roll
+        up.
+        """
         if self.grain is None or self.rolled_up_to is None:
             return None
-        all_ = count_of_parts(cell, self.rolled_up_to, self.grain, self.zone) or 1
+        all_ = count_of_parts(cell or _USUAL, self.rolled_up_to, self.grain, self.zone) or 1
         return all_ if self.of is None else min(self.of, all_)
 
     def value(self, columns: Mapping[str, str]) -> str | NoKey:

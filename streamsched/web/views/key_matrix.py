@@ -152,7 +152,8 @@ def _open_cell(node: Mapping[str, Any]) -> MatrixCell:
     href, event = (_href(events[-1]), str(events[-1].get("id", ""))) if events else ("", "")
     if node.get("holds"):
         return MatrixCell("ok", "arrived", href, event)
-    return MatrixCell("wait", f"{have} of {need}", href, "")
+    missing = f": missing {shortened(str(node['missing_text']))}" if node.get("missing_text") else ""
+    return MatrixCell("wait", f"{have} of {need}{missing}", href, "")
 
 
 def _href(event: Mapping[str, Any]) -> str:

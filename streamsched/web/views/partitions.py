@@ -68,7 +68,7 @@ def partition_days(rows: Sequence[PartitionRow]) -> PartitionDays | None:
     dated = [row for row in rows if row.day is not None]
     if not dated or 2 * len(dated) < len(rows):
         return None
-    counted = Counter(row.day for row in dated)
+    counted = Counter(day for _, day in {(row.key, row.day) for row in dated})
     newest = {row.day: row for row in reversed(dated)}
     last = max(day for day in counted if day is not None)
     first = max(min(day for day in counted if day is not None), last - timedelta(days=7 * WEEKS))

@@ -154,7 +154,7 @@ def _incomplete(status: ScheduleStatus, tree: TreeNode, times: TimeTexts) -> Rea
         keys = "1 key" if status.open_keys == 1 else f"{status.open_keys:,} keys"
         verb = "is open, and it is not" if status.open_keys == 1 else "are open, and none of them is"
         needs = Markup(" Each key needs {}.").format(
-            Markup(" and ").join(Markup("{}").format(each.text) for each in missing[:5])
+            Markup(" and ").join(Markup("{}").format(_needed(each)) for each in missing[:5])
         )
         text = Markup("<b>{}</b> {} complete.{}").format(keys, verb, needs if missing else "")
         return Reason(StateWord("ok", "enabled"), text, tuple(lines))
@@ -169,6 +169,12 @@ def _incomplete(status: ScheduleStatus, tree: TreeNode, times: TimeTexts) -> Rea
     more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
     text = Markup("Its trigger is not complete. It waits for {}{}.").format(listed, more)
     return Reason(StateWord("ok", "enabled"), text, tuple(lines))
+
+
+def _needed(leaf: TreeNode) -> str:
+    """What a leaf needs, and of a roll-up how often."""
+    said = leaf.need == 1 or str(leaf.need) in leaf.text.replace(",", "").split()
+    return leaf.text if said else f"{leaf.text}, {leaf.need} of them"
 
 
 def _hrefs(why: Why) -> Mapping[str, str]:

@@ -13,7 +13,9 @@ from streamsched.web.views.names import shortened
 
 @dataclass(frozen=True, slots=True)
 class TreeNode:
-    """A node: what it is, how far it is. `due_at`: when time alone changes it, and `then` how."""
+    """A node: what it is, how far it is. `due_at`: when time alone changes it, and `then` how. `missing`: the
+    periods of a roll-up that have not come, as text.
+    """
 
     text: str
     have: int
@@ -23,6 +25,7 @@ class TreeNode:
     events: int = 0
     due_at: datetime | None = None
     then: str = ""
+    missing: str = ""
 
     @property
     def counted(self) -> str:
@@ -59,11 +62,13 @@ def _stored(node: Mapping[str, Any]) -> TreeNode:
         len(node.get("events") or ()) + int(node.get("older", 0)),
         datetime.fromisoformat(due_at) if isinstance(due_at, str) else due_at,
         str(node.get("then", "")),
+        str(node.get("missing_text", "")),
     )
 
 
-def _empty(trigger: Trigger) -> TreeNode:
-    below = tuple(_empty(child) for child in children(trigger))
+def _empty(trigger: Trigger, per: Per | None = None) -> TreeNode:
+    per = trigger if isinstance(trigger, Per) else per
+    below = tuple(_empty(child, per) for child in children(trigger))
     match trigger:
         case AllOf():
             need = len(below)
@@ -72,7 +77,8 @@ def _empty(trigger: Trigger) -> TreeNode:
         case AtLeast():
             need = trigger.count
         case _:
-            need = 1 if below else needed(trigger)  # type: ignore[arg-type]
+            periods = None if below or per is None else per.wanted("")
+            need = 1 if below else periods or needed(trigger)  # type: ignore[arg-type]
     if isinstance(trigger, Per):
         return TreeNode(shortened(str(trigger)), 0, need, holds=False, children=below)
     return TreeNode(_headline(str(trigger), len(below)), 0, need, holds=False, children=below)

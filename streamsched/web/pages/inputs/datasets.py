@@ -9,8 +9,10 @@ from typing import Final, NamedTuple
 
 from starlette.responses import Response
 
+from streamsched.api.open_keys import key_views
 from streamsched.domain.names import DatasetRef, ScheduleRef
 from streamsched.domain.signals.verdict import Verdict
+from streamsched.domain.triggers.trigger import Partitions, correlated
 from streamsched.ports.catalog import ScheduleStatus
 from streamsched.web.reads.logged_events import events_of_key
 from streamsched.web.rendering import Renderer
@@ -20,7 +22,7 @@ from streamsched.web.views.names import short
 from streamsched.web.views.paging import address, page_links
 from streamsched.web.views.partitions import missing_words, partition_days, partition_rows
 from streamsched.web.views.states import SCHEDULE_WORDS, StateWord
-from streamsched.web.views.trigger_tree import all_leaves, tree_of
+from streamsched.web.views.trigger_tree import all_leaves, open_leaves, tree_of
 from streamsched.web.visit import PageRoute, Visit
 
 #: Rows of the list, and of the partitions of one dataset.
@@ -32,6 +34,9 @@ _SOURCES: Final = 5
 #: Records of its home that are searched: at first, and after each request to search further back.
 _DEPTHS: Final = (2000, 20_000, 100_000)
 _LONGEST_SEARCH: Final = 200
+#: Open keys of a schedule that are read, and those that are named.
+_KEYS: Final = 200
+_INCOMPLETE: Final = 5
 #: Events whose verdicts are read.
 _JUDGED: Final = 500
 
@@ -43,6 +48,15 @@ class Listener(NamedTuple):
     state: StateWord
     progress: str
     waits: bool
+
+
+class IncompleteKey(NamedTuple):
+    """An open key of a roll-up of the dataset. `missing`: its periods that have not come, as text."""
+
+    schedule: str
+    key: str
+    counted: str
+    missing: str
 
 
 def routes(renderer: Renderer) -> Iterator[PageRoute]:
@@ -85,6 +99,8 @@ async def show_one(renderer: Renderer, visit: Visit) -> Response:
     links = await visit.services.links.links(visit.caller)
     names = links.listeners.get(("dataset", str(ref)), ())
     statuses = await visit.api.catalog.some([ScheduleRef.parse(each) for each in names[:_LISTENERS]])
+    rolling = [each for each in statuses if _rolls_up(each, ref)]
+    incomplete = [each for status in rolling for each in await _incomplete(visit, status, ref)]
     deeper = next((each for each in _DEPTHS if each > depth), None)
     return renderer.page(
         visit,
@@ -95,6 +111,8 @@ async def show_one(renderer: Renderer, visit: Visit) -> Response:
         last=tail.events[0] if tail.events else None,
         days=days,
         missing=missing_words(days.missing) if days else "",
+        expected=bool(rolling),
+        incomplete=incomplete,
         calendar=None
         if days is None
         else calendar(
@@ -111,6 +129,28 @@ async def show_one(renderer: Renderer, visit: Visit) -> Response:
         further=None if deeper is None or tail.whole else address(visit.path, [("depth", str(deeper))]),
         same=SameAs(command_line("event", "emit", "partitions", short(ref), "date=2013-01-01")),
     )
+
+
+def _rolls_up(status: ScheduleStatus, ref: DatasetRef) -> bool:
+    """Whether the schedule says what belongs to a period of the dataset."""
+    return any(
+        per is not None and per.rolled_up_to is not None and isinstance(leaf, Partitions) and leaf.dataset == ref
+        for leaf, per in correlated(status.record.definition.trigger)
+    )
+
+
+async def _incomplete(visit: Visit, status: ScheduleStatus, ref: DatasetRef) -> list[IncompleteKey]:
+    """The newest open keys of a schedule to which a part of the dataset has come and of which another is missing."""
+    if not status.open_keys:
+        return []
+    record = status.record
+    keys = await visit.api.keys.of(record.definition.ref, after="", limit=_KEYS)
+    found: list[IncompleteKey] = []
+    for view in await key_views(record, keys, visit.api.descendants, visit.caller.sees):
+        for leaf in open_leaves(tree_of(record.definition.trigger, view["progress"])):
+            if leaf.have and _about(leaf.text, ref):
+                found.append(IncompleteKey(str(record.definition.ref), view["key"], leaf.counted, leaf.missing))
+    return found[-_INCOMPLETE:]
 
 
 def _listener(status: ScheduleStatus, ref: DatasetRef) -> Listener:

@@ -1,0 +1,124 @@
+"""What a key of a roll-up lacks: the hours of a day in any zone, beside a set; and where it is shown."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamsched.codec.views import explanation
+from streamsched.domain.events.event import Event, Partition, PartitionsAdded
+from streamsched.domain.fold.explain import explain, explain_cell
+from streamsched.domain.jobs.job import Contribution, ReadyJob
+from streamsched.domain.names import DatasetRef, ProgramRef, ScheduleRef
+from streamsched.domain.schedules.arguments import arguments
+from streamsched.domain.schedules.schedule import BashJob, Program, Schedule
+from streamsched.domain.signals.signal import Occurred, Put
+from streamsched.domain.time.grain import Grain
+from streamsched.domain.time.period import Period, period
+from streamsched.domain.triggers.completeness import Completeness, completeness
+from streamsched.domain.triggers.correlation import Per
+from streamsched.domain.triggers.trigger import Partitions, leaf_id
+from streamsched.testing.examples import examples
+from tests.support.engine import Engine
+
+CLICKS = DatasetRef("default", "clicks")
+NOW = datetime(2026, 3, 29, tzinfo=UTC)
+REF = ScheduleRef("default", "app", "daily")
+
+
+def daily(zone: str = "UTC", of: int | None = None) -> Per:
+    return Per(Partitions(CLICKS), ("hour",), Grain.HOUR, rolled_up_to=Grain.DAY, of=of, zone=zone)
+
+
+def commit(*hours: str) -> Event:
+    rows = tuple(Partition(f"hour={each}", {"hour": each}) for each in hours)
+    return Event("e" + "".join(hours), "test", NOW, PartitionsAdded(CLICKS, rows, len(rows)))
+
+
+@examples(200)
+@given(
+    st.sampled_from(["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe"]),
+    st.sampled_from(["2026-03-29", "2026-10-25", "2026-03-08", "2026-11-01", "2026-04-05", "2026-07-01"]),
+    st.data(),
+)
+def test_missing_hours_are_those_of_the_clock_that_have_not_come(zone: str, day: str, data: st.DataObject) -> None:
+    whole = period(day, Grain.DAY, zone)
+    assert isinstance(whole, Period)
+    hours = [part.key for part in whole.parts(Grain.HOUR)]
+    came = data.draw(st.sets(st.sampled_from(hours)))
+
+    found = completeness(daily(zone), day, [commit(each) for each in sorted(came)])
+
+    assert found is not None
+    assert (set(found.expected), found.present) == (set(hours), came)
+    assert found.missing == tuple(each for each in hours if each not in came)
+    named = [
+        hours[place] for first, last in found.spans() for place in range(hours.index(first), hours.index(last) + 1)
+    ]
+    assert tuple(named) == found.missing
+    assert (str(found) == "") == (not found.missing)
+
+
+@pytest.mark.parametrize(
+    ("present", "text"),
+    [
+        ({0, 1, 2, 3}, ""),
+        ({0, 1, 2}, "h3"),
+        (set(), "h0 to h3"),
+        ({1, 2}, "h0 and h3"),
+        ({1}, "h0 and h2 to h3"),
+    ],
+)
+def test_what_is_missing_as_text(present: set[int], text: str) -> None:
+    assert str(Completeness(tuple(f"h{n}" for n in range(4)), frozenset(f"h{n}" for n in present))) == text
+    many = Completeness(tuple(f"h{n}" for n in range(20)), frozenset(f"h{n}" for n in range(1, 20, 2)))
+    assert str(many) == "h0, h2, h4, h6, h8 and 5 more spans"
+
+
+def test_without_a_roll_up_nothing_says_what_belongs_to_a_key() -> None:
+    assert completeness(Per(Partitions(CLICKS), ("day",), Grain.DAY), "2026-03-29", []) is None
+    assert completeness(daily(), "no day", []) is None
+
+
+def test_an_open_key_says_which_hours_are_missing_and_a_schedule_how_many_each_key_needs() -> None:
+    engine = Engine(REF)
+    engine.tell(NOW, Put(REF, 1, True, daily("Europe/Berlin")))
+    hours = [f"2026-03-29T{hour:02d}" for hour in range(24) if hour not in (2, 5, 6)]  # 02:00 is skipped there
+    engine.tell(NOW, Occurred(commit(*hours)))
+    assert engine.state is not None
+
+    (key,) = engine.cells
+    view = explanation.to_json(explain_cell(engine.state.plan, engine.cells[key], key))
+    leaf = view["children"][0] if "children" in view else view
+    assert (leaf["have"], leaf["need"]) == (21, 23)
+    assert leaf["missing_periods"] == [["2026-03-29T05", "2026-03-29T06"]]
+    assert leaf["missing_text"] == "2026-03-29T05 to 2026-03-29T06"
+    unopened = explanation.to_json(explain(engine.state))
+    assert (unopened["children"][0] if "children" in unopened else unopened)["need"] == 24
+
+
+def test_a_run_of_a_day_that_is_not_whole_is_given_what_is_missing() -> None:
+    schedule = Schedule(REF, ProgramRef("default", "app", "total"), daily(of=22))
+    program = Program(schedule.program, BashJob("true"))
+    came = commit(*(f"2026-03-29T{hour:02d}" for hour in range(22)))
+    leaf = leaf_id(Partitions(CLICKS))
+
+    def given_to(*events: Event) -> str | None:
+        job = ReadyJob(REF, 1, 1, NOW, (Contribution(leaf, 22, events),), "2026-03-29")
+        return arguments(program, schedule, job).get("trigger.missing")
+
+    assert given_to(came) == "default.clicks: 2026-03-29T22 to 2026-03-29T23"
+    assert given_to(came, commit("2026-03-29T22", "2026-03-29T23")) is None
+
+
+def test_a_year_of_hours_costs_little() -> None:
+    year = Per(Partitions(CLICKS), ("hour",), Grain.HOUR, rolled_up_to=Grain.YEAR)
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    hours = [(start + timedelta(hours=n)).strftime("%Y-%m-%dT%H") for n in range(0, 8760, 2)]
+    found = completeness(year, "2026", [commit(*hours)])
+    assert found is not None
+    assert len(found.missing) == 4380
+    assert str(found).endswith("4375 more spans")
