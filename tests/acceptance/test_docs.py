@@ -19,7 +19,7 @@ CLUSTER: Final = (("run-a-cluster", "reshard"), ("run-a-cluster", "upgrade"))
 ALONE: Final = (
     *("chain-programs", "send-events", "start-a-run", "kill-a-stuck-run", "dead-letters"),
     *("programs-without-a-process", "migrate", "suspend-a-schedule", "set-preferences", "depend-by-job-id"),
-    *("watch-a-table", "trace-an-event", "limit-a-namespace", "give-access"),
+    *("watch-a-table", "trace-an-event", "limit-a-namespace", "give-access", "wait-for-whole-days"),
 )
 
 
