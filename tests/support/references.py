@@ -89,6 +89,7 @@ CLASSIFIED: Final[Mapping[str, Kind]] = {
     "OneOf.values": Plain.TEXT,
     "Partitions.dataset": SharedKind.DATASET,
     "Per.by": Plain.TEXT,
+    "Per.zone": Plain.TEXT,
     "PlugIn.config": Plain.TEXT,
     "PlugIn.name": Plain.INSTALLATION,
     "Pool.name": SharedKind.POOL,
