@@ -119,6 +119,11 @@ def test_dates_are_whole_days_in_the_zone_of_the_clock() -> None:
         ),
         (GO, PartitionSpan(FLIGHTS, (Partition("a=1", {"a": "1"}),)), r"\$\.dataset: is default\.flights, for which"),
         (
+            Per(GO, ("h",), Grain.HOUR, zone="Europe/Berlin"),
+            KeySpan({"h": parse_values("2026-03-29T02", "$")}),
+            r"\$\.keys: is none: h='2026-03-29T02' names no hour: clocks of Europe/Berlin skip it",
+        ),
+        (
             Per(Partitions(FLIGHTS), ("b",)),
             PartitionSpan(FLIGHTS, (Partition("a=1", {"a": "1"}),)),
             r"\$\.partitions: leaves the span without jobs: none of 1 partitions counts",
@@ -359,3 +364,22 @@ def test_the_progress_fits_in_80_columns() -> None:
 
     assert all(len(line) <= 80 for line in progress(counts).splitlines())
     assert progress(dict.fromkeys(names, 0) | {"jobs": 0}).splitlines()[0].endswith("  0%")
+
+
+@pytest.mark.parametrize(
+    ("trigger", "column", "span", "keys"),
+    [
+        (Per(GO, ("h",), Grain.HOUR, zone="Europe/Berlin"), "h", "2026-03-29T00..2026-03-29T23", 23),
+        (Per(GO, ("h",), Grain.HOUR, zone="Europe/Berlin"), "h", "2026-10-25T00..2026-10-25T23", 25),
+        (Per(GO, ("h",), Grain.HOUR), "h", "2026-03-29T00..2026-03-29T23", 24),
+        (Per(GO, ("day", "hour"), Grain.HOUR, zone="Europe/Berlin"), "hour", "2026-03-29T00..2026-03-29T23", 23),
+        (Per(GO, ("h",), Grain.HOUR, Grain.DAY), "day", "2026-03-28..2026-03-30", 3),
+        (Per(GO, ("w",), Grain.WEEK), "w", "2025-W51..2026-W02", 4),
+        (Per(GO, ("d",), Grain.DAY, zone="Pacific/Apia"), "d", "2011-12-29..2012-01-01", 3),
+    ],
+)
+def test_a_range_has_the_periods_of_the_zone(trigger: Trigger, column: str, span: str, keys: int) -> None:
+    found = items(trigger, KeySpan({column: parse_values(span, "$")}))
+
+    assert len(found) == keys
+    assert len({item.key for item in found}) == keys

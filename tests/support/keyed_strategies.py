@@ -41,10 +41,15 @@ FLIGHTS: Final = DatasetRef("default", "flights")
 LOAD: Final = ProgramRef("default", "app", "load")
 DAYS: Final = ("2013-01-07", "2013-01-08")
 HOURS: Final = ("2013-01-07T05", "2013-01-07 05", "2013-01-07T06", "2013-01-07T07", "2013-01-08T00", "no hour")
-#: Rows of one event: a column that may be missing or empty, a day, an hour.
+#: Hours of a day beside a column of the day.
+CLOCK: Final = ("05", "5", "6", "06", "x", "7")
+#: Rows of one event: a column that may be missing or empty, a day, an hour, and the hour of the day.
 ROWS: Final[tuple[dict[str, str], ...]] = (
     {},
-    *({"customer": name, "day": DAYS[n % 2], "hour": HOURS[n]} for n, name in enumerate(("a", "b", "c", "", "a", "b"))),
+    *(
+        {"customer": name, "day": DAYS[n % 2], "hour": HOURS[n], "clock": CLOCK[n]}
+        for n, name in enumerate(("a", "b", "c", "", "a", "b"))
+    ),
 )
 
 
@@ -73,10 +78,12 @@ def rolled() -> st.SearchStrategy[Trigger]:
 
 @st.composite
 def triggers(draw: st.DrawFn, *, at_most: int = 10_000, full: OnFull = OnFull.REFUSE) -> Trigger:
-    """By customer, by day, by hours that are rolled up, by days that are fanned out, or two of these together."""
+    """By customer, by day, by hours that are rolled up, of one column or of two in a zone, by days that are fanned out,
+    or two of these together.
+    """
     expires = draw(st.sampled_from([2 * STEP, 4 * STEP, timedelta(hours=5)]))
     per = partial(Per, expires=expires, at_most=at_most, full=full)
-    match draw(st.sampled_from(["customer", "customer", "both", "day", "hour", "fan"])):
+    match draw(st.sampled_from(["customer", "customer", "both", "day", "hour", "clock", "fan"])):
         case "customer":
             return per(draw(inside()), ("customer",))
         case "both":
@@ -87,6 +94,9 @@ def triggers(draw: st.DrawFn, *, at_most: int = 10_000, full: OnFull = OnFull.RE
             enough = draw(st.sampled_from([1, 2, 3]))
             up = per(draw(rolled()), ("hour",), Grain.HOUR, rolled_up_to=Grain.DAY, of=enough)
             return up if draw(st.booleans()) else up & per(draw(rolled()), ("day",), Grain.DAY)
+        case "clock":
+            zoned = partial(per, by=("day", "clock"), grain=Grain.HOUR, zone="Europe/Berlin")
+            return zoned(draw(rolled()), rolled_up_to=Grain.DAY, of=draw(st.sampled_from([1, 2])))
         case _:
             fine = per(draw(rolled()), ("hour",), Grain.HOUR)
             return fine & per(draw(rolled()), ("day",), Grain.DAY, fanned_out_to=Grain.HOUR)

@@ -16,7 +16,7 @@ def period_of(per: Per, values: Mapping[str, str]) -> str:
     """The period a value names, as it is named everywhere; the values themselves without grains."""
     if per.grain is None:
         return "/".join(values[name] for name in per.by)
-    return _start(values[per.by[0]], per.grain).strftime(_FORMATS[per.grain])
+    return _start(_text(per, values), per.grain).strftime(_FORMATS[per.grain])
 
 
 def keys_of(per: Per, values: Mapping[str, str]) -> list[str]:
@@ -26,7 +26,7 @@ def keys_of(per: Per, values: Mapping[str, str]) -> list[str]:
     if per.grain is None:
         return [period_of(per, values)]
     try:
-        start = _start(values[per.by[0]], per.grain)
+        start = _start(_text(per, values), per.grain)
     except ValueError:
         return []
     if per.rolled_up_to is not None:
@@ -50,6 +50,11 @@ def _periods(start: datetime, coarse: str, fine: str) -> list[str]:
         found.append(start.strftime(_FORMATS[fine]))
         start += timedelta(hours=1)
     return list(dict.fromkeys(found))
+
+
+def _text(per: Per, values: Mapping[str, str]) -> str:
+    """Of a day and an hour beside it, both together."""
+    return "T".join(values[name] for name in per.by)
 
 
 def _start(text: str, grain: str) -> datetime:

@@ -90,6 +90,7 @@ CLASSIFIED: Final[Mapping[str, Kind]] = {
     "Partitions.dataset": SharedKind.DATASET,
     "Per.by": Plain.TEXT,
     "Per.run_of": SharedKind.PROGRAM,
+    "Per.zone": Plain.TEXT,
     "PlugIn.config": Plain.TEXT,
     "PlugIn.name": Plain.INSTALLATION,
     "Pool.name": SharedKind.POOL,

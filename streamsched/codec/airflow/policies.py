@@ -55,7 +55,7 @@ _REFUSED: Final[Mapping[str, tuple[Any, str]]] = {
     "run_as_user": (None, "users of the machine are set for a namespace: STREAMSCHED_RUN_AS"),
     "resources": (None, "sizes of Spark programs are `conf`; a constraint LOAD waits for room"),
     "inlets": (None, "there is no lineage; `partitions(…)` waits for data"),
-    "outlets": (None, "a program announces what it wrote itself, by `PartitionedFileSet.write` or an event"),
+    "outlets": (None, "a program says itself what it wrote, by `PartitionedFileSet.write` or an event"),
     "pre_execute": (None, "is Python that Airflow calls; make it a task before this one"),
     "post_execute": (None, "is Python that Airflow calls; make it a task after this one"),
     "max_active_tis_per_dagrun": (None, "tasks are limited over all runs: max_active_tis_per_dag"),

@@ -123,7 +123,7 @@ def _composed(by: tuple[str, ...], texts: tuple[str, ...], grain: Grain, zone: s
         text += _BEFORE[part] + (number.removeprefix("W") if part is Grain.WEEK else number)
     found = period(text, grain, zone)
     if found == NoPeriod():
-        return _named_by(by[-1:], texts[-1:], grain, NoPeriod("it is no hour of a day"))
+        return _named_by(by[-1:], texts[-1:], grain, found)
     return found
 
 

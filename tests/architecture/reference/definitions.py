@@ -33,6 +33,10 @@ from streamsched.codec.schedules import constraint as constraint_codec
 from streamsched.codec.triggers import trigger as trigger_codec
 from streamsched.define.combinators import PerKey
 from streamsched.domain.names import AppRef
+from streamsched.domain.time.grain import Grain
+from streamsched.domain.time.period import Period, period
+from streamsched.domain.time.period_text import LONGEST, NoPeriod
+from streamsched.domain.triggers.key_value import HIVE_NULL
 from tests.architecture.reference.markdown import callable_, fenced, section, table
 
 _APP = AppRef("default", "flights")
@@ -70,6 +74,45 @@ _TRIGGERS: tuple[tuple[str, TriggerExpression], ...] = (
         (program("b") & program("c")).per_run_of("a"),
     ),
     ('(program("b") & program("c")).mixed_runs()', (program("b") & program("c")).mixed_runs()),
+    (
+        'partitions("a").per("day", "hour").rolled_up_to("day", zone="Europe/Berlin")',
+        partitions("a").per("day", "hour").rolled_up_to("day", zone="Europe/Berlin"),
+    ),
+)
+
+_SPELLINGS = (
+    (
+        "hour",
+        (
+            *("2026-03-01T05", "2026-03-01 05", "2026-03-01_05", "2026-03-01-05", "2026-3-1T5", "20260301T05"),
+            *(
+                "2026-03-01T05:00",
+                "2026-03-01 05:00:00",
+                "2026-03-01T05:00:00.000",
+                "2026-03-01-05-00",
+                "20260301T050000",
+            ),
+            *("2026-03-01T05:00:00Z", "2026-03-01 05:00:00 UTC", "2026-03-01T06:00:00+01:00", "2026-03-01T06:00+0100"),
+            *("2026-03-01 06:00:00+01", "2026-W09-7T05", "2026-03-01T05%3A00%3A00"),
+        ),
+    ),
+    (
+        "day",
+        ("2026-03-01", "2026-3-1", "20260301", "2026-W09-7", "2026-03-01 00:00:00", "2026-03-01T00:00:00Z"),
+    ),
+    ("week", ("2026-W10", "2026W10", "2026-W10-1", "2026-03-02", "2026-03-02 00:00:00")),
+    ("month", ("2026-03", "2026-3", "202603", "2026-03-01", "2026-03-01 00:00:00")),
+    ("year", ("2026", "2026-01-01", "2026-01-01 00:00:00")),
+)
+_IN_ZONES = (
+    ("Europe/Berlin", "2026-03-01T05", Grain.HOUR),
+    ("Europe/Berlin", "2026-03-01T05:00:00Z", Grain.HOUR),
+    ("Europe/Berlin", "2026-02-28T23:00:00Z", Grain.DAY),
+    ("Europe/Berlin", "2026-10-25T02", Grain.HOUR),
+    ("Europe/Berlin", "2026-10-25T01:00:00Z", Grain.HOUR),
+    ("Europe/Berlin", "2026-03-29T02", Grain.HOUR),
+    ("Asia/Kolkata", "2026-03-01T05:00:00Z", Grain.HOUR),
+    ("Pacific/Apia", "2011-12-30", Grain.DAY),
 )
 
 _CONSTRAINTS = (
@@ -104,6 +147,7 @@ def triggers_page() -> str:
         *_functions(("at_least", "then")),
         *_methods(TriggerExpression, ("within", "quiet", "unless", "per", "per_run_of", "mixed_runs")),
         *_methods(PerKey, ("rolled_up_to", "fanned_out_to")),
+        *_periods(),
         "## JSON and YAML",
         "",
         "The fields of `trigger` in a schedule's document:",
@@ -111,6 +155,54 @@ def triggers_page() -> str:
         *_examples((source, trigger_codec.to_json(expression.build(_APP))) for source, expression in _TRIGGERS),
     ]
     return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _periods() -> list[str]:
+    """The spellings of periods, each read by the code."""
+    return [
+        "## Periods",
+        "",
+        "A key with a grain is a period, and all spellings of one instant are one key. Runs get its canonical text:",
+        "`2026-03-01T05`, `2026-03-01`, `2026-W09`, `2026-03` or `2026`. A text names the period that begins at the",
+        "time it gives; a time inside a period names none, and neither does a text of another form: `2026-03-01` is no",
+        f"hour. A text has at most {LONGEST} characters, which may be escaped as in Hive's folders (`%3A`).",
+        "",
+        *table(
+            ("grain", "spellings", "key"),
+            (
+                (grain, ", ".join(f"`{each}`" for each in texts), f"`{_key(grain, texts)}`")
+                for grain, texts in _SPELLINGS
+            ),
+        ),
+        "",
+        "With a zone, a text without an offset is read on the clock of the zone, one with an offset is converted.",
+        "Days have the hours that the clock shows. Of two hours with one name in autumn the second is written with",
+        "its offset; without one the first is meant. An hour or a day that clocks skip is none:",
+        "",
+        *table(
+            ("zone", "text", "key"),
+            ((f"`{zone}`", f"`{text}`", _shown(period(text, grain, zone))) for zone, text, grain in _IN_ZONES),
+        ),
+        "",
+        "Without a zone wall-clock time counts as it is, `Z` is left out, other offsets are converted to UTC. Every",
+        "day has 24 hours.",
+        "",
+        f"`{HIVE_NULL}` is never the value of a key, with or without a grain. An event without a key does not",
+        "count; `event why` and `schedule show` say which column is missing, or which text names nothing.",
+        "",
+        "[Wait for whole days](../how-to/wait-for-whole-days.md) uses this. In JSON and YAML keys are texts where",
+        "`grain` is missing, whatever the columns are named.",
+        "",
+    ]
+
+
+def _key(grain: str, texts: Iterable[str]) -> str:
+    (key,) = {_shown(period(text, Grain(grain))) for text in texts}
+    return key.strip("`")
+
+
+def _shown(found: Period | NoPeriod) -> str:
+    return f"`{found.key}`" if isinstance(found, Period) else f"none: {found.why}"
 
 
 def constraints_page() -> str:

@@ -106,7 +106,7 @@ async def test_a_key_that_no_schedule_listens_to_is_named_and_when_that_is_unkno
     assert (await listeners(Known(away=True)).hints([go])).unheard is None
 
 
-async def test_the_columns_of_schedules_of_other_namespaces_are_not_told() -> None:
+async def test_the_columns_of_schedules_of_other_namespaces_are_not_shown() -> None:
     go = Event("e", "test", NOW, CustomHappened(EventName("default", "go")))
     foreign = schedule(Per(CustomEvent(EventName("default", "go")), ("secret",)), "finance")
     own = schedule(Per(CustomEvent(EventName("default", "go")), ("day",)))

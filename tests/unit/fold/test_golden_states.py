@@ -27,6 +27,7 @@ from streamsched.domain.fold.cell import TimedNodeState, cell_of
 from streamsched.domain.fold.fold import Definition, TriggerState
 from streamsched.domain.fold.plan import planned
 from streamsched.domain.names import DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
+from streamsched.domain.time.grain import Grain
 from streamsched.domain.triggers.consumption import Consumption
 from streamsched.domain.triggers.trigger import (
     AllOf,
@@ -199,6 +200,17 @@ STATES |= {
     ),
     "v2-correlating": TriggerState(
         Definition(SCHEDULE, 1, True, Per(commits(FLIGHTS) & commits(WEATHER), ("year", "month"))), 12, lost=2
+    ),
+    "v2-periods": TriggerState(
+        Definition(
+            SCHEDULE,
+            1,
+            True,
+            Per(commits(FLIGHTS), ("day", "hour"), Grain.HOUR, rolled_up_to=Grain.DAY, zone="Europe/Berlin"),
+        ),
+        3,
+        keyless=12,
+        keyless_why="hour='5am' names no hour",
     ),
 }
 
