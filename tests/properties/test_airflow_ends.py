@@ -25,6 +25,9 @@ SHOWN: dict[NodeState, End] = {
 _EARLY = ("one_success", "one_failed", "one_done", "always")
 
 
+ENDS: list[End] = ["success", "success", "failed", "skipped"]
+
+
 @st.composite
 def dags(draw: st.DrawFn) -> list[ModelTask]:
     """Up to seven tasks in topological order, some of which choose."""
@@ -37,7 +40,7 @@ def dags(draw: st.DrawFn) -> list[ModelTask]:
             _above(f"t{each}", number, before) for each in choosing
         )
         rules = [rule for rule in RULES if not chosen_by or rule not in _EARLY]
-        rule, end = draw(st.sampled_from(rules)), draw(st.sampled_from(["success", "success", "failed", "skipped"]))
+        rule, end = draw(st.sampled_from(rules)), draw(st.sampled_from(ENDS))
         follows, short = None, None
         if number in choosing:
             end = "success"

@@ -135,6 +135,7 @@ CLASSIFIED: Final[Mapping[str, Kind]] = {
     "SparkNeeds.secret_env": Plain.INSTALLATION,
     "StreamGrowth.stream": SharedKind.STREAM,
     "TaskTemplate.arrives": Plain.TEXT,
+    "TaskTemplate.exit_codes": Plain.OWN,
     "TaskTemplate.autofill": Plain.TEXT,
     "TaskTemplate.name": Plain.OWN,
     "TimeWindow.zone": Plain.TEXT,

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from streamsched.codec.airflow.dag_task import Branch, DagTask, TaskProgram
-from streamsched.codec.airflow.functions import Function, named_choices, returned
-from streamsched.codec.airflow.literal import LiteralReader, UnreadableError
-from streamsched.codec.airflow.order import TaskOrder
+from streamsched.codec.airflow.source.dag_task import Branch, DagTask, TaskProgram
+from streamsched.codec.airflow.source.functions import Function, named_choices, returned
+from streamsched.codec.airflow.source.literal import LiteralReader, UnreadableError
+from streamsched.codec.airflow.source.order import TaskOrder
 from streamsched.codec.moving.draft import placeholder
 
 _SHORT: Final = frozenset({"ShortCircuitOperator", "@task.short_circuit"})

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from streamsched.codec.airflow.jinja import DUE, LogicalTimes
-from streamsched.codec.airflow.keywords import DEFAULTS, Keywords
-from streamsched.codec.airflow.literal import Instant, UnreadableError
 from streamsched.codec.airflow.operators import params_as_texts, started_event
 from streamsched.codec.airflow.policies import NOTIFICATIONS
 from streamsched.codec.airflow.schedule import AT_DUE, ScheduleError, trigger_of
+from streamsched.codec.airflow.source.keywords import DEFAULTS, Keywords
+from streamsched.codec.airflow.source.literal import Instant, UnreadableError
 from streamsched.domain.graph.job_template import INSTANT
 from streamsched.domain.limits import MOST_SLOTS
 

@@ -8,14 +8,14 @@ from typing import Any, Final
 from streamsched.codec.airflow.answers import AirflowAnswers
 from streamsched.codec.airflow.branches import chosen
 from streamsched.codec.airflow.dag import DagSchedule, arrival_program
-from streamsched.codec.airflow.dag_task import DagTask, TaskProgram
 from streamsched.codec.airflow.jinja import DUE
-from streamsched.codec.airflow.keywords import ImportTable
-from streamsched.codec.airflow.literal import source_of
 from streamsched.codec.airflow.operators import ProgramReader
-from streamsched.codec.airflow.order import TaskOrder
 from streamsched.codec.airflow.policies import PoolSizes, policies_of, priority_weights, weighted_pools
 from streamsched.codec.airflow.rules import ALWAYS, DEFAULT, DIFFERENCES, RuleError, depends_on, rule_name
+from streamsched.codec.airflow.source.dag_task import DagTask, TaskProgram
+from streamsched.codec.airflow.source.keywords import ImportTable
+from streamsched.codec.airflow.source.literal import source_of
+from streamsched.codec.airflow.source.order import TaskOrder
 from streamsched.codec.graph.reaction import to_json as reactions_to_json
 from streamsched.codec.moving.draft import NoteKind, free_name, placeholder
 from streamsched.codec.schedules.schedule import program_from_json

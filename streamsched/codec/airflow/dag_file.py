@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from streamsched.codec.airflow.answers import AirflowAnswers
-from streamsched.codec.airflow.calls import DAG, decorator_of, making_calls
 from streamsched.codec.airflow.dag import schedule_of
 from streamsched.codec.airflow.dag_app import DagApp
-from streamsched.codec.airflow.keywords import DEFAULTS, ImportTable, Keywords
-from streamsched.codec.airflow.literal import LiteralReader, UnreadableError, called
-from streamsched.codec.airflow.making import TaskMaker
 from streamsched.codec.airflow.operators import DagContext, ProgramReader
-from streamsched.codec.airflow.order import CircleError, TaskOrder
-from streamsched.codec.airflow.statements import StatementReader
+from streamsched.codec.airflow.source.calls import DAG, decorator_of, making_calls
+from streamsched.codec.airflow.source.keywords import DEFAULTS, ImportTable, Keywords
+from streamsched.codec.airflow.source.literal import LiteralReader, UnreadableError, called
+from streamsched.codec.airflow.source.making import TaskMaker
+from streamsched.codec.airflow.source.order import CircleError, TaskOrder
+from streamsched.codec.airflow.source.statements import StatementReader
 from streamsched.codec.moving.draft import Imported, NoteKind, free_name
 from streamsched.codec.schedules.schedule import app_from_json
 from streamsched.domain.errors import DecodeError, InvalidError

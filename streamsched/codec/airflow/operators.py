@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from streamsched.codec.airflow.branches import BRANCHES, branch_of
-from streamsched.codec.airflow.dag_task import DagTask, TaskProgram
-from streamsched.codec.airflow.functions import Function, does_nothing, returned
 from streamsched.codec.airflow.jinja import Filled, LogicalTimes, TemplateError, Templates, usual_arguments
-from streamsched.codec.airflow.keywords import Keywords
-from streamsched.codec.airflow.literal import LiteralReader, UnreadableError
+from streamsched.codec.airflow.source.dag_task import DagTask, TaskProgram
+from streamsched.codec.airflow.source.functions import Function, does_nothing, returned
+from streamsched.codec.airflow.source.keywords import Keywords
+from streamsched.codec.airflow.source.literal import LiteralReader, UnreadableError, source_of
 from streamsched.codec.moving.draft import placeholder
 from streamsched.domain.graph.time_argument import TimeArgument
 from streamsched.domain.jobs.failure import LARGEST_EXIT_CODE
@@ -106,6 +106,11 @@ class ProgramReader:
                 where = f"function {task.function.name} of Python (line {task.function.lineno})"
                 raise _NeedsPersonError(
                     f"{task.kind} {task.id} is the {where}; type python with `target` runs one without Airflow"
+                )
+            case _ if "python_callable" in task.keywords:
+                name = source_of(task.keywords.node("python_callable"))
+                raise _NeedsPersonError(
+                    f"{task.kind} {task.id} runs {name} of Python; type python with `target` runs it without Airflow"
                 )
             case _:
                 raise _NeedsPersonError(f"{task.kind} {task.id} is not known here")

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
-from streamsched.codec.airflow.dag_task import DagTask
-from streamsched.codec.airflow.keywords import Keywords
-from streamsched.codec.airflow.literal import UnreadableError
-from streamsched.codec.airflow.order import TaskOrder
+from streamsched.codec.airflow.source.dag_task import DagTask
+from streamsched.codec.airflow.source.keywords import Keywords
+from streamsched.codec.airflow.source.literal import UnreadableError
+from streamsched.codec.airflow.source.order import TaskOrder
 from streamsched.domain.constraints.pool import HIGHEST
 from streamsched.domain.limits import MOST_SLOTS
 from streamsched.domain.schedules.retry import MOST_ATTEMPTS

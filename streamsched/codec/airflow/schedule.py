@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from streamsched.codec.airflow.jinja import LogicalTimes, MomentOfRun
-from streamsched.codec.airflow.literal import AssetExpression, AssetName, Construction, Instant
+from streamsched.codec.airflow.source.literal import AssetExpression, AssetName, Construction, Instant
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.graph.time_argument import NearTick
 from streamsched.domain.time.duration import duration_text

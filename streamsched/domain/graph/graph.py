@@ -205,7 +205,7 @@ def _check_codes(task: TaskTemplate, children: Set[str], path: str) -> None:
         for number, child in enumerate(going_on or ()):
             if child not in children:
                 raise InvalidDefinitionError(
-                    f"{path}.exit_codes.{code}[{number}]", f"'{child}' does not depend on the task"
+                    f"{at(f'{path}.exit_codes', str(code))}[{number}]", f"'{child}' does not depend on the task"
                 )
 
 

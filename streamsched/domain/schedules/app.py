@@ -125,7 +125,7 @@ def _check_exit_codes(task: TaskTemplate, executable: Executable | None, path: s
     for code in task.exit_codes:
         if code and code not in named:
             raise InvalidDefinitionError(
-                f"{path}.exit_codes.{code}", "is not among success_codes of the program, so its runs would fail"
+                at(f"{path}.exit_codes", str(code)), "is not among success_codes of the program, so its runs would fail"
             )
 
 

@@ -81,23 +81,27 @@ class Graphs:
             pass
         return await self.world.column("SELECT id FROM runs WHERE state = 'PENDING' ORDER BY id")
 
-    async def end(self, run: str, state: RunState = RunState.COMPLETED) -> None:
+    async def end(self, run: str, state: RunState = RunState.COMPLETED, exit_code: int | None = None) -> None:
         now = self.world.clock.now()
         assert await self.world.run_store.claim(run, runner=f"host:1:{run}", log_path="/log", now=now)
-        code = 0 if state is RunState.COMPLETED else 1
+        code = exit_code if exit_code is not None else 0 if state is RunState.COMPLETED else 1
         assert await self.world.run_store.finish(run, RunEnd(state, "because", now, code))
         row = await self.world.pool.fetchrow("SELECT arguments FROM runs WHERE id = $1", run)
         self.done.append(f"{row['arguments']['task']} {row['arguments']['job_id']}")
 
-    async def work(self, failing: Callable[[str], bool] = lambda run: False) -> None:
-        """Everything runs to its end."""
+    async def work(
+        self, failing: Callable[[str], bool] = lambda run: False, codes: Mapping[str, int] | None = None
+    ) -> None:
+        """Everything runs to its end, with these exit codes by task where it completes."""
         for _ in range(1000):
             await self.progress()
             runs = await self.launch()
             if not runs:
                 return
             for run in runs:
-                await self.end(run, RunState.FAILED if failing(run) else RunState.COMPLETED)
+                failed, task = failing(run), run.split(".")[2]
+                code = None if failed or codes is None else codes.get(task)
+                await self.end(run, RunState.FAILED if failed else RunState.COMPLETED, code)
         raise AssertionError("it never rests")
 
     async def states(self) -> dict[str, str]:

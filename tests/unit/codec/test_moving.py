@@ -173,39 +173,6 @@ def test_entities_are_refused() -> None:
         coordinator(raw)
 
 
-@pytest.mark.parametrize(
-    ("schedule", "expected"),
-    [
-        ("'@daily'", {"type": "TIME", "cronExpression": "@daily"}),
-        ("timedelta(hours=2)", {"type": "EVERY", "interval": "2h"}),
-        ("Asset('a') | Asset('b')", "OR"),
-        ("[Asset('a'), Asset('b')]", "AND"),
-        ("CronTriggerTimetable('0 1 * * *', timezone='Asia/Tokyo')", "TIME"),
-        ("AssetOrTimeSchedule(timetable=CronTriggerTimetable('0 1 * * *'), assets=[Asset('a')])", "OR"),
-        ("'@continuous'", None),
-        ("open('x')", None),
-    ],
-)
-def test_schedules_of_airflow(schedule: str, expected: Any) -> None:
-    source = f"with DAG('d', schedule={schedule}):\n    BashOperator(task_id='t', bash_command='true')\n"
-    found = valid(dags(source.encode()))
-    made = found.apps[0]["schedules"].get("t", {}).get("trigger")
-
-    if expected is None:
-        assert made is None
-        assert any(note.kind is NoteKind.REFUSED and note.path == "line 1" for note in found.notes)
-    else:
-        assert made == expected if isinstance(expected, dict) else made["type"] == expected
-
-
-def test_a_dag_file_is_not_executed(tmp_path: Path) -> None:
-    touched = tmp_path / "touched"
-
-    dags(f"open({str(touched)!r}, 'w')\nwith DAG('d', schedule=None): pass\n".encode())
-
-    assert not touched.exists()
-
-
 @pytest.mark.parametrize("source", ["(" * 5000, "x = " + "-" * 20000 + "1", "a = b\nb = a\nwith DAG(a): pass", "\0"])
 def test_hostile_source(source: str) -> None:
     found = read("dag.py.txt", source.encode())
@@ -220,24 +187,6 @@ def test_a_crontab_of_many_lines() -> None:
     [app] = crontab(raw).apps
 
     assert len(app["schedules"]) == lines
-
-
-def test_tasks_in_a_circle_and_those_after_it_have_no_schedule() -> None:
-    source = b"""
-from airflow import DAG
-from airflow.operators.bash import BashOperator
-with DAG("d", schedule="@daily"):
-    a = BashOperator(task_id="a", bash_command="x")
-    b = BashOperator(task_id="b", bash_command="x")
-    c = BashOperator(task_id="c", bash_command="x")
-    d = BashOperator(task_id="d", bash_command="x")
-    a >> b >> c >> b >> d
-"""
-    found = valid(dags(source))
-
-    assert list(found.apps[0]["schedules"]) == ["a"]
-    refused = [note.text for note in found.noted(NoteKind.REFUSED)]
-    assert refused == [f"task {name} has no schedule: it is in a circle of tasks, or after one" for name in "bcd"]
 
 
 def test_an_unknown_zone_is_refused_or_noted() -> None:

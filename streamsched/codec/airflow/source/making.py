@@ -9,10 +9,10 @@ from itertools import product
 from math import prod
 from typing import Any, Final
 
-from streamsched.codec.airflow.calls import GROUP, TASK, MakingCall, decorator_of, taken_apart
-from streamsched.codec.airflow.dag_task import DagTask
-from streamsched.codec.airflow.keywords import DEFAULTS, ImportTable, Keywords
-from streamsched.codec.airflow.literal import LiteralReader, UnreadableError
+from streamsched.codec.airflow.source.calls import GROUP, TASK, MakingCall, decorator_of, taken_apart
+from streamsched.codec.airflow.source.dag_task import DagTask
+from streamsched.codec.airflow.source.keywords import DEFAULTS, ImportTable, Keywords
+from streamsched.codec.airflow.source.literal import LiteralReader, UnreadableError
 from streamsched.codec.moving.draft import NoteKind, free_name
 
 #: Most tasks that are made of a DAG; more are counted and refused.

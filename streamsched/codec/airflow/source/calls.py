@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from streamsched.codec.airflow.literal import called
+from streamsched.codec.airflow.source.literal import called
 
 _STEPS: Final = frozenset({"override", "partial", "expand", "expand_kwargs"})
 _OPERATOR: Final = re.compile(r"\w*(Operator|Sensor|OperatorAsync|SensorAsync)")

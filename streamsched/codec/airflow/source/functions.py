@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from streamsched.codec.airflow.literal import LiteralReader, UnreadableError
+from streamsched.codec.airflow.source.literal import LiteralReader, UnreadableError
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, Final
 
-from streamsched.codec.airflow.calls import GROUP, TASK, MakingCall, decorator_of, taken_apart
-from streamsched.codec.airflow.dag_task import NO_TASKS, DagTask, TaskSet
-from streamsched.codec.airflow.keywords import ImportTable
-from streamsched.codec.airflow.literal import LiteralReader, UnreadableError, called, source_of
-from streamsched.codec.airflow.making import TaskMaker
+from streamsched.codec.airflow.source.calls import GROUP, TASK, MakingCall, decorator_of, taken_apart
+from streamsched.codec.airflow.source.dag_task import NO_TASKS, DagTask, TaskSet
+from streamsched.codec.airflow.source.keywords import ImportTable
+from streamsched.codec.airflow.source.literal import LiteralReader, UnreadableError, called, source_of
+from streamsched.codec.airflow.source.making import TaskMaker
+from streamsched.codec.airflow.source.task_names import TaskNames
 from streamsched.codec.moving.draft import NoteKind
 
 #: Most turns of all loops of a DAG together, and deepest nesting of expressions and statements.
@@ -43,8 +44,7 @@ class StatementReader:
         self._maker = maker
         self._variable = variable
         self._owning = call is None
-        self._sets: dict[str, TaskSet] = {}
-        self._members: dict[str, dict[str, TaskSet]] = {}
+        self._names = TaskNames(reader)
         self._functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = {}
         self._turns = 0
         self._depth = 0
@@ -117,7 +117,7 @@ class StatementReader:
         items = self._tasks_of(over).items if isinstance(over, ast.Name | ast.List | ast.Tuple) else ()
         if items and len(names) == 1:
             for each in items:
-                self._sets[names[0]] = each
+                self._names.put(names[0], each, listed=True)
                 self.read(body)
             return
         turns = self._values_of(over)
@@ -164,7 +164,7 @@ class StatementReader:
                     with self._maker.grouping(call) as names:
                         self.read(body)
                     if variable:
-                        self._sets[variable] = self._group(names)
+                        self._names.put(variable, self._group(names), listed=True)
                     return
                 case ast.Name(id=name) if name == self._variable and not self._owning:
                     self._own(body)
@@ -193,40 +193,27 @@ class StatementReader:
         return TaskSet(heads, tuple(name for name in known if name not in before))
 
     def _assigned(self, targets: list[ast.expr], value: ast.expr) -> None:
+        names = self._names
         for target in targets:
             match target, value:
                 case ast.Name(id=name), ast.Dict(keys=keys, values=values):
                     for key, each in zip(keys, values, strict=True):
-                        self._put(name, key, self._tasks_of(each))
+                        names.put_member(name, key, self._tasks_of(each))
                 case ast.Name(id=name), _:
-                    found = self._tasks_of(value)
-                    self._members.pop(name, None)
-                    if found.heads or isinstance(value, ast.List):
-                        self._sets[name] = found
-                    else:
-                        self._sets.pop(name, None)
+                    names.put(name, self._tasks_of(value), listed=isinstance(value, ast.List))
                 case ast.Subscript(value=ast.Name(id=name), slice=key), _:
-                    self._put(name, key, self._tasks_of(value))
-                case ast.Tuple(elts=parts), ast.Tuple(elts=values) if len(parts) == len(values):
-                    for part, each in zip(parts, values, strict=True):
-                        self._assigned([part], each)
+                    names.put_member(name, key, self._tasks_of(value))
+                case ((ast.Tuple(elts=parts) | ast.List(elts=parts)), _):
+                    names.put_each(parts, self._tasks_of(value).items)
                 case _:
                     self._tasks_of(value)
-
-    def _put(self, name: str, key: ast.expr | None, found: TaskSet) -> None:
-        try:
-            text = None if key is None else self._reader.read(key)
-        except UnreadableError:
-            text = None
-        if found.heads and isinstance(text, str | int):
-            self._members.setdefault(name, {})[str(text)] = found
 
     def _tasks_of(self, node: ast.expr) -> TaskSet:
         """The tasks that an expression names; those that it makes are made, and their order is taken."""
         with self._deeper(node):
             match node:
                 case ast.Name(id=name):
-                    return self._sets.get(name, NO_TASKS)
+                    return self._names.get(name)
                 case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Set(elts=items):
                     found = NO_TASKS
                     for item in items:
@@ -236,20 +223,14 @@ class StatementReader:
                     return self._chained(node)
                 case ast.ListComp(elt=element, generators=[ast.comprehension(target=target, iter=over, ifs=[])]):
                     return self._comprehended(element, target, over)
-                case ast.Subscript(value=ast.Name(id=name), slice=key) if name in self._members:
-                    return self._member(name, key)
+                case ast.Subscript(value=ast.Name(id=name), slice=key) if self._names.has_members(name):
+                    return self._names.member(name, key)
                 case ast.Attribute(value=owner) | ast.Subscript(value=owner) | ast.Starred(value=owner):
                     return self._tasks_of(owner)
                 case ast.Call():
                     return self._called(node)
                 case _:
                     return NO_TASKS
-
-    def _member(self, name: str, key: ast.expr) -> TaskSet:
-        try:
-            return self._members[name].get(str(self._reader.read(key)), NO_TASKS)
-        except UnreadableError:
-            return NO_TASKS
 
     def _comprehended(self, element: ast.expr, target: ast.expr, over: ast.expr) -> TaskSet:
         names, turns = self._targets(target), self._values_of(over)
@@ -285,7 +266,7 @@ class StatementReader:
         """The tasks of an operand; None when it is not known whether it has any."""
         found = self._tasks_of(node)
         empty = isinstance(node, ast.List | ast.Tuple) and not node.elts
-        if found.heads or empty or (isinstance(node, ast.Name) and node.id in self._sets):
+        if found.heads or empty or (isinstance(node, ast.Name) and node.id in self._names):
             return found
         return None
 
@@ -316,7 +297,7 @@ class StatementReader:
                     self.tasks[name].doubt = "it is a setup or a teardown, which are no tasks of their own kind here"
                 return found
             case ast.Attribute(value=ast.Name(id=name), attr="append"), [other]:
-                self._sets[name] = self._sets.get(name, NO_TASKS).joined(self._tasks_of(other))
+                self._names.put(name, self._names.get(name).joined(self._tasks_of(other)))
                 return NO_TASKS
             case ((ast.Name(id="chain" | "chain_linear") | ast.Attribute(attr="chain" | "chain_linear")), items):
                 self._chain(items, call, crossed=called(call) == "chain_linear")
@@ -369,17 +350,19 @@ class StatementReader:
         self, function: ast.FunctionDef | ast.AsyncFunctionDef, making: MakingCall, given: Sequence[ast.expr]
     ) -> TaskSet:
         """The tasks of a function with `@task_group`, made anew by each call."""
-        sets = dict(self._sets)
+        kept = self._names.kept()
         before = [tail for each in given for tail in self._inside(each).tails]
         own = making.step("")
         if own is not None:
             parameters = [each.arg for each in function.args.args]
             pairs = [*zip(parameters, own.args, strict=False), *((k.arg or "", k.value) for k in own.keywords)]
-            self._sets |= {name: found for name, each in pairs if (found := self._tasks_of(each)).heads}
+            for name, each in pairs:
+                if (found := self._tasks_of(each)).heads:
+                    self._names.put(name, found)
         doubt = "" if own is not None else "the group is expanded, and its elements are not carried"
         with self._maker.grouping(making, function) as names, self._maker.doubting(doubt):
             self.read(function.body)
-        self._sets = sets
+        self._names.restore(kept)
         found = self._group(names)
         for name in found.heads:
             self.tasks[name].after |= {each: None for each in before if each not in names}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from streamsched.codec.airflow.keywords import Keywords
+from streamsched.codec.airflow.source.keywords import Keywords
 from streamsched.domain.graph.time_argument import TimeArgument
 
 

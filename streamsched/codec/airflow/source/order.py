@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 
-from streamsched.codec.airflow.dag_task import DagTask
+from streamsched.codec.airflow.source.dag_task import DagTask
 
 
 class CircleError(Exception):

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from streamsched.codec.airflow.literal import LiteralReader, UnreadableError
+from streamsched.codec.airflow.source.literal import LiteralReader, UnreadableError
 from streamsched.codec.moving.draft import ImportNote, NoteKind
 
 _RANKS: Final = {kind: rank for rank, kind in enumerate(NoteKind)}
