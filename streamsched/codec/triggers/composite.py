@@ -8,7 +8,7 @@ WITHIN    trigger, duration, then?: reset or fire
 QUIET     trigger, duration, atMost?
 SILENCE   of, duration
 PER       trigger, by: a list of columns, or runOf: {programId}, a program (also its name alone); grain?, rolledUpTo?,
-          fannedOutTo?, of?, expires?, atMost?, then?: refuse or drop_oldest
+          fannedOutTo?, of?, expires?, atMost?, then?: refuse (default with `by`) or drop_oldest (with `runOf`)
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from streamsched.codec.json.reading import Fields, anchored
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.time.duration import duration_text, parse_duration
 from streamsched.domain.time.grain import Grain
-from streamsched.domain.triggers.correlation import AT_MOST, EXPIRES, OnFull, Per
+from streamsched.domain.triggers.correlation import AT_MOST, EXPIRES, OnFull, Per, usual_policy
 from streamsched.domain.triggers.trigger import (
     AllOf,
     AnyOf,
@@ -145,7 +145,7 @@ def _per(fields: Fields, read: Read, program: ReadProgram) -> Per:
     of = fields.optional_integer("of", minimum=1)
     expires = _optional_duration(fields, "expires")
     at_most = fields.optional_integer("atMost", minimum=1)
-    full = fields.optional_choice("then", OnFull) or OnFull.REFUSE
+    full = fields.optional_choice("then", OnFull) or usual_policy(run_of)
     with anchored(fields.path, rolled_up_to="rolledUpTo", fanned_out_to="fannedOutTo", at_most="atMost"):
         longest = EXPIRES if expires is None else expires
         return Per(trigger, by, grain, coarse, fine, of, longest, at_most or AT_MOST, full, run_of)
@@ -161,7 +161,7 @@ def _per_to_json(per: Per, write: Callable[[Trigger], dict[str, Any]]) -> dict[s
         **({} if per.of is None else {"of": per.of}),
         **({} if per.expires == EXPIRES else _duration("expires", per.expires)),
         **({} if per.at_most == AT_MOST else {"atMost": per.at_most}),
-        **({} if per.full is OnFull.REFUSE else {"then": per.full.value}),
+        **({} if per.full is usual_policy(per.run_of) else {"then": per.full.value}),
     }
 
 
