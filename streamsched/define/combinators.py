@@ -17,7 +17,7 @@ from streamsched.domain.errors import InvalidDefinitionError, InvalidError
 from streamsched.domain.names import AppRef, ProgramRef
 from streamsched.domain.time.grain import Grain
 from streamsched.domain.time.period import NO_ZONE
-from streamsched.domain.triggers.correlation import AT_MOST, EXPIRES, OnFull, Per
+from streamsched.domain.triggers.correlation import AT_MOST, EXPIRES, OnFull, Per, usual_policy
 from streamsched.domain.triggers.key_value import grain_by_name
 from streamsched.domain.triggers.on_correction import IGNORE, RERUN, CorrectionPolicy, OnCorrection, usual
 from streamsched.domain.triggers.trigger import (
@@ -182,13 +182,14 @@ class TriggerExpression:
 
         Args:
             ancestor: as `ref` of `program`.
-            expires, at_most, then: as of `per`.
+            expires, at_most, then: as of `per`; the default of `then` is `"drop_oldest"`.
         """
         options = {"expires": expires, "at_most": at_most, "then": then}
 
         def build(app: AppRef) -> Trigger:
             only, program = self.build(app), program_named(ancestor, app)
-            return replace(self.per("run", **options)._make(only), by=(), run_of=program)
+            per = replace(self.per("run", **options)._make(only), by=(), run_of=program)
+            return per if then is not None else replace(per, full=usual_policy(program))
 
         named = "".join(_named(*each) for each in options.items())
         return quoted(f"{self}.per_run_of({str(ancestor)!r}{named})", build)

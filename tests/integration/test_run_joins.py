@@ -204,6 +204,12 @@ async def test_a_run_by_hand_counts_under_no_key_and_says_so(scheduler: InProces
     assert list(await waiting_for(scheduler)) == ["default.shop.a.1.1"]
 
 
+async def test_d_by_hand_has_no_key(scheduler: InProcessScheduler) -> None:
+    await scheduler.deploy(fork())
+    await submit(scheduler, D)
+    assert "trigger.key" not in begun(scheduler)[0].arguments
+
+
 async def test_a_run_of_a_by_hand_begins_a_key_of_its_own(scheduler: InProcessScheduler) -> None:
     await scheduler.deploy(fork())
     await start(scheduler, "a")

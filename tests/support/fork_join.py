@@ -17,13 +17,14 @@ from streamsched.domain.events.ancestors import NO_ANCESTORS, Ancestors, united
 from streamsched.domain.events.event import Event, Outcome, ProgramReached
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.signals.signal import Occurred, Put, Signal
+from streamsched.domain.triggers.correlation import OnFull
 from streamsched.domain.triggers.trigger import Per, ProgramStatus
 
 START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 A, B, C, D = (ProgramRef("default", "shop", name) for name in "abcd")
 JOIN: Final = ScheduleRef("default", "shop", "d")
 EXPIRES: Final = timedelta(hours=10)
-TRIGGER: Final = Per(ProgramStatus(B) & ProgramStatus(C), (), expires=EXPIRES, run_of=A)
+TRIGGER: Final = Per(ProgramStatus(B) & ProgramStatus(C), (), expires=EXPIRES, full=OnFull.DROP_OLDEST, run_of=A)
 
 Branch = Literal["b", "c"]
 

@@ -8,8 +8,8 @@ WITHIN    trigger, duration, then?: reset or fire
 QUIET     trigger, duration, atMost?
 SILENCE   of, duration
 PER       trigger, by: a list of columns, or runOf: {programId}, a program (also its name alone); grain?, rolledUpTo?,
-          fannedOutTo?, of?, expires?, atMost?, then?: refuse or drop_oldest, zone?, onCorrection?: ignore, reopen or
-          rerun, the last with quiet?
+          fannedOutTo?, of?, expires?, atMost?, then?: refuse (default with `by`) or drop_oldest (with `runOf`), zone?,
+          onCorrection?: ignore, reopen or rerun, the last with quiet?
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from streamsched.domain.names import ProgramRef
 from streamsched.domain.time.duration import duration_text, parse_duration
 from streamsched.domain.time.grain import Grain
 from streamsched.domain.time.period import NO_ZONE
-from streamsched.domain.triggers.correlation import AT_MOST, EXPIRES, OnFull, Per
+from streamsched.domain.triggers.correlation import AT_MOST, EXPIRES, OnFull, Per, usual_policy
 from streamsched.domain.triggers.on_correction import IGNORE, RERUN, CorrectionPolicy, OnCorrection, usual
 from streamsched.domain.triggers.trigger import (
     AllOf,
@@ -153,7 +153,7 @@ def _per(fields: Fields, read: Read, program: ReadProgram, *, submitted: bool) -
     of = fields.optional_integer("of", minimum=1)
     expires = _optional_duration(fields, "expires")
     at_most = fields.optional_integer("atMost", minimum=1)
-    full, zone = fields.optional_choice("then", OnFull) or OnFull.REFUSE, fields.optional_text("zone") or NO_ZONE
+    full, zone = fields.optional_choice("then", OnFull) or usual_policy(run_of), fields.optional_text("zone") or NO_ZONE
     renamed = {"rolled_up_to": "rolledUpTo", "fanned_out_to": "fannedOutTo", "on_correction": "onCorrection"}
     with anchored(fields.path, at_most="atMost", **renamed):
         longest = EXPIRES if expires is None else expires
@@ -196,7 +196,7 @@ def _per_to_json(per: Per, write: Callable[[Trigger], dict[str, Any]], *, explic
         **({} if per.of is None else {"of": per.of}),
         **({} if per.expires == EXPIRES else _duration("expires", per.expires)),
         **({} if per.at_most == AT_MOST else {"atMost": per.at_most}),
-        **({} if per.full is OnFull.REFUSE else {"then": per.full.value}),
+        **({} if per.full is usual_policy(per.run_of) else {"then": per.full.value}),
         **({} if per.zone == NO_ZONE else {"zone": per.zone}),
         **_on_correction_to_json(per, explicit=explicit),
     }

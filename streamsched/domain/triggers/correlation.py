@@ -64,6 +64,13 @@ class OnFull(StrEnum):
     DROP_OLDEST = "drop_oldest"
 
 
+def usual_policy(run_of: ProgramRef | None) -> OnFull:
+    """The policy where none is given. Of runs the oldest are dropped: some never complete, such as those of which a
+    part was skipped, and must not keep the others from counting.
+    """
+    return OnFull.REFUSE if run_of is None else OnFull.DROP_OLDEST
+
+
 @dataclass(frozen=True, slots=True)
 class Per(Composable):
     """`trigger`, accumulated separately for each value of its key.
@@ -132,7 +139,8 @@ class Per(Composable):
         enough = "" if self.of is None else f", {self.of} are enough"
         open_for = "" if self.expires == EXPIRES else f", for at most {duration_text(self.expires)}"
         room = "" if self.at_most == AT_MOST else f", at most {self.at_most} of them"
-        full = "" if self.full is OnFull.REFUSE else ", dropping the oldest"
+        how = "dropping the oldest" if self.full is OnFull.DROP_OLDEST else "refusing more"
+        full = "" if self.full is usual_policy(self.run_of) else f", {how}"
         corrected = "" if self.on_correction is None else f"; corrections {self.on_correction}"
         key = " and ".join(self.by) if self.run_of is None else f"run of {self.run_of}"
         return f"({self.trigger}) for each {key}{period}{enough}{open_for}{room}{full}{corrected}"

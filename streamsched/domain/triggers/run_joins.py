@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, assert_never
 
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.triggers.composite import AllOf, AnyOf, AtLeast
-from streamsched.domain.triggers.correlation import Per
+from streamsched.domain.triggers.correlation import Per, usual_policy
 from streamsched.domain.triggers.leaf import (
     At,
     Cron,
@@ -113,7 +113,8 @@ def run_join(trigger: Trigger, chains: ProgramChains, namespace: str) -> RunJoin
     found = _nearest(trigger, programs, chains, namespace)
     if isinstance(found, str):
         return RunJoin(trigger, f"counts ends of different runs together: {found}")
-    return RunJoin(Per(trigger, (), run_of=found), f"joins per run of {found}; `mixed_runs()` would count all together")
+    joined = Per(trigger, (), full=usual_policy(found), run_of=found)
+    return RunJoin(joined, f"joins per run of {found}; `mixed_runs()` would count all together")
 
 
 def _joined(trigger: Trigger) -> Iterator[ProgramRef]:

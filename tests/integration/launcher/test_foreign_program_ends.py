@@ -9,6 +9,7 @@ import pytest
 
 from streamsched.codec.records import launch
 from streamsched.domain.access.namespace_grant import GrantState, NamespaceGrant, SharedKind
+from streamsched.domain.events.ancestors import NO_ANCESTORS
 from streamsched.domain.events.event import Event, Outcome, ProgramReached
 from streamsched.domain.jobs.job import Contribution, ReadyJob
 from streamsched.domain.names import ProgramRef
@@ -80,7 +81,8 @@ async def test_without_details_no_log_error_run_or_arguments_of_anothers_program
     for secret in ("DE02", "no funds", "log of", "r1", TRACE):
         assert secret not in ready
     fact = launch.decode(ready.encode()).contributions[0].events[0].fact
-    assert fact == ProgramReached(PAYROLL, "withheld", Outcome.FAILED, {}, world.clock.now())
+    begun = NO_ANCESTORS.then(PAYROLL, f"{PAYROLL}.1.1.r1")
+    assert fact == ProgramReached(PAYROLL, "withheld", Outcome.FAILED, {}, world.clock.now(), ancestors=begun)
 
 
 async def test_with_details_everything_arrives(world: World) -> None:

@@ -17,9 +17,11 @@ pytestmark = pytest.mark.postgres
 #: What a partition's name adds to its table's.
 PART = re.compile(r"_(\d{8}|rest)$")
 HISTORY = """
-INSERT INTO jobs (id, schedule, generation, sequence, program, state, satisfied_at, created_at, ready, ended_at)
+INSERT INTO jobs (id, schedule, generation, sequence, program, state, satisfied_at, created_at, ready, ended_at,
+    ancestors)
 SELECT format('default.app.s%s.1.%s', n % 100, n), format('default.app.s%s', n % 100), 1, n,
-    format('default.app.p%s', n % 10), 'LAUNCHED', now(), now(), '{}', now()
+    format('default.app.p%s', n % 10), 'LAUNCHED', now(), now(), '{}', now(),
+    CASE WHEN n % 20 = 1 THEN format('{"jobs": {"p": ["j%s"]}}', n / 40)::jsonb END
 FROM generate_series(1, 1000000) n;
 INSERT INTO runs (id, job, attempt, program, executable, arguments, state, created_at, ended_at, runner)
 SELECT id || '.r1', id, 1, program, '{}', '{}', 'COMPLETED', now(), now(), 'h:1:1' FROM jobs;
@@ -145,6 +147,8 @@ HOT = [
     ("jobs/jobs", "changes", "'default.app.s1', now()"),
     ("jobs/jobs", "tallies", "'default.app.s1'"),
     ("jobs/jobs", "launch", "'default.app.s1.1.1000001'"),
+    ("jobs/descendants", "latest", "'p', ARRAY['j3', 'j77'], ARRAY['default.app.p1', 'default.app.p1']"),
+    ("catalog/program_links", "links", "'default.app', 'default', ARRAY['default.app.p1']"),
     ("jobs/jobs", "typical", "'default.app.p1'"),
     ("jobs/decisions", "lock_programs", "ARRAY['default.app.p1', 'default.app.p2']"),
     ("catalog/preferences", "get", "'n7'"),
@@ -163,7 +167,7 @@ HOT = [
         "submit",
         "ARRAY['default.app.s1.submitted-t'], ARRAY['default.app.s1'], ARRAY['default.app.p1'], ARRAY[1], ARRAY[7], "
         "ARRAY['{}'], ARRAY['x'], ARRAY['by hand'], now(), ARRAY['default.app.s1.1.7'], ARRAY[true], "
-        "ARRAY[now()], ARRAY['b']",
+        "ARRAY[now()], ARRAY['b'], ARRAY[NULL]",
     ),
     ("jobs/failed_jobs", "failed", "'default.app.s1', now() - interval '1 hour', 100, ARRAY['FAILED']"),
     ("jobs/failed_jobs", "readies", "ARRAY['default.app.s1.0.1', 'default.app.s1.1.1']"),

@@ -24,6 +24,7 @@ from streamsched.domain.events.ancestors import MOST_ANCESTORS, NO_ANCESTORS, OT
 from streamsched.domain.events.event import Event, Outcome, ProgramReached
 from streamsched.domain.jobs.job import Contribution, ReadyJob
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
+from streamsched.domain.triggers.correlation import OnFull
 from streamsched.domain.triggers.trigger import AllOf, Per, ProgramStatus
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -41,8 +42,12 @@ def job(*some: Event) -> ReadyJob:
 
 
 def test_a_join_per_run_is_written_and_read() -> None:
-    join = Per(BOTH, (), run_of=A)
+    join = Per(BOTH, (), full=OnFull.DROP_OLDEST, run_of=A)
     written = triggers.to_json(join)
+    refusing = Per(BOTH, (), run_of=A)
+    assert triggers.to_json(refusing) == {**written, "then": "refuse"}
+    assert triggers.from_json(triggers.to_json(refusing)) == refusing
+    assert str(refusing) == f"{join}, refusing more"
     assert written["runOf"] == {
         "programId": {"namespace": "default", "application": "shop", "program": "a", "entity": "PROGRAM"}
     }
