@@ -337,7 +337,7 @@ def api_services(services: Services) -> ApiServices:
         shards=services.layout.unkeyed_partitions,
         body_limit=services.settings.body_limit,
         health=health_of(services.health, measure),
-        installation=assembled(pool, notifier, services.clock, log=broker, broker=broker, specs=specs),
+        installation=assembled(pool, notifier, SystemClock(), log=broker, broker=broker, specs=specs),
         **access_services(pool, services.clock, services.settings, services.identity.id, services.health.metrics),
         installation_name=services.settings.installation,
         update_schedules=services.settings.update_schedules,

@@ -1,4 +1,4 @@
-"""Checks of an installation: schema, log, shards, roles, clocks, permissions. Each reports a finding and advice.
+"""Checks of an installation: schema, log, shards, roles, clocks, zones, permissions. Each reports a finding and advice.
 
 Read-only, except that it opens (and so fences) a writer of its own name to check the permission.
 """
@@ -9,12 +9,12 @@ import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from typing import Final
 
 from streamsched.admin.changelog import lags
+from streamsched.admin.checks.check_result import CheckLevel, CheckResult
+from streamsched.admin.checks.clock_checks import clock_checks, skew
 from streamsched.admin.java import OLDEST, Java, find_java
 from streamsched.admin.prepared_drivers import PreparedMemory, prepared_memory
 from streamsched.admin.topics import check_topics
@@ -29,38 +29,11 @@ from streamsched.ports.leases import is_shard_lease, role_lease, shard_lease
 from streamsched.ports.server import DatabaseFacts, DatabaseProbe
 from streamsched.process.separation import not_separated
 
-#: Clock differences in seconds: up to the first is ok, up to the second a warning, beyond it a failure.
-_SKEW_OK: Final = 1.0
-_SKEW_BAD: Final = 30.0
 #: Lag of a shard in records, and delay of outbox and timers in seconds, above which a warning is given.
 _LAG_OK: Final = 10_000
 _LATE_OK: Final = 30.0
 #: Namespaces that a finding names.
 _NAMED: Final = 10
-
-
-class CheckLevel(StrEnum):
-    """Result of a check, in ascending severity."""
-
-    OK = "ok"
-    WARNING = "warning"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class CheckResult:
-    """One check: its subject, its result, the finding, and what to do unless it is ok."""
-
-    check: str
-    health: CheckLevel
-    found: str
-    advice: str = ""
-
-
-def worst(findings: Sequence[CheckResult]) -> CheckLevel:
-    """The worst of them."""
-    order = list(CheckLevel)
-    return max((each.health for each in findings), key=order.index, default=CheckLevel.OK)
 
 
 async def examine(
@@ -170,7 +143,8 @@ def _database(
         found.append(_pending(facts.pending_grants, facts.pending_grants_total))
     if facts.executing:
         found.append(_executing(facts.executing))
-    found.append(_skew("clock of the database", max((before - facts.now, facts.now - after)).total_seconds()))
+    found.append(skew("clock of the database", max((before - facts.now, facts.now - after)).total_seconds()))
+    found += clock_checks(facts.clock, facts.processes, facts.zones)
     return found
 
 
@@ -204,14 +178,6 @@ def _pending(grants: Sequence[str], total: int) -> CheckResult:
     listed = ", ".join(grants) + (f" and {total - len(grants)} more" if total > len(grants) else "")
     advice = "their owners decide: streamsched grant list, give, refuse"
     return CheckResult("grants between namespaces", CheckLevel.WARNING, f"pending: {listed}", advice)
-
-
-def _skew(check: str, seconds: float) -> CheckResult:
-    off = f"{max(0.0, seconds):.1f} s from the local clock"
-    if seconds <= _SKEW_OK:
-        return CheckResult(check, CheckLevel.OK, "equals the local clock")
-    health = CheckLevel.WARNING if seconds <= _SKEW_BAD else CheckLevel.FAILED
-    return CheckResult(check, health, off, "synchronise both with NTP: ticks, windows and deadlines depend on clocks")
 
 
 async def _log(broker: Broker, specs: Sequence[TopicSpec]) -> AsyncIterator[CheckResult]:

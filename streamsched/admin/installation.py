@@ -23,6 +23,7 @@ from streamsched.store.catalog.catalog_reader import PostgresCatalogReader
 from streamsched.store.catalog.outbox import PostgresOutbox
 from streamsched.store.catalog.progress import PostgresProgress
 from streamsched.store.connections import Pool, open_pool
+from streamsched.store.server.clock_judgements import PostgresClockJudgements
 from streamsched.store.server.leases import PostgresLeases
 from streamsched.store.server.notifier import PostgresNotifier
 from streamsched.store.server.probe import PostgresArchivedLetters, PostgresMending, PostgresNumbers, PostgresProbe
@@ -38,6 +39,7 @@ class Installation:
         log: the broker without a generation.
         broker: the broker in the log's current generation.
         specs: the required topics.
+        clock: this machine's, which checks compare.
         revisions: schema revisions this release supports.
     """
 
@@ -52,6 +54,7 @@ class Installation:
     reader: PostgresCatalogReader
     reports: PostgresReportStore
     outbox: PostgresOutbox
+    judgements: PostgresClockJudgements
     notifier: Notifier
     clock: Clock
     specs: tuple[TopicSpec, ...]
@@ -95,6 +98,7 @@ def assembled(
         reader=PostgresCatalogReader(pool),
         reports=PostgresReportStore(pool),
         outbox=PostgresOutbox(pool),
+        judgements=PostgresClockJudgements(pool),
         notifier=notifier,
         clock=clock,
         specs=specs,

@@ -67,10 +67,12 @@ class Overview:
 
     Attributes:
         queues: what waits for relay, timers, launchers and intakes, each with the process that runs the role now.
+        doubt: what is wrong with PostgreSQL's clock; None: nothing.
     """
 
     shards: Sequence[ShardView]
     queues: Sequence[tuple[QueueDepth, str | None]]
+    doubt: str | None = None
 
 
 async def survey(broker: Broker, reports: ReportStore, *, stale_s: float = STALE_S) -> Overview:
@@ -104,7 +106,7 @@ async def survey(broker: Broker, reports: ReportStore, *, stale_s: float = STALE
             )
         )
     queues = [*snapshot.queues, *await _intakes(broker, snapshot)]
-    return Overview(shards, [(queue, _owner(leases, queue.part)) for queue in queues])
+    return Overview(shards, [(queue, _owner(leases, queue.part)) for queue in queues], snapshot.clock.doubt)
 
 
 def _state(lease: Lease | None, known: ReceivedReport | None, stale_s: float) -> str:
@@ -164,6 +166,7 @@ def to_json(overview: Overview) -> dict[str, Any]:
             }
             for queue, owner in overview.queues
         ],
+        "clock": overview.doubt,
     }
 
 

@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-from streamsched.cli.output import console, print_json
+from streamsched.cli.output import console, escaped, print_json
 from streamsched.domain.errors import UnavailableError
 
 if TYPE_CHECKING:
@@ -94,7 +94,8 @@ def _rendered(overview: dict[str, Any]) -> RenderableType:
         owner = "" if "role" not in each else each["owner"] or "[red]none[/]"
         oldest = f"{each['oldestSeconds']:g} s" if each["oldestSeconds"] else "-"
         queues.add_row(each["name"], str(each["waiting"]), oldest, owner)
-    return Group(shards, "", queues)
+    doubt = overview.get("clock")
+    return Group(shards, "", queues, *(["", f"[red]PostgreSQL's clock {escaped(doubt)}[/]"] if doubt else []))
 
 
 def _cells(each: dict[str, Any]) -> tuple[object, ...]:

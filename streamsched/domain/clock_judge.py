@@ -1,8 +1,8 @@
 """Judges the clock of the database, which is the time of an installation, by the monotonic clock of each process. Pure.
 
 A process measures the database's clock every few seconds, and in between counts by its monotonic clock
-(`ClockView.now`). When a measurement is further from that count than `TOLERANCE`, one of the two clocks has jumped. From
-then on the clock is in doubt: time goes on as the monotonic clock counts it, and nothing ends because of time
+(`ClockView.now`). When a measurement is further from that count than `TOLERANCE`, one of the two clocks has jumped.
+From then on the clock is in doubt: time goes on as the monotonic clock counts it, and nothing ends because of time
 (`ClockView.in_doubt`).
 All processes of an installation share a record of the last judgement (`ClockRecord`), whose number grows:
 

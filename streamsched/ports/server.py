@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from streamsched.domain.quotas.quota import QuotaUse
 from streamsched.ports.access.spools import RefusedLines
 from streamsched.ports.archive import ArchiveTable
 from streamsched.ports.broker import TopicPartition
 from streamsched.ports.leases import Lease
+from streamsched.ports.server_clock import ClockState
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,9 @@ class DatabaseFacts:
         pending_grants: uses by other namespaces that their owners have not decided about, as text; the first of them,
             and how many there are.
         executing: how many programs execute something on the machines of launchers, by namespace, the most first.
+        clock: its clock, and the newest judgement about it; None: the schema has none.
+        processes: of the installation, that have said something lately.
+        zones: that definitions of schedules name.
     """
 
     server: str
@@ -48,6 +52,17 @@ class DatabaseFacts:
     pending_grants: Sequence[str] = ()
     pending_grants_total: int = 0
     executing: Mapping[str, int] = field(default_factory=dict)
+    clock: ClockState | None = None
+    processes: Sequence[ProcessRow] = ()
+    zones: Sequence[ZoneUse] = ()
+
+
+class ZoneUse(NamedTuple):
+    """A zone, how many schedules name it, and one of them."""
+
+    zone: str
+    schedules: int
+    example: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,12 +250,14 @@ class InstallationSnapshot:
     Attributes:
         leases: all leases, expired ones too.
         taken: how far each partition of the topics stored as rows is stored.
+        clock: PostgreSQL's clock, and the newest judgement about it.
     """
 
     reports: Sequence[ReceivedReport]
     leases: Sequence[Lease]
     queues: Sequence[QueueDepth]
     taken: Mapping[TopicPartition, int]
+    clock: ClockState
 
 
 class ReportStore(Protocol):

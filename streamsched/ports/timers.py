@@ -13,6 +13,7 @@ from streamsched.domain.schedules.catchup import UNBOUNDED, CatchUp
 from streamsched.domain.schedules.deadline import Miss
 from streamsched.domain.schedules.schedule import Misfire
 from streamsched.domain.signals.signal import Woken
+from streamsched.domain.ticks.misfire import CaughtUp
 from streamsched.domain.ticks.review import MovedTick
 from streamsched.domain.ticks.since_last_run import NO_RUN, RunActivity
 from streamsched.domain.triggers.trigger import TickingLeaf
@@ -29,6 +30,7 @@ class DueTimer:
         tick_at: its tick while missed ticks are spread; None: the one that fires at `due_at`.
         created_at: when the schedule was created; the origin of `Every`.
         last_run: of a `SinceLastRun`.
+        caught_up: what jobs several ticks make that are fired together because they were missed.
     """
 
     schedule: ScheduleRef
@@ -41,6 +43,7 @@ class DueTimer:
     catch_up: CatchUp = UNBOUNDED
     tick_at: datetime | None = None
     last_run: RunActivity = NO_RUN
+    caught_up: CaughtUp = CaughtUp.EACH
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +54,15 @@ class Firing:
         records: the ticks to append to the log.
         next_at: when it is due next; None: it ends.
         tick_at: as in `DueTimer`, at `next_at`.
-        skipped: how many ticks were skipped.
+        skipped: how many ticks were skipped by the misfire policy and its catch-up.
+        joined: how many missed ticks make no job of their own, as `DueTimer.caught_up` says.
     """
 
     records: Sequence[OutboxRecord]
     next_at: datetime | None
     tick_at: datetime | None = None
     skipped: int = 0
+    joined: int = 0
 
 
 class TicksReview(NamedTuple):

@@ -174,7 +174,8 @@ class RunContext:
 
     def ticks(self) -> tuple[datetime, ...]:
         """The due times (UTC) of the ticks that contributed to this run, ascending."""
-        return tuple(sorted({event.fact.due_at for event in self.events() if isinstance(event.fact, Ticked)}))
+        facts = [event.fact for event in self.events() if isinstance(event.fact, Ticked)]
+        return tuple(sorted({due_at for fact in facts for due_at in fact.times}))
 
     def _by_leaf_id(self) -> dict[str, Contribution]:
         """One contribution per leaf; a job with coalesced satisfactions or a rollup has several."""

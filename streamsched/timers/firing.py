@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from streamsched.codec.records import signal as signal_codec
 from streamsched.domain.events.event import Event, Ticked
 from streamsched.domain.signals.signal import Occurred, Woken
 from streamsched.domain.ticks.fire_times import ticking
 from streamsched.domain.ticks.jitter import due_until, fires_at, tick_fired_at
-from streamsched.domain.ticks.misfire import Ticks, due_ticks
+from streamsched.domain.ticks.misfire import ON_TIME, CaughtUp, Ticks, due_ticks
 from streamsched.domain.ticks.review import MovedTick, reviewed, reviewed_wait
 from streamsched.domain.ticks.since_last_run import due_tick
 from streamsched.domain.time.interval import Interval
@@ -47,11 +48,13 @@ class Firings:
             key = leaf, timer.due_at, timer.tick_at, timer.misfire, timer.catch_up, counted_from
             known = self._known.get(key)
             ticks = known or self._known.setdefault(key, _plan(timer, leaf, self._now))
-        records = [_tick(timer, due) for due in ticks.fire]
+        missed = self._now - timer.due_at > ON_TIME
+        records = _ticks(timer, ticks.fire, timer.caught_up if missed else CaughtUp.EACH)
+        joined = len(ticks.fire) - len(records)
         if ticks.tick is None or ticks.next_at != ticks.tick:  # no next tick, or it is delayed by the catch-up
-            return Firing(records, ticks.next_at, ticks.tick, ticks.skipped)
+            return Firing(records, ticks.next_at, ticks.tick, ticks.skipped, joined)
         next_at = fires_at(leaf, ticks.tick, timer.schedule, created_at=timer.created_at)
-        return Firing(records, next_at, skipped=ticks.skipped)
+        return Firing(records, next_at, skipped=ticks.skipped, joined=joined)
 
     def _is_interval(self, leaf: TimeLeaf, created_at: datetime) -> bool:
         """Cached by identity: the store returns the same leaf object for equal definitions."""
@@ -99,8 +102,23 @@ def _plan(timer: DueTimer, leaf: TimeLeaf, now: datetime) -> Ticks:
     )
 
 
-def _tick(timer: DueTimer, due: datetime, after: tuple[int, int] | None = None) -> OutboxRecord:
+def _ticks(timer: DueTimer, due: Sequence[datetime], jobs: CaughtUp) -> list[OutboxRecord]:
+    """The records of ticks that are fired together, ascending."""
+    match jobs:
+        case CaughtUp.EACH:
+            return [_tick(timer, each) for each in due]
+        case CaughtUp.TOGETHER:
+            return [_tick(timer, due[-1], missed=due[:-1])] if due else []
+        case CaughtUp.NEWEST:
+            return [_tick(timer, each) for each in due[-1:]]
+        case _:
+            assert_never(jobs)
+
+
+def _tick(
+    timer: DueTimer, due: datetime, after: tuple[int, int] | None = None, missed: Sequence[datetime] = ()
+) -> OutboxRecord:
     name = f"tick:{timer.schedule}:{timer.generation}:{timer.leaf_id}:{due.isoformat()}"
-    fact = Ticked(timer.schedule, timer.generation, timer.leaf_id, due, after)
+    fact = Ticked(timer.schedule, timer.generation, timer.leaf_id, due, after, tuple(missed))
     key, value = signal_codec.encode(Occurred(Event(name, SOURCE, due, fact)))
     return OutboxRecord(SIGNALS, key.decode(), value)

@@ -1,5 +1,5 @@
-"""Reviews the stored next ticks of all schedules: when a process takes this over, after each judgement about the clock, when
-this process knows other rules of zones than the one before, and every hour.
+"""Reviews the stored next ticks of all schedules: when a process takes this over, after each judgement about the clock,
+when this process knows other rules of zones than the one before, and every hour.
 """
 
 from __future__ import annotations

@@ -225,6 +225,8 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType(
         # the installation
         "GET /v1/admin/overview": Rule(_VIEW, _ALL),
         "GET /v1/admin/checks": Rule(_ADMINISTER, _ALL),
+        "GET /v1/admin/clock": Rule(_VIEW, _ALL),
+        "POST /v1/admin/clock/confirm": Rule(_ADMINISTER, _ALL),
         "GET /v1/admin/dead-letters": Rule(_OPERATE, _ALL),
         "POST /v1/admin/dead-letters/purge": Rule(_OPERATE, _ALL),
         "GET /v1/admin/dead-letters/{partition}/{offset}": Rule(_OPERATE, _ALL),

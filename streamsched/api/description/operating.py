@@ -28,6 +28,7 @@ from streamsched.codec.schema.shapes import (
     whole,
 )
 from streamsched.domain.access.permission import AccessRole
+from streamsched.domain.clock_judge import ClockFact
 from streamsched.domain.quotas.quota import Quota
 from streamsched.domain.schedules.schedule import Misfire
 from streamsched.domain.tasks.queue import TaskIdentity
@@ -324,6 +325,19 @@ OPERATING: Final[Definitions] = {
             ),
         }
     ),
+    "Clock": answer(
+        {
+            "database": instant(),
+            "counted": instant(),
+            "aheadSeconds": number(31536000.0),
+            "doubt": MAYBE_TEXT,
+            "number": whole(1),
+            "last": nullable(
+                answer({"fact": choice(ClockFact), "at": instant(), "by": any_text("launcher-1")}),
+            ),
+        }
+    ),
+    "SeenJudgement": record({"number": whole(1)}),
     "DeadLetter": _LETTER,
     "DeadLetterPage": paged("letters", ref("DeadLetter")),
     "Purged": answer({"purged": whole(3)}),

@@ -245,6 +245,8 @@ _DIALECTS: Final = {
 _INSTALLATION: Final = {
     "GET /v1/admin/overview": _read("Overview", missing=True),
     "GET /v1/admin/checks": _read("Checks"),
+    "GET /v1/admin/clock": _read("Clock"),
+    "POST /v1/admin/clock/confirm": _write("SeenJudgement", {200: "Clock"}, conflict=True),
     "GET /v1/admin/dead-letters": _read("DeadLetterPage", missing=True),
     "POST /v1/admin/dead-letters/purge": _read("Purged", missing=True),
     "GET /v1/admin/dead-letters/{partition}/{offset}": _read("DeadLetter"),

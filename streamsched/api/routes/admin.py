@@ -1,4 +1,4 @@
-"""Administration over HTTP: the routes behind `streamsched top`, `doctor`, `dlq` and `state show`."""
+"""Administration over HTTP: the routes behind `streamsched top`, `doctor`, `clock`, `dlq` and `state show`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,19 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 
 from streamsched.admin import dead_letters
-from streamsched.admin.doctor import examine, finding_json, worst
+from streamsched.admin.checks.check_result import worst
+from streamsched.admin.checks.clock import confirm
+from streamsched.admin.checks.clock import to_json as clock_json
+from streamsched.admin.doctor import examine, finding_json
 from streamsched.admin.overview import survey
 from streamsched.admin.overview import to_json as overview_json
 from streamsched.admin.state import show
+from streamsched.api.access.authorise import CallerDep
+from streamsched.api.body import BodyObject
 from streamsched.api.deps import InstallationDep
 from streamsched.api.paging import After, Limit
 from streamsched.api.rendering import rendered
+from streamsched.codec.json.reading import Fields
 from streamsched.domain.names import ScheduleRef
 
 router = APIRouter(prefix="/v1/admin", tags=["admin"])
@@ -36,6 +42,25 @@ async def get_checks(at: InstallationDep) -> Response:
         broker=at.broker, probe=at.probe, clock=at.clock, specs=at.specs, revisions=at.revisions, environ=os.environ
     )
     return rendered({"health": worst(findings), "findings": [finding_json(each) for each in findings]})
+
+
+@router.get("/clock", summary="Get the time")
+async def get_clock(at: InstallationDep) -> Response:
+    """PostgreSQL's clock (`database`), the time that processes go by (`counted`), and what was judged last. `doubt` says
+    how the clock has jumped; then nothing expires, is killed or deleted.
+    """
+    return rendered(clock_json(await at.judgements.state()))
+
+
+@router.post("/clock/confirm", summary="Confirm the time of the database's clock")
+async def confirm_clock(body: BodyObject, caller: CallerDep, at: InstallationDep) -> Response:
+    """A person says that PostgreSQL's clock, which has jumped, is right: its time is the installation's within seconds.
+    `number` is the judgement that was seen. 409 when the clock is not in doubt, or was judged again since.
+    """
+    fields = Fields(body)
+    number = fields.integer("number", minimum=1)
+    fields.done()
+    return rendered(clock_json(await confirm(at.judgements, number, by=caller.name)))
 
 
 @router.get("/dead-letters", summary="List dead letters")

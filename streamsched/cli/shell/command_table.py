@@ -150,6 +150,11 @@ COMMANDS: Final = {
         "Migrates the database at STREAMSCHED_DATABASE_URL to the schema of this version.",
     ),
     "doctor": Source("admin", "doctor", "Checks the installation: log, shards, schema, clocks, permissions and Java."),
+    "clock": Source(
+        "installation.clock",
+        "commands",
+        "Shows the time of the installation, and confirms it after the database's clock has jumped.",
+    ),
     "resync": Source("admin", "resync", "Compares the schedules in the shards with those in PostgreSQL."),
     "reshard": Source("admin", "reshard", "Changes the number of shards of the installation."),
     "topics": Source("admin", "topics_commands", "Checks and creates the topics of the log."),

@@ -57,6 +57,7 @@ from streamsched.domain.events.event import (
     Ticked,
 )
 from streamsched.domain.events.trace_context import canonical
+from streamsched.domain.schedules.catchup import MOST as MOST_CAUGHT_UP
 
 #: How an id begins that ingest made from a log position: such an event is unique by itself.
 LOG_ID: Final = "log:"
@@ -154,9 +155,9 @@ def fact_to_json(fact: Fact) -> tuple[str, dict[str, Any]]:
             return PROGRAM_STATUS, data
         case CustomHappened(name=ref, attributes=attributes):
             return CUSTOM, {"name": str(ref), "attributes": attributes}
-        case Ticked(schedule=ref, generation=generation, leaf=leaf, due_at=due_at, after=after):
-            after_job = {} if after is None else {"after": list(after)}
-            return TICK, {"schedule": str(ref), "generation": generation, "leaf": leaf, "due_at": due_at, **after_job}
+        case Ticked(schedule=ref, generation=generation, leaf=leaf, due_at=due_at, after=after, missed=missed):
+            more = {**({} if after is None else {"after": list(after)}), **({"missed": list(missed)} if missed else {})}
+            return TICK, {"schedule": str(ref), "generation": generation, "leaf": leaf, "due_at": due_at, **more}
         case _:
             assert_never(fact)
 
@@ -290,12 +291,16 @@ def _tick(data: dict[str, Any], path: str) -> Fact:
     after = data.get("after")
     if after is not None and not (type(after) is list and len(after) == 2 and all(type(each) is int for each in after)):
         raise DecodeError(f"{path}.data.after", "must be two whole numbers, a generation and a sequence")
+    missed = data.get("missed", [])
+    if type(missed) is not list or len(missed) > MOST_CAUGHT_UP:
+        raise DecodeError(f"{path}.data.missed", f"must be a list of at most {MOST_CAUGHT_UP} instants")
     return Ticked(
         schedule(data.get("schedule"), path, ".data.schedule"),
         integer(data.get("generation"), path, ".data.generation"),
         text(data.get("leaf"), path, ".data.leaf"),
         instant(data.get("due_at"), path, ".data.due_at"),
         None if after is None else (after[0], after[1]),
+        tuple(instant(each, path, f".data.missed[{number}]") for number, each in enumerate(missed)),
     )
 
 

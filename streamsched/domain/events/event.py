@@ -106,6 +106,8 @@ class Ticked:
     Attributes:
         after: of a `SinceLastRun`: generation and sequence of the schedule's latest job that was known then, (0, 0)
             without one. A later job makes the tick void.
+        missed: the due times of earlier ticks for which it stands too, ascending: they were missed, and one job is
+            told of all of them.
     """
 
     schedule: ScheduleRef
@@ -113,6 +115,12 @@ class Ticked:
     leaf: str
     due_at: datetime
     after: tuple[int, int] | None = None
+    missed: tuple[datetime, ...] = ()
+
+    @property
+    def times(self) -> tuple[datetime, ...]:
+        """The due times of all ticks for which it stands, ascending."""
+        return (*self.missed, self.due_at)
 
 
 Fact = PartitionsAdded | StreamSize | ProgramReached | CustomHappened | Ticked

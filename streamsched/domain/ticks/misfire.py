@@ -1,23 +1,53 @@
-"""Misfire: which ticks to fire when one is due, including ticks missed during downtime."""
+"""Misfire: which ticks to fire when one is due, including ticks missed during downtime, and what jobs they make."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from typing import Final, assert_never
 
 from streamsched.domain.schedules.catchup import UNBOUNDED, CatchUp
+from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.schedule import Misfire
 from streamsched.domain.ticks.fire_times import next_fire, previous_fire
 from streamsched.domain.triggers.time_leaf import jitter_of
-from streamsched.domain.triggers.trigger import TimeLeaf
+from streamsched.domain.triggers.trigger import AnyOf, TimeLeaf, Trigger
 
-#: A tick at most this late is on time under every policy.
+#: A tick at most this late is on time under every policy; one that is later was missed.
 ON_TIME: Final = timedelta(minutes=1)
 #: Skipped ticks are counted up to this many, to bound the cost after a long downtime.
 COUNTED: Final = 1_000
 
 _TICK: Final = timedelta(microseconds=1)
+
+
+class CaughtUp(StrEnum):
+    """What jobs the ticks make that are fired together, because they were missed. EACH: its own. TOGETHER: one is told
+    of all of them. NEWEST: only the newest makes one.
+    """
+
+    EACH = "each"
+    TOGETHER = "together"
+    NEWEST = "newest"
+
+
+def caught_up(trigger: Trigger, leaf: TimeLeaf, overlap: Overlap, catch_up: CatchUp) -> CaughtUp:
+    """As the overlap policy says of jobs that wait, though none of these has waited yet; each its own where the ticks
+    are spread, and where a tick alone satisfies nothing.
+    """
+    alone = trigger == leaf or (isinstance(trigger, AnyOf) and leaf in trigger.triggers)
+    if not alone or catch_up.spacing:
+        return CaughtUp.EACH
+    match overlap:
+        case Overlap.COALESCE:
+            return CaughtUp.TOGETHER
+        case Overlap.LATEST | Overlap.CANCEL_RUNNING | Overlap.KILL_RUNNING:
+            return CaughtUp.NEWEST
+        case Overlap.QUEUE | Overlap.SKIP:
+            return CaughtUp.EACH
+        case _:
+            assert_never(overlap)
 
 
 @dataclass(frozen=True, slots=True)

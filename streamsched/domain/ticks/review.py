@@ -1,7 +1,8 @@
 """Whether a stored next tick is one that its schedule can want: not after a clock was wrong for a while, nor when zones
 have got other rules. Pure.
 
-The tick after the next one may be stored: the next was sent already, when the clock was a little ahead and was set back.
+The tick after the next one may be stored: the next was sent already, when the clock was a little ahead and then was set
+back.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 import asyncpg
 import structlog
@@ -19,11 +19,12 @@ from streamsched.domain.limits import as_stored
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.quarantine import Quarantine
 from streamsched.domain.schedules.catchup import UNBOUNDED, CatchUp
+from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.schedule import Misfire
-from streamsched.domain.ticks.misfire import COUNTED
+from streamsched.domain.ticks.misfire import COUNTED, CaughtUp, caught_up
 from streamsched.domain.ticks.review import MovedTick
 from streamsched.domain.ticks.since_last_run import NO_RUN, RunActivity
-from streamsched.domain.triggers.trigger import At, Cron, Every, SinceLastRun, TickingLeaf, leaf_id, leaves
+from streamsched.domain.triggers.trigger import At, Cron, Every, SinceLastRun, TickingLeaf, Trigger, leaf_id, leaves
 from streamsched.ports.catalog import HistoryEntry
 from streamsched.ports.timers import DueTimer, Firing, ReviewedPage, TicksReview
 from streamsched.store.catalog import outbox
@@ -181,11 +182,29 @@ async def _store(connection: Any, decided: _Decided, now: datetime) -> None:
 
 def _history(decided: _Decided, now: datetime) -> Iterator[HistoryEntry]:
     for timer, firing in decided:
+        if firing.joined:
+            detail = {"leaf": timer.leaf_id, "joined": firing.joined, "fired": len(firing.records)}
+            action, reason = _joined(timer.caught_up, firing.joined)
+            yield HistoryEntry(now, "schedule", str(timer.schedule), action, reason, detail)
         if firing.skipped:
             detail = {"leaf": timer.leaf_id, "skipped": firing.skipped, "fired": len(firing.records)}
             many = f"at least {COUNTED}" if firing.skipped == COUNTED else firing.skipped
             reason = f"{many} missed ticks were skipped, as misfire '{timer.misfire}' and its catch-up say"
             yield HistoryEntry(now, "schedule", str(timer.schedule), "ticks_skipped", reason, detail)
+
+
+def _joined(caught_up: CaughtUp, ticks: int) -> tuple[str, str]:
+    """What became of missed ticks that make no job of their own."""
+    many = "1 missed tick" if ticks == 1 else f"{ticks} missed ticks"
+    match caught_up:
+        case CaughtUp.TOGETHER:
+            return "ticks_joined", f"{many} joined the job of the newest, as overlap says"
+        case CaughtUp.NEWEST:
+            return "ticks_skipped", f"{many} gave way to the newest, as overlap says"
+        case CaughtUp.EACH:
+            raise ValueError("each has a job of its own")
+        case _:
+            assert_never(caught_up)
 
 
 def _moved_line(timer: DueTimer, moved: MovedTick, now: datetime) -> HistoryEntry:
@@ -195,42 +214,49 @@ def _moved_line(timer: DueTimer, moved: MovedTick, now: datetime) -> HistoryEntr
 
 
 def _due_timer(row: Any, last_runs: Mapping[tuple[str, str], RunActivity]) -> DueTimer:
-    schedule, leaf, generation, due_at, tick_at, created_at, trigger, misfire, catch_up = row
-    policy, bounds = _policy(misfire, catch_up)
+    schedule, leaf, generation, due_at, tick_at, created_at, trigger, misfire, catch_up, overlap = row
+    policy, bounds, overlapping = _policy(misfire, catch_up, overlap)
+    tree, ticking = _time_leaves(trigger)
+    found, jobs = ticking.get(leaf), CaughtUp.EACH
+    if policy is Misfire.ALL and isinstance(found, Cron | Every):
+        jobs = caught_up(tree, found, overlapping, bounds)
     return DueTimer(
         ScheduleRef.parse(schedule),
         generation,
         leaf,
-        _time_leaves(trigger).get(leaf),
+        found,
         policy,
         due_at,
         created_at,
         bounds,
         tick_at,
         last_runs.get((schedule, leaf), NO_RUN),
+        jobs,
     )
 
 
 @lru_cache(_CACHED)
-def _time_leaves(trigger: str) -> Mapping[str, TickingLeaf]:
-    """The leaves of a trigger that tick, by leaf id.
+def _time_leaves(trigger: str) -> tuple[Trigger, Mapping[str, TickingLeaf]]:
+    """A trigger, and its leaves that tick by leaf id.
 
     Raises:
         InvalidError: this release cannot read it.
     """
     with as_stored():
         found = triggers.from_json(loads(trigger, "$.trigger"), "$.trigger")
-    return {leaf_id(leaf): leaf for leaf in leaves(found) if isinstance(leaf, Cron | Every | At | SinceLastRun)}
+    ticking = {leaf_id(leaf): leaf for leaf in leaves(found) if isinstance(leaf, Cron | Every | At | SinceLastRun)}
+    return found, ticking
 
 
 @lru_cache(_CACHED)
-def _policy(misfire: str, catch_up: str | None) -> tuple[Misfire, CatchUp]:
-    """The misfire and catch-up policy.
+def _policy(misfire: str, catch_up: str | None, overlap: str) -> tuple[Misfire, CatchUp, Overlap]:
+    """The policies of misfire, catch-up and overlap.
 
     Raises:
         InvalidError: this release cannot read it.
     """
-    document = {"misfire": misfire, **({} if catch_up is None else {"catchUp": loads(catch_up, "$.catchUp")})}
+    bounds = {} if catch_up is None else {"catchUp": loads(catch_up, "$.catchUp")}
+    document = {"misfire": misfire, "overlap": overlap, **bounds}
     with as_stored():
         found = policies.read(Fields(document, "$"))
-    return found.get("misfire", Misfire.ONE), found.get("catch_up", UNBOUNDED)
+    return found.get("misfire", Misfire.ONE), found.get("catch_up", UNBOUNDED), found.get("overlap", Overlap.COALESCE)

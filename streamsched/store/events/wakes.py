@@ -36,8 +36,8 @@ class PostgresWakes(StoredPositions):
     """See `ports.timers.WakeStore` and `ports.intake.IntakeStore[WakeUpRequest]`.
 
     Rows are claimed by deleting them, so a claim ends with its transaction. A request that arrives while its row is
-    claimed waits for that transaction and is stored after it. With `theirs` nothing is due while PostgreSQL's clock says
-    something else.
+    claimed waits for that transaction and is stored after it. With `theirs` nothing is due while PostgreSQL's clock
+    says something else.
     """
 
     def __init__(self, pool: asyncpg.Pool, *, theirs: ExpectedTime | None = None) -> None:

@@ -10,11 +10,13 @@ from streamsched.domain.names import ScheduleRef
 from streamsched.log.topics import DEAD_LETTER, LAUNCH
 from streamsched.ports.leases import Lease
 from streamsched.ports.outbox import OutboxRecord
-from streamsched.ports.server import DatabaseFacts
+from streamsched.ports.server import DatabaseFacts, ZoneUse
 from streamsched.store.access.spools import last_refused
 from streamsched.store.catalog import outbox
 from streamsched.store.connections import translated
 from streamsched.store.partitioned import kept
+from streamsched.store.server.clock_judgements import PostgresClockJudgements
+from streamsched.store.server.processes import PostgresProcesses
 from streamsched.store.sql import queries
 
 _SQL = queries("server/probe")
@@ -44,7 +46,11 @@ class PostgresProbe:
                 executing = await connection.fetch(_SQL["executing"]) if revision else ()
                 history = await kept(connection) if revision else ()
                 refused = await last_refused(connection, _REFUSED) if revision else ()
+                zones = await connection.fetch(_SQL["zones"]) if revision else ()
                 pending = await connection.fetch(_SQL["pending_grants"], _PENDING) if row["has_grants"] else ()
+            judged = row["has_processes"]
+            clock = await PostgresClockJudgements(self._pool).state() if judged else None
+            processes = await PostgresProcesses(self._pool).live() if judged else ()
         return DatabaseFacts(
             server=row["server"],
             revision=revision,
@@ -60,6 +66,9 @@ class PostgresProbe:
             pending_grants=tuple(each["text"] for each in pending),
             pending_grants_total=pending[0]["total"] if pending else 0,
             executing={each["namespace"]: each["programs"] for each in executing},
+            clock=clock,
+            processes=processes,
+            zones=tuple(ZoneUse(**each) for each in zones),
         )
 
 

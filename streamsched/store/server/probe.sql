@@ -4,6 +4,7 @@
 -- The server's version and clock, and the privileges this user lacks.
 SELECT current_setting('server_version') AS server, clock_timestamp() AS now,
     to_regclass('alembic_version') IS NOT NULL AS migrated, to_regclass('namespace_grants') IS NOT NULL AS has_grants,
+    to_regclass('processes') IS NOT NULL AS has_processes,
     array(
         SELECT format('%s: %s', c.relname, privilege)
         FROM pg_class c, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS privilege
@@ -33,6 +34,14 @@ SELECT split_part(id, '.', 1) AS namespace, count(*)::int AS programs FROM progr
 WHERE definition ->> 'type' IN ('bash', 'python')
     OR (definition ->> 'type' = 'spark' AND coalesce(definition ->> 'deploy_mode', '') <> 'cluster')
 GROUP BY 1 ORDER BY 2 DESC, 1;
+
+-- name: zones
+-- The zones that definitions of schedules name.
+SELECT zone, count(DISTINCT id)::int AS schedules, min(id) AS example
+FROM schedules, jsonb_path_query(definition, 'strict $.**.timeZone ? (@.type() == "string")') AS found (json),
+    LATERAL (SELECT json #>> '{}' AS zone) AS text
+WHERE deleted_at IS NULL
+GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 1000;
 
 -- name: leases
 -- All leases.

@@ -11,6 +11,7 @@ from streamsched.ports.broker import TopicPartition
 from streamsched.ports.leases import Lease
 from streamsched.ports.server import InstallationSnapshot, QueueDepth, ReceivedReport, ShardReport
 from streamsched.store.connections import translated
+from streamsched.store.server.clock_judgements import PostgresClockJudgements
 from streamsched.store.sql import queries
 
 _SQL = queries("server/reports")
@@ -42,6 +43,7 @@ class PostgresReportStore:
             [Lease(**row) for row in leases],
             [_queue(row) for row in queues],
             {TopicPartition(row["topic"], row["partition"]): row["position"] for row in positions},
+            await PostgresClockJudgements(self._pool).state(),
         )
 
 

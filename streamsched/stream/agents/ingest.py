@@ -42,8 +42,8 @@ class Ingest:
     """Emits each event to `signals`, in the partition of its event key's home, whatever partition or key the producer
     chose. Events without listeners are emitted too: the event home knows the listeners.
 
-    A record from the future by `clock`, such as one that a client appended while the log's clock had jumped, has arrived
-    now: it makes no event late.
+    A record from the future by `clock`, such as one that a client appended while the log's clock had jumped, has
+    arrived now: it makes no event late.
     """
 
     def __init__(

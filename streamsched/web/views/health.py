@@ -31,8 +31,17 @@ class HealthLine(NamedTuple):
 
 
 def health_lines(overview: Overview) -> list[HealthLine]:
-    """The shards as one line, and a line for each queue that is behind or has no process; else one that all is well."""
-    return [_shards(overview), *_queues(overview)]
+    """The shards as one line, and a line for each queue that is behind or has no process; else one that all is well. A
+    clock that has jumped comes first.
+    """
+    return [*_clock(overview), _shards(overview), *_queues(overview)]
+
+
+def _clock(overview: Overview) -> list[HealthLine]:
+    if overview.doubt is None:
+        return []
+    then = "nothing expires, is killed or deleted until it is right or `streamsched clock confirm` says so"
+    return [HealthLine("bad", "clock", f"PostgreSQL's clock {overview.doubt}; {then}")]
 
 
 class Headline(NamedTuple):

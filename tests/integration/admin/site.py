@@ -12,7 +12,8 @@ from typing import Any
 import asyncpg
 
 from streamsched.admin import resync, state
-from streamsched.admin.doctor import CheckLevel, examine
+from streamsched.admin.checks.check_result import CheckLevel
+from streamsched.admin.doctor import examine
 from streamsched.admin.installation import Installation, open_installation
 from streamsched.admin.restoration import restore
 from streamsched.admin.topics import create_topics

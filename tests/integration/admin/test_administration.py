@@ -13,7 +13,8 @@ import pytest
 
 from streamsched.admin import dead_letters, resync, state
 from streamsched.admin.changelog import lags
-from streamsched.admin.doctor import CheckLevel, examine, worst
+from streamsched.admin.checks.check_result import CheckLevel, worst
+from streamsched.admin.doctor import examine
 from streamsched.admin.installation import open_installation
 from streamsched.admin.topics import check_topics, create_topics
 from streamsched.config import Settings

@@ -1,5 +1,5 @@
-"""The time of records in PostgreSQL's log while its clock has jumped: a stamp is a fact for every replay, so a process that
-knows the time writes the right one.
+"""The time of records in PostgreSQL's log while its clock has jumped: a stamp is a fact for every replay, so a process
+that knows the time writes the right one.
 """
 
 from __future__ import annotations

@@ -8,12 +8,13 @@ import pytest
 
 from streamsched.codec.records import signal as signal_codec
 from streamsched.domain.events.event import Ticked
-from streamsched.domain.schedules.catchup import CatchUp
+from streamsched.domain.schedules.catchup import UNBOUNDED, CatchUp
+from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.schedule import Misfire, Schedule
 from streamsched.domain.signals.signal import Occurred
-from streamsched.domain.triggers.trigger import Every
+from streamsched.domain.triggers.trigger import Every, Trigger
 
-from .conftest import CatalogProcess, app, schedule
+from .conftest import FLIGHTS, CatalogProcess, app, schedule
 from .wakeful import timers
 
 pytestmark = pytest.mark.postgres
@@ -26,15 +27,20 @@ async def deploy(scheduler: CatalogProcess, made: Schedule) -> None:
         await scheduler.catalog.deploy(app(made))
 
 
-async def minutes(scheduler: CatalogProcess) -> list[int]:
-    """The ticks in the outbox, in minutes from the first look at the clock."""
-    found: list[int] = []
+async def facts(scheduler: CatalogProcess) -> list[Ticked]:
+    """The ticks in the outbox."""
+    found: list[Ticked] = []
     for record in await scheduler.outbox.pending(limit=1000):
         signal = signal_codec.decode(record.key.encode(), record.value)
         assert isinstance(signal, Occurred)
         assert isinstance(signal.event.fact, Ticked)
-        found.append(round(signal.event.fact.due_at.timestamp() - START) // 60)
+        found.append(signal.event.fact)
     return found
+
+
+async def minutes(scheduler: CatalogProcess) -> list[int]:
+    """The ticks in the outbox, in minutes from the first look at the clock."""
+    return [round(each.due_at.timestamp() - START) // 60 for each in await facts(scheduler)]
 
 
 START = 1767225600  # 2026-01-01T00:00:00Z, where a scheduler's clock begins
@@ -42,7 +48,8 @@ START = 1767225600  # 2026-01-01T00:00:00Z, where a scheduler's clock begins
 
 async def test_a_window_and_a_bound_leave_the_newest_and_history_knows_the_others(scheduler: CatalogProcess) -> None:
     bounds = CatchUp(window=10 * MINUTE, at_most=4)
-    await deploy(scheduler, schedule(trigger=Every(MINUTE), misfire=Misfire.ALL, catch_up=bounds))
+    made = schedule(trigger=Every(MINUTE), misfire=Misfire.ALL, catch_up=bounds, overlap=Overlap.QUEUE)
+    await deploy(scheduler, made)
     scheduler.clock.advance(60 * MINUTE)
 
     await timers(scheduler).run_once()
@@ -52,6 +59,53 @@ async def test_a_window_and_a_bound_leave_the_newest_and_history_knows_the_other
         each for each in await scheduler.reader.history("schedule", str(schedule().ref)) if "skipped" in each.action
     ]
     assert (line.detail or {})["skipped"] == 56
+
+
+@pytest.mark.parametrize(
+    ("overlap", "jobs", "action", "said"),
+    [
+        (Overlap.COALESCE, [[*range(1, 41)]], "ticks_joined", "39 missed ticks joined the job of the newest"),
+        (Overlap.LATEST, [[40]], "ticks_skipped", "39 missed ticks gave way to the newest"),
+        (Overlap.CANCEL_RUNNING, [[40]], "ticks_skipped", "39 missed ticks gave way to the newest"),
+        (Overlap.KILL_RUNNING, [[40]], "ticks_skipped", "39 missed ticks gave way to the newest"),
+        (Overlap.QUEUE, [[each] for each in range(1, 41)], "", ""),
+        (Overlap.SKIP, [[each] for each in range(1, 41)], "", ""),
+    ],
+)
+async def test_forty_minutes_of_missed_ticks_make_the_jobs_that_overlap_says(
+    scheduler: CatalogProcess, overlap: Overlap, jobs: list[list[int]], action: str, said: str
+) -> None:
+    """With `coalesce` and `latest` they started 40 runs, for none of them waited when the next came."""
+    await deploy(scheduler, schedule(trigger=Every(MINUTE), misfire=Misfire.ALL, overlap=overlap))
+    scheduler.clock.advance(40 * MINUTE)
+
+    await timers(scheduler).run_once()
+
+    assert [[round(at.timestamp() - START) // 60 for at in each.times] for each in await facts(scheduler)] == jobs
+    lines = [each for each in await scheduler.reader.history("schedule", str(schedule().ref)) if "ticks" in each.action]
+    assert [(each.action, each.reason.startswith(said)) for each in lines] == ([(action, True)] if action else [])
+
+
+@pytest.mark.parametrize(
+    ("trigger", "late", "bounds", "fired"),
+    [
+        (Every(MINUTE) | FLIGHTS, 40 * MINUTE, UNBOUNDED, 1),
+        (Every(MINUTE) & FLIGHTS, 40 * MINUTE, UNBOUNDED, 40),  # a tick alone makes no job
+        (Every(MINUTE), 40 * MINUTE, CatchUp(spacing=SECOND), 1),  # now; each of the others by itself, later
+        (Every(SECOND), 10 * SECOND, UNBOUNDED, 10),  # none of them was missed
+        (Every(SECOND), 61 * SECOND, UNBOUNDED, 61),  # the first is as late as a tick may be
+        (Every(SECOND), 62 * SECOND, UNBOUNDED, 1),
+    ],
+)
+async def test_only_missed_ticks_that_would_each_make_a_job_at_once_join(
+    scheduler: CatalogProcess, trigger: Trigger, late: timedelta, bounds: CatchUp, fired: int
+) -> None:
+    await deploy(scheduler, schedule(trigger=trigger, misfire=Misfire.ALL, catch_up=bounds))
+    scheduler.clock.advance(late)
+
+    await timers(scheduler).run_once()
+
+    assert len(await minutes(scheduler)) == fired
 
 
 async def test_ticks_are_spread_by_any_instances_in_turn_and_then_on_time_again(scheduler: CatalogProcess) -> None:

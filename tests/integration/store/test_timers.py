@@ -11,6 +11,7 @@ import pytest
 from streamsched.codec.records import signal as signal_codec
 from streamsched.domain.errors import UnavailableError
 from streamsched.domain.events.event import Ticked
+from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.schedule import Misfire
 from streamsched.domain.signals.signal import Occurred
 from streamsched.domain.triggers.trigger import At, Cron, Every
@@ -107,7 +108,7 @@ async def test_a_tick_names_its_leaf_and_its_generation_and_has_one_id_forever(
 async def test_missed_ticks_follow_the_policy_and_history_knows_the_skipped(
     scheduler: CatalogProcess, timers: Timers, misfire: Misfire, fired: int, skipped: int
 ) -> None:
-    await deploy(scheduler, schedule(trigger=Every(timedelta(hours=1)), misfire=misfire))
+    await deploy(scheduler, schedule(trigger=Every(timedelta(hours=1)), misfire=misfire, overlap=Overlap.QUEUE))
     start = scheduler.clock.now()
     scheduler.clock.set(start + timedelta(hours=5, minutes=30))
 

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 import pytest
 from streamsched_brokers.memory import MemoryBroker, MemoryLog
 
-from streamsched.admin.doctor import CheckLevel, CheckResult, examine
+from streamsched.admin.checks.check_result import CheckLevel, CheckResult
+from streamsched.admin.doctor import examine
 from streamsched.ports.broker import Broker
 from streamsched.ports.clock import SystemClock
 from streamsched.ports.server import DatabaseFacts

@@ -10,7 +10,8 @@ from typing import Final
 
 from starlette.responses import RedirectResponse, Response
 
-from streamsched.admin.doctor import examine, worst
+from streamsched.admin.checks.check_result import worst
+from streamsched.admin.doctor import examine
 from streamsched.admin.overview import survey
 from streamsched.codec.access.grant import grant_to_json
 from streamsched.domain.errors import InvalidError

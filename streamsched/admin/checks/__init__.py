@@ -1,0 +1,1 @@
+"""Checks of an installation, and what a person says about them."""
