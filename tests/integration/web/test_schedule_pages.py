@@ -153,3 +153,24 @@ async def test_open_pages_share_one_poller_and_are_notified_of_changes(log_in: L
     assert polled <= ended + 1
     feed.close()
     assert [notice async for notice in feed.follow(VIEWER, permitted)] == [b"retry: 3000\nevent: open\ndata: 1000\n\n"]
+
+
+async def test_a_schedule_says_which_events_had_no_key(log_in: LogIn, services: Services) -> None:
+    browser = await deployed(log_in)
+    path = "/ui/schedules/default.flights.s1"
+    assert 'id="keyless"' not in (await browser.get(path)).text
+    progress = {
+        "text": "x",
+        "have": 0,
+        "need": 1,
+        "keyless_events": 1200,
+        "keyless_why": f"hour='{HOSTILE}' names no hour",
+    }
+    await services.pool.execute(
+        "INSERT INTO trigger_progress VALUES ('default.flights.s1', 1, 0, $1::jsonb, now())", progress
+    )
+
+    page = (await browser.get(path)).text
+
+    assert "1,200 events had no key, or not for all partitions: hour=&#39;&lt;img src=x" in page
+    assert "<img" not in page
