@@ -185,6 +185,26 @@ async def test_no_warning_is_given_about_a_schedule_that_was_made_just_now(deplo
     assert (await deployed.post("/v1/events", json={**elsewhere, "id": "e2"})).json()["unheard"] == []
 
 
+async def test_an_event_without_a_key_for_the_schedules_that_listen_is_named(deployed: httpx.AsyncClient) -> None:
+    partition = {"type": "PARTITION", "dataset": "clicks", "numPartitions": 1}
+    trigger = {"type": "PER", "trigger": partition, "by": ["day", "hour"], "grain": "hour", "zone": "Europe/Berlin"}
+    made = {"namespace": "default", "application": "flights", "name": "n", "program": "join", "trigger": trigger}
+    assert (await deployed.post("/v1/schedules", json=made)).status_code == 201
+    keys = "day=2026-03-29/hour=1", "day=2026-03-29/hour=2", "hour=2026-03-29T01"
+    events = [{**NATIVE, "id": key, "data": {"dataset": "clicks", "partitions": [key]}} for key in keys]
+
+    answer = (await deployed.post("/v1/events", json=events)).json()
+
+    skipped = "day='2026-03-29', hour='2' name no hour: clocks of Europe/Berlin skip it"
+    assert (answer["accepted"], answer["unheard"]) == (3, [])
+    assert answer["keyless"] == [
+        {"id": keys[1], "key": "partition:default.clicks", "why": f"it has no key: {skipped}"},
+        {"id": keys[2], "key": "partition:default.clicks", "why": "it has no key: day is missing"},
+    ]
+    shown = (await deployed.get("/v1/schedules/default.flights.n")).json()["trigger"]
+    assert (shown["grain"], shown["zone"]) == ("hour", "Europe/Berlin")
+
+
 async def test_an_accepted_event_is_accepted_though_its_listeners_are_unknown(
     deployed: httpx.AsyncClient, services: Services
 ) -> None:

@@ -60,3 +60,27 @@ async def test_progress_that_was_damaged_by_hand_is_as_if_there_were_none(
     answer = await deployed.get("/v1/schedules/default.flights.weekly/why-not")
 
     assert answer.status_code == 200, answer.text
+
+
+async def test_events_without_a_key_are_counted_with_an_example_everywhere(
+    deployed: httpx.AsyncClient, services: Services
+) -> None:
+    progress = {"text": "x", "have": 0, "need": 1, "keyless_events": 12, "keyless_why": "hour='5am' names no hour"}
+    row = "INSERT INTO trigger_progress VALUES ('default.flights.weekly', 1, 0, $1::jsonb, now())"
+    await services.pool.execute(row, progress)
+    url = "/v1/schedules/default.flights.weekly"
+
+    losses = {
+        "expiredKeys": 0,
+        "droppedKeys": 0,
+        "refusedEvents": 0,
+        "keylessEvents": 12,
+        "keylessWhy": "hour='5am' names no hour",
+    }
+    assert (await deployed.get(url)).json()["losses"] == losses
+    assert (await deployed.get(f"{url}/keys")).json()["losses"] == losses
+    assert (
+        (await deployed.get(f"{url}/why-not"))
+        .json()["summary"]
+        .endswith("; 12 events had no key, or not for all partitions: hour='5am' names no hour")
+    )

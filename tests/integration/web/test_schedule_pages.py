@@ -163,3 +163,24 @@ async def test_an_open_key_of_a_join_per_run_names_the_run_that_failed(log_in: L
     await open_key(services.pool)
     page = (await browser.get("/ui/schedules/default.shop.d")).text
     assert "job shop.a.1.1; shop.b failed in run shop.b.1.1.r1: exit code 1; a rerun of it completes this key" in page
+
+
+async def test_a_schedule_says_which_events_had_no_key(log_in: LogIn, services: Services) -> None:
+    browser = await deployed(log_in)
+    path = "/ui/schedules/default.flights.s1"
+    assert 'id="keyless"' not in (await browser.get(path)).text
+    progress = {
+        "text": "x",
+        "have": 0,
+        "need": 1,
+        "keyless_events": 1200,
+        "keyless_why": f"hour='{HOSTILE}' names no hour",
+    }
+    await services.pool.execute(
+        "INSERT INTO trigger_progress VALUES ('default.flights.s1', 1, 0, $1::jsonb, now())", progress
+    )
+
+    page = (await browser.get(path)).text
+
+    assert "1,200 events had no key, or not for all partitions: hour=&#39;&lt;img src=x" in page
+    assert "<img" not in page

@@ -14,7 +14,8 @@ from streamsched.codec.records import findings
 from streamsched.domain.events.event import Event, Partition, PartitionsAdded
 from streamsched.domain.names import DatasetRef
 from streamsched.domain.signals.finding import AtSchedule, Finding
-from streamsched.domain.signals.verdict import Verdict
+from streamsched.domain.signals.verdict import JudgedEvent, Verdict
+from streamsched.domain.time.grain import Grain
 from streamsched.domain.triggers.correlation import OnFull, Per
 from streamsched.domain.triggers.trigger import AllOf, Partitions
 from streamsched.log.topics import VERDICTS
@@ -85,6 +86,26 @@ async def test_a_refused_event_is_a_dead_letter_and_counts_when_it_is_replayed(c
     assert {each.schedule for each in counted if isinstance(each, AtSchedule)} == {schedule("full"), schedule("wide")}
     assert [job.key for job in await cluster.jobs() if job.schedule == schedule("full")] == ["1", "2", "3", "4"]
     assert (await show(cluster.broker, schedule("full")))["progress"]["refused_events"] == 1
+
+
+async def test_an_event_without_a_key_is_unmatched_with_the_reason_and_counted_by_its_schedule(
+    cluster: ShardCluster,
+) -> None:
+    await cluster.start(QUICK)
+    await cluster.put(schedule("hours"), Per(Partitions(A), ("date",), Grain.HOUR))
+    await cluster.emit(dates("e1", A, "5am"))
+    await cluster.emit(dates("e2", A, "2026-03-01T05", "6am"))
+
+    (none,) = [each.reason for each in await found(cluster, "e1")]
+    (some,) = [each.reason for each in await found(cluster, "e2")]
+
+    assert isinstance(none, AtSchedule)
+    assert isinstance(some, AtSchedule)
+    assert none.judged == JudgedEvent(Verdict.UNMATCHED, why="it has no key: date='5am' names no hour")
+    assert (some.judged.verdict, some.judged.cells) == (Verdict.COUNTED, ("2026-03-01T05",))
+    assert some.judged.why == "1 of its 2 partitions have no key: date='6am' names no hour"
+    progress = (await show(cluster.broker, schedule("hours")))["progress"]
+    assert (progress["keyless_events"], progress["keyless_why"]) == (2, "date='6am' names no hour")
 
 
 async def test_the_state_of_a_schedule_with_open_keys_is_plain_json(cluster: ShardCluster) -> None:
