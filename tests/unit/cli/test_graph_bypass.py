@@ -68,7 +68,7 @@ def test_its_output_and_exit_code_are_those_of_the_program(
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        (("gone", "1"), "TASK: 'gone' is no task of app.py (known: clean, model, told)"),
+        (("gone", "1"), "TASK: 'gone' is no task of app.py (known: clean, day, model, told)"),
         (("clean", "2014_a"), "JOB_ID: '2014_a' does not fit the template {date}_{client}"),
         (("told", "1"), "is no process: a launcher sends it"),
         (("clean", "20140101_a", "--", "x"), "OPTION: is for Python and Spark programs"),
