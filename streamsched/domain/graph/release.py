@@ -49,12 +49,21 @@ def node_job_id(app: AppRef, node: GraphNode) -> str:
     return f"{schedule_of(app, node.id.task)}.node-{token}"
 
 
+def node_arguments(task: TaskTemplate, job_id: str) -> dict[str, str]:
+    """The arguments of a node's run: those that its task makes, the parts of its job id, `job_id` and `task`.
+
+    Raises:
+        InvalidError: the job id does not fit the template, or there is no such time.
+    """
+    parts = task.template.parts(job_id)
+    made = {name: each.value(task.template, parts) for name, each in task.arguments.items()}
+    return {**made, **dict(zip(task.template.components, parts, strict=True)), JOB_ID: job_id, TASK: task.name}
+
+
 def node_job(app: AppRef, task: TaskTemplate, node: GraphNode, *, generation: int, now: datetime) -> ReadyJob:
     """The node's current job. `generation`: of its schedule."""
-    parts = task.template.parts(node.id.job_id)
-    columns = dict(zip(task.template.components, parts, strict=True))
-    made = {name: each.value(task.template, parts) for name, each in task.arguments.items()}
-    arguments = {**made, **columns, JOB_ID: node.id.job_id, TASK: node.id.task}
+    columns = dict(zip(task.template.components, task.template.parts(node.id.job_id), strict=True))
+    arguments = node_arguments(task, node.id.job_id)
     submission = Submission(node_job_id(app, node), "", arguments, columns, node=node.id.job_id)
     key = named_key(node_trigger(app, task), columns)
     return ReadyJob(schedule_of(app, task.name), generation, 0, now, (), key, submission)

@@ -17,6 +17,9 @@ app.bash("say", "echo {task} {client} {size}; exit {code}", fill=True, defaults=
 app.python("plug", "plug", arguments=["--level", "1"])
 app.http("tell", "http://localhost/{date}")
 app.task("clean", "say", job_id="{date}_{client}", components={"date": "date"}, properties={"size": "big"})
+app.bash("when", "echo {yesterday}", fill=True)
+days = {"yesterday": {"of": "date", "back": "1d", "format": "%d.%m."}}
+app.task("day", "when", job_id="{date}", components={"date": "date"}, arguments=days)
 app.task("model", "plug", job_id="{date}_{client}", depends_on="clean")
 app.task("told", "tell", job_id="{date}")
 """
@@ -48,6 +51,7 @@ def _graph_run(folder: Path, *given: str) -> subprocess.CompletedProcess[str]:
     [
         (("clean", "20140101_a b"), 0, "clean a b big\n"),
         (("shop.clean", "20140101_a", "--arg", "code=4", "--arg", "size=x y"), 4, "clean a x y\n"),
+        (("day", "20140301"), 0, "28.02.\n"),
         (("model", "20140101_a"), 0, "plug 20140101_a 1\n"),
         (("model", "20140101_a", "--", "--level", "7"), 0, "plug 20140101_a 7\n"),
     ],
@@ -64,7 +68,7 @@ def test_its_output_and_exit_code_are_those_of_the_program(
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        (("gone", "1"), "TASK: 'gone' is no task of app.py (known: clean, model, told)"),
+        (("gone", "1"), "TASK: 'gone' is no task of app.py (known: clean, day, model, told)"),
         (("clean", "2014_a"), "JOB_ID: '2014_a' does not fit the template {date}_{client}"),
         (("told", "1"), "is no process: a launcher sends it"),
         (("clean", "20140101_a", "--", "x"), "OPTION: is for Python and Spark programs"),

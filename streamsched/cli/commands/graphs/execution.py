@@ -116,7 +116,7 @@ def _from_server(task: str, url: str) -> _Definition:
 
 def _execute(given: _Definition, job_id: str, arguments: Mapping[str, str], spark_master: str) -> int:
     """Runs the program with the output of this terminal; returns its exit code."""
-    from streamsched.domain.graph.release import JOB_ID, TASK
+    from streamsched.domain.graph.release import node_arguments
     from streamsched.domain.schedules.arguments import KEY_PREFIX
     from streamsched.emit.destination import find_destination
     from streamsched.ports.runs import Assignment
@@ -126,7 +126,7 @@ def _execute(given: _Definition, job_id: str, arguments: Mapping[str, str], spar
     task, program = given.task, given.program
     parts = dict(zip(task.template.components, task.template.parts(job_id, "JOB_ID"), strict=True))
     keys = {f"{KEY_PREFIX}{name}": value for name, value in parts.items()}
-    of_node = {**parts, JOB_ID: job_id, TASK: task.name}
+    of_node = node_arguments(task, job_id)
     full = {**program.arguments, **keys, **given.properties, **of_node, **arguments}
     folder = folder_here().absolute() / "bypass"
     assignment = Assignment(f"{program.ref}.bypass-{os.getpid()}", 1, program, full)
