@@ -35,7 +35,7 @@ class Step(NamedTuple):
     kind: Literal["a", "again a", "start", "skip", "again", "hand", "pass"]
     branch: Branch = "b"
     which: int = 0
-    count: int = 1
+    number: int = 1
     fails: bool = False
 
 
@@ -99,13 +99,13 @@ class Fork:
                 case "start" if self.waiting[step.branch]:
                     self._start(step)
                 case "skip":
-                    del self.waiting[step.branch][: step.count]
+                    del self.waiting[step.branch][: step.number]
                 case "again" if self.jobs[step.branch]:
                     self._end(step.branch, self.jobs[step.branch][step.which % len(self.jobs[step.branch])], step)
                 case "hand":
                     self._end(step.branch, Job(f"hand{len(self.log)}", frozenset(), NO_ANCESTORS), step)
                 case "pass":
-                    self.at += timedelta(hours=3 * step.count)
+                    self.at += timedelta(hours=3 * step.number)
                 case _:
                     pass
 
@@ -118,8 +118,8 @@ class Fork:
     def _start(self, step: Step) -> None:
         """The oldest satisfactions become one job. It may fail at first: a retry is a run of the same job."""
         taken, self.waiting[step.branch] = (
-            self.waiting[step.branch][: step.count],
-            self.waiting[step.branch][step.count :],
+            self.waiting[step.branch][: step.number],
+            self.waiting[step.branch][step.number :],
         )
         job = Job(
             f"{step.branch}{len(self.jobs[step.branch])}",

@@ -267,11 +267,11 @@ def _subscriptions(trigger: Trigger, path: str, *, correlates: bool) -> Iterator
             yield from _subscriptions(veto, f"{path}.veto", correlates=correlates)
         case Within(trigger=only) | Quiet(trigger=only):
             yield from _subscriptions(only, f"{path}.trigger", correlates=correlates)
-        case Per(trigger=only, run_of=None):
-            yield from _subscriptions(only, f"{path}.trigger", correlates=True)
-        case Per(trigger=only, run_of=ancestor):
+        case Per(trigger=only, run_of=ProgramRef() as ancestor):
             yield _of_program(ancestor, f"{path}.runOf", details=False)
             yield from _subscriptions(only, f"{path}.trigger", correlates=False)
+        case Per(trigger=only):
+            yield from _subscriptions(only, f"{path}.trigger", correlates=True)
         case Silence(of=only):
             yield from _subscriptions(only, f"{path}.of", correlates=correlates)
         case _:

@@ -240,7 +240,7 @@ async def test_the_whole_matrix_of_references_routes_and_roles(client: httpx.Asy
     cells = matrix.refused + matrix.permitted
     sys.stdout.write(f"{cells} cells of {len(SENDERS)} routes: {counts}, {len(matrix.wrong)} wrong\n")
     assert matrix.wrong == []
-    assert len(elementary) >= 10
+    assert len(elementary) >= 11
     assert len(nested) >= 14
-    assert cells == 7 * (len(SENDERS) * 8 + 2) + 4 * len(nested)
+    assert cells == 7 * (len(SENDERS) * 9 + 2) + 4 * len(nested)
     assert matrix.twins >= 100
