@@ -17,6 +17,8 @@ _OFF: Final = frozenset({"disabled", "paused"})
 #: Most pauses named in a summary; `lines` has all.
 _PAUSES: Final = 3
 _STARTED: Final = frozenset({JobState.LAUNCHED, JobState.PENDING_LAUNCH})
+#: What the history says of missed ticks that made no job of their own, and where it says how many.
+_UNFIRED: Final = {"ticks_skipped": "skipped", "ticks_joined": "joined"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,7 @@ def why_not(status: ScheduleStatus, span: ScheduleSpan, *, since: datetime, unti
     changes = span.changes
     summary = _summary(status, changes, span.jobs, since=since, until=until)
     interrupted = "" if " all the time" in summary else _interrupted(changes, since=since, until=until)
+    skipped = _skipped([each for each in changes if since <= each.at <= until])
     lines = [
         WhyNotLine(each.at, f"{each.action}{f': {each.reason}' if each.reason else ''}")
         for each in changes
@@ -58,7 +61,7 @@ def why_not(status: ScheduleStatus, span: ScheduleSpan, *, since: datetime, unti
     lines += [WhyNotLine(job.satisfied_at, f"satisfied; {_outcome(job)}", job.id) for job in span.jobs]
     return WhyNot(
         schedule=str(status.record.definition.ref),
-        summary=f"{summary}; {interrupted}" if interrupted else summary,
+        summary="; ".join(filter(None, (summary, interrupted, skipped))),
         lines=tuple(sorted(lines, key=lambda line: line.at)),
         events=tuple(
             f"{each.total} {' '.join(filter(None, (each.verdict, each.late)))}, the last at {clock(each.last_at)}"
@@ -84,6 +87,16 @@ def _interrupted(changes: Sequence[HistoryEntry], *, since: datetime, until: dat
     more = len(pauses) - _PAUSES
     text = "; ".join(pauses[-_PAUSES:])
     return f"{text} (and {more} more times before that)" if more > 0 else text
+
+
+def _skipped(changes: Sequence[HistoryEntry]) -> str:
+    """What became of missed ticks that made no job of their own; empty when there were none."""
+    found = [each for each in changes if each.action in _UNFIRED]
+    if not found:
+        return ""
+    last = f"at {clock(found[-1].at)} {found[-1].reason}"
+    more = sum((each.detail or {}).get(_UNFIRED[each.action], 0) for each in found[:-1])
+    return f"{last}, and {more} before that" if more else last
 
 
 def _last_off(off: HistoryEntry | None, found: HistoryEntry | None) -> HistoryEntry | None:

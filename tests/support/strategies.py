@@ -146,6 +146,7 @@ def ticks(generation: st.SearchStrategy[int] | None = None) -> st.SearchStrategy
         generation=st.integers(0, 3) if generation is None else generation,
         leaf=known | st.just("cron:gone@UTC"),
         due_at=instants(),
+        missed=st.lists(instants(), max_size=2).map(lambda found: tuple(sorted(found))),
     )
 
 

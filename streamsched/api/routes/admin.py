@@ -46,7 +46,7 @@ async def get_checks(at: InstallationDep) -> Response:
 
 @router.get("/clock", summary="Get the time")
 async def get_clock(at: InstallationDep) -> Response:
-    """PostgreSQL's clock (`database`), the time that processes go by (`counted`), and what was judged last. `doubt` says
+    """PostgreSQL's clock (`database`), the time that processes go by (`counted`), and the last judgement. `doubt` says
     how the clock has jumped; then nothing expires, is killed or deleted.
     """
     return rendered(clock_json(await at.judgements.state()))

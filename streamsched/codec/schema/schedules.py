@@ -40,7 +40,7 @@ _ABSENT: Final = {"type": "null"}
 
 _POLICIES: Final = {
     "overlap": choice(Overlap, "What a new job does while others wait or run."),
-    "misfire": choice(Misfire, "Which ticks missed during an outage are made up for."),
+    "misfire": choice(Misfire, "Which missed ticks, more than a minute late, are made up for."),
     "onTimeout": choice(OnTimeout),
     "consumption": choice(Consumption),
     "maxDuration": duration("6h", "How long a run may take."),

@@ -1,6 +1,9 @@
 """The arguments of a job's run: program defaults, overridden by preferences of the namespace, by schedule properties
 and by those a person gave with a submission, in this order; plus facts of the trigger.
 
+Runs of ticks have the argument `day`: the date of the latest tick's due time in the zone of its trigger. Everything
+else that has this name goes before it.
+
 Each column of the key of a `per` is an argument twice: `key.<column>`, and `<column>`. So the end of the run has them,
 and a schedule that correlates by the column counts it under the same key. They override defaults and preferences. A
 schedule with a property of such a name is refused (`check_properties`); the property of one stored before counts.
@@ -13,7 +16,7 @@ Trigger facts have the prefix `trigger.` and never overwrite other arguments:
 | `key`                           | `per`         | the correlation key, its columns joined by `/`                   |
 | `corrects`, `corrected`         | corrections   | the job whose data was written again; the partitions that were   |
 | `missing`                       | roll-ups      | the periods of the key that have not come, where there are any   |
-| `logical_start_time`            | clocks        | the latest tick's due time                                       |
+| `logical_start_time`, `day`     | clocks        | the latest tick's due time, and its date in the trigger's zone   |
 | `program`, `run`, `outcome`     | programs      | of the last run that failed or was killed, else of the last run  |
 | `error`, `log_tail`             | programs      | of the same run: its reason and the end of its log; else ""      |
 
@@ -39,8 +42,20 @@ from streamsched.domain.limits import LONGEST_NAME, MOST_PARTS, check_most
 from streamsched.domain.schedules.key_columns import all_column_names, key_columns
 from streamsched.domain.schedules.schedule import Program, Schedule
 from streamsched.domain.schedules.template import printable
+from streamsched.domain.time.zone import zone_or_utc
 from streamsched.domain.triggers.completeness import completeness
-from streamsched.domain.triggers.trigger import Partitions, Trigger, correlated, leaf_id
+from streamsched.domain.triggers.time_leaf import zone_name
+from streamsched.domain.triggers.trigger import (
+    At,
+    Cron,
+    Every,
+    Partitions,
+    SinceLastRun,
+    Trigger,
+    correlated,
+    leaf_id,
+    leaves,
+)
 
 PREFIX: Final = "trigger."
 KEY_PREFIX: Final = "key."
@@ -48,6 +63,8 @@ KEY_PREFIX: Final = "key."
 LONGEST_VALUE: Final = 32_768
 #: CDAP's argument: the due time of the latest tick; without a tick, when the trigger was satisfied.
 LOGICAL_START_TIME: Final = "logical.start.time"
+#: The argument of runs of ticks, plain and after `trigger.`.
+DAY: Final = "day"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _UNSUCCESSFUL: Final = (Outcome.FAILED, Outcome.KILLED)
@@ -65,7 +82,21 @@ def arguments(program: Program, schedule: Schedule, ready: ReadyJob) -> Mapping[
         facts[f"{PREFIX}missing"] = missing
     prefixed = {f"{KEY_PREFIX}{name}": value for name, value in columns.items()}
     plain = {name: value for name, value in columns.items() if name not in facts and name not in prefixed}
-    return {**facts, **program.arguments, **plain, **prefixed, **schedule.properties, **by_person}
+    day = day_of_tick(schedule.trigger, ready)
+    ticked = {} if day is None else {DAY: day, f"{PREFIX}{DAY}": day}
+    return {**ticked, **facts, **program.arguments, **plain, **prefixed, **schedule.properties, **by_person}
+
+
+def day_of_tick(trigger: Trigger, ready: ReadyJob) -> str | None:
+    """The date of the latest tick of a job in the zone of its leaf, such as `2026-03-29`; None without a tick. In UTC
+    when the trigger does not have the leaf any more, or this machine does not know its zone.
+    """
+    latest = max(_ticks(ready), key=lambda tick: tick.due_at, default=None)
+    if latest is None:
+        return None
+    found = next((leaf for leaf in leaves(trigger) if leaf_id(leaf) == latest.leaf), None)
+    zone = zone_name(found) if isinstance(found, Cron | Every | At | SinceLastRun) else "UTC"
+    return latest.due_at.astimezone(zone_or_utc(zone)).date().isoformat()
 
 
 def check_properties(schedule: Schedule) -> None:
@@ -116,9 +147,7 @@ def _facts(ready: ReadyJob) -> Iterator[tuple[str, str]]:
     if ready.corrects:
         yield f"{PREFIX}corrects", ready.corrects
         yield f"{PREFIX}corrected", _corrected(ready)
-    ticks = [
-        event.fact.due_at for part in ready.contributions for event in part.events if isinstance(event.fact, Ticked)
-    ]
+    ticks = [tick.due_at for tick in _ticks(ready)]
     yield LOGICAL_START_TIME, str((max(ticks, default=ready.logical_at) - _EPOCH) // _MILLISECOND)
     if ticks:
         yield f"{PREFIX}logical_start_time", max(ticks).isoformat()
@@ -144,6 +173,10 @@ def _corrected(ready: ReadyJob) -> str:
     named = (each.key for fact in facts if isinstance(fact, PartitionsAdded) for each in fact.partitions)
     text = printable(", ".join(islice(dict.fromkeys(named), _ERROR)))
     return text if len(text) <= _ERROR else f"{text[: _ERROR - 1]}…"
+
+
+def _ticks(ready: ReadyJob) -> Iterator[Ticked]:
+    return (event.fact for part in ready.contributions for event in part.events if isinstance(event.fact, Ticked))
 
 
 def _of_program(ready: ReadyJob) -> Iterator[tuple[str, str]]:

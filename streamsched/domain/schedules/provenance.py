@@ -10,7 +10,7 @@ from typing import Final
 
 from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.jobs.run import RunState
-from streamsched.domain.schedules.arguments import KEY_PREFIX, LOGICAL_START_TIME, PREFIX
+from streamsched.domain.schedules.arguments import DAY, KEY_PREFIX, LOGICAL_START_TIME, PREFIX, day_of_tick
 from streamsched.domain.schedules.key_columns import key_columns
 from streamsched.domain.schedules.schedule import Program, Schedule
 
@@ -133,12 +133,15 @@ def argument_sources(
     """
     columns = {} if schedule is None or ready is None else key_columns(schedule.trigger, ready.key)
     given = {} if ready is None or ready.submission is None else ready.submission.arguments
+    day = None if schedule is None or ready is None else day_of_tick(schedule.trigger, ready)
+    ticked = {} if day is None else {DAY: day}
     layers: Sequence[tuple[ArgumentSource, Mapping[str, str]]] = (
         (ArgumentSource.SUBMISSION, given),
         (ArgumentSource.PROPERTY, {} if schedule is None else schedule.properties),
         (ArgumentSource.KEY, columns | {f"{KEY_PREFIX}{name}": value for name, value in columns.items()}),
         (ArgumentSource.PREFERENCE, preferences),
         (ArgumentSource.DEFAULT, program.arguments),
+        (ArgumentSource.TRIGGER, ticked),
     )
     other = ArgumentSource.SUBMISSION if ready is None else ArgumentSource.OTHER
     return {name: _source(name, value, layers, other) for name, value in arguments.items()}

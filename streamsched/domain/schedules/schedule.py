@@ -169,7 +169,7 @@ class OnChange(StrEnum):
 
 
 class Misfire(StrEnum):
-    """Which missed ticks are fired: all, the latest, or none."""
+    """Which missed ticks (more than a minute late) are fired: all, the latest, or none."""
 
     ALL = "all"
     ONE = "one"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from difflib import get_close_matches
 from functools import lru_cache, partial
 from pathlib import Path
@@ -60,6 +60,11 @@ def zone_of(zone: str) -> ZoneInfo:
     if found is None:
         raise InvalidDefinitionError("$.zone", f"'{zone}' is no IANA time zone")
     return found
+
+
+def zone_or_utc(zone: str) -> tzinfo:
+    """The rules of a zone; those of UTC when they are not known here."""
+    return find_zone(zone) or _of_machine(zone) or UTC
 
 
 @dataclass(frozen=True, slots=True)

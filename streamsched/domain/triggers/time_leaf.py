@@ -13,6 +13,7 @@ from typing import assert_never
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.limits import check_duration, check_instant
 from streamsched.domain.time.calendar import Calendar, OnClosed
+from streamsched.domain.time.cron_dapr import split_zone
 from streamsched.domain.time.dialect import Dialect, InGap, InOverlap
 from streamsched.domain.time.duration import duration_text
 from streamsched.domain.time.zone import check_zone
@@ -120,6 +121,20 @@ class SinceLastRun(Composable):
 def jitter_of(leaf: TimeLeaf) -> timedelta:
     """How much later than its time a tick may fire."""
     return timedelta(0) if isinstance(leaf, At) else leaf.jitter
+
+
+def zone_name(leaf: TimeLeaf | SinceLastRun) -> str:
+    """The zone in which a leaf ticks; UTC for one that goes by no wall clock."""
+    match leaf:
+        case Cron():
+            named = split_zone(leaf.expression)[0] if leaf.dialect is Dialect.DAPR else None
+            return named or leaf.zone
+        case Every():
+            return leaf.zone
+        case At() | SinceLastRun():
+            return "UTC"
+        case _:
+            assert_never(leaf)
 
 
 def tick_id(leaf: TimeLeaf) -> str:

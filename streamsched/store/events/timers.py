@@ -183,8 +183,9 @@ async def _store(connection: Any, decided: _Decided, now: datetime) -> None:
 def _history(decided: _Decided, now: datetime) -> Iterator[HistoryEntry]:
     for timer, firing in decided:
         if firing.joined:
-            detail = {"leaf": timer.leaf_id, "joined": firing.joined, "fired": len(firing.records)}
             action, reason = _joined(timer.caught_up, firing.joined)
+            what = "joined" if action == "ticks_joined" else "skipped"
+            detail = {"leaf": timer.leaf_id, what: firing.joined, "fired": len(firing.records)}
             yield HistoryEntry(now, "schedule", str(timer.schedule), action, reason, detail)
         if firing.skipped:
             detail = {"leaf": timer.leaf_id, "skipped": firing.skipped, "fired": len(firing.records)}

@@ -141,3 +141,30 @@ async def test_it_was_paused_all_the_time_though_it_was_updated_meanwhile(world:
     world.clock.advance(10 * MINUTE)
 
     assert (await asked(world, ago=MINUTE)).summary == "it was paused all the time, since 2026-03-01 12:00:00Z: ann"
+
+
+async def test_skipped_ticks_are_in_the_summary(world: World) -> None:
+    await world.define(PLAIN)
+
+    async def told(action: str, reason: str, **detail: int) -> None:
+        world.clock.advance(MINUTE)
+        await world.pool.execute(
+            "INSERT INTO decisions (at, subject_kind, subject, action, reason, detail) "
+            "VALUES ($1, 'schedule', $2, $3, $4, $5)",
+            *(world.clock.now(), str(PLAIN.ref), action, reason, detail),
+        )
+
+    assert "missed" not in (await asked(world)).summary
+    await told("ticks_skipped", "34 missed ticks were skipped, as misfire 'all' and its catch-up say", skipped=34)
+    assert (await asked(world)).summary.endswith(
+        "; at 2026-03-01 12:01:00Z 34 missed ticks were skipped, as misfire 'all' and its catch-up say"
+    )
+    await told("ticks_joined", "5 missed ticks joined the job of the newest, as overlap says", joined=5)
+    answer = await asked(world)
+
+    assert answer.summary.endswith(
+        "; at 2026-03-01 12:02:00Z 5 missed ticks joined the job of the newest, as overlap says, and 34 before that"
+    )
+    assert len(answer.lines) == 2
+    world.clock.advance(MINUTE)
+    assert "missed" not in (await asked(world, ago=timedelta(seconds=30))).summary
