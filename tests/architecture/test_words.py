@@ -130,7 +130,7 @@ ALLOWED: Final = (
         )
     ),
     Use("outlets", "docs/how-to/migrate.md", r"outlets", "Airflow's word"),
-    Use("outlets", "streamsched/codec/airflow/dag_file.py", r"outlets", "Airflow's word"),
+    Use("outlets", "streamsched/codec/airflow", r"outlets", "Airflow's word"),
 )
 
 

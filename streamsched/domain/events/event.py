@@ -107,7 +107,7 @@ class Ticked:
         after: of a `SinceLastRun`: generation and sequence of the schedule's latest job that was known then, (0, 0)
             without one. A later job makes the tick void.
         missed: the due times of earlier ticks for which it stands too, ascending: they were missed, and one job is
-            told of all of them.
+            given all of them.
     """
 
     schedule: ScheduleRef

@@ -80,7 +80,7 @@ def test_an_and_says_that_it_mixes_runs_only_where_it_was_said() -> None:
     mixed = AllOf(BOTH.triggers, mixed_runs=True)
     assert triggers.to_json(mixed)["mixedRuns"] is True
     assert triggers.from_json(triggers.to_json(mixed)) == mixed
-    assert triggers.counting_commits(mixed) == BOTH
+    assert triggers.without_defaults(mixed) == triggers.without_defaults(BOTH)
     assert (mixed & ProgramStatus(A)).triggers == (mixed, ProgramStatus(A))
 
 
