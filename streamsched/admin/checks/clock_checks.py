@@ -7,8 +7,8 @@ from typing import Final
 
 from streamsched.admin.checks.check_result import CheckLevel, CheckResult
 from streamsched.domain.time.zone import tzdata_version, zone_names
+from streamsched.ports.clock import ClockState
 from streamsched.ports.server import ProcessRow, ZoneUse
-from streamsched.ports.server_clock import ClockState
 
 #: Seconds by which a machine's clock may differ, and a difference that is a failure.
 SKEW_OK: Final = 1.0
@@ -74,17 +74,17 @@ def _rules(processes: Sequence[ProcessRow]) -> CheckResult:
         version = next(iter(by_version), tzdata_version())
         many = f", as {len(processes)} processes say" if processes else ""
         return CheckResult(check, CheckLevel.OK, f"tzdata {version}{many}")
-    told = "; ".join(f"{version}: {_listed(by_version[version])}" for version in sorted(by_version))
+    named = "; ".join(f"{version}: {_listed(by_version[version])}" for version in sorted(by_version))
     advice = "install the same release of the package tzdata everywhere: processes compute different ticks"
-    return CheckResult(check, CheckLevel.WARNING, f"processes have different releases of tzdata: {told}", advice)
+    return CheckResult(check, CheckLevel.WARNING, f"processes have different releases of tzdata: {named}", advice)
 
 
 def _zones(zones: Sequence[ZoneUse]) -> Iterator[CheckResult]:
     unknown: Mapping[str, ZoneUse] = {each.zone: each for each in zones if each.zone not in zone_names()}
     if unknown:
-        told = _listed([f"{each.zone} ({each.schedules}, such as {each.example})" for each in unknown.values()])
+        named = _listed([f"{each.zone} ({each.schedules}, such as {each.example})" for each in unknown.values()])
         advice = "deploy them with IANA's names: others mean what each launcher's machine makes of them"
-        yield CheckResult("zones of schedules", CheckLevel.WARNING, f"not IANA's: {told}", advice)
+        yield CheckResult("zones of schedules", CheckLevel.WARNING, f"not IANA's: {named}", advice)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -46,8 +46,8 @@ async def get_checks(at: InstallationDep) -> Response:
 
 @router.get("/clock", summary="Get the time")
 async def get_clock(at: InstallationDep) -> Response:
-    """PostgreSQL's clock (`database`), the time that processes go by (`counted`), and what was judged last. `doubt` says
-    how the clock has jumped; then nothing expires, is killed or deleted.
+    """PostgreSQL's clock (`database`), the time that processes go by (`counted`), and what was judged last. `doubt`
+    says how the clock has jumped; then nothing expires, is killed or deleted.
     """
     return rendered(clock_json(await at.judgements.state()))
 
