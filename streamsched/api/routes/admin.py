@@ -58,7 +58,7 @@ async def confirm_clock(body: BodyObject, caller: CallerDep, at: InstallationDep
     `number` is the judgement that was seen. 409 when the clock is not in doubt, or was judged again since.
     """
     fields = Fields(body)
-    number = fields.integer("number", minimum=1)
+    number = fields.integer("number", minimum=0)
     fields.done()
     return rendered(clock_json(await confirm(at.judgements, number, by=caller.name)))
 
