@@ -126,8 +126,8 @@ class App(ProgramBuilder):
                 replaces the waiting job, and the schedule's active runs are ended when all other constraints hold.
             misfire: ticks that were missed: more than a minute late, as after a time without a launcher. `"all"`: fire
                 each of them. `"one"`: fire once for all of them. `"skip"`: fire none. Missed ticks that fire together
-                follow `overlap` as if they had waited: with `"coalesce"` one job is given all, with `"latest"` the
-                newest makes the only job.
+                follow `overlap` as if they had waited: with `"coalesce"` one job has all of them, with `"latest"`
+                the newest makes the only job.
             timeout: longest time a job waits for its constraints. Default: no limit.
             on_timeout: `"discard"`: the job ends as TIMED_OUT. `"launch"`: it starts without its constraints.
             consumption: the accumulated events that a satisfaction uses up. `"cumulative"`: all. `"paired"`: the oldest

@@ -11,8 +11,8 @@ from streamsched.domain.quotas.quota import QuotaUse
 from streamsched.ports.access.spools import RefusedLines
 from streamsched.ports.archive import ArchiveTable
 from streamsched.ports.broker import TopicPartition
+from streamsched.ports.clock import ClockState
 from streamsched.ports.leases import Lease
-from streamsched.ports.server_clock import ClockState
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The review of stored ticks beside a list of all: what timers store is left alone, what they cannot want is not."""
+"""The review of stored ticks beside a list of all ticks: what timers store stays, what they cannot want does not."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ from typing import Final
 
 from streamsched.admin.checks.check_result import CheckLevel, CheckResult
 from streamsched.domain.time.zone import tzdata_version, zone_names
+from streamsched.ports.clock import ClockState
 from streamsched.ports.server import ProcessRow, ZoneUse
-from streamsched.ports.server_clock import ClockState
 
 #: Seconds by which a machine's clock may differ, and a difference that is a failure.
 SKEW_OK: Final = 1.0

@@ -46,8 +46,8 @@ async def get_checks(at: InstallationDep) -> Response:
 
 @router.get("/clock", summary="Get the time")
 async def get_clock(at: InstallationDep) -> Response:
-    """PostgreSQL's clock (`database`), the time that processes go by (`counted`), and the last judgement. `doubt` says
-    how the clock has jumped; then nothing expires, is killed or deleted.
+    """PostgreSQL's clock (`database`), the time that processes go by (`counted`), and what was judged last. `doubt`
+    says how the clock has jumped; then nothing expires, is killed or deleted.
     """
     return rendered(clock_json(await at.judgements.state()))
 
@@ -58,7 +58,7 @@ async def confirm_clock(body: BodyObject, caller: CallerDep, at: InstallationDep
     `number` is the judgement that was seen. 409 when the clock is not in doubt, or was judged again since.
     """
     fields = Fields(body)
-    number = fields.integer("number", minimum=1)
+    number = fields.integer("number", minimum=0)
     fields.done()
     return rendered(clock_json(await confirm(at.judgements, number, by=caller.name)))
 

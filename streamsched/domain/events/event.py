@@ -106,8 +106,8 @@ class Ticked:
     Attributes:
         after: of a `SinceLastRun`: generation and sequence of the schedule's latest job that was known then, (0, 0)
             without one. A later job makes the tick void.
-        missed: the due times of earlier ticks for which it stands too, ascending: they were missed, and one job is
-            given all of them.
+        missed: the due times of earlier ticks for which it stands too, ascending: they were missed, and one job
+            has all of them.
     """
 
     schedule: ScheduleRef

@@ -23,8 +23,8 @@ _TICK: Final = timedelta(microseconds=1)
 
 
 class CaughtUp(StrEnum):
-    """What jobs the ticks make that are fired together, because they were missed. EACH: its own. TOGETHER: one is
-    given all of them. NEWEST: only the newest makes one.
+    """What jobs the ticks make that are fired together, because they were missed. EACH: its own. TOGETHER: one has
+    all of them. NEWEST: only the newest makes one.
     """
 
     EACH = "each"

@@ -15,8 +15,7 @@ import structlog
 
 from streamsched.domain.clock_judge import ClockFact, ClockMeasurement, ClockView, judged
 from streamsched.domain.errors import UnavailableError
-from streamsched.ports.clock import Clock, monotonic
-from streamsched.ports.server_clock import ClockJudgements, ClockState
+from streamsched.ports.clock import Clock, ClockJudgements, ClockState, monotonic
 from streamsched.store.server.clock_judgements import PostgresClockJudgements
 
 log = structlog.get_logger()

@@ -1,4 +1,4 @@
-"""`ports.server_clock.ClockJudgements` on PostgreSQL."""
+"""`ports.clock.ClockJudgements` on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 import asyncpg
 
 from streamsched.domain.clock_judge import ClockFact, ClockProposal, ClockRecord
-from streamsched.ports.server_clock import ClockState
+from streamsched.ports.clock import ClockState
 from streamsched.store.connections import translated
 from streamsched.store.sql import queries
 
@@ -16,7 +16,7 @@ _SQL: Final = queries("server/clock")
 
 
 class PostgresClockJudgements:
-    """See `ports.server_clock.ClockJudgements`."""
+    """See `ports.clock.ClockJudgements`."""
 
     def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool

@@ -146,7 +146,7 @@ async def test_it_was_paused_all_the_time_though_it_was_updated_meanwhile(world:
 async def test_skipped_ticks_are_in_the_summary(world: World) -> None:
     await world.define(PLAIN)
 
-    async def decided(action: str, reason: str, **detail: int) -> None:
+    async def recorded(action: str, reason: str, **detail: int) -> None:
         world.clock.advance(MINUTE)
         await world.pool.execute(
             "INSERT INTO decisions (at, subject_kind, subject, action, reason, detail) "
@@ -155,11 +155,11 @@ async def test_skipped_ticks_are_in_the_summary(world: World) -> None:
         )
 
     assert "missed" not in (await asked(world)).summary
-    await decided("ticks_skipped", "34 missed ticks were skipped, as misfire 'all' and its catch-up say", skipped=34)
+    await recorded("ticks_skipped", "34 missed ticks were skipped, as misfire 'all' and its catch-up say", skipped=34)
     assert (await asked(world)).summary.endswith(
         "; at 2026-03-01 12:01:00Z 34 missed ticks were skipped, as misfire 'all' and its catch-up say"
     )
-    await decided("ticks_joined", "5 missed ticks joined the job of the newest, as overlap says", joined=5)
+    await recorded("ticks_joined", "5 missed ticks joined the job of the newest, as overlap says", joined=5)
     answer = await asked(world)
 
     assert answer.summary.endswith(

@@ -60,9 +60,7 @@ def add(
     cron: Annotated[str, typer.Option(help="Deliver again by a cron expression of five fields.")] = "",
     zone: Annotated[str, typer.Option(help="IANA zone of the cron expression. Default: UTC.")] = "",
     repeats: Annotated[int | None, typer.Option(min=1, help="Number of deliveries. Default: no limit.")] = None,
-    misfire: Annotated[
-        str, typer.Option(help="Deliveries more than a minute late: all, one (the newest) or skip.")
-    ] = "",
+    misfire: Annotated[str, typer.Option(help="Deliveries over a minute late: all, one (the newest) or skip.")] = "",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a task that was started, too.")] = False,
     output: FormatOption = Format.TABLE,
     url: UrlOption = "",
