@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamsched.codec.records import launch, state
-from streamsched.domain.events.event import Event, Partition, PartitionsAdded
+from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.events.event import CustomHappened, Event, Partition, PartitionsAdded
+from streamsched.domain.fold.plan import planned
 from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.signals.signal import Occurred, Put
 from streamsched.domain.signals.verdict import Verdict
@@ -19,7 +21,7 @@ from streamsched.domain.time.grain import Grain
 from streamsched.domain.triggers.consumption import Consumption
 from streamsched.domain.triggers.correlation import Per
 from streamsched.domain.triggers.on_correction import IGNORE, RERUN, OnCorrection
-from streamsched.domain.triggers.trigger import Partitions
+from streamsched.domain.triggers.trigger import AllOf, CustomEvent, Partitions
 from streamsched.testing.examples import examples
 from tests.support import keyed_strategies as keyed
 from tests.support import strategies as world
@@ -230,3 +232,19 @@ def test_corrections_without_an_end_wait_in_bounded_memory() -> None:
         engine.tell(START, Occurred(commit(number + 1, Beat(0, 0, frozenset({5 + number % 3})), START)))
         waiting = sum(len(each.events) for each in engine.cells["2013-01-07"].accumulations.values())
         assert waiting <= 1_001
+
+
+def test_a_join_of_hours_and_a_day_tells_corrections_apart_where_one_side_says_so() -> None:
+    """The roll-up has its default; what is not rolled up says nothing of corrections."""
+    day = Per(CustomEvent(keyed.NAMES[0]), ("day",), Grain.DAY, expires=DAY)
+    hours = put(RERUN, DAY).trigger
+    for both in (AllOf((hours, day)), AllOf((day, hours))):
+        engine = Engine(world.SCHEDULE)
+        engine.tell(START, Put(world.SCHEDULE, 1, True, both))
+        engine.tell(START, Occurred(commit(0, Beat(0, 0, frozenset({5, 6})), START)))
+        approved = CustomHappened(keyed.NAMES[0], {"day": keyed.DAYS[0]})
+        engine.tell(START, Occurred(Event("e", "test", START, approved)))
+        engine.tell(START, Occurred(commit(1, Beat(0, 0, frozenset({5})), START)))
+        assert [bool(job.corrects) for _, job in engine.jobs] == [False, True]
+    with pytest.raises(InvalidDefinitionError, match="different things of corrections"):
+        planned(AllOf((hours, Per(day.trigger, ("day",), Grain.DAY, expires=DAY, on_correction=IGNORE))))

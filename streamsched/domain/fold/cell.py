@@ -131,7 +131,7 @@ def expires_at(plan: Plan, cell: Cell) -> datetime | None:
 
 def correction_due_at(plan: Plan, cell: Cell) -> datetime | None:
     """When the corrections of a finished key become a job; None when none wait, or none makes one."""
-    policy = None if plan.per is None else plan.per.on_correction
+    policy = plan.on_correction
     last = None if cell.finished is None else cell.finished.last
     if last is None or policy is None or policy.quiet is None:
         return None

@@ -57,7 +57,7 @@ def kept(old: Definition, new: Definition, cells: Mapping[str, Cell]) -> dict[st
                 has[slot.id] = _fitted(now, slot, slot.wanted(name), old.consumption, new.consumption)
         clocks = cell.clocks if same else {}
         if cell.finished is not None:
-            if new.plan.per is not None and new.plan.per.on_correction and _same_keys(old.plan.per, new.plan.per):
+            if new.plan.on_correction is not None and _same_keys(old.plan.per, new.plan.per):
                 found[name] = Cell(has, 0, {}, cell.opened_at, None, cell.number, cell.finished)
             continue
         if has or clocks or key == "":

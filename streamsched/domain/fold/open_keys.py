@@ -178,8 +178,7 @@ class OpenKeys:
 
     @property
     def _policy(self) -> OnCorrection | None:
-        per = self._state.plan.per
-        return None if per is None else per.on_correction
+        return self._state.plan.on_correction
 
     @property
     def _latest(self) -> str:

@@ -32,8 +32,9 @@ from streamsched.domain.triggers.leaf import (
     leaf_keys,
 )
 from streamsched.domain.triggers.leaf import needed as needed_by
+from streamsched.domain.triggers.on_correction import OnCorrection
 from streamsched.domain.triggers.timed import Quiet, Silence, Then, Timed, Unless, Within
-from streamsched.domain.triggers.trigger import Composite, Trigger, check_correlation
+from streamsched.domain.triggers.trigger import Composite, Trigger, check_correlation, correlations
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +184,7 @@ class Plan:
         shape: the tree as written.
         timed_nodes: inner ones first.
         per: the bounds of the open keys; None in a trigger that does not correlate.
+        on_correction: of that `per` which says it; None: keys that have fired are forgotten.
         root: the node of the whole trigger.
     """
 
@@ -193,6 +195,7 @@ class Plan:
     timed_nodes: tuple[TimedNode, ...]
     per: Per | None
     root: Node
+    on_correction: OnCorrection | None = None
 
     @property
     def since_run(self) -> bool:
@@ -223,7 +226,9 @@ def planned(trigger: Trigger) -> Plan:
     builder = _PlanBuilder()
     shape = builder.shape(trigger, _Position())
     slots = tuple(builder.slots.values())
-    return Plan(slots, builder.by_key, builder.by_tick, shape, tuple(builder.timed_nodes), builder.per, shape.node)
+    said = next((per.on_correction for per in correlations(trigger) if per.on_correction is not None), None)
+    timed = tuple(builder.timed_nodes)
+    return Plan(slots, builder.by_key, builder.by_tick, shape, timed, builder.per, shape.node, said)
 
 
 @dataclass(frozen=True, slots=True)

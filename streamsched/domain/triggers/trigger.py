@@ -166,10 +166,12 @@ def check_correlation(trigger: Trigger) -> bool:
         raise InvalidDefinitionError("$", "correlates by runs of different programs, which can never be equal")
     if len({per.parts_of_key for per in pers}) > 1:
         raise InvalidDefinitionError("$", "correlates by different numbers of columns, which can never be equal")
-    if len({(per.expires, per.at_most, per.full, per.on_correction) for per in pers}) > 1:
+    if len({(per.expires, per.at_most, per.full) for per in pers}) > 1:
         raise InvalidDefinitionError(
-            "$", "says different things of its keys (`expires`, `at_most`, `then`, `on_correction`); say one"
+            "$", "has different bounds for its open keys (`expires`, `at_most`, `then`); say one"
         )
+    if len({per.on_correction for per in pers} - {None}) > 1:
+        raise InvalidDefinitionError("$", "says different things of corrections (`on_correction`); say one")
     return True
 
 
