@@ -38,7 +38,7 @@ from streamsched.domain.time.zone import check_zone
 from streamsched.domain.triggers.composite import Composable, at_least_one
 from streamsched.domain.triggers.event_slice import chosen
 from streamsched.domain.triggers.key_value import COMPOSED, GRAIN_NAMES, NoKey, column_grains, grain_by_name, key_value
-from streamsched.domain.triggers.on_correction import OnCorrection
+from streamsched.domain.triggers.on_correction import OnCorrection, usual
 from streamsched.domain.triggers.run_keys import run_slices
 
 if TYPE_CHECKING:
@@ -141,7 +141,8 @@ class Per(Composable):
         room = "" if self.at_most == AT_MOST else f", at most {self.at_most} of them"
         how = "dropping the oldest" if self.full is OnFull.DROP_OLDEST else "refusing more"
         full = "" if self.full is usual_policy(self.run_of) else f", {how}"
-        corrected = "" if self.on_correction is None else f"; corrections {self.on_correction}"
+        unsaid = self.on_correction in (None, usual(self.expires) if self.rolled_up_to else None)
+        corrected = "" if unsaid else f"; corrections {self.on_correction}"
         key = " and ".join(self.by) if self.run_of is None else f"run of {self.run_of}"
         return f"({self.trigger}) for each {key}{period}{enough}{open_for}{room}{full}{corrected}"
 
