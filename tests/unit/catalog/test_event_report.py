@@ -114,7 +114,9 @@ def test_an_event_without_a_key_says_why_it_has_none() -> None:
     why = "it has no key: hour='5am' names no hour"
     unmatched = AtSchedule(WEEKLY, 1, 1, JudgedEvent(Verdict.UNMATCHED, why=why))
 
-    assert sentences(trace(unmatched)) == (f"default.flights.weekly (generation 1) listens to it, but {why}",)
+    assert sentences(trace(unmatched)) == (
+        f"default.flights.weekly (generation 1) listens to it, but did not count it: {why}",
+    )
 
 
 def test_a_counted_event_names_the_keys_dropped_for_it() -> None:
