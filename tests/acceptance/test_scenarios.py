@@ -99,7 +99,8 @@ async def test_4_an_update_starts_counting_anew(scheduler: InProcessScheduler) -
     await scheduler.deploy(app_of(partitions("feed", 5), properties={"mode": "old"}))
     await scheduler.emit(*some(1))
 
-    await scheduler.catalog.update(schedule_of(app_of(partitions("feed", 5), properties={"mode": "new"})))
+    changed = schedule_of(app_of(partitions("feed", 5), properties={"mode": "new"}))
+    await scheduler.catalog.update(changed, keep=False)
     await scheduler.emit(*some(4, 1))
     await scheduler.later(timedelta(seconds=10))
     assert scheduler.runs == []

@@ -110,4 +110,5 @@ def test_it_knows_the_port_and_nothing_else_of_ours() -> None:
     assert {name for name in imported if name.startswith("streamsched.")} == {
         "streamsched.domain.errors",
         "streamsched.ports.broker",
+        "streamsched.ports.clock",
     }

@@ -347,7 +347,13 @@ async def test_a_thousand_and_one_runs_of_a_are_too_many(scheduler: InProcessSch
     assert stored == {"jobs": {program_digest(ref): []}}
     assert (await waiting_for(scheduler)) == {}
     status = await scheduler.catalog.get(D)
-    assert losses_view(status) == {"expiredKeys": 0, "droppedKeys": 0, "refusedEvents": 1}
+    assert losses_view(status) == {
+        "expiredKeys": 0,
+        "droppedKeys": 0,
+        "refusedEvents": 1,
+        "keylessEvents": 0,
+        "keylessWhy": "",
+    }
     await end(scheduler, "e")
     await end(scheduler, "f")
     assert [run.arguments["trigger.key"] for run in begun(scheduler, "g")] == [job_digest("default.shop.b.1.1")]

@@ -157,7 +157,7 @@ async def test_an_update_that_resets_ends_the_backlog_and_begins_another(schedul
     await scheduler.deploy(app_of())
     await pause(scheduler, BACKLOG)
     await scheduler.emit(*some(1))
-    await scheduler.deploy(app_of(description="anew"))
+    await scheduler.catalog.update(app_of(description="anew").definition().schedules[0], keep=False)
     await scheduler.emit(*some(1, 1))
     await resume(scheduler)
     await scheduler.end_all()

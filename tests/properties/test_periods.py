@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from typing import Final
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -16,18 +16,19 @@ from hypothesis import strategies as st
 from streamsched.domain.time.grain import Grain
 from streamsched.domain.time.period import NO_ZONE, Period, period
 from streamsched.domain.time.period_text import LONGEST, NoPeriod
+from streamsched.domain.time.zone import zone_names, zone_of
 from streamsched.testing.examples import examples
 
 BEGIN, END = datetime(2010, 1, 1, tzinfo=UTC), datetime(2031, 1, 1, tzinfo=UTC)
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 #: Zones by the offsets they have in these years; of several that are equal, one.
-ZONES: Final = sorted(available_timezones() - {"localtime"})
+ZONES: Final = sorted(zone_names())
 
 
 @cache
 def offsets(zone: str) -> tuple[tuple[datetime, timedelta], ...]:
     """The offset at the beginning, and each change of it, found by steps of six hours and then of minutes."""
-    clock, at = ZoneInfo(zone), BEGIN
+    clock, at = zone_of(zone), BEGIN
     found = [(at, _offset(clock, at))]
     while at < END:
         after = at + 6 * HOUR
@@ -52,7 +53,7 @@ def hours_of(zone: str, day: date) -> list[datetime]:
     """The instants of a day at which an hour begins: the clock shows a full hour, or an hour whose beginning it never
     shows. Minute by minute in UTC.
     """
-    clock, found, labels = ZoneInfo(zone), [], set[int]()
+    clock, found, labels = zone_of(zone), [], set[int]()
     at = datetime(day.year, day.month, day.day, tzinfo=UTC) - 26 * HOUR
     for _ in range(78 * 60):
         shown = at.astimezone(clock)
@@ -68,7 +69,7 @@ def changed_days(zone: str) -> Iterator[date]:
     """The local days before, at and after each change."""
     for instant, _ in offsets(zone)[1:]:
         for shift in (-24 * HOUR, -MINUTE, 0 * HOUR, 24 * HOUR):
-            yield (instant + shift).astimezone(ZoneInfo(zone)).date()
+            yield (instant + shift).astimezone(zone_of(zone)).date()
 
 
 def check_day(zone: str, day: date) -> None:
@@ -189,7 +190,7 @@ def test_finer_periods_divide_a_coarser_one(instant: datetime, coarse: Grain, zo
 
 def _around(instant: datetime, grain: Grain, zone: str) -> Period:
     """The period of a day or more around an instant, or an hour of that day."""
-    day = period(instant.astimezone(ZoneInfo(zone)).date().isoformat(), Grain.DAY, zone)
+    day = period(instant.astimezone(zone_of(zone)).date().isoformat(), Grain.DAY, zone)
     assert isinstance(day, Period)
     if grain is Grain.HOUR:
         return next(each for each in reversed(day.parts(grain)) if each.start <= instant or each.start == day.start)
@@ -202,7 +203,7 @@ def test_an_instant_is_one_key_in_every_spelling(instant: datetime, zone: str, d
     hour = _around(instant, Grain.HOUR, zone)
 
     for clock in (zone, data.draw(st.sampled_from(SPECIAL)), NO_ZONE):
-        shown = hour.start.astimezone(ZoneInfo(clock))
+        shown = hour.start.astimezone(zone_of(clock))
         for text in spellings(shown, data):
             assert period(text, Grain.HOUR, zone) == hour, text
 

@@ -10,7 +10,7 @@ from streamsched.domain.fold.accumulation import NOTHING
 from streamsched.domain.fold.cell import IDLE, Cell, due_at
 from streamsched.domain.fold.fold import TriggerState
 from streamsched.domain.fold.plan import LeafSlot, Plan, Shape, TimedNode
-from streamsched.domain.triggers.completeness import Completeness, completeness
+from streamsched.domain.triggers.completeness import KeyCompleteness, completeness
 from streamsched.domain.triggers.timed import OnExpiry, Quiet, Silence, Then, Unless, Within
 
 
@@ -40,7 +40,7 @@ class Explanation:
     due_at: datetime | None = None
     then: str = ""
     distinct: bool = False
-    completeness: Completeness | None = None
+    completeness: KeyCompleteness | None = None
 
 
 def explain(state: TriggerState) -> Explanation:
@@ -73,7 +73,7 @@ def _explain(shape: Shape, cell: Cell, key: str) -> Explanation:
             return _node(text, held, shape.node.wanted if len(children) > 1 else 1, children=children)
 
 
-def _completeness(slot: LeafSlot, key: str, events: EventList) -> Completeness | None:
+def _completeness(slot: LeafSlot, key: str, events: EventList) -> KeyCompleteness | None:
     return None if slot.per is None or events.older or not key else completeness(slot.per, key, events)
 
 

@@ -17,7 +17,7 @@ _NAMED: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Completeness:
+class KeyCompleteness:
     """What a leaf has of a key.
 
     Attributes:
@@ -54,7 +54,7 @@ class Completeness:
         return " and ".join(filter(None, (", ".join(named[:-1]), *named[-1:])))
 
 
-def completeness(per: Per, key: str, events: Iterable[Event]) -> Completeness | None:
+def completeness(per: Per, key: str, events: Iterable[Event]) -> KeyCompleteness | None:
     """What has come for a key, of the events that a leaf has counted under it. None: nothing says what belongs to the
     key, because it is no roll-up or names no period.
     """
@@ -65,4 +65,4 @@ def completeness(per: Per, key: str, events: Iterable[Event]) -> Completeness | 
         return None
     expected = tuple(part.key for part in whole.parts(per.grain))
     values = frozenset(value for event in events for _, value, _ in event_slices(per, event))
-    return Completeness(expected, values.intersection(expected))
+    return KeyCompleteness(expected, values.intersection(expected))

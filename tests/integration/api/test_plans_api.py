@@ -105,7 +105,7 @@ async def test_a_change_that_is_not_the_planned_one_any_more_is_refused(
         ("POST", f"{WEEKLY}/disable", {}),
         ("POST", f"{FLIGHTS}/disable", {}),
         ("POST", f"{WEEKLY}/pause", {"keep": False}),
-        ("PUT", WEEKLY, {**APP["schedules"][0], "description": "changed"}),  # type: ignore[dict-item]
+        ("PUT", WEEKLY, {**APP["schedules"][0], "consumption": "paired"}),  # type: ignore[dict-item]
         ("DELETE", WEEKLY, None),
         ("DELETE", "/v1/programs/default.flights.join", None),
     ]

@@ -127,7 +127,7 @@ async def test_a_request_that_comes_while_the_old_one_is_being_sent_stands_after
     scheduler.clock.advance(MINUTE)
     await ask(scheduler, wake(scheduler, MINUTE))
     async with scheduler.pool.acquire() as other, other.transaction():
-        await other.fetch(queries("events/wakes")["claim"], scheduler.clock.now(), 10)
+        await other.fetch(queries("events/wakes")["claim"], scheduler.clock.now(), 10, None)
         taking = asyncio.create_task(taken(scheduler))
         while not await scheduler.pool.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
             await scheduler.pool.fetchval("SELECT pg_sleep(0.01)")

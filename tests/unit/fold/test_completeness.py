@@ -18,7 +18,7 @@ from streamsched.domain.schedules.schedule import BashJob, Program, Schedule
 from streamsched.domain.signals.signal import Occurred, Put
 from streamsched.domain.time.grain import Grain
 from streamsched.domain.time.period import Period, period
-from streamsched.domain.triggers.completeness import Completeness, completeness
+from streamsched.domain.triggers.completeness import KeyCompleteness, completeness
 from streamsched.domain.triggers.correlation import Per
 from streamsched.domain.triggers.trigger import Partitions, leaf_id
 from streamsched.testing.examples import examples
@@ -73,8 +73,8 @@ def test_missing_hours_are_those_of_the_clock_that_have_not_come(zone: str, day:
     ],
 )
 def test_what_is_missing_as_text(present: set[int], text: str) -> None:
-    assert str(Completeness(tuple(f"h{n}" for n in range(4)), frozenset(f"h{n}" for n in present))) == text
-    many = Completeness(tuple(f"h{n}" for n in range(20)), frozenset(f"h{n}" for n in range(1, 20, 2)))
+    assert str(KeyCompleteness(tuple(f"h{n}" for n in range(4)), frozenset(f"h{n}" for n in present))) == text
+    many = KeyCompleteness(tuple(f"h{n}" for n in range(20)), frozenset(f"h{n}" for n in range(1, 20, 2)))
     assert str(many) == "h0, h2, h4, h6, h8 and 5 more spans"
 
 
