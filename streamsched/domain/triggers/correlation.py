@@ -104,7 +104,8 @@ class Per(Composable):
 
     def __post_init__(self) -> None:
         if self.run_of is not None:
-            if self.by or self.grain or self.of or self.on_correction:
+            periods = self.grain or self.rolled_up_to or self.fanned_out_to or self.zone != NO_ZONE
+            if self.by or periods or self.of or self.on_correction:
                 place = "$.on_correction" if self.on_correction else "$.by"
                 raise InvalidDefinitionError(place, "cannot be together with `per_run_of`, whose keys are runs")
         elif not self.by or not all(self.by):
