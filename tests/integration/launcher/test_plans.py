@@ -273,7 +273,7 @@ HOT = [
     ("runs/run_batch", "start", "ARRAY['near.7'], now()"),
     ("runs/run_commits", "add", "ARRAY['near.7.r1'], ARRAY['near.7'], ARRAY['d c'], 1000, ARRAY['{}']"),
     ("runs/launchers", "release", "'near:7:1'"),
-    ("runs/launchers", "expired", "'near:7:1', interval '1 s'"),
+    ("runs/launchers", "expired", "'near:7:1', interval '1 s', NULL"),
     ("runs/launchers", "held", "'near:7:1'"),
     ("runs/launchers", "requeue", "ARRAY['near.7'], 'near:7:1', now(), 'gone'"),
     ("runs/launchers", "lock_schedules", "ARRAY['default.app.s1.1.1000001.r1']"),
