@@ -122,7 +122,7 @@ def _composed(by: tuple[str, ...], texts: tuple[str, ...], grain: Grain, zone: s
             return _named_by((name,), (value,), part, NoPeriod("it is no number of one or two digits"))
         text += _BEFORE[part] + (number.removeprefix("W") if part is Grain.WEEK else number)
     found = period(text, grain, zone)
-    if found == NoPeriod():
+    if isinstance(found, NoPeriod) and not found.why:
         return _named_by(by[-1:], texts[-1:], grain, found)
     return found
 
