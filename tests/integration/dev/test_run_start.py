@@ -65,11 +65,12 @@ def test_the_exit_code_is_that_of_the_run(hand: DevProcess) -> None:
 
 def test_a_job_that_ends_without_a_run_says_why(hand: DevProcess) -> None:
     assert hand.run("schedule", "pause", "hand.daily").code == 0
-    submitted = hand.run("run", "start", "--schedule", "hand.daily", "--key", "date=1", "-o", "json").json["job"]
+    given = ("--schedule", "hand.daily", "--key", "date=2013-01-02")
+    submitted = hand.run("run", "start", *given, "-o", "json").json["job"]
     assert hand.run("job", "cancel", submitted, "--reason", "bob").code == 0
 
     said = hand.run(
-        *("run", "start", "--schedule", "hand.daily", "--key", "date=1", "--wait"),
+        *("run", "start", "--schedule", "hand.daily", "--key", "date=2013-01-02", "--wait"),
         *("--idempotency-key", submitted.rpartition("submitted-")[2]),
     )
 
@@ -88,7 +89,7 @@ def test_a_job_that_ends_without_a_run_says_why(hand: DevProcess) -> None:
         (("--schedule", "hand.daily"), 2, "key: is missing: the schedule has one accumulation for each date"),
         (("--schedule", "hand.daily", "--key", "day=1"), 2, "key: names day, but the schedule's key is date"),
         (("--schedule", "hand.daily", "--now"), 2, "--now: starts a program without a job"),
-        (("hand.tell", "--key", "date=1"), 2, "--key: is for a --schedule"),
+        (("hand.tell", "--key", "date=2013-01-02"), 2, "--key: is for a --schedule"),
         (("hand.tell", "--arg", "x"), 2, "'x' is not of the form name=value"),
         (("hand.tell", "--force"), 2, "are only for --now"),
         (("hand.tell", "--idempotency-key", "é"), 2, "must be printable ASCII"),
