@@ -155,7 +155,7 @@ def period(text: str, grain: Grain, zone: str = NO_ZONE) -> Period | NoPeriod:
     return _beginning(shown, grain, zone) or NoPeriod(f"clocks of {zone} skip it")
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=16384)
 def count_of_parts(text: str, coarse: Grain, fine: Grain, zone: str) -> int | None:
     """The number of finer periods of the coarser one that a text names; None when it names none."""
     found = period(text, coarse, zone)
