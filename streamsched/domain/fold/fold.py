@@ -16,7 +16,7 @@ number of schedules, open keys, or counted events.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Mapping, Sized
 from dataclasses import replace
 from datetime import datetime
 from typing import Final, assert_never
@@ -210,9 +210,7 @@ def _correlated(
         return keys.folded(JudgedEvent(Verdict.UNMATCHED, why=keys.outdated or why_no_run(run_of, event)))
     leaves = tuple(dict.fromkeys(leaf for some in counted.values() for leaf in some))
     verdict = Verdict.COUNTED if keys.adding else Verdict.REPLACED
-    return keys.folded(
-        JudgedEvent(verdict, leaves, tuple(counted)[:CELLS_NAMED], _noted(counted, keys.dropped, keys.replaced))
-    )
+    return keys.folded(JudgedEvent(verdict, leaves, tuple(counted)[:CELLS_NAMED], _noted(counted, keys)))
 
 
 def _refused(state: TriggerState, why: str) -> Folded:
@@ -220,15 +218,15 @@ def _refused(state: TriggerState, why: str) -> Folded:
     return Folded(state._replace(refused=state.refused + 1), (Refuse(why),), JudgedEvent(Verdict.REFUSED, why=why))
 
 
-def _noted(counted: Sized, dropped: Sequence[str], replaced: Sequence[str]) -> str:
-    """The verdict's remark: the number of keys when not all are named, the keys dropped, and those begun again."""
-    parts = [f"{len(counted)} keys in all"] if len(counted) > CELLS_NAMED else []
+def _noted(counted: Sized, keys: OpenKeys) -> str:
+    """The verdict's remark: the number of keys when not all are named, the keys dropped, and what a rerun changed."""
+    dropped, parts = keys.dropped, [f"{len(counted)} keys in all"] if len(counted) > CELLS_NAMED else []
     if dropped:
         named = ", ".join(dropped[:_DROPPED_NAMED]) + (", …" if len(dropped) > _DROPPED_NAMED else "")
         parts.append(f"dropped the keys open longest, too many were open: {len(dropped)} ({named})")
-    if replaced:
-        parts.append(f"took the place of what earlier runs of the rerun job led to, under {len(replaced)} keys")
-    return "; ".join(parts)
+    if keys.replaced:
+        parts.append(f"took the place of what earlier runs of the rerun job led to, under {len(keys.replaced)} keys")
+    return "; ".join([*parts, *([keys.outdated] if keys.outdated else [])])
 
 
 def _passed(

@@ -83,5 +83,6 @@ def print_losses(found: dict[str, Any]) -> None:
         out.print(f"{losses['droppedKeys']} keys were dropped: more than `at_most` were open", style="yellow")
     if losses["refusedEvents"]:
         out.print(
-            f"{losses['refusedEvents']} events with too many keys were refused: `streamsched dlq list`", style="yellow"
+            f"{losses['refusedEvents']} events with too many keys or ancestors were refused: `streamsched dlq list`",
+            style="yellow",
         )
