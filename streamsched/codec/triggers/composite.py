@@ -7,7 +7,7 @@ UNLESS    trigger, veto, within?
 WITHIN    trigger, duration, then?: reset or fire
 QUIET     trigger, duration, atMost?
 SILENCE   of, duration
-PER       trigger, by: a list of columns, or runOf: {programId}, a program (also its name alone); grain?, rolledUpTo?,
+PER       trigger, by: a list of columns, or runOf: {programId}, also the program itself; grain?, rolledUpTo?,
           fannedOutTo?, of?, expires?, atMost?, then?: refuse (default with `by`) or drop_oldest (with `runOf`), zone?,
           onCorrection?: ignore, reopen or rerun, the last with quiet?
 """
@@ -142,7 +142,7 @@ def _timed(kind: str, fields: Fields, read: Read) -> Timed:
 
 def _per(fields: Fields, read: Read, program: ReadProgram, *, submitted: bool) -> Per:
     trigger, by, run_of = _one(fields, "trigger", read), fields.text_list("by"), None
-    if isinstance(fields.optional("runOf"), Mapping):
+    if isinstance(named := fields.optional("runOf"), Mapping) and "programId" in named:
         inner = fields.object("runOf")
         run_of = program(inner, "programId")
         inner.done()

@@ -16,7 +16,7 @@ number of schedules, open keys, or counted events.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence, Sized
+from collections.abc import Container, Mapping, Sized
 from dataclasses import replace
 from datetime import datetime
 from typing import Final, assert_never
@@ -228,7 +228,7 @@ def _correlated(
     if not counted.keys() - corrected.keys():
         verdict = Verdict.CORRECTION
     named = (*counted, *(key for key in corrected if key not in counted))
-    remarks = filter(None, (_corrections(corrected, counted), _noted(named, keys.dropped, keys.replaced, missing)))
+    remarks = filter(None, (_corrections(corrected, counted), _noted(named, keys, missing)))
     return keys.folded(JudgedEvent(verdict, leaves, named[:CELLS_NAMED], "; ".join(remarks)))
 
 
@@ -247,16 +247,18 @@ def _refused(state: TriggerState, why: str) -> Folded:
     return Folded(state._replace(refused=state.refused + 1), (Refuse(why),), JudgedEvent(Verdict.REFUSED, why=why))
 
 
-def _noted(counted: Sized, dropped: Sequence[str], replaced: Sequence[str], missing: WithoutKey | None) -> str:
-    """The verdict's remark: the number of keys when not all are named, the keys dropped, those begun again, and what
+def _noted(counted: Sized, keys: OpenKeys, missing: WithoutKey | None) -> str:
+    """The verdict's remark: the number of keys when not all are named, the keys dropped, what a rerun changed, and what
     has no key.
     """
-    parts = [f"{len(counted)} keys in all"] if len(counted) > CELLS_NAMED else []
+    dropped, parts = keys.dropped, [f"{len(counted)} keys in all"] if len(counted) > CELLS_NAMED else []
     if dropped:
         named = ", ".join(dropped[:_DROPPED_NAMED]) + (", …" if len(dropped) > _DROPPED_NAMED else "")
         parts.append(f"dropped the keys open longest, too many were open: {len(dropped)} ({named})")
-    if replaced:
-        parts.append(f"took the place of what earlier runs of the rerun job led to, under {len(replaced)} keys")
+    if keys.replaced:
+        parts.append(f"took the place of what earlier runs of the rerun job led to, under {len(keys.replaced)} keys")
+    if keys.outdated:
+        parts.append(keys.outdated)
     if missing is not None:
         parts.append(str(missing))
     return "; ".join(parts)

@@ -51,7 +51,7 @@ class OpenKeys:
         self._grown = 0
         #: The event added to one of the keys; otherwise it only replaced older commits.
         self.adding = False
-        #: Why the event does not count under a key: it comes from a run that was repeated.
+        #: Why the event does not count under a key: it comes from a run that was repeated. "": it does.
         self.outdated = ""
         #: The keys that began again, because a rerun of their run led to the event.
         self.replaced: list[str] = []

@@ -54,7 +54,7 @@ def test_a_join_per_run_is_written_and_read() -> None:
     assert "by" not in written
     assert triggers.from_json(written) == join
     assert cdap_triggers.from_json(cdap_triggers.to_json(join)) == join
-    for short in ("a", "default.shop.a", {"programId": "a"}):
+    for short in ("a", "default.shop.a", {"programId": "a"}, {"program": "a"}, written["runOf"]["programId"]):
         assert triggers.from_json({**written, "runOf": short}, app=AppRef("default", "shop")) == join
 
 
@@ -65,7 +65,7 @@ def test_a_join_per_run_is_written_and_read() -> None:
         ({"runOf": None}, "$.by"),
         ({"grain": "day"}, "$.by"),
         ({"runOf": 7}, "$.runOf"),
-        ({"runOf": {}}, "$.runOf.programId"),
+        ({"runOf": {}}, "$.runOf.program"),
         ({"runOf": {"programId": "a.b.c", "more": 1}}, "$.runOf.more"),
     ],
 )

@@ -134,3 +134,22 @@ def test_events_that_are_no_ends_have_no_ancestors() -> None:
     engine = opened()
     happened = Occurred(Event("e", "test", START, CustomHappened(EventName("default", "go"))))
     assert verdict(engine, happened) == JudgedEvent(Verdict.UNMATCHED)
+
+
+def test_what_a_rerun_of_the_ancestor_changes_is_in_the_verdict() -> None:
+    engine = opened()
+    again = NO_ANCESTORS.then(A, "a.1.1", 7)
+    key, other = job_digest("a.1.1"), job_digest("a.1.2")
+    verdict(engine, ended(B, "b.1.1.r1", of("a.1.1").then(B, "b.1.1")))
+    found = verdict(engine, ended(B, "b.1.2.r1", again.then(B, "b.1.2")))
+    assert (found.cells, found.why) == (
+        (key,),
+        "took the place of what earlier runs of the rerun job led to, under 1 keys",
+    )
+    late = verdict(engine, ended(C, "c.1.1.r1", of("a.1.1", "a.1.2").then(C, "c.1.1")))
+    why = f"run {key}, from which it descends, was run again, and what that led to counts"
+    assert (late.cells, late.why) == ((other,), why)
+    alone = verdict(engine, ended(C, "c.1.2.r1", of("a.1.1").then(C, "c.1.2")))
+    assert alone == JudgedEvent(Verdict.UNMATCHED, why=why)
+    assert engine.state is not None
+    assert (len(engine.jobs), engine.state.lost) == (0, 0)

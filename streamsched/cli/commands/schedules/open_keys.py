@@ -94,7 +94,8 @@ def print_losses(found: dict[str, Any]) -> None:
         out.print(f"{losses['droppedKeys']} keys were dropped: more than `at_most` were open", style="yellow")
     if losses["refusedEvents"]:
         out.print(
-            f"{losses['refusedEvents']} events with too many keys were refused: `streamsched dlq list`", style="yellow"
+            f"{losses['refusedEvents']} events with too many keys or ancestors were refused: `streamsched dlq list`",
+            style="yellow",
         )
     if count := losses.get("keylessEvents"):
         keyless = f"{counted(count, 'event')} had no key, or not for all partitions: {losses['keylessWhy']}"
