@@ -1,4 +1,4 @@
-"""Leases while the clock that judges them has jumped: none ends by the jump, and all go on by a clock that is steady."""
+"""Leases while the clock that judges them has jumped: none ends by it, and all go on by a clock that is steady."""
 
 from __future__ import annotations
 

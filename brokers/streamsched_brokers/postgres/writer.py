@@ -18,9 +18,7 @@ from streamsched_brokers.postgres.sql import queries
 class PostgresWriter:
     """The writer of a name at one epoch."""
 
-    def __init__(
-        self, pool: asyncpg.Pool, catalog: PostgresTopicCatalog, time: LogTime, name: str, epoch: int
-    ) -> None:
+    def __init__(self, pool: asyncpg.Pool, catalog: PostgresTopicCatalog, time: LogTime, name: str, epoch: int) -> None:
         self._pool = pool
         self._catalog = catalog
         self._time = time
