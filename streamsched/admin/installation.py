@@ -6,10 +6,11 @@ Composition root of `admin`, as `bootstrap` is for the roles.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from streamsched.config import Settings
+from streamsched.domain.errors import ConfigurationError
 from streamsched.domain.signals.layout import Layout
 from streamsched.log.drivers import open_broker
 from streamsched.log.generation import of_generation, read_layout
@@ -23,6 +24,7 @@ from streamsched.store.catalog.catalog_reader import PostgresCatalogReader
 from streamsched.store.catalog.outbox import PostgresOutbox
 from streamsched.store.catalog.progress import PostgresProgress
 from streamsched.store.connections import Pool, open_pool
+from streamsched.store.server.clock import PostgresClock
 from streamsched.store.server.clock_judgements import PostgresClockJudgements
 from streamsched.store.server.leases import PostgresLeases
 from streamsched.store.server.notifier import PostgresNotifier
@@ -76,6 +78,10 @@ async def open_installation(settings: Settings) -> AsyncIterator[Installation]:
         stack.push_async_callback(notifier.close)
         log = await open_broker(settings.broker_url)
         stack.push_async_callback(log.close)
+        time = PostgresClock(pool, SystemClock(), name="administration")
+        with suppress(ConfigurationError):  # the schema is older than judgements about the clock
+            await time.compare()
+            log.keep_time(time)
         layout = await read_layout(log) or Layout(1, settings.shards, settings.shards)
         broker = of_generation(log, layout.generation)
         specs = topic_specs(settings.shards, settings.retention, unkeyed_partitions=layout.unkeyed_partitions)

@@ -11,7 +11,7 @@ from streamsched.domain.clock_judge import ClockFact, ClockProposal, ClockRecord
 from streamsched.domain.time.duration import duration_text
 
 #: The monotonic clock that counts on while the machine sleeps: Linux has a clock of its own for it.
-_COUNTS_ON: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+_COUNTS_ON: Final = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 
 
 class Clock(Protocol):
@@ -40,7 +40,7 @@ class SystemClock:
 
 def monotonic() -> float:
     """Seconds since some moment, also those in which the machine slept. A paused virtual machine counts none."""
-    return time.clock_gettime(_COUNTS_ON)
+    return time.monotonic() if _COUNTS_ON is None else time.clock_gettime(_COUNTS_ON)
 
 
 @dataclass(frozen=True, slots=True)

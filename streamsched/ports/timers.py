@@ -107,6 +107,10 @@ class TimerStore(Protocol):
         """
         ...
 
+
+class TimerReviewStore(Protocol):
+    """The same timers, to be reviewed (`domain.ticks.review`); one process does it at a time."""
+
     async def review(
         self,
         behind: tuple[str, str],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from streamsched.ports.broker import Broker, Capabilities, Outgoing, Reader, TopicPartition, TopicSpec, Writer
+from streamsched.ports.clock import Clock
 
 
 class BrokerThrough:
@@ -16,6 +17,9 @@ class BrokerThrough:
     @property
     def capabilities(self) -> Capabilities:
         return self.inner.capabilities
+
+    def keep_time(self, clock: Clock) -> None:
+        self.inner.keep_time(clock)
 
     async def create_topics(self, specs: Sequence[TopicSpec]) -> None:
         await self.inner.create_topics(specs)

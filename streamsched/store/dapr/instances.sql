@@ -20,4 +20,4 @@ WHERE d.queue = given.queue AND d.address = given.address;
 
 -- name: live
 -- The instances seen lately.
-SELECT queue, address, token FROM dapr_instances WHERE seen_at > now() - $1::interval ORDER BY queue, address;
+SELECT queue, address, token FROM dapr_instances WHERE seen_at BETWEEN now() - $1::interval AND now() + $1::interval ORDER BY queue, address;

@@ -45,7 +45,8 @@ _Decided = Sequence[tuple[DueTimer, Firing]]
 
 
 class PostgresTimers:
-    """See `ports.timers.TimerStore`. Rows are claimed by their locks, so a claim ends with its transaction.
+    """See `ports.timers.TimerStore` and `TimerReviewStore`. Rows are claimed by their locks, so a claim ends with its
+    transaction.
 
     Timers that raise (an unreadable schedule, an arithmetic overflow) do not delay others: the failure is written to
     the schedule's history, and they are retried at growing intervals. With `theirs` nothing is due while PostgreSQL's

@@ -13,6 +13,6 @@ ON CONFLICT (id) DO UPDATE SET role = excluded.role, host = excluded.host, pid =
     release = excluded.release, tzdata = excluded.tzdata, own_ahead_s = excluded.own_ahead_s, seen_at = excluded.seen_at;
 
 -- name: live
--- Those that have said something within two minutes; after the clock was set back also those of before.
+-- Those that have said something within two minutes.
 SELECT id, role, host, pid, release, tzdata, own_ahead_s FROM processes
-WHERE seen_at > now() - interval '2 minutes' ORDER BY id LIMIT 1000;
+WHERE seen_at BETWEEN now() - interval '2 minutes' AND now() + interval '2 minutes' ORDER BY id LIMIT 1000;

@@ -16,4 +16,4 @@ DELETE FROM task_streams WHERE owner = $1;
 
 -- name: list
 -- The owners that were shown lately.
-SELECT owner, url FROM task_streams WHERE seen_at > now() - interval '15 seconds' ORDER BY owner;
+SELECT owner, url FROM task_streams WHERE seen_at BETWEEN now() - interval '15 seconds' AND now() + interval '15 seconds' ORDER BY owner;

@@ -156,6 +156,20 @@ async def test_a_runner_of_another_host_is_given_up_only_after_long_silence(worl
     assert await world.run_monitor.check_runs() == [RUN]
 
 
+async def test_while_the_clock_is_in_doubt_no_run_is_too_long_or_silent_for_too_long(world: World) -> None:
+    await admitted(world)
+    await running(world)
+    await world.pool.execute("UPDATE runs SET deadline_at = $1", world.clock.now() + timedelta(hours=1))
+    world.clock.advance(timedelta(days=365))
+    world.clock.in_doubt = True
+
+    assert await world.run_monitor.check_runs() == []
+    assert await world.column("SELECT stop_requested FROM runs") == [None]
+
+    world.clock.in_doubt = False
+    assert await world.run_monitor.check_runs() == [RUN]
+
+
 async def test_runs_that_cannot_be_judged_yet_hide_no_others(world: World) -> None:
     await admitted(world)
     await insert_running(world, 250, RunnerId("far", 1, 1))

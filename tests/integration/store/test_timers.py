@@ -21,6 +21,7 @@ from streamsched.store.events.timers import PostgresTimers
 from streamsched.store.events.wakes import PostgresWakes
 from streamsched.store.server.notifier import PostgresNotifier
 from streamsched.store.sql import queries
+from streamsched.timers.firing import Firings
 from streamsched.timers.timers import Timers
 
 from . import wakeful
@@ -64,6 +65,21 @@ async def test_a_tick_is_never_early(scheduler: CatalogProcess, timers: Timers) 
     scheduler.clock.set(start + MINUTE)
     assert await timers.run_once() == start + 2 * MINUTE
     assert await ticks(scheduler) == [start + MINUTE]
+
+
+@pytest.mark.parametrize("wrong", [timedelta(days=1), timedelta(days=-1), None])
+async def test_a_process_whose_clocks_are_wrong_fires_nothing_early(
+    scheduler: CatalogProcess, wrong: timedelta | None
+) -> None:
+    """Until it has measured PostgreSQL's clock again, which says another time than it should."""
+    await deploy(scheduler, schedule(trigger=Every(MINUTE)))
+    scheduler.clock.advance(timedelta(days=1))
+    store = PostgresTimers(scheduler.pool, theirs=lambda: None if wrong is None else datetime.now(UTC) + wrong)
+    right = PostgresTimers(scheduler.pool, theirs=lambda: datetime.now(UTC))
+
+    assert await store.fire(now=scheduler.clock.now(), limit=10, decide=Firings(scheduler.clock.now())) == 0
+    assert await ticks(scheduler) == []
+    assert await right.fire(now=scheduler.clock.now(), limit=10, decide=Firings(scheduler.clock.now())) == 1
 
 
 async def test_a_jittered_tick_fires_later_and_says_its_own_time(scheduler: CatalogProcess, timers: Timers) -> None:

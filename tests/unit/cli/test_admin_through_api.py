@@ -83,6 +83,29 @@ def test_letters_are_listed_shown_replayed_and_purged_through_the_api(server: Se
     ]
 
 
+def test_the_clock_is_shown_and_confirmed_through_the_api(server: Server) -> None:
+    jumped = "jumped 365d ahead at 2026-11-27 12:00:00Z; it says 2027-11-27 12:01:00Z"
+    server.answer = {
+        "database": "2027-11-27T12:01:00Z",
+        "counted": "2026-11-27T12:01:00Z",
+        "aheadSeconds": 31536000.0,
+        "doubt": jumped,
+        "number": 3,
+        "last": {"fact": "jumped", "at": "2026-11-27T12:00:00Z", "by": "launcher-1"},
+    }
+
+    said = server.run("clock", "show")
+    assert "database  2027-11-27 12:01:00Z\nprocesses 2026-11-27 12:01:00Z\n" in said
+    assert f"the database's clock {jumped}; nothing expires, is killed or deleted" in said
+    server.run("clock", "confirm", "--yes")
+
+    assert [f"{method} {path}" for method, path, _ in server.requests] == [
+        "GET /v1/admin/clock",
+        "GET /v1/admin/clock",
+        "POST /v1/admin/clock/confirm",
+    ]
+
+
 def test_a_list_prints_a_page_and_its_cursor(server: Server) -> None:
     server.answer = {
         "schedules": [{"id": "default.a.b", "state": "enabled", "enabled": True, "program": "p", "when": "w"}],

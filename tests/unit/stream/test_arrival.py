@@ -1,0 +1,51 @@
+"""When a public record has arrived: at its log time, unless a clock that has jumped says the future."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import orjson
+import pytest
+
+from streamsched.codec.records import signal as signal_codec
+from streamsched.domain.signals.signal import Occurred
+from streamsched.ports.broker import Chunk, Record
+from streamsched.stream.agents.decode_cache import DecodeCache
+from streamsched.stream.agents.ingest import Ingest
+from streamsched.testing.clock import SettableClock
+
+NOW = datetime(2026, 11, 27, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("logged", "delay"),
+    [
+        (timedelta(0), HOUR),
+        (timedelta(seconds=4), HOUR + timedelta(seconds=4)),  # clocks of machines differ a little
+        (timedelta(days=365), HOUR),
+        (timedelta(minutes=-30), HOUR / 2),  # it waited in the log
+    ],
+)
+def test_a_record_from_the_future_has_arrived_now(logged: timedelta, delay: timedelta) -> None:
+    """Else every event of a wrong minute would be late by a year."""
+    emitted: list[tuple[bytes | None, bytes | None]] = []
+    ingest = Ingest(
+        shard=0,
+        shards=1,
+        emit=lambda _topic, _part, key, raw: emitted.append((key, raw)),
+        decode_cache=DecodeCache(),
+        clock=SettableClock(NOW),
+    )
+    happened = (NOW - HOUR).isoformat()
+    event = {"id": "e", "source": "s", "time": happened, "type": "custom", "data": {"name": "default.x"}}
+    time_ms = int((NOW + logged).timestamp() * 1000)
+
+    ingest.process(Chunk("events", 0, [Record(0, None, orjson.dumps(event), time_ms)], 1))
+
+    ((key, raw),) = emitted
+    assert key is not None
+    assert raw is not None
+    signal = signal_codec.decode(key, raw)
+    assert isinstance(signal, Occurred)
+    assert signal.delay == delay
