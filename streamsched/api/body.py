@@ -94,7 +94,7 @@ async def read_body(request: Request) -> AsyncIterator[bytes]:
         values = await decode_body(body, known.check_values)
         if getattr(request.state, "audited", None) is not None and body:
             request.state.body = {"sha256": sha256(body).hexdigest(), "bytes": size}
-        async with room.decoding(values):
+        async with room.decoding(values * known.weight):
             yield body
 
 

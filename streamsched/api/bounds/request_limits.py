@@ -35,10 +35,12 @@ class RequestLimit:
     Attributes:
         values: JSON values of all depths; an empty list or object counts twice.
         elements: of the list that the body is; None: it is no list.
+        weight: how many ordinary values one of these costs in memory.
     """
 
     values: int = 20_000
     elements: int | None = None
+    weight: int = 1
 
     def check_values(self, body: bytes) -> int:
         """The number of values, about.
@@ -64,8 +66,8 @@ EVENTS: Final = RequestLimit(values=500_000, elements=10_000)
 #: Of a request for the ticks of programs.
 PROGRAMS: Final = RequestLimit(elements=1000)
 _TASKS: Final = RequestLimit(values=200_000, elements=MOST_TASKS)
-#: An app with 20,000 schedules.
-_APP: Final = RequestLimit(values=200_000)
+#: An app with 20,000 schedules, which is compared with all of the stored one.
+_APP: Final = RequestLimit(values=200_000, weight=10)
 #: A list of as many job ids as a request may name, or a definition with lists.
 _LISTS: Final = RequestLimit(values=2 * MOST_VALUES)
 

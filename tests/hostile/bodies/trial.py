@@ -4,8 +4,8 @@ memory are watched.
     python -m tests.hostile.bodies [--route 'POST /v1/events'] [--every 7]
 
 Prints a line for each route: requests, statuses, the longest answer, the longest `/health/live`, and by how much
-resident memory rose. A wait that the machine is to blame for does not count: of each, at most what the process computed
-meanwhile.
+resident memory rose above what it was before the route; the last line is what stays in memory of all. A wait that the
+machine is to blame for does not count: of each, at most what the process computed meanwhile.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ from tests.support.served_api import ServedApi
 CLIENTS: Final = 4
 LONGEST_S: Final = 1.0
 MOST_MB: Final = 100.0
+#: The route of the last outcome.
+STAYS: Final = "what stays of all"
 _MB: Final = 1024 * 1024
 _PATIENCE_S: Final = 120.0
 
@@ -165,12 +167,20 @@ async def trial(database: str, requests: Iterable[WorstRequest], clients: int = 
                 baseline = watch.memory_mb
                 for route, each in groupby(requests, lambda request: request.route):
                     outcome = Outcome(route)
+                    watch.begin()
+                    before = watch.memory_mb
                     for request in each:
-                        await _send([client] * clients, request, watch, baseline, outcome)
-                    outcomes.append(outcome)
-                    sys.stdout.write(f"{outcome.line()}\n")
-                    sys.stdout.flush()
+                        await _send([client] * clients, request, watch, before, outcome)
+                    _add(outcome, outcomes)
+                watch.begin()
+                _add(Outcome(STAYS, grown_mb=watch.memory_mb - baseline), outcomes)
     return outcomes
+
+
+def _add(outcome: Outcome, outcomes: list[Outcome]) -> None:
+    outcomes.append(outcome)
+    sys.stdout.write(f"{outcome.line()}\n")
+    sys.stdout.flush()
 
 
 async def _send(

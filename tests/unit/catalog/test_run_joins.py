@@ -10,8 +10,7 @@ import pytest
 from streamsched import App, TriggerExpression, cron, event, partitions, program
 from streamsched.catalog.deployment import deploy, remove_app, remove_program
 from streamsched.catalog.preview import foreseen
-from streamsched.codec.airflow.dag_file import dags_from_source
-from streamsched.codec.schedules.schedule import app_from_json, schedule_from_json, schedule_to_json
+from streamsched.codec.schedules.schedule import schedule_from_json, schedule_to_json
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.app import AppDefinition
@@ -195,19 +194,3 @@ def test_the_ancestor_of_an_app_must_be_one_of_its_programs() -> None:
 def test_only_an_and_may_say_that_it_mixes_runs() -> None:
     with pytest.raises(InvalidDefinitionError, match="must be an `&`"):
         shop((program("b") | program("c")).mixed_runs())
-
-
-def test_a_diamond_of_airflow_joins_per_run_of_its_first_task() -> None:
-    dag = b"""
-from airflow import DAG
-from airflow.operators.bash import BashOperator
-
-with DAG("shop", schedule="0 4 * * *") as dag:
-    a = BashOperator(task_id="a", bash_command="true")
-    b = BashOperator(task_id="b", bash_command="true")
-    c = BashOperator(task_id="c", bash_command="true")
-    d = BashOperator(task_id="d", bash_command="true")
-    a >> [b, c] >> d
-"""
-    (imported,) = dags_from_source(dag, namespace="default").apps
-    assert ancestor(stored(app_from_json(imported))) == ProgramRef("default", "shop", "a")
