@@ -20,6 +20,7 @@ from streamsched.ports.catalog import (
     ScheduleChange,
     ScheduleRecord,
 )
+from streamsched.ports.expectations import ExpectationChange, RecipientsChange
 
 
 def deploy(
@@ -31,6 +32,8 @@ def deploy(
     not change. In both cases the schedules of a removed program are deleted, and a trigger of any app of the namespace
     that waits for such a program loses those leaves, or its schedule is deleted if none remain. Those of other
     namespaces stay as they are. Idempotent.
+
+    Expectations and recipients become exactly the wanted ones; an equal expectation goes on as it is.
 
     Without `wanted.prunes` nothing is removed or deleted.
 
@@ -49,6 +52,8 @@ def deploy(
         programs=tuple(_programs(app, wanted)),
         schedules=tuple(sorted(changes, key=lambda change: change.after.definition.ref)),
         foreign_waits=_foreign_waits(app, removed),
+        expectations=tuple(_expectations(app, wanted)),
+        recipients=_recipients(app, wanted),
     )
 
 
@@ -85,6 +90,8 @@ def remove_app(app: AppRecord, *, reason: str = "", now: datetime) -> AppChange:
         programs=tuple(ProgramChange(Action.DELETED, app.programs[ref], because) for ref in sorted(app.programs)),
         schedules=tuple(sorted(changes, key=lambda change: change.after.definition.ref)),
         foreign_waits=_foreign_waits(app, app.programs.keys()),
+        expectations=tuple(ExpectationChange(each, None) for _, each in sorted(app.watched.expectations.items())),
+        recipients=RecipientsChange(app.watched.recipients, ()) if app.watched.recipients else None,
     )
 
 
@@ -99,6 +106,23 @@ def _programs(app: AppRecord, wanted: AppDefinition) -> Iterator[ProgramChange]:
     for ref, program in sorted(app.programs.items()) if wanted.prunes else ():
         if ref not in kept:
             yield ProgramChange(Action.DELETED, program, "not in the deployed app")
+
+
+def _expectations(app: AppRecord, wanted: AppDefinition) -> Iterator[ExpectationChange]:
+    known, listed = app.watched.expectations, {each.ref: each for each in wanted.expectations}
+    for ref, each in listed.items():
+        if known.get(ref) != each:
+            yield ExpectationChange(known.get(ref), each)
+    for ref, each in sorted(known.items()) if wanted.prunes else ():
+        if ref not in listed:
+            yield ExpectationChange(each, None)
+
+
+def _recipients(app: AppRecord, wanted: AppDefinition) -> RecipientsChange | None:
+    before, after = app.watched.recipients, wanted.on_failure
+    if not wanted.prunes:
+        after = (*before, *(each for each in after if each not in before))
+    return None if before == after else RecipientsChange(before, after)
 
 
 def _schedules(

@@ -120,7 +120,8 @@ class Planner:
         return revision
 
     async def _revision(self, ref: AppRef) -> str | None:
-        return app_revision(await self._reader.programs(app=ref), await self._reader.generations(ref))
+        programs, generations = await self._reader.programs(app=ref), await self._reader.generations(ref)
+        return app_revision(programs, generations, await self._reader.watched(ref))
 
     async def expect(self, ref: AppRef | ScheduleRef, expected: Expected | None) -> None:
         """Refuses to plan a change of an app or schedule of another revision, as `Catalog.expecting` does the change.

@@ -17,6 +17,7 @@ from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.programs.removed_program import RemovedProgram
 from streamsched.domain.schedules.pause import Activity, Pause, PauseMode, activity
 from streamsched.domain.schedules.schedule import Program, Schedule
+from streamsched.ports.expectations import AppExpectations, ExpectationChange, RecipientsChange
 from streamsched.ports.outbox import OutboxRecord
 
 
@@ -118,6 +119,7 @@ class AppRecord:
         listeners: schedules of other apps of the namespace that wait for a program this app is about to remove.
         foreign_waits: what waits for such a program in other namespaces, which a change of this app never changes.
         origin: the file of the last deployment that named one, as `host:path`; empty when none did.
+        watched: what the app expects, if this is about the whole app.
     """
 
     ref: AppRef
@@ -126,6 +128,7 @@ class AppRecord:
     listeners: Mapping[ScheduleRef, ScheduleRecord] = field(default_factory=dict)
     foreign_waits: Sequence[ForeignWait] = ()
     origin: str = ""
+    watched: AppExpectations = AppExpectations()
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +205,8 @@ class AppChange:
     programs: Sequence[ProgramChange] = ()
     schedules: Sequence[ScheduleChange] = ()
     foreign_waits: Sequence[ForeignWait] = ()
+    expectations: Sequence[ExpectationChange] = ()
+    recipients: RecipientsChange | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,6 +382,10 @@ class CatalogReader(Protocol):
 
     async def generations(self, app: AppRef) -> Mapping[ScheduleRef, int]:
         """Of the schedules of the app."""
+        ...
+
+    async def watched(self, app: AppRef) -> AppExpectations:
+        """What the app expects."""
         ...
 
     async def versions(self, ref: ScheduleRef, *, limit: int) -> Sequence[ScheduleVersion]:

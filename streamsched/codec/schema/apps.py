@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Final
 
 from streamsched.codec.schema.constraints import CONSTRAINTS
+from streamsched.codec.schema.expectations import EXPECTATIONS
 from streamsched.codec.schema.programs import OWNED, PROGRAMS
 from streamsched.codec.schema.schedules import SCHEDULES
 from streamsched.codec.schema.shapes import (
@@ -76,6 +77,7 @@ DEFINITIONS: Final[Definitions] = {
     **CONSTRAINTS,
     **PROGRAMS,
     **SCHEDULES,
+    **EXPECTATIONS,
     "Entry": _ENTRY,
     "StoredTask": _TASK,
     "Task": extended(
@@ -92,6 +94,8 @@ DEFINITIONS: Final[Definitions] = {
             "schedules": _many("schedules", ref("Schedule"), ref("NamedSchedule"), "weekly"),
             "calendars": named(ref("Calendar"), "exchange"),
             "tasks": named(ref("Task"), "report", maxProperties=MOST_IN_APP["tasks"]),
+            "expectations": _many("expectations", ref("Expectation"), ref("NamedExpectation"), "flights"),
+            "onFailure": listed(ref("Recipient"), maxItems=MOST_IN_APP["onFailure"]),
         },
         "An app: programs and schedules that are deployed together.",
     ),

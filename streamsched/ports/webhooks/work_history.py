@@ -13,6 +13,10 @@ class WorkHistory(Protocol):
     what it waits for.
     """
 
+    async def last(self) -> int:
+        """The last number that was taken."""
+        ...
+
     async def settled(self) -> int:
         """The number up to which no line can appear any more: every transaction that may have taken a number up to it
         has ended. It grows while transactions end, also under load; one that stays open holds it. Never goes back.

@@ -36,12 +36,14 @@ from streamsched.ports.catalog import (
     ScheduleChange,
     ScheduleRecord,
 )
+from streamsched.ports.expectations import AppExpectations
 from streamsched.store.catalog import outbox, quota_counts
 from streamsched.store.catalog.history import record_all
 from streamsched.store.catalog.namespace_grants import check_resumed
 from streamsched.store.catalog.removed_programs import find_waiting, record_removals
 from streamsched.store.catalog.versions import record_versions
 from streamsched.store.connections import computed_meanwhile, translated
+from streamsched.store.expectations import definitions as expectations
 from streamsched.store.sql import queries, slices
 
 _SQL = queries("catalog/catalog")
@@ -116,7 +118,7 @@ class PostgresCatalogStore:
             await connection.execute(_SQL["share_app"], str(app))
             programs = await connection.fetch(_SQL["programs_of_app"], str(app))
             rows = await connection.fetch(_SQL["lock_schedules"], [str(ref) for ref in schedules])
-        return await app_rows(connection, app, programs, rows, foreign_waits)
+        return await app_rows(connection, app, programs, rows, foreign_waits, whole=schedules is None)
 
     async def _write(self, connection: Any, app: AppRecord, change: AppChange, now: datetime, by: str) -> Applied:
         await _write_programs(connection, app.ref, change.programs, now)
@@ -132,6 +134,7 @@ class PostgresCatalogStore:
         for part in slices(change.schedules):
             await record_all(connection, _schedule_history(part, now))
         await record_removals(connection, change, by, now)
+        await expectations.write(connection, app.ref, change.expectations, change.recipients, now)
         return Applied(change, [*earlier, *ids], ended)
 
 
@@ -273,6 +276,7 @@ class AppRows:
     pauses: Sequence[Any]
     origin: str
     foreign_waits: Sequence[ForeignWait]
+    watched: AppExpectations
 
     @property
     def large(self) -> bool:
@@ -290,7 +294,7 @@ class AppRows:
         records = [schedule_record(row, pauses.get((row["id"], row["generation"]))) for row in self.schedules]
         own = {record.definition.ref: record for record in records if record.definition.ref.owner == self.app}
         others = {record.definition.ref: record for record in records if record.definition.ref not in own}
-        return AppRecord(self.app, programs, own, others, self.foreign_waits, self.origin)
+        return AppRecord(self.app, programs, own, others, self.foreign_waits, self.origin, self.watched)
 
 
 async def app_rows(
@@ -299,11 +303,14 @@ async def app_rows(
     programs: Sequence[Any],
     schedules: Sequence[Any],
     foreign_waits: Sequence[ForeignWait] = (),
+    *,
+    whole: bool,
 ) -> AppRows:
-    """With the pauses of the schedules, and the origin of the app."""
+    """With the pauses of the schedules, and the origin of the app; with `whole` also with what it expects."""
     pauses = await connection.fetch(_SQL["pauses"], [row["id"] for row in schedules])
     origin = await connection.fetchval(_SQL["origin"], str(app))
-    return AppRows(app, programs, schedules, pauses, origin or "", foreign_waits)
+    watched = await expectations.watched_by(connection, app) if whole else AppExpectations()
+    return AppRows(app, programs, schedules, pauses, origin or "", foreign_waits, watched)
 
 
 def schedule_record(row: Any, pause: Pause | None = None) -> ScheduleRecord:

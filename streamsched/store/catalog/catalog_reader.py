@@ -26,6 +26,7 @@ from streamsched.ports.catalog import (
     ScheduleStatus,
     ScheduleVersion,
 )
+from streamsched.ports.expectations import AppExpectations
 from streamsched.store.catalog import history, versions
 from streamsched.store.catalog.catalog import (
     app_rows,
@@ -37,6 +38,7 @@ from streamsched.store.catalog.catalog import (
 from streamsched.store.catalog.last_runs import last_runs_of
 from streamsched.store.catalog.removed_programs import find_waiting, find_waiting_in
 from streamsched.store.connections import translated
+from streamsched.store.expectations.definitions import watched_by
 from streamsched.store.sql import queries
 
 log = structlog.get_logger()
@@ -119,7 +121,7 @@ class PostgresCatalogReader:
                 known = await connection.fetch(_SQL["programs_of_app"], str(ref))
                 of_other_apps, foreign_waits = await find_waiting(connection, ref, missing_programs(known, programs))
                 rows = await connection.fetch(_SQL["schedules_of_app"], str(ref), of_other_apps)
-                found = await app_rows(connection, ref, known, rows, foreign_waits)
+                found = await app_rows(connection, ref, known, rows, foreign_waits, whole=True)
         return await found.record()
 
     async def app_summary(self, ref: AppRef) -> AppSummary:
@@ -148,6 +150,11 @@ class PostgresCatalogReader:
         with translated():
             rows = await self._pool.fetch(_SQL["generations"], str(app))
         return {ScheduleRef.parse(row["id"]): row["generation"] for row in rows}
+
+    async def watched(self, app: AppRef) -> AppExpectations:
+        with translated():
+            async with self._pool.acquire() as connection:
+                return await watched_by(connection, app)
 
     async def versions(self, ref: ScheduleRef, *, limit: int) -> Sequence[ScheduleVersion]:
         with translated():

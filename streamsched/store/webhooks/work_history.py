@@ -24,6 +24,10 @@ class PostgresWorkHistory:
         self._last = 0
         self._writers: frozenset[str] = frozenset()
 
+    async def last(self) -> int:
+        with translated():
+            return await self._pool.fetchval(_SQL["last"])
+
     async def settled(self) -> int:
         with translated():
             async with self._pool.acquire() as connection:
