@@ -135,9 +135,11 @@ class ExpectationReader(Protocol):
 
 
 class Judged(NamedTuple):
-    """What one transaction has judged. `due`: due times that have passed. Only misses that are announced are here."""
+    """What one transaction has judged: the number of expectations, and of misses and what came late those that are
+    announced.
+    """
 
-    due: int
+    expectations: int
     misses: Sequence[ExpectationMiss]
     came: Sequence[LateCame]
 

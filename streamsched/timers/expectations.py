@@ -50,7 +50,7 @@ class ExpectationWatch:
                 log.warning("expectation.missed", expectation=str(miss.expectation.ref), reason=miss.reason)
             for came in judged.came:
                 log.info("expectation.met_late", expectation=str(came.expectation.ref), reason=came.reason)
-            if not judged.due and not judged.came:
+            if not judged.expectations:
                 return await self._expectations.next_due()
 
     async def _step(self) -> float:

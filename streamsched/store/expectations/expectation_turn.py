@@ -48,20 +48,21 @@ class ExpectationTurn:
         self._now = now
         self._watched: dict[str, WatchedExpectation] = {row["id"]: watched_of(row) for row in rows}
         self._opened = [row["id"] for row in rows if row["open_misses"] > 0]
+        self._missed = set[str]()
         self._history: list[HistoryEntry] = []
         self._events: list[Event] = []
 
     async def judged(self) -> Judged:
         """Judges, and stores what follows."""
         came = await self._come()
-        due, misses = await self._settle()
+        misses = await self._settle()
         await self._advance()
         await record_all(self._connection, self._history)
         records = [OutboxRecord(public_topic(each.fact), each.key, event_codec.encode(each)) for each in self._events]
         await outbox.write(self._connection, records)
         for miss in misses:
             await self._start(miss)
-        return Judged(due, misses, came)
+        return Judged(len(self._watched), misses, came)
 
     async def _come(self) -> list[LateCame]:
         """What has come for former misses, in the order of their due times."""
@@ -88,15 +89,15 @@ class ExpectationTurn:
             self._say(came.expectation, "expectation.met_late", came.reason, came.facts, came.event(self._now))
         return announced
 
-    async def _settle(self) -> tuple[int, list[ExpectationMiss]]:
-        """Judges one due time of each expectation that has one; returns how many, and the misses to announce."""
+    async def _settle(self) -> list[ExpectationMiss]:
+        """Judges one due time of each expectation that has one; returns the misses to announce."""
         awaited: dict[str, Awaited] = {}
         for ref, each in self._watched.items():
             until, wanted = self._until.get(each.expectation.kind), each.awaited
             if each.due is not None and wanted is not None and until is not None and each.due.at <= until:
                 awaited[ref] = wanted
         if not awaited:
-            return 0, []
+            return []
         firsts = dict(zip(awaited, await self._firsts(awaited.values()), strict=True))
         absent = [self._watched[ref].expectation for ref, first in firsts.items() if self._is_late(ref, first)]
         why = await self._reasons(absent)
@@ -115,7 +116,7 @@ class ExpectationTurn:
         misses = [each.miss for each in outcomes.values() if each.miss is not None and each.announced]
         for miss in misses:
             self._say(miss.expectation, "expectation.missed", miss.reason, miss.facts, miss.event(self._now))
-        return len(outcomes), misses
+        return misses
 
     def _is_late(self, ref: str, first: datetime | None) -> bool:
         due = self._watched[ref].due
@@ -127,12 +128,13 @@ class ExpectationTurn:
             for ref, each in missed.items()
             if (miss := each.miss) is not None and (due := self._watched[ref].due) is not None
         ]
+        self._missed = set(missed)
         if rows:
             await self._connection.execute(_SQL["miss"], *map(list, zip(*rows, strict=True)), self._now)
             await self._connection.execute(_SQL["close"], list(missed), MOST_OPEN - 1)
 
     async def _advance(self) -> None:
-        rows = [(ref, *due_columns(each)) for ref, each in self._watched.items()]
+        rows = [(ref, *due_columns(each), ref in self._missed) for ref, each in self._watched.items()]
         if rows:
             await self._connection.execute(_SQL["advance"], *map(list, zip(*rows, strict=True)))
 

@@ -57,7 +57,7 @@ class PostgresExpectationStore:
             log.warning("expectations.batch_split", reason=described(failure))
         parts = [await self._judge_alone(each, until, now) for each in candidates]
         misses = [miss for each in parts for miss in each.misses]
-        return Judged(sum(each.due for each in parts), misses, [came for each in parts for came in each.came])
+        return Judged(sum(each.expectations for each in parts), misses, [came for each in parts for came in each.came])
 
     async def next_due(self) -> datetime | None:
         with translated():

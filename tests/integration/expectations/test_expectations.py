@@ -251,6 +251,17 @@ async def test_after_days_without_a_launcher_the_newest_miss_is_announced_and_th
     assert [each.attributes["due_at"] for each in await world.events()] == [(EIGHT + 5 * DAY).isoformat()]
 
 
+async def test_what_came_late_while_no_launcher_ran_is_found_with_the_miss(world: ExpectationWorld) -> None:
+    await world.deploy(shop())
+    await world.look()
+    world.clock.set(EIGHT + HOUR)
+    await world.commit()
+    await world.look_at(EIGHT + 3 * HOUR)
+    (miss,) = await world.misses()
+    assert miss.came_at == EIGHT + HOUR
+    assert [each.name.name for each in await world.events()] == [MISSED, MET_LATE]
+
+
 async def test_a_year_without_a_launcher_is_bounded_and_said(world: ExpectationWorld) -> None:
     await world.deploy(shop(by=":15", every="hour"))
     await world.look()
