@@ -39,7 +39,6 @@ from streamsched.graph.submission import GraphDesk
 from streamsched.launcher import plugins
 from streamsched.launcher.backfills.feeding import BackfillFeeding
 from streamsched.launcher.cluster_probes import ClusterProbes
-from streamsched.launcher.deadlines import DeadlineWatch
 from streamsched.launcher.intake import Intake
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.plugin_evaluator import PluginEvaluator
@@ -82,7 +81,6 @@ from streamsched.store.jobs.submissions import PostgresSubmissionStore
 from streamsched.store.limits.clusters import PostgresClusterStore
 from streamsched.store.limits.groups import PostgresGroupStore
 from streamsched.store.limits.pools import PostgresPoolStore
-from streamsched.store.runs.deadlines import PostgresDeadlineStore
 from streamsched.store.runs.launchers import PostgresLauncherLeases
 from streamsched.store.runs.run_monitor import PostgresRunMonitorStore
 from streamsched.store.runs.run_queries import PostgresRunQueries
@@ -103,6 +101,7 @@ from streamsched.telemetry.logs import configure_logs
 from streamsched.timers.timers import Timers, WakeIntake
 from streamsched.trace_services import Traces, open_traces
 from streamsched.upkeep import host_loops, node_retention
+from streamsched.watch_services import watching_loops, watching_roles
 from streamsched.web_services import make_http
 
 log = structlog.get_logger()
@@ -255,7 +254,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool 
             store=PostgresCatalogStore(pool), pauses=PostgresPauseStore(pool), notifier=notifier, clock=clock
         ).run(),
         "wake-ups": alone("wake-ups", lambda: WakeIntake(broker, wakes, theirs).run()),
-        "deadlines": in_time(lambda: DeadlineWatch(PostgresDeadlineStore(pool), notifier, theirs).run()),
+        **{name: in_time(each) for name, each in watching_loops(pool, notifier, theirs).items()},
         "timers": in_time(
             lambda: Timers(store=PostgresTimers(pool), wakes=wakes, notifier=notifier, clock=theirs).run()
         ),
@@ -275,6 +274,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool 
         "tasks": in_time(tasks.run),
         "task-streams": lambda: serve_task_streams(settings, pool, services.identity.id, tasks.workers, callers),
         **{name: alone(name, each) for name, each in task_intakes(settings, pool, broker, theirs).items()},
+        **{name: alone(name, each) for name, each in watching_roles(settings, pool, broker, theirs).items()},
     }
 
 

@@ -255,7 +255,9 @@ class GuardedStore(CatalogStore):
         def decided(found: AppRecord) -> AppChange:
             if schedules is None or len(schedules) != 1:
                 existing = {ref: each.generation for ref, each in found.schedules.items() if each.exists}
-                self._expected.check(f"application '{app}'", app_revision(found.programs.values(), existing, found.watched))
+                self._expected.check(
+                    f"application '{app}'", app_revision(found.programs.values(), existing, found.watched)
+                )
             elif (one := found.schedules.get(schedules[0])) is not None and one.exists:
                 self._expected.check(f"schedule '{schedules[0]}'", str(one.generation))
             return decide(found)

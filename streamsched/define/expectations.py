@@ -101,7 +101,9 @@ class ExpectationBuilder(ProgramBuilder):
         if partition and key:
             raise InvalidDefinitionError(f"{path}.key", "is of a schedule, and partition of a dataset")
         if (partition and isinstance(subject, ScheduleRef)) or (key and isinstance(subject, DatasetRef)):
-            raise InvalidDefinitionError(path, "has a partition of a dataset, or a key of a schedule, and is about the other")
+            raise InvalidDefinitionError(
+                path, "has a partition of a dataset, or a key of a schedule, and is about the other"
+            )
         with anchored(path):
             ref = ExpectationRef(self.ref.namespace, self.ref.app, name or default_name(subject))
         if ref.name in self._expectations:
@@ -141,7 +143,9 @@ class ExpectationBuilder(ProgramBuilder):
             case str() if "@" in given:
                 return mail(given)
             case _:
-                raise InvalidDefinitionError("$.onFailure", f"must be mail(…), webhook(…) or a program but is {given!r}")
+                raise InvalidDefinitionError(
+                    "$.onFailure", f"must be mail(…), webhook(…) or a program but is {given!r}"
+                )
 
     def _subject(
         self, what: str | DatasetRef | ScheduleRef | None, schedule: str | None, path: str
@@ -151,10 +155,11 @@ class ExpectationBuilder(ProgramBuilder):
         with anchored(path):
             if schedule is not None:
                 return schedule_of(schedule, self.ref)
-            return what if isinstance(what, DatasetRef | ScheduleRef) else DatasetRef.parse(str(what), self.ref.namespace)
+            return (
+                what if isinstance(what, DatasetRef | ScheduleRef) else DatasetRef.parse(str(what), self.ref.namespace)
+            )
 
 
 def _names(schedules: Iterable[ScheduleRef | str]) -> frozenset[str]:
     listed = [schedules] if isinstance(schedules, str) else schedules
     return frozenset(each.name if isinstance(each, ScheduleRef) else each for each in listed)
-

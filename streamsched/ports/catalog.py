@@ -17,7 +17,7 @@ from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.programs.removed_program import RemovedProgram
 from streamsched.domain.schedules.pause import Activity, Pause, PauseMode, activity
 from streamsched.domain.schedules.schedule import Program, Schedule
-from streamsched.ports.expectations import AppExpectations, ExpectationChange, RecipientsChange
+from streamsched.ports.expectations import NO_EXPECTATIONS, AppExpectations, ExpectationChange, RecipientsChange
 from streamsched.ports.outbox import OutboxRecord
 
 
@@ -128,7 +128,7 @@ class AppRecord:
     listeners: Mapping[ScheduleRef, ScheduleRecord] = field(default_factory=dict)
     foreign_waits: Sequence[ForeignWait] = ()
     origin: str = ""
-    watched: AppExpectations = AppExpectations()
+    watched: AppExpectations = NO_EXPECTATIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +168,7 @@ class ScheduleChange:
     Attributes:
         timers: leaf id → next due; these replace all timers, except that with `keeps` a leaf keeps an earlier time.
         records: the records for its homes, in order.
+        itself: whether the schedule paused itself.
     """
 
     action: Action
@@ -176,6 +177,7 @@ class ScheduleChange:
     reason: str
     timers: Mapping[str, datetime]
     records: Sequence[OutboxRecord]
+    itself: bool = False
 
     @property
     def keeps(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from streamsched.domain.expectations.expectation import Expectation, SubjectKind
 from streamsched.domain.expectations.miss import ExpectationMiss, LateCame
@@ -21,6 +21,9 @@ class AppExpectations:
 
     expectations: Mapping[ExpectationRef, Expectation] = field(default_factory=dict)
     recipients: tuple[Recipient, ...] = ()
+
+
+NO_EXPECTATIONS: Final = AppExpectations()
 
 
 class ExpectationChange(NamedTuple):

@@ -30,7 +30,8 @@ MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "Africa/Casablanca")
 #: Around changes of the clock of these zones.
 DAYS = tuple(
-    date.fromisoformat(day) for day in ("2026-03-07", "2026-03-27", "2026-10-03", "2026-10-23", "2026-10-31", "2026-06-01")
+    date.fromisoformat(day)
+    for day in ("2026-03-07", "2026-03-27", "2026-10-03", "2026-10-23", "2026-10-31", "2026-06-01")
 )
 
 
@@ -254,7 +255,9 @@ def test_the_usual_time_keeps_the_middle_of_the_newest(times: list[timedelta]) -
     assert usual_time(list(reversed(times[-NEWEST:]))) == found, "their order does not matter"
 
 
-@given(st.dictionaries(st.text(min_size=1).filter(lambda text: "/" not in text and "=" not in text), st.text(), max_size=4))
+@given(
+    st.dictionaries(st.text(min_size=1).filter(lambda text: "/" not in text and "=" not in text), st.text(), max_size=4)
+)
 def test_keys_are_read_back(values: dict[str, str]) -> None:
     assume(all(text.isprintable() for text in values.values()))
     assert values_of(key_of(values)) == values

@@ -131,7 +131,9 @@ def time_from_text(text: str, path: str) -> time | None:
         return None
     found = _WALL.fullmatch(text)
     if found is None:
-        raise DecodeError(path, f"must be a time of day such as 08:00, a minute such as :15, or usual, but is {shown(text)}")
+        raise DecodeError(
+            path, f"must be a time of day such as 08:00, a minute such as :15, or usual, but is {shown(text)}"
+        )
     return time(int(found[1] or 0), int(found[2]))
 
 
@@ -162,7 +164,9 @@ def _weekdays(listed: Sequence[object], path: str) -> frozenset[int]:
         named = _RANGE.fullmatch(each) if isinstance(each, str) else None
         names = [] if named is None else [name.upper() for name in named.groups() if name]
         if not names or any(name not in WEEKDAYS for name in names):
-            raise DecodeError(path, f"must be of {', '.join(WEEKDAYS)}, or ranges such as MON-FRI, but has {shown(each)}")
+            raise DecodeError(
+                path, f"must be of {', '.join(WEEKDAYS)}, or ranges such as MON-FRI, but has {shown(each)}"
+            )
         first, last = WEEKDAYS.index(names[0]), WEEKDAYS.index(names[-1])
         found |= {day % len(WEEKDAYS) for day in range(first, last + 1 if last >= first else last + 1 + len(WEEKDAYS))}
     return frozenset(found)

@@ -19,8 +19,8 @@ It is always written.
 With `"expectations": [{…}]` (`codec.schedules.expectation`) the app says what must be there by which time, with
 `"onFailure": [{…}]` (`codec.schedules.recipient`) who is notified.
 
-Programs, schedules and expectations may also be an object from name to definition. Inside an app, `namespace` and `application` are
-optional; when given they must be the app's. Durations are texts such as `2h30m`.
+Programs, schedules and expectations may also be an object from name to definition. Inside an app, `namespace` and
+`application` are optional; when given they must be the app's. Durations are texts such as `2h30m`.
 """
 
 from __future__ import annotations

@@ -52,7 +52,9 @@ EXPECTATIONS: Final[Definitions] = {
     "Expectation": _EXPECTATION,
     "NamedExpectation": without(_EXPECTATION, "name"),
     "Recipient": one_of(
-        record({"mail": listed(text("team@example.org"), minItems=1, maxItems=MOST_ADDRESSES)}, {**_FILTER, **_RECOVERED}),
+        record(
+            {"mail": listed(text("team@example.org"), minItems=1, maxItems=MOST_ADDRESSES)}, {**_FILTER, **_RECOVERED}
+        ),
         record({"webhook": text("oncall")}, {**_FILTER, **_RECOVERED}),
         record({"program": name("rescue")}, _FILTER),
     ),

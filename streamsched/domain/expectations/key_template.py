@@ -63,7 +63,9 @@ def columns_of(template: str) -> tuple[str, ...]:
 def expected_key(template: str, start: datetime) -> str:
     """The key (`key_of`) that a checked template expects of the period that begins at `start` (naive)."""
     parts = (part.partition("=") for part in template.split("/") if part)
-    return key_of({column: _PLACEHOLDER.sub(lambda found: _rendered(found[1], start), text) for column, _, text in parts})
+    return key_of(
+        {column: _PLACEHOLDER.sub(lambda found: _rendered(found[1], start), text) for column, _, text in parts}
+    )
 
 
 def key_of(values: Mapping[str, str]) -> str:

@@ -39,7 +39,8 @@ class ExpectationMiss:
     def reason(self) -> str:
         """One sentence."""
         why = f" ({self.why})" if self.why else ""
-        return f"{self.expectation.subject} was to be there {self.expectation.when}, {_clock(self.due_at)}: {self.missing}{why}"
+        subject, when = self.expectation.subject, self.expectation.when
+        return f"{subject} was to be there {when}, {_clock(self.due_at)}: {self.missing}{why}"
 
     @property
     def facts(self) -> Mapping[str, str]:

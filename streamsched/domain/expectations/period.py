@@ -1,5 +1,5 @@
-"""Periods of an expectation: the hours, days, weeks and months of a zone's calendar. A start is a wall-clock time without
-a zone.
+"""Periods of an expectation: the hours, days, weeks and months of a zone's calendar. A start is a wall-clock time
+without a zone.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """By when something usually is there: the middle of the recent times, and a spread that most of them keep.
 
-    >>> times = [timedelta(hours=8, minutes=minute) for minute in (0, 4, 8, 2, 6)]
-    >>> usual_time(times)
-    datetime.timedelta(seconds=29940)
+>>> times = [timedelta(hours=8, minutes=minute) for minute in (0, 4, 8, 2, 6)]
+>>> usual_time(times)
+datetime.timedelta(seconds=29940)
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _MINUTE: Final = timedelta(minutes=1)
 
 
 def usual_time(times: Sequence[timedelta], *, least_spread: timedelta = LEAST_SPREAD) -> timedelta | None:
-    """By how long after the start of a period something usually is there, in whole minutes, rounded up; None when it was
-    there in fewer than `LEAST` periods. Only the newest `NEWEST` count.
+    """By how long after the start of a period something usually is there, in whole minutes, rounded up; None when it
+    was there in fewer than `LEAST` periods. Only the newest `NEWEST` count.
 
     Args:
         times: of each period in which it came, how long after its start (negative: before), the newest last.

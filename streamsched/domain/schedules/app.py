@@ -116,7 +116,9 @@ class AppDefinition:
             if isinstance(each, ProgramRecipient) and each.program not in programs:
                 raise InvalidDefinitionError(f"{path}.program", f"is unknown program '{each.program}'")
             if unknown := each.schedules - schedules:
-                raise InvalidDefinitionError(f"{path}.schedules", f"names unknown schedules: {', '.join(sorted(unknown))}")
+                raise InvalidDefinitionError(
+                    f"{path}.schedules", f"names unknown schedules: {', '.join(sorted(unknown))}"
+                )
 
     def _check_tasks(self) -> None:
         check_graph(self.tasks)

@@ -23,8 +23,9 @@ class WorkHistory(Protocol):
         """
         ...
 
-    async def read(self, after: int, upto: int, *, limit: int) -> Sequence[WorkLine]:
-        """Lines with numbers above `after` and up to `upto`, which must be settled, in the order of their numbers.
-        Those that are older than the history is kept are missing.
+    async def read(self, after: int, upto: int, *, limit: int, whole: bool = False) -> Sequence[WorkLine]:
+        """Lines with numbers above `after` and up to `upto`, which must be settled, in the order of their numbers: of
+        jobs and runs, and with `whole` of expectations, and of schedules that paused themselves. Those that are older
+        than the history is kept are missing.
         """
         ...

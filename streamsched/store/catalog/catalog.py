@@ -37,13 +37,12 @@ from streamsched.ports.catalog import (
     ScheduleRecord,
 )
 from streamsched.ports.expectations import AppExpectations
-from streamsched.store.catalog import outbox, quota_counts
+from streamsched.store.catalog import app_expectations, outbox, quota_counts
 from streamsched.store.catalog.history import record_all
 from streamsched.store.catalog.namespace_grants import check_resumed
 from streamsched.store.catalog.removed_programs import find_waiting, record_removals
 from streamsched.store.catalog.versions import record_versions
 from streamsched.store.connections import computed_meanwhile, translated
-from streamsched.store.expectations import definitions as expectations
 from streamsched.store.sql import queries, slices
 
 _SQL = queries("catalog/catalog")
@@ -134,7 +133,7 @@ class PostgresCatalogStore:
         for part in slices(change.schedules):
             await record_all(connection, _schedule_history(part, now))
         await record_removals(connection, change, by, now)
-        await expectations.write(connection, app.ref, change.expectations, change.recipients, now)
+        await app_expectations.write(connection, app.ref, change.expectations, change.recipients, now)
         return Applied(change, [*earlier, *ids], ended)
 
 
@@ -309,7 +308,7 @@ async def app_rows(
     """With the pauses of the schedules, and the origin of the app; with `whole` also with what it expects."""
     pauses = await connection.fetch(_SQL["pauses"], [row["id"] for row in schedules])
     origin = await connection.fetchval(_SQL["origin"], str(app))
-    watched = await expectations.watched_by(connection, app) if whole else AppExpectations()
+    watched = await app_expectations.watched_by(connection, app) if whole else AppExpectations()
     return AppRows(app, programs, schedules, pauses, origin or "", foreign_waits, watched)
 
 
@@ -381,7 +380,7 @@ def _schedule_history(changes: Sequence[ScheduleChange], now: datetime) -> list[
             "accumulation": "kept" if change.keeps else "reset",
         }
         if after.pause is not None:
-            detail["mode"] = after.pause.mode.value
+            detail |= {"mode": after.pause.mode.value, **({"by": "itself"} if change.itself else {})}
             if after.pause.until is not None:
                 detail["until"] = after.pause.until
         lines.append(HistoryEntry(now, "schedule", str(after.definition.ref), change.action, change.reason, detail))

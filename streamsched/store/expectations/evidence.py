@@ -118,9 +118,7 @@ async def put(connection: Any, kind: SubjectKind, found: Sequence[Evidence]) -> 
         return 0
     rows = [(each.subject, each.mark, each.at) for each in expected]
     await connection.execute(_SQL["put"], kind.value, *map(list, zip(*rows, strict=True)))
-    keys = {
-        (each.subject, key): each.at for each in reversed(expected) for key in _keys(each, templates[each.subject])
-    }
+    keys = {(each.subject, key): each.at for each in reversed(expected) for key in _keys(each, templates[each.subject])}
     if keys:
         listed = [subject for subject, _ in keys], [key for _, key in keys]
         await connection.execute(_SQL["put_keys"], kind.value, *listed, list(keys.values()))
@@ -163,5 +161,9 @@ async def _completed(connection: Any, rows: Sequence[Any]) -> list[Evidence]:
 def _columns_of_key(arguments: Any) -> Sequence[Mapping[str, str]]:
     if not isinstance(arguments, Mapping):
         return ()
-    values = {str(name).removeprefix(KEY_PREFIX): value for name, value in arguments.items() if str(name).startswith(KEY_PREFIX)}
+    values = {
+        str(name).removeprefix(KEY_PREFIX): value
+        for name, value in arguments.items()
+        if str(name).startswith(KEY_PREFIX)
+    }
     return [{name: value for name, value in values.items() if isinstance(value, str)}] if values else ()

@@ -20,8 +20,8 @@ from streamsched.ports.catalog import HistoryEntry
 from streamsched.ports.expectations import Judged
 from streamsched.ports.outbox import OutboxRecord
 from streamsched.store.catalog import outbox
+from streamsched.store.catalog.expectation_rows import due_columns, watched_of
 from streamsched.store.catalog.history import record_all
-from streamsched.store.expectations.rows import due_columns, watched_of
 from streamsched.store.runs import manual_runs
 from streamsched.store.sql import queries
 
@@ -73,7 +73,9 @@ class ExpectationTurn:
         for row in rows:
             expectation = self._watched[row["expectation"]].expectation
             awaited = Awaited(expectation.kind, str(expectation.subject), row["key"], row["due_at"])
-            missed.append((row["expectation"], MissedDue(DueTime(row["due_at"], row["starts"]), awaited), row["announced"]))
+            missed.append(
+                (row["expectation"], MissedDue(DueTime(row["due_at"], row["starts"]), awaited), row["announced"])
+            )
         firsts = await self._firsts(each.awaited for _, each, _ in missed)
         found: list[LateCame] = []
         announced: list[LateCame] = []
@@ -162,9 +164,7 @@ class ExpectationTurn:
             for each in expectations
         }
 
-    def _say(
-        self, expectation: Expectation, action: str, reason: str, facts: Mapping[str, str], event: Event
-    ) -> None:
+    def _say(self, expectation: Expectation, action: str, reason: str, facts: Mapping[str, str], event: Event) -> None:
         self._history.append(HistoryEntry(self._now, "expectation", str(expectation.ref), action, reason, dict(facts)))
         self._events.append(event)
 
@@ -176,7 +176,9 @@ class ExpectationTurn:
         definition = self._definitions.get(program)
         if definition is None:
             why = f"{program} is not started: it was removed, or the expectation was changed at this moment"
-            await record_all(self._connection, [HistoryEntry(self._now, "expectation", ref, "expectation.unanswered", why)])
+            await record_all(
+                self._connection, [HistoryEntry(self._now, "expectation", ref, "expectation.unanswered", why)]
+            )
             return
         run = run_id(f"{program}.missed-{miss.expectation.ref.name}-{miss.due_at:%Y%m%dT%H%M%SZ}", 1)
         arguments = {f"{_PREFIX}{name}": value for name, value in miss.facts.items()}

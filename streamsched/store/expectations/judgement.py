@@ -80,9 +80,7 @@ class PostgresExpectationStore:
                 found[row["id"]] = _Candidate(row["id"], _program(row))
         return list(found.values())
 
-    async def _judge_alone(
-        self, candidate: _Candidate, until: Mapping[SubjectKind, datetime], now: datetime
-    ) -> Judged:
+    async def _judge_alone(self, candidate: _Candidate, until: Mapping[SubjectKind, datetime], now: datetime) -> Judged:
         try:
             judged = await self._judge([candidate], until, now)
         except SYSTEMIC:

@@ -51,7 +51,7 @@ WHERE id = ANY($1::text[]);
 
 -- name: going_on
 -- Live runs, before any lock.
-SELECT id, program, state, arguments, muted FROM runs
+SELECT id, program, state, arguments, muted, (SELECT j.schedule FROM jobs j WHERE j.id = r.job) AS schedule FROM runs r
 WHERE id = ANY($1::text[]) AND state IN ('STARTING', 'RUNNING', 'SUSPENDED') ORDER BY id;
 
 -- name: live

@@ -64,9 +64,7 @@ class ExpectationWorld:
             programs=programs,
         )
 
-    async def commit(
-        self, dataset: str = "flights", *keys: Mapping[str, str], event: str | None = None
-    ) -> None:
+    async def commit(self, dataset: str = "flights", *keys: Mapping[str, str], event: str | None = None) -> None:
         """A commit is appended to the log now."""
         ref = DatasetRef("default", dataset)
         partitions = tuple(
