@@ -28,7 +28,6 @@ from streamsched.catalog.listeners import Listeners
 from streamsched.catalog.progress import ProgressCopy
 from streamsched.catalog.relay import Relay
 from streamsched.catalog.replaying import ScheduleReplay
-from streamsched.catalog.resumption import Resumption
 from streamsched.catalog.verdicts import VerdictIntake
 from streamsched.config import Settings
 from streamsched.dapr_endpoint import dapr_loops, make_desk
@@ -63,7 +62,6 @@ from streamsched.spark.processes import this_process
 from streamsched.store.catalog.catalog import PostgresCatalogStore
 from streamsched.store.catalog.catalog_reader import PostgresCatalogReader
 from streamsched.store.catalog.outbox import PostgresOutbox
-from streamsched.store.catalog.pauses import PostgresPauseStore
 from streamsched.store.catalog.progress import PostgresOpenKeyReader, PostgresProgress
 from streamsched.store.connections import Pool, open_pool
 from streamsched.store.events.event_traces import PostgresEventTraces
@@ -101,7 +99,7 @@ from streamsched.telemetry.logs import configure_logs
 from streamsched.timers.timers import Timers, WakeIntake
 from streamsched.trace_services import Traces, open_traces
 from streamsched.upkeep import host_loops, node_retention
-from streamsched.watch_services import watching_loops, watching_roles
+from streamsched.watch_services import watching_loops, watching_roles, watching_services
 from streamsched.web_services import make_http
 
 log = structlog.get_logger()
@@ -250,9 +248,6 @@ def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool 
         "backfills": alone("backfills", feeding.run),
         "retention": alone("retention", lambda: ArchiveLoop(PostgresArchive(pool), keeps, clock).run()),
         "log-cleaning": alone("log-cleaning", LogMaintenance(broker).run),
-        "resumption": lambda: Resumption(
-            store=PostgresCatalogStore(pool), pauses=PostgresPauseStore(pool), notifier=notifier, clock=clock
-        ).run(),
         "wake-ups": alone("wake-ups", lambda: WakeIntake(broker, wakes, theirs).run()),
         **{name: in_time(each) for name, each in watching_loops(pool, notifier, theirs).items()},
         "timers": in_time(
@@ -308,6 +303,7 @@ def api_services(services: Services) -> ApiServices:
         backfills=PostgresBackfillStore(pool),
         graphs=GraphDesk(PostgresNodeStore(pool), services.clock),
         **task_services(pool),
+        **watching_services(pool, services.settings),
         dapr=make_desk(pool, services.clock),
         groups=PostgresGroupStore(pool),
         pools=PostgresPoolStore(pool),

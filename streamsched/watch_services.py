@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
+from streamsched.catalog.resumption import Resumption
 from streamsched.config import Settings
 from streamsched.domain.programs.secret_rules import SecretRule
 from streamsched.launcher.deadlines import DeadlineWatch
@@ -15,9 +16,13 @@ from streamsched.ports.clock import Clock
 from streamsched.ports.notifier import Notifier
 from streamsched.process.supervision import Loop
 from streamsched.secrets.resolver import Secrets, installed
+from streamsched.store.catalog.app_expectations import PostgresExpectationGrants
+from streamsched.store.catalog.catalog import PostgresCatalogStore
+from streamsched.store.catalog.pauses import PostgresPauseStore
 from streamsched.store.connections import Pool
 from streamsched.store.expectations.evidence import PostgresCompletions, PostgresEvidence
 from streamsched.store.expectations.judgement import PostgresExpectationStore
+from streamsched.store.expectations.records import PostgresExpectationReader
 from streamsched.store.runs.deadlines import PostgresDeadlineStore
 from streamsched.store.webhooks.notices import PostgresNoticeStore
 from streamsched.store.webhooks.work_history import PostgresWorkHistory
@@ -29,9 +34,22 @@ from streamsched.webhooks.notices import NoticeFeeding
 _Roles = Mapping[str, Callable[[], Coroutine[Any, Any, None]]]
 
 
-def watching_loops(pool: Pool, notifier: Notifier, clock: Clock) -> Mapping[str, Loop]:
-    """What every launcher does, by the database's clock: it judges deadlines and expectations when they are due."""
+def watching_services(pool: Pool, settings: Settings) -> Mapping[str, Any]:
+    """The services of the HTTP application that expectations and recipients have (`ApiServices`)."""
     return {
+        "expectations": PostgresExpectationReader(pool),
+        "expectation_grants": PostgresExpectationGrants(pool),
+        "mail": settings.mail(),
+    }
+
+
+def watching_loops(pool: Pool, notifier: Notifier, clock: Clock) -> Mapping[str, Loop]:
+    """What every launcher does, by the database's clock: it judges deadlines and expectations when they are due, and
+    pauses and resumes schedules.
+    """
+    catalog, pauses = PostgresCatalogStore(pool), PostgresPauseStore(pool)
+    return {
+        "resumption": lambda: Resumption(store=catalog, pauses=pauses, notifier=notifier, clock=clock).run(),
         "deadlines": lambda: DeadlineWatch(PostgresDeadlineStore(pool), notifier, clock).run(),
         "expectations": lambda: ExpectationWatch(PostgresExpectationStore(pool), notifier, clock).run(),
     }

@@ -26,6 +26,7 @@ from streamsched.catalog.replaying import ScheduleReplay
 from streamsched.dapr.desk import DaprDesk
 from streamsched.domain.addresses import Network
 from streamsched.domain.names import DatasetRef, ProgramRef
+from streamsched.domain.notices.mail_server import MailSettings
 from streamsched.graph.submission import GraphDesk
 from streamsched.ports.access.audit import AuditStore
 from streamsched.ports.access.login import ProviderLogin
@@ -36,6 +37,7 @@ from streamsched.ports.broker import Broker
 from streamsched.ports.clock import Clock
 from streamsched.ports.datasets.bookmarks import BookmarkStore
 from streamsched.ports.datasets.commits import FileSetCommitStore
+from streamsched.ports.expectations import ExpectationGrants, ExpectationReader
 from streamsched.ports.intake import OpenKeyReader
 from streamsched.ports.jobs import JobStore
 from streamsched.ports.limits import ClusterStore, GroupStore, PoolStore
@@ -79,6 +81,7 @@ class ApiServices:
         lineage_datasets: dataset of each location that OpenLineage names, by `codec.openlineage.run_event.LineageName`.
         emit_spans: makes spans of accepted events; None when no spans are made.
         outgoing_networks: beside public addresses, where definitions may send to.
+        mail: how mail is sent; None: not at all.
         runs_apart: whether a program runs as an OS user that is not the launcher's.
         installation_name: location of the database without credentials; identifies the installation in plans.
     """
@@ -127,6 +130,9 @@ class ApiServices:
     grants: NamespaceGrantStore
     run_commits: RunCommitStore
     lineage_datasets: Mapping[str, DatasetRef]
+    expectations: ExpectationReader
+    expectation_grants: ExpectationGrants
+    mail: MailSettings | None = None
     outgoing_networks: Sequence[Network] = ()
     runs_apart: Callable[[ProgramRef], bool] = field(default=lambda _: False)
     installation_name: str = ""
@@ -144,7 +150,7 @@ class ApiServices:
 
     @property
     def grant_desk(self) -> GrantDesk:
-        return GrantDesk(self.grants, self.catalog, self.clock)
+        return GrantDesk(self.grants, self.catalog, self.expectation_grants, self.clock)
 
     @property
     def metrics(self) -> Metrics:
@@ -198,6 +204,7 @@ GrantDeskDep = Annotated[GrantDesk, _service("grant_desk")]
 TokensDep = Annotated[TokenStore, _service("tokens")]
 QuotasDep = Annotated[QuotaStore, _service("quotas")]
 AuditDep = Annotated[AuditStore, _service("audit_entries")]
+ExpectationsDep = Annotated[ExpectationReader, _service("expectations")]
 ClockDep = Annotated[Clock, _service("clock")]
 
 DryRunQuery = Annotated[bool, Query(description="Return the plan of the change and change nothing.")]

@@ -137,6 +137,20 @@ class ExpectationReader(Protocol):
         ...
 
 
+class ExpectationGrants(Protocol):
+    """What the end of a grant means for expectations. All methods raise `UnavailableError` when PostgreSQL is
+    unavailable.
+    """
+
+    async def about(self, namespace: str, owner: str) -> Sequence[Expectation]:
+        """Expectations of a namespace about datasets of another one, which are judged."""
+        ...
+
+    async def stop(self, refs: Collection[ExpectationRef], reason: str) -> None:
+        """Ends their evaluation until they are deployed again. Idempotent."""
+        ...
+
+
 class Judged(NamedTuple):
     """What one transaction has judged: the number of expectations, and of misses and what came late those that are
     announced.

@@ -89,26 +89,16 @@ def recipient_id(app: AppRef, recipient: Recipient) -> str:
 
 
 class PostgresExpectationGrants:
-    """Ends expectations that may not refer to datasets of another namespace any more."""
+    """See `ports.expectations.ExpectationGrants`."""
 
     def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool
 
     async def about(self, namespace: str, owner: str) -> Sequence[Expectation]:
-        """Expectations of a namespace about datasets of another one, which are judged.
-
-        Raises:
-            UnavailableError: PostgreSQL is unavailable.
-        """
         with translated():
             rows = await self._pool.fetch(_SQL["foreign_subjects"], namespace, owner)
         return [stored_expectation(row["definition"], ExpectationRef.parse(row["id"]).owner) for row in rows]
 
     async def stop(self, refs: Collection[ExpectationRef], reason: str) -> None:
-        """Ends their evaluation until they are deployed again.
-
-        Raises:
-            UnavailableError: PostgreSQL is unavailable.
-        """
         with translated():
             await self._pool.execute(_SQL["stop"], [str(each) for each in refs], reason)
