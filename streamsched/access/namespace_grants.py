@@ -119,9 +119,9 @@ class GrantDesk:
             for record in (status.record for status in page):
                 ends = record.pause is not None and record.pause.until is not None
                 definition = record.definition
-                if (record.enabled or ends) and is_used(grant, definition):
-                    if await self._lacks(schedule_references(definition), grant.grantee):
-                        yield record
+                used = (record.enabled or ends) and is_used(grant, definition)
+                if used and await self._lacks(schedule_references(definition), grant.grantee):
+                    yield record
 
     async def _lacks(self, named: Iterable[Reference], namespace: str) -> bool:
         references = foreign(named, namespace)
