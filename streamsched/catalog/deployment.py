@@ -78,10 +78,10 @@ def remove_app(app: AppRecord, *, reason: str = "", now: datetime) -> AppChange:
     leaves, or are deleted. Those of other namespaces stay as they are.
 
     Raises:
-        NotFoundError: the app has neither programs nor schedules.
+        NotFoundError: the app has neither programs, schedules nor expectations.
     """
     existing = [record for record in app.schedules.values() if record.exists]
-    if not existing and not app.programs:
+    if not existing and not app.programs and not app.watched:
         raise NotFoundError("application", str(app.ref))
     because = f"its app was deleted: {reason}" if reason else "its app was deleted"
     changes = [deleted(record, reason=because, now=now) for record in existing]
@@ -111,7 +111,7 @@ def _programs(app: AppRecord, wanted: AppDefinition) -> Iterator[ProgramChange]:
 def _expectations(app: AppRecord, wanted: AppDefinition) -> Iterator[ExpectationChange]:
     known, listed = app.watched.expectations, {each.ref: each for each in wanted.expectations}
     for ref, each in listed.items():
-        if known.get(ref) != each:
+        if known.get(ref) != each or ref in app.watched.stopped:
             yield ExpectationChange(known.get(ref), each)
     for ref, each in sorted(known.items()) if wanted.prunes else ():
         if ref not in listed:

@@ -112,7 +112,7 @@ class Planner:
         """The revision of the app's programs and schedules.
 
         Raises:
-            NotFoundError: it has neither programs nor schedules.
+            NotFoundError: it has neither programs, schedules nor expectations.
         """
         revision = await self._revision(ref)
         if revision is None:

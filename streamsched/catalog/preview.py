@@ -221,14 +221,12 @@ def confirmed(preview: Preview, plan: str | None, what: str) -> None:
 def app_revision(
     programs: Collection[Program], generations: Mapping[ScheduleRef, int], watched: AppExpectations
 ) -> str | None:
-    """The revision of an app with these programs, schedules and expectations; None of one without any of the first two,
-    which does not exist.
-    """
-    if not programs and not generations:
+    """The revision of an app with these programs, schedules and expectations; None of one without any."""
+    if not programs and not generations and not watched:
         return None
     definitions = {str(each.ref): program_to_json(each) for each in programs}
     parts: list[object] = [definitions, {str(ref): generation for ref, generation in generations.items()}]
-    if watched.expectations or watched.recipients:
+    if watched:
         parts.append({str(ref): expectation_to_json(each) for ref, each in watched.expectations.items()})
         parts.append([recipient_to_json(each) for each in watched.recipients])
     return digest(parts)

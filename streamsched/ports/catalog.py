@@ -360,7 +360,7 @@ class CatalogReader(Protocol):
 
     async def app_summary(self, ref: AppRef) -> AppSummary:
         """Raises:
-        NotFoundError: the app has neither programs nor schedules.
+        NotFoundError: the app has neither programs, schedules nor expectations.
         """
         ...
 

@@ -17,10 +17,18 @@ from streamsched.ports.intake import IntakeStore
 
 @dataclass(frozen=True, slots=True)
 class AppExpectations:
-    """What an app expects, and who is notified of its failures."""
+    """What an app expects, and who is notified of its failures.
+
+    Attributes:
+        stopped: the expectations that are not judged any more, until they are deployed again.
+    """
 
     expectations: Mapping[ExpectationRef, Expectation] = field(default_factory=dict)
     recipients: tuple[Recipient, ...] = ()
+    stopped: frozenset[ExpectationRef] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.expectations or self.recipients)
 
 
 NO_EXPECTATIONS: Final = AppExpectations()

@@ -39,7 +39,8 @@ async def watched_by(connection: Any, app: AppRef) -> AppExpectations:
         raise ConfigurationError(
             f"a stored expectation cannot be read by this release, a newer one may have written it: {exc}"
         ) from exc
-    return AppExpectations({each.ref: each for each in expectations}, recipients)
+    stopped = frozenset(each.ref for each, row in zip(expectations, rows, strict=True) if row["stopped"] is not None)
+    return AppExpectations({each.ref: each for each in expectations}, recipients, stopped)
 
 
 async def write(
@@ -73,7 +74,7 @@ async def _put(connection: Any, app: AppRef, expectations: Sequence[Expectation]
         before = former.get(str(each.ref))
         known = None if before is None or before["stopped"] is not None else watched_of(before)
         watched = watched_from(each, now) if known is None else changed(known, each, now)
-        if known is not None and not known.expectation.same_course(each):
+        if before is not None and (known is None or not known.expectation.same_course(each)):
             begun.append(str(each.ref))
         kind = each.kind.value
         rows.append((str(each.ref), kind, str(each.subject), expectation_to_json(each), *due_columns(watched)))

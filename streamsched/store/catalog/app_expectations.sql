@@ -2,7 +2,7 @@
 
 -- name: expectations
 -- Those of an app.
-SELECT id, definition FROM expectations WHERE app = $1 ORDER BY id;
+SELECT id, definition, stopped FROM expectations WHERE app = $1 ORDER BY id;
 
 -- name: recipients
 -- Who is notified of the failures of an app, in the order of its definition.
