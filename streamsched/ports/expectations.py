@@ -107,7 +107,7 @@ class ExpectationRecord:
         """`stopped`, `missing`, `learning` (its usual time is not known yet) or `met`."""
         if self.stopped:
             return "stopped"
-        if self.last_miss is not None and self.last_miss.open:
+        if self.open_misses:
             return "missing"
         due = self.watched.due
         return "learning" if due is not None and due.learning else "met"

@@ -55,7 +55,10 @@ ON CONFLICT (id) DO UPDATE SET place = excluded.place;
 
 -- name: stop
 -- Ends the evaluation of expectations, for a reason.
-UPDATE expectations SET due_at = NULL, starts = NULL, opens_at = NULL, stirred = false, stopped = $2
+WITH closed AS (
+    UPDATE expectation_misses SET open = false WHERE expectation = ANY ($1::text[]) AND open
+)
+UPDATE expectations SET due_at = NULL, starts = NULL, opens_at = NULL, open_misses = 0, stirred = false, stopped = $2
 WHERE id = ANY ($1::text[]) AND stopped IS NULL
 RETURNING id;
 

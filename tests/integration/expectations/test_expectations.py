@@ -9,6 +9,9 @@ import pytest
 
 from streamsched import App, cron
 from streamsched.domain.expectations.miss import MET_LATE, MISSED
+from streamsched.process.health import measure_installation
+from streamsched.store.server.gauges import PostgresGauges
+from streamsched.telemetry.metrics import Metrics
 from tests.integration.expectations.expectation_world import DAY, HOUR, MINUTE, NOW, SECOND, ExpectationWorld
 
 pytestmark = pytest.mark.postgres
@@ -348,3 +351,24 @@ async def test_without_expectations_of_datasets_the_log_is_not_read(world: Expec
     await world.commit()
     assert await world.intake.copy_once(timeout=0)
     assert await world.pool.fetchval("SELECT count(*) FROM evidence") == 1, "from the last look on"
+
+
+async def test_what_is_missing_and_what_is_not_judged_is_measured(world: ExpectationWorld) -> None:
+    app = App("shop")
+    app.expect("flights", by="08:00")
+    await world.deploy(app)
+
+    async def measured() -> list[str]:
+        metrics = Metrics()
+        await measure_installation(metrics, PostgresGauges(world.pool), world.broker, 4, now=world.clock.now())
+        lines = metrics.render().decode().splitlines()
+        return [each.removeprefix("streamsched_") for each in lines if each.startswith("streamsched_expectations")]
+
+    assert await measured() == ["expectations_late_seconds 0.0"]
+    world.clock.set(NOW + 21 * HOUR)
+    assert await measured() == ["expectations_late_seconds 3600.0"]
+    await world.look()
+    assert await measured() == ['expectations_missing{namespace="default"} 1.0', "expectations_late_seconds 0.0"]
+    await world.commit()
+    await world.look_at(NOW + 22 * HOUR)
+    assert await measured() == ["expectations_late_seconds 0.0"]
