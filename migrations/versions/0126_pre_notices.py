@@ -10,4 +10,5 @@ down_revision = "0125_pre"
 
 def upgrade() -> None:
     run_beside(__file__, in_transaction=False)
+    index_parts("work_decisions_failures")
     index_parts("audit_decisions_by_id")

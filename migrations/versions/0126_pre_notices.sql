@@ -17,5 +17,8 @@ CREATE INDEX IF NOT EXISTS notice_recipients_of_app ON notice_recipients (app);
 CREATE INDEX IF NOT EXISTS notice_recipients_waiting ON notice_recipients (sent_at) WHERE first IS NOT NULL;
 -- When the latest message of a webhook for people was made.
 ALTER TABLE webhooks ADD COLUMN IF NOT EXISTS sent_at timestamptz;
+-- Lines of jobs and runs that recipients may want: few of many. The queries have the same condition.
+CREATE INDEX IF NOT EXISTS work_decisions_failures ON ONLY work_decisions (id)
+    WHERE action IN ('job.deadline_missed', 'run.recovered') OR subject_kind = 'run' AND detail -> 'failed' IS NOT NULL;
 -- Who follows the history reads its lines by number. Its parts are indexed one by one, beside writers.
 CREATE INDEX IF NOT EXISTS audit_decisions_by_id ON ONLY audit_decisions (id);

@@ -208,8 +208,8 @@ class EvidenceStore(IntakeStore[Evidence | None], Protocol):
     unavailable.
     """
 
-    async def subjects(self, kind: SubjectKind) -> Collection[str]:
-        """What expectations of a kind are about."""
+    async def expects(self, kind: SubjectKind) -> bool:
+        """Whether an expectation is about something of a kind."""
         ...
 
     async def read_to(self, kind: SubjectKind, at: datetime) -> None:

@@ -65,7 +65,7 @@ class EvidenceIntake(TopicIntake[Evidence | None]):
         Raises:
             UnavailableError: as `step`.
         """
-        if not await self._evidence.subjects(SubjectKind.DATASET):
+        if not await self._evidence.expects(SubjectKind.DATASET):
             await self.close()
             await self._evidence.end(PARTITIONS)
             self._ends = await self._end()

@@ -55,7 +55,7 @@ _JSON: Final = "application/json"
 @dataclass(frozen=True, slots=True)
 class _Ready:
     """A webhook with its signing keys. `hidden`: what its target may not say back: the secrets, and the query of the
-    URL, which may have one.
+    URL, which may have one; of one for people its path is one.
     """
 
     webhook: Webhook
@@ -142,8 +142,9 @@ class WebhookReceiver:
         if found is None or not found.enabled:
             return None
         keys = await self._keys(found, self._clock.now())
-        query = URL(found.webhook.url, encoded=True).query
-        values = (*map(secret_text, keys), *(value for value in query.values() if len(value) >= SHORTEST))
+        url = URL(found.webhook.url, encoded=True)
+        parts = (*url.query.values(), *(url.parts[1:] if found.webhook.for_people else ()))
+        values = (*map(secret_text, keys), *(each for each in parts if len(each) >= SHORTEST))
         return _Ready(found.webhook, keys, Redaction(values))
 
     async def _keys(self, found: DeliveredWebhook, now: datetime) -> tuple[bytes, ...]:

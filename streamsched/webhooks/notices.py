@@ -35,6 +35,7 @@ class NoticeFeeding:
         self._store = store
         self._clock = clock
         self._failed: Quarantine[str] = Quarantine()
+        self._noticed = -1
 
     async def run(self) -> None:
         """Runs until cancelled."""
@@ -47,8 +48,10 @@ class NoticeFeeding:
             UnavailableError: PostgreSQL is unavailable; call again.
         """
         settled = await self._history.settled()
-        while await self._store.notice(settled, limit=_LINES) == _LINES:
-            pass
+        if settled != self._noticed:
+            while await self._store.notice(settled, limit=_LINES) == _LINES:
+                pass
+            self._noticed = settled
         now, sent = self._clock.now(), 0
         held = self._failed.held(now)
         for each in await self._store.waiting(now=now, pace=PACE, limit=_BATCH + len(held)):

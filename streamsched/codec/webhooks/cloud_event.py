@@ -31,6 +31,9 @@ _DETAILS: Final = frozenset(
     {"failed", "log_tail", "expectation", "dataset", "schedule", "due_at", "when", "key", "missing", "why", "came_at"}
     | {"late"}
 )
+#: Most characters of a reason, and of each detail: an event is stored as a task, whose size is bounded.
+_LONGEST_REASON: Final = 10_000
+_LONGEST_DETAIL: Final = 2000
 #: The type of the event that `webhook test` sends.
 TEST: Final = PREFIX + "webhook.test"
 #: Attributes that are headers in binary mode.
@@ -39,7 +42,7 @@ _ATTRIBUTES: Final = ("specversion", "id", "source", "type", "subject", "time")
 
 def event_of(line: WorkLine, pages: str = "") -> bytes:
     """The structured event of a change. `pages`: the address of the installation's pages."""
-    data: dict[str, object] = {"state": line.state, "reason": line.reason}
+    data: dict[str, object] = {"state": line.state, "reason": line.reason[:_LONGEST_REASON]}
     match line.kind:
         case "expectation" | "schedule":
             data |= {"schedule": line.subject} if line.kind == "schedule" else {}
@@ -48,10 +51,15 @@ def event_of(line: WorkLine, pages: str = "") -> bytes:
             data |= {"schedule": line.schedule, "program": line.program, "job": job}
     if line.kind == "run":
         data |= {"run": line.subject, "attempt": line.attempt}
-    data |= {name: value for name, value in (line.detail or {}).items() if name in _DETAILS}
+    data |= {name: _cut(value) for name, value in (line.detail or {}).items() if name in _DETAILS}
     if pages:
         data["link"] = f"{pages}/ui/{line.kind}s/{quote(line.subject, safe='')}"
     return _event(line.id, PREFIX + line.change, (line.namespace, line.subject), line.at, data)
+
+
+def _cut(value: object) -> object:
+    """The end of a text that is too long: that of a log says why."""
+    return value[-_LONGEST_DETAIL:] if isinstance(value, str) else value
 
 
 def trial_event(message: str, namespace: str, webhook: str, at: datetime) -> bytes:

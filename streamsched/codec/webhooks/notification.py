@@ -12,7 +12,7 @@ import orjson
 
 from streamsched.codec.events.cloudevents import PREFIX
 from streamsched.domain.names import DEFAULT_NAMESPACE
-from streamsched.domain.notices.notification import Digest, Notification
+from streamsched.domain.notices.notification import MOST_LOGS, Digest, Notification
 
 #: The content type of a message for people in a queue.
 NOTICE: Final = "application/vnd.streamsched.notice+json"
@@ -28,6 +28,8 @@ _TITLES: Final[Mapping[str, str]] = {
     "schedule.paused": "paused itself",
     "webhook.test": "is tried out",
 }
+#: Bytes of the events of a message.
+_ROOM: Final = 200_000
 #: Parts of a subject that name the schedule or program.
 _OWNER: Final = 3
 _HOW: Final[Mapping[str, str]] = {"launch": "could not be started", "overdue": "took too long"}
@@ -36,10 +38,17 @@ _HOW: Final[Mapping[str, str]] = {"launch": "could not be started", "overdue": "
 def notice(
     message: str, events: Sequence[bytes], count: int, kinds: Mapping[str, int], *, recipient: str = ""
 ) -> bytes:
-    """A message with these events, of `count` in all, as it is put into a queue. `message`: its id; `recipient`: of an
-    app, by its id.
+    """A message with these events, of `count` in all, as it is put into a queue: with the logs that are shown, and as
+    many events as have room. `message`: its id; `recipient`: of an app, by its id.
     """
-    listed = [orjson.loads(each) for each in events]
+    listed, room = list[dict[str, Any]](), _ROOM
+    for place, event in enumerate(map(orjson.loads, events)):
+        if place >= MOST_LOGS:
+            event["data"].pop("log_tail", None)
+        room -= len(orjson.dumps(event))
+        if listed and room < 0:
+            break
+        listed.append(event)
     made = {"id": message, "recipient": recipient, "count": count, "kinds": dict(kinds), "events": listed}
     return orjson.dumps(made)
 

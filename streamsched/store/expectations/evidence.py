@@ -51,9 +51,9 @@ class PostgresEvidence(StoredPositions):
                 await connection.execute(_SQL["move"], topic, *moved)
         return IntakeResult(frozenset(held), stored, len(found) - stored)
 
-    async def subjects(self, kind: SubjectKind) -> Collection[str]:
+    async def expects(self, kind: SubjectKind) -> bool:
         with translated():
-            return {row["subject"] for row in await self._pool.fetch(_SQL["subjects"], kind.value)}
+            return await self._pool.fetchval(_SQL["expects"], kind.value)
 
     async def read_to(self, kind: SubjectKind, at: datetime) -> None:
         with translated():
@@ -80,19 +80,31 @@ class PostgresEvidence(StoredPositions):
 
 
 class PostgresCompletions:
-    """See `ports.expectations.CompletionStore`. One reader, one object: it remembers which lines are settled."""
+    """See `ports.expectations.CompletionStore`. One reader, one object: it remembers which lines are settled, and where
+    the history ended while no schedule was expected.
+    """
 
     def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool
         self._history = PostgresWorkHistory(pool)
         self._asked: tuple[int, datetime] | None = None
+        self._idle_at: int | None = None
 
     async def take(self, *, now: datetime, limit: int) -> int:
         self._asked = self._asked or (await self._history.last(), now)
+        with translated():
+            if not await self._pool.fetchval(_SQL["expects"], SubjectKind.SCHEDULE.value):
+                await self._pool.execute(_SQL["end_reader"], _COMPLETIONS)
+                self._idle_at, self._asked = self._asked[0], None
+                return 0
+        begin = self._asked[0] if self._idle_at is None else self._idle_at
         settled = await self._history.settled()
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 position = await connection.fetchval(_SQL["reader"], _COMPLETIONS)
+                if position is None:
+                    await connection.execute(_SQL["begin_reader"], _COMPLETIONS, begin)
+                    position = begin
                 rows = await connection.fetch(_SQL["completed"], position, settled, limit) if settled > position else []
                 reached = rows[-1]["id"] if len(rows) == limit else max(position, settled)
                 await put(connection, SubjectKind.SCHEDULE, await _completed(connection, rows))

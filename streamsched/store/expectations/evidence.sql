@@ -1,9 +1,8 @@
 -- Commits of datasets and completed runs of schedules, as far as expectations are about them.
 
--- name: subjects
--- What expectations of a kind are about, with the templates of their keys.
-SELECT DISTINCT subject, coalesce(definition ->> 'partition', definition ->> 'key', '') AS template
-FROM expectations WHERE kind = $1 AND stopped IS NULL;
+-- name: expects
+-- Whether there is an expectation of a kind.
+SELECT EXISTS (SELECT FROM expectations WHERE kind = $1 AND stopped IS NULL);
 
 -- name: known
 -- Those of these subjects that expectations are about, with the templates of their keys.
@@ -92,11 +91,16 @@ WHERE NOT m.open AND (m.found_at < $1 OR m.due_at < (
 ));
 
 -- name: reader
--- Where a reader of the history stands, locked; the end of the history for a new one.
-INSERT INTO history_readers AS known (name, position)
-SELECT $1, CASE WHEN is_called THEN last_value ELSE last_value - 1 END FROM decisions_ids
-ON CONFLICT (name) DO UPDATE SET position = known.position
-RETURNING position;
+-- Where a reader of the history stands, locked.
+SELECT position FROM history_readers WHERE name = $1 FOR UPDATE;
+
+-- name: begin_reader
+-- Where it begins.
+INSERT INTO history_readers VALUES ($1, $2) ON CONFLICT DO NOTHING;
+
+-- name: end_reader
+-- It does not read any more.
+DELETE FROM history_readers WHERE name = $1;
 
 -- name: completed
 -- Lines about completed runs of schedules after $1 up to $2, in order.

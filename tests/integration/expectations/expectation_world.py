@@ -84,8 +84,8 @@ class ExpectationWorld:
             *(job, schedule, sequence, program, now),
         )
         await self.pool.execute(
-            "INSERT INTO runs (id, job, attempt, program, executable, arguments, state, created_at, started_at, ended_at, runner)"
-            " VALUES ($1, $2, 1, $3, '{}', $4, 'COMPLETED', $5, $5, $5, 'h:1:1')",
+            "INSERT INTO runs (id, job, attempt, program, executable, arguments, state, created_at, started_at,"
+            " ended_at, runner) VALUES ($1, $2, 1, $3, '{}', $4, 'COMPLETED', $5, $5, $5, 'h:1:1')",
             *(f"{job}.r1", job, program, dict(arguments or {}), now),
         )
         await self.pool.execute(

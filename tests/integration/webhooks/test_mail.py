@@ -10,59 +10,22 @@ from typing import Any
 
 import pytest
 
-from streamsched import App, cron, mail
-from streamsched.catalog import deployment
+from streamsched import mail
 from streamsched.domain.notices.mail_rules import parse_mail_rules
 from streamsched.domain.notices.mail_server import MailServer, MailSettings
 from streamsched.domain.programs.secret import Secret
 from streamsched.domain.programs.secret_rules import SecretRule
-from streamsched.store.catalog.catalog import PostgresCatalogStore
+from tests.integration.webhooks.failing_apps import RUN, TEAM, deploy, fail, notify
 from tests.integration.webhooks.webhook_world import PAGES, WebhookWorld
 from tests.support.certificates import certificate
 from tests.support.mail_server import MailBox, receiving_mail, text_of
 
 pytestmark = pytest.mark.postgres
 
-RUN = "default.shop.daily.1.7.r1"
-TEAM = "team@example.org"
-
-
-async def deploy(world: WebhookWorld, *recipients: Any, name: str = "shop") -> None:
-    app = App(name, on_failure=recipients)
-    load = app.bash("load", "true")
-    app.schedule("daily", load, when=cron("0 5 * * *"))
-    app.schedule("weekly", load, when=cron("0 5 * * 1"))
-    wanted, now = app.definition(), world.clock.now()
-    await PostgresCatalogStore(world.pool).change(
-        wanted.ref,
-        None,
-        lambda found: deployment.deploy(found, wanted, update_schedules=True, now=now),
-        now=now,
-        programs=[program.ref for program in wanted.programs],
-    )
-    await world.notifying().run_once()
-
-
-async def fail(
-    world: WebhookWorld, *subjects: str, action: str = "run.failed", reason: str = "exit code 1", **detail: Any
-) -> None:
-    """Runs fail with their last attempt."""
-    kind = action.partition(".")[0]
-    rows = [(world.clock.now(), kind, each, action, reason, {"failed": "run", **detail}) for each in subjects]
-    columns = ("at", "subject_kind", "subject", "action", "reason", "detail")
-    async with world.pool.acquire() as own:
-        await own.copy_records_to_table("decisions", records=rows, columns=columns)
-
 
 def sending_to(box: MailBox, scheme: str = "smtp+plain", **more: Any) -> MailSettings:
     server = MailServer.parse(f"{scheme}://127.0.0.1:{box.port}")
     return MailSettings(server, "scheduler@example.org", parse_mail_rules("*=@example.org"), **more)
-
-
-async def notify(world: WebhookWorld, owner: Any) -> int:
-    sent = await world.notifying().run_once()
-    await world.settle(owner)
-    return sent
 
 
 async def test_a_failure_is_mailed_with_its_link_and_its_log(world: WebhookWorld) -> None:
@@ -137,7 +100,9 @@ async def test_a_refusal_for_good_ends_after_a_few_attempts(world: WebhookWorld)
             await fail(world, RUN)
             await notify(world, owner)
     assert len(box.mails) == 4, "three of the first, and the one after it"
-    row = await world.pool.fetchrow("SELECT state, record ->> 'reason' AS reason FROM tasks_history ORDER BY at LIMIT 1")
+    row = await world.pool.fetchrow(
+        "SELECT state, record ->> 'reason' AS reason FROM tasks_history ORDER BY at LIMIT 1"
+    )
     assert row is not None
     assert row["state"] == "FAILED"
 
@@ -218,7 +183,8 @@ async def test_no_text_from_outside_becomes_a_header_or_a_recipient(world: Webho
         world.mail = sending_to(box)
         async with world.owning() as owner:
             await deploy(world, TEAM)
-            await fail(world, RUN, reason=hostile.replace("\0", ""), log_tail=f".\r\n.\r\nRCPT TO:<a@b>\n{hostile[1:40]}".replace("\0", "\x01"))
+            tail = f".\r\n.\r\nRCPT TO:<a@b>\n{hostile[1:40]}".replace("\0", "\x01")
+            await fail(world, RUN, reason=hostile.replace("\0", ""), log_tail=tail)
             await notify(world, owner)
     (message,) = box.mails
     assert box.envelopes == [("scheduler@example.org", (TEAM,))]
@@ -256,7 +222,11 @@ async def test_what_an_app_does_not_name_any_more_is_not_sent(world: WebhookWorl
 
 @pytest.mark.parametrize("scheme", ["smtp", "smtps"])
 async def test_it_logs_in_over_tls_with_a_password_that_is_nowhere_else(
-    world: WebhookWorld, scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    world: WebhookWorld,
+    scheme: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     key, chain = certificate(tmp_path, "127.0.0.1")
     monkeypatch.setenv("SSL_CERT_FILE", str(chain))

@@ -134,8 +134,8 @@ class WebhookWorld:
         self.notices = PostgresNoticeStore(pool, pages=PAGES)
         self._owners = 0
 
-    def feeding(self) -> WebhookFeeding:
-        return WebhookFeeding(self.history, self.store, self.clock)
+    def feeding(self, pages: str = "") -> WebhookFeeding:
+        return WebhookFeeding(self.history, self.store, self.clock, pages=pages)
 
     def notifying(self) -> NoticeFeeding:
         """What notifies the recipients of apps."""
