@@ -18,6 +18,8 @@ log = structlog.get_logger()
 
 #: Expectations of one transaction.
 _BATCH: Final = 500
+#: Misses of one transaction that are logged one by one.
+_MOST_LOGGED: Final = 20
 #: The longest sleep, in seconds, in case a notification is lost.
 _SWEEP: Final = 5.0
 #: The sleep, in seconds, while one is due whose evidence is still being read, or that another instance judges.
@@ -46,10 +48,12 @@ class ExpectationWatch:
         """
         while True:
             judged = await self._expectations.judge(now=self._clock.now(), limit=_BATCH)
-            for miss in judged.misses:
+            for miss in judged.misses[:_MOST_LOGGED]:
                 log.warning("expectation.missed", expectation=str(miss.expectation.ref), reason=miss.reason)
-            for came in judged.came:
+            for came in judged.came[:_MOST_LOGGED]:
                 log.info("expectation.met_late", expectation=str(came.expectation.ref), reason=came.reason)
+            if max(len(judged.misses), len(judged.came)) > _MOST_LOGGED:
+                log.warning("expectations.judged", missed=len(judged.misses), met_late=len(judged.came))
             if not judged.expectations:
                 return await self._expectations.next_due()
 

@@ -134,7 +134,7 @@ async def put(connection: Any, kind: SubjectKind, found: Sequence[Evidence]) -> 
     if keys:
         listed = [subject for subject, _ in keys], [key for _, key in keys]
         await connection.execute(_SQL["put_keys"], kind.value, *listed, list(keys.values()))
-    await connection.execute(_SQL["stir"], kind.value, sorted(templates))
+    await connection.execute(_SQL["stir"], kind.value, sorted(templates), max(each.at for each in expected))
     return len(expected)
 
 

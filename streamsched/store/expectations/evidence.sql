@@ -35,10 +35,11 @@ GROUP BY subject, key ORDER BY subject, key
 ON CONFLICT DO NOTHING;
 
 -- name: stir
--- Something came for a subject that is missed.
+-- Something came, up to $3, for subjects that are missed, or whose due time has passed and is being judged just now: who
+-- locks such a row second sees what the first has stored.
 WITH missed AS (
     SELECT id FROM expectations
-    WHERE kind = $1 AND subject = ANY ($2::text[]) AND open_misses > 0 AND NOT stirred ORDER BY id FOR UPDATE
+    WHERE kind = $1 AND subject = ANY ($2::text[]) AND (open_misses > 0 OR due_at <= $3) ORDER BY id FOR UPDATE
 ), stirred AS (
     UPDATE expectations e SET stirred = true FROM missed m WHERE e.id = m.id RETURNING e.id
 )

@@ -48,7 +48,7 @@ class ExpectationTurn:
         self._now = now
         self._watched: dict[str, WatchedExpectation] = {row["id"]: watched_of(row) for row in rows}
         self._opened = [row["id"] for row in rows if row["open_misses"] > 0]
-        self._missed = set[str]()
+        self._came_already = set[str]()
         self._history: list[HistoryEntry] = []
         self._events: list[Event] = []
 
@@ -106,7 +106,9 @@ class ExpectationTurn:
         outcomes = {
             ref: settled(self._watched[ref], first, self._now, why=why.get(ref, "")) for ref, first in firsts.items()
         }
-        await self._store_misses({ref: each for ref, each in outcomes.items() if each.miss is not None})
+        missed = {ref: each for ref, each in outcomes.items() if each.miss is not None}
+        self._came_already = {ref for ref in missed if firsts[ref] is not None}
+        await self._store_misses(missed)
         kept = [ref for ref, each in outcomes.items() if each.miss is None and ref in self._opened]
         if kept:
             await self._connection.execute(_SQL["close_met"], kept)
@@ -130,13 +132,12 @@ class ExpectationTurn:
             for ref, each in missed.items()
             if (miss := each.miss) is not None and (due := self._watched[ref].due) is not None
         ]
-        self._missed = set(missed)
         if rows:
             await self._connection.execute(_SQL["miss"], *map(list, zip(*rows, strict=True)), self._now)
             await self._connection.execute(_SQL["close"], list(missed), MOST_OPEN - 1)
 
     async def _advance(self) -> None:
-        rows = [(ref, *due_columns(each), ref in self._missed) for ref, each in self._watched.items()]
+        rows = [(ref, *due_columns(each), ref in self._came_already) for ref, each in self._watched.items()]
         if rows:
             await self._connection.execute(_SQL["advance"], *map(list, zip(*rows, strict=True)))
 

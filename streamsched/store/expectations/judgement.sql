@@ -77,7 +77,7 @@ FROM unnest($1::text[], $2::timestamptz[], $3::timestamp[], $4::text[], $5::text
 ON CONFLICT DO NOTHING;
 
 -- name: advance
--- The next due times, with what is open. Of a new miss something may be there already.
+-- The next due times, with what is open. Of a new miss what is missing may be there already.
 UPDATE expectations e SET since = n.since, due_at = n.due_at, starts = n.starts, opens_at = n.opens_at,
     learning = n.learning, recent = n.recent::bigint[], stirred = n.stirred,
     open_misses = (SELECT count(*) FROM expectation_misses m WHERE m.expectation = e.id AND m.open)

@@ -58,7 +58,7 @@ REPEATED = [
     ("expectations/judgement", "lock", ([f"default.shop.d{n}" for n in range(1, 501)],), 600),
     ("expectations/evidence", "expects", ("dataset",), 1),
     ("expectations/evidence", "known", ("dataset", [f"default.d{n}" for n in range(500)]), 600),
-    ("expectations/evidence", "stir", ("dataset", [f"default.d{n}" for n in range(500)]), 600),
+    ("expectations/evidence", "stir", ("dataset", [f"default.d{n}" for n in range(500)], NOW), 600),
     ("expectations/records", "page", (None, None, True, "", 101), 0),
     ("expectations/records", "page", (None, None, False, "default.shop.d5", 101), 1000),
     ("expectations/records", "about", ("dataset", "default.d7", 10), 1),

@@ -221,6 +221,7 @@ async def test_what_an_app_does_not_name_any_more_is_not_sent(world: WebhookWorl
 
 
 @pytest.mark.parametrize("scheme", ["smtp", "smtps"])
+@pytest.mark.filterwarnings("ignore:Requiring AUTH")
 async def test_it_logs_in_over_tls_with_a_password_that_is_nowhere_else(
     world: WebhookWorld,
     scheme: str,
