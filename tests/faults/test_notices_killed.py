@@ -30,6 +30,7 @@ pytestmark = [pytest.mark.torture, pytest.mark.postgres, pytest.mark.timeout(240
 ROOT = Path(__file__).parents[2]
 APPS, OF_EACH = 5, 40
 KILLS = 8
+READ = "SELECT position >= (SELECT max(id) FROM decisions) FROM history_readers WHERE name = 'notices'"
 
 
 def start(url: str, port: int) -> subprocess.Popen[bytes]:
@@ -133,6 +134,7 @@ async def test_killing_launchers_misses_each_due_time_once_and_mails_each_miss(d
                 processes[place] = start(database, box.port)
                 await pass_minute(pool)
             await until(pool, "SELECT count(*) FROM expectation_misses", APPS * OF_EACH)
+            await until(pool, READ, True)
             while await pool.fetchval("SELECT count(*) FROM notice_recipients WHERE first IS NOT NULL"):
                 await asyncio.sleep(0.5)
                 await pass_minute(pool)
