@@ -41,7 +41,7 @@ def print_preview(preview: Mapping[str, Any]) -> None:
     recipients = preview.get("onFailure")
     if recipients is not None:
         listed = ", ".join(_recipient(each) for each in recipients["after"]) or "none"
-        out.print(f"[yellow]~[/] of failures would be notified: {escaped(listed)}")
+        out.print(f"[yellow]~[/] failures would be sent to: {escaped(listed)}")
 
 
 def _recipient(recipient: Mapping[str, Any]) -> str:

@@ -101,8 +101,7 @@ class ExpectationTurn:
         if not awaited:
             return []
         firsts = dict(zip(awaited, await self._firsts(awaited.values()), strict=True))
-        absent = [self._watched[ref].expectation for ref, first in firsts.items() if self._is_late(ref, first)]
-        why = await self._reasons(absent)
+        why = await self._reasons([self._watched[ref] for ref, first in firsts.items() if self._is_late(ref, first)])
         outcomes = {
             ref: settled(self._watched[ref], first, self._now, why=why.get(ref, "")) for ref, first in firsts.items()
         }
@@ -148,21 +147,19 @@ class ExpectationTurn:
         columns = zip(*listed, strict=True)
         return [row["at"] for row in await self._connection.fetch(_SQL["first_evidence"], *map(list, columns))]
 
-    async def _reasons(self, expectations: Sequence[Expectation]) -> Mapping[str, str]:
-        """What is known about expectations that are missed: when they were met last, and what holds up a schedule."""
-        if not expectations:
+    async def _reasons(self, missed: Sequence[WatchedExpectation]) -> Mapping[str, str]:
+        """What is known about expectations that are missed: when something came last, and what holds up a schedule."""
+        asked = [(each.expectation, each.due.at) for each in missed if each.due is not None]
+        if not asked:
             return {}
-        subjects = sorted({(each.kind.value, str(each.subject)) for each in expectations})
-        seen = {
-            row["subject"]: row["at"]
-            for row in await self._connection.fetch(_SQL["seen"], *map(list, zip(*subjects, strict=True)))
-        }
-        schedules = sorted(subject for kind, subject in subjects if kind == SubjectKind.SCHEDULE)
+        columns = zip(*((each.kind.value, str(each.subject), due_at) for each, due_at in asked), strict=True)
+        seen = [row["at"] for row in await self._connection.fetch(_SQL["seen"], *map(list, columns))]
+        schedules = sorted({str(each.subject) for each, _ in asked if each.kind is SubjectKind.SCHEDULE})
         rows = await self._connection.fetch(_SQL["schedules"], schedules) if schedules else ()
         held = {row["id"]: _held_by(row) for row in rows}
         return {
-            str(each.ref): _why(each, held.get(str(each.subject), "it does not exist"), seen[str(each.subject)])
-            for each in expectations
+            str(each.ref): _why(each, held.get(str(each.subject), "it does not exist"), at)
+            for (each, _), at in zip(asked, seen, strict=True)
         }
 
     def _say(self, expectation: Expectation, action: str, reason: str, facts: Mapping[str, str], event: Event) -> None:

@@ -43,9 +43,12 @@ FROM schedules s LEFT JOIN pauses p ON p.schedule = s.id AND p.generation = s.ge
 WHERE s.id = ANY ($1::text[]);
 
 -- name: seen
--- When these subjects came last.
-SELECT n.subject, (SELECT e.at FROM evidence e WHERE e.kind = n.kind AND e.subject = n.subject ORDER BY e.at DESC LIMIT 1) AS at
-FROM unnest($1::text[], $2::text[]) AS n (kind, subject);
+-- When each of these subjects came last, up to an instant.
+SELECT (
+    SELECT e.at FROM evidence e WHERE e.kind = n.kind AND e.subject = n.subject AND e.at <= n.upto ORDER BY e.at DESC LIMIT 1
+) AS at
+FROM unnest($1::text[], $2::text[], $3::timestamptz[]) WITH ORDINALITY AS n (kind, subject, upto, place)
+ORDER BY n.place;
 
 -- name: came
 -- What was missing has come.
