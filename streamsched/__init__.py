@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from streamsched.define.calendars import calendar
     from streamsched.define.combinators import TriggerExpression, at_least, rerun_after, silence, then
     from streamsched.define.deadlines import finish_by, start_by, takes_at_most
+    from streamsched.define.expectations import mail, webhook
     from streamsched.define.limits import catch_up, group, load, plugin, pool, rate, window
     from streamsched.define.needs import secret
     from streamsched.define.retries import failures, retry
@@ -61,6 +62,7 @@ __all__ = [
     "glob",
     "group",
     "load",
+    "mail",
     "partitions",
     "partitions_added",
     "plugin",
@@ -77,6 +79,7 @@ __all__ = [
     "takes_at_most",
     "then",
     "total",
+    "webhook",
     "window",
     "write_batches",
 ]
@@ -103,6 +106,7 @@ _LAZY: Final = {
     "glob": "streamsched.define.triggers",
     "group": "streamsched.define.limits",
     "load": "streamsched.define.limits",
+    "mail": "streamsched.define.expectations",
     "partitions": "streamsched.define.triggers",
     "partitions_added": "streamsched.emit",
     "plugin": "streamsched.define.limits",
@@ -119,6 +123,7 @@ _LAZY: Final = {
     "takes_at_most": "streamsched.define.deadlines",
     "then": "streamsched.define.combinators",
     "total": "streamsched.define.triggers",
+    "webhook": "streamsched.define.expectations",
     "window": "streamsched.define.limits",
     "write_batches": "streamsched.spark.streaming.batches",
 }

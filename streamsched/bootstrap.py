@@ -27,7 +27,6 @@ from streamsched.catalog.listeners import Listeners
 from streamsched.catalog.progress import ProgressCopy
 from streamsched.catalog.relay import Relay
 from streamsched.catalog.replaying import ScheduleReplay
-from streamsched.catalog.resumption import Resumption
 from streamsched.catalog.verdicts import VerdictIntake
 from streamsched.clock_services import clock_loops, measured_clock, tick_review
 from streamsched.config import Settings
@@ -40,7 +39,6 @@ from streamsched.health_services import health_served
 from streamsched.launcher import plugins
 from streamsched.launcher.backfills.feeding import BackfillFeeding
 from streamsched.launcher.cluster_probes import ClusterProbes
-from streamsched.launcher.deadlines import DeadlineWatch
 from streamsched.launcher.intake import Intake
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.plugin_evaluator import PluginEvaluator
@@ -64,7 +62,6 @@ from streamsched.spark.processes import this_process
 from streamsched.store.catalog.catalog import PostgresCatalogStore
 from streamsched.store.catalog.catalog_reader import PostgresCatalogReader
 from streamsched.store.catalog.outbox import PostgresOutbox
-from streamsched.store.catalog.pauses import PostgresPauseStore
 from streamsched.store.catalog.progress import PostgresOpenKeyReader, PostgresProgress
 from streamsched.store.connections import Pool, open_pool
 from streamsched.store.events.event_traces import PostgresEventTraces
@@ -82,7 +79,6 @@ from streamsched.store.jobs.submissions import PostgresSubmissionStore
 from streamsched.store.limits.clusters import PostgresClusterStore
 from streamsched.store.limits.groups import PostgresGroupStore
 from streamsched.store.limits.pools import PostgresPoolStore
-from streamsched.store.runs.deadlines import PostgresDeadlineStore
 from streamsched.store.runs.launchers import PostgresLauncherLeases
 from streamsched.store.runs.run_monitor import PostgresRunMonitorStore
 from streamsched.store.runs.run_queries import PostgresRunQueries
@@ -103,6 +99,7 @@ from streamsched.telemetry.logs import configure_logs
 from streamsched.timers.timers import Timers, WakeIntake
 from streamsched.trace_services import Traces, open_traces
 from streamsched.upkeep import host_loops, node_retention
+from streamsched.watch_services import watching_loops, watching_roles, watching_services
 from streamsched.web_services import make_http
 
 log = structlog.get_logger()
@@ -267,11 +264,8 @@ def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool 
         "backfills": alone("backfills", feeding.run),
         "retention": alone("retention", lambda: ArchiveLoop(PostgresArchive(pool), keeps, clock).run()),
         "log-cleaning": alone("log-cleaning", LogMaintenance(broker, clock).run),
-        "resumption": lambda: Resumption(
-            store=PostgresCatalogStore(pool), pauses=PostgresPauseStore(pool), notifier=notifier, clock=clock
-        ).run(),
         "wake-ups": alone("wake-ups", lambda: WakeIntake(broker, wakes, clock).run()),
-        "deadlines": in_time(lambda: DeadlineWatch(PostgresDeadlineStore(pool), notifier, clock).run()),
+        **{name: in_time(each) for name, each in watching_loops(pool, notifier, clock).items()},
         "timers": in_time(
             lambda: Timers(store=PostgresTimers(pool, theirs=due_by), wakes=wakes, notifier=notifier, clock=clock).run()
         ),
@@ -291,6 +285,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool 
         "tasks": in_time(tasks.run),
         "task-streams": lambda: serve_task_streams(settings, pool, services.identity.id, tasks.workers, callers),
         **{name: alone(name, each) for name, each in task_intakes(settings, pool, broker, clock).items()},
+        **{name: alone(name, each) for name, each in watching_roles(settings, pool, broker, clock).items()},
     }
 
 
@@ -324,6 +319,7 @@ def api_services(services: Services) -> ApiServices:
         backfills=PostgresBackfillStore(pool),
         graphs=GraphDesk(PostgresNodeStore(pool), services.clock),
         **task_services(pool),
+        **watching_services(pool, services.settings),
         dapr=make_desk(pool, services.clock),
         groups=PostgresGroupStore(pool),
         pools=PostgresPoolStore(pool),

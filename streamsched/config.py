@@ -11,21 +11,37 @@ from urllib.parse import parse_qsl, urlsplit
 
 from streamsched.domain.addresses import Network, parse_networks
 from streamsched.domain.constraints.pace import Pace
-from streamsched.domain.errors import ConfigurationError, InvalidDefinitionError, InvalidError
+from streamsched.domain.errors import ConfigurationError, InvalidDefinitionError
 from streamsched.domain.limits import MOST_SLOTS
 from streamsched.domain.names import DatasetRef
+from streamsched.domain.notices.mail_rules import parse_mail_rules
+from streamsched.domain.notices.mail_server import MailSettings, parse_mail_server, parse_secret, parse_sender
 from streamsched.domain.programs.inherited_environment import DEFAULT, parse_names
 from streamsched.domain.programs.program_users import ProgramUsers
 from streamsched.domain.programs.secret_rules import SecretRule, parse_rules
-from streamsched.setting_values import folder_of, read_value, written_value
+from streamsched.setting_values import (
+    LOOPBACK,
+    PREFIX,
+    check_hosts,
+    check_issuer,
+    check_locations,
+    folder_of,
+    read_value,
+    require,
+    url_here,
+    variable,
+    written_value,
+)
 
-PREFIX: Final = "STREAMSCHED_"
-_RENAMED: Final = "STREAMSCHED_WEBHOOK_NETWORKS"
+_RENAMED: Final = f"{PREFIX}WEBHOOK_NETWORKS"
 
 _LOG_FORMATS: Final = ("auto", "console", "json")
 _ACCESS: Final = ("tokens", "open")
-_LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 _LOG_LEVELS: Final = ("debug", "info", "warning", "error")
+#: What port 0 means.
+_PORTS: Final = {"health_port": "none"} | dict.fromkeys(
+    ("api_port", "task_streams_port", "dapr_http_port", "dapr_grpc_port"), "any free one"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +138,15 @@ class Settings:
             `namespace.app.program=user`, `*=user`; empty: all run as the launcher. The launcher is the superuser.
         proxy_user: as whom programs run on YARN, in the same form; the submitting user may impersonate them.
         log_limit: most bytes of a run's log on the disk; the middle of a longer one is left out. 0: no limit.
+        pages_url: where people open the pages, such as `https://scheduler.example.org`, for links in notifications;
+            empty: they have none, and with `dev` those of this machine.
+        smtp_url: the mail server: `smtp://host:587` (with STARTTLS), `smtps://host:465` or `smtp+plain://host:25`;
+            empty: no mail is sent.
+        smtp_user: as whom a launcher logs in there; empty: it does not.
+        smtp_secret: reference to the password, such as `file:/run/secrets/smtp`.
+        mail_from: the sender's address.
+        mail_to: to whom mail may be sent: comma-separated `namespace=address` or `namespace=@domain`, such as
+            `*=@example.org`; `*` is any namespace. Empty: no mail is sent.
         spark_metrics: whether Spark programs write an event log into `data_dir` while they run, from which the metrics
             of their runs are read: `true` or `false`.
         spark_event_logs: a folder that launchers and clusters share, as a path or `file:///…`, into which drivers in
@@ -197,6 +222,12 @@ class Settings:
     bundle_limit: int = 64 * 1024 * 1024
     outgoing_networks: str = ""
     outgoing_proxy: str = field(default="", repr=False)
+    pages_url: str = ""
+    smtp_url: str = ""
+    smtp_user: str = ""
+    smtp_secret: str = ""
+    mail_from: str = ""
+    mail_to: str = ""
     spark_metrics: bool = True
     spark_event_logs: str = ""
     traces: bool = False
@@ -211,56 +242,45 @@ class Settings:
     def __post_init__(self) -> None:
         if not self.broker_url:
             object.__setattr__(self, "broker_url", self.database_url)
-        _require(
+        require(
             self.database_url.startswith(("postgres://", "postgresql://")), "database_url", "must be postgresql://…"
         )
-        _require("://" in self.broker_url, "broker_url", "must be a URL such as postgresql://… or kafka://…")
-        _require(1 <= self.shards <= 1024, "shards", "must be from 1 to 1024")
-        _require(0 <= self.api_port <= 65535, "api_port", "must be from 0 (any free one) to 65535")
-        _require(0 <= self.health_port <= 65535, "health_port", "must be from 0 (none) to 65535")
-        _require(0 <= self.task_streams_port <= 65535, "task_streams_port", "must be from 0 (any free one) to 65535")
-        for name in ("task_streams_url", "outgoing_proxy"):
+        require("://" in self.broker_url, "broker_url", "must be a URL such as postgresql://… or kafka://…")
+        require(1 <= self.shards <= 1024, "shards", "must be from 1 to 1024")
+        for name, zero in _PORTS.items():
+            require(0 <= getattr(self, name) <= 65535, name, f"must be from 0 ({zero}) to 65535")
+        for name in ("task_streams_url", "outgoing_proxy", "pages_url"):
             url = getattr(self, name)
-            _require(not url or url.startswith(("http://", "https://")), name, "must be http://… or https://…")
-        for name in ("dapr_http_port", "dapr_grpc_port"):
-            _require(0 <= getattr(self, name) <= 65535, name, "must be from 0 (any free one) to 65535")
-        _require(not self.emit_url or "://" in self.emit_url, "emit_url", "must be a URL such as http://host:8765")
-        _require(
+            require(not url or url.startswith(("http://", "https://")), name, "must be http://… or https://…")
+        require(not self.emit_url or "://" in self.emit_url, "emit_url", "must be a URL such as http://host:8765")
+        require(
             not self.spark_connect or self.spark_connect.startswith("sc://"), "spark_connect", "must be sc://host:port"
         )
-        _require(self.spark_connect_runs >= 1, "spark_connect_runs", "must be at least 1")
-        _require(0 <= self.prepared_drivers <= 1000, "prepared_drivers", "must be from 0 (none) to 1000")
-        _require(self.run_attempts >= 1, "run_attempts", "must be at least 1")
+        require(self.spark_connect_runs >= 1, "spark_connect_runs", "must be at least 1")
+        require(0 <= self.prepared_drivers <= 1000, "prepared_drivers", "must be from 0 (none) to 1000")
+        require(self.run_attempts >= 1, "run_attempts", "must be at least 1")
         named = self.cluster_urls()
-        _require(all("://" in url for url in named.values()), "clusters", "must be name=URL,name=URL")
-        _check_locations(self.lineage_datasets)
-        _require(self.launches_per_second >= 0, "launches_per_second", "must be at least 0 (unlimited)")
-        _require(self.launch_burst >= 1, "launch_burst", "must be at least 1")
+        require(all("://" in url for url in named.values()), "clusters", "must be name=URL,name=URL")
+        check_locations(self.lineage_datasets)
+        require(self.launches_per_second >= 0, "launches_per_second", "must be at least 0 (unlimited)")
+        require(self.launch_burst >= 1, "launch_burst", "must be at least 1")
         for name in ("processes", "cluster_processes"):
-            _require(0 <= getattr(self, name) <= MOST_SLOTS, name, f"must be 0 (by cores) to {MOST_SLOTS}")
-        _require(self.log_limit == 0 or self.log_limit >= 1 << 20, "log_limit", "must be 0 or at least 1048576 bytes")
+            require(0 <= getattr(self, name) <= MOST_SLOTS, name, f"must be 0 (by cores) to {MOST_SLOTS}")
+        require(self.log_limit == 0 or self.log_limit >= 1 << 20, "log_limit", "must be 0 or at least 1048576 bytes")
         for limit in ("body_limit", "bundle_limit"):
-            _require(getattr(self, limit) >= 1024, limit, "must be at least 1024 bytes")
-        _require(self.api_access in _ACCESS, "api_access", f"must be one of {', '.join(_ACCESS)}")
-        _require(
-            self.api_access == "tokens" or self.api_host in _LOOPBACK,
+            require(getattr(self, limit) >= 1024, limit, "must be at least 1024 bytes")
+        require(self.api_access in _ACCESS, "api_access", f"must be one of {', '.join(_ACCESS)}")
+        require(
+            self.api_access == "tokens" or self.api_host in LOOPBACK,
             "api_access",
             f"must be `tokens` when the API listens on {self.api_host}, which is not loopback",
         )
-        if self.oidc_issuer:
-            parts = urlsplit(self.oidc_issuer)
-            secure = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
-            _require(secure, "oidc_issuer", "must be https://…, or on loopback http://…")
-            _require(bool(self.oidc_audience), "oidc_audience", "must be set with an issuer")
-            _require(bool(self.oidc_roles), "oidc_roles", "must be set with an issuer, such as ops=operator")
-        _require(self.oidc_skew >= timedelta(0), "oidc_skew", "must not be negative")
-        _require(bool(self.oidc_issuer or not self.oidc_client_id), "oidc_client_id", "must be set with an issuer")
-        _require("openid" in self.oidc_scopes.split(), "oidc_scopes", "must contain `openid`")
-        for listed in filter(None, (each.strip() for each in self.api_allowed_hosts.split(","))):
-            host = listed.removeprefix("*.")
-            bare = host == "*" or (host.count(":") != 1 and not set(host) & set("/@* "))
-            _require(bare, "api_allowed_hosts", f"must be comma-separated host names without ports: '{listed}'")
-        _require(not self.task_log_url or "://" in self.task_log_url, "task_log_url", "must be a URL such as kafka://…")
+        check_issuer(self.oidc_issuer, self.oidc_audience, self.oidc_roles)
+        require(self.oidc_skew >= timedelta(0), "oidc_skew", "must not be negative")
+        require(bool(self.oidc_issuer or not self.oidc_client_id), "oidc_client_id", "must be set with an issuer")
+        require("openid" in self.oidc_scopes.split(), "oidc_scopes", "must contain `openid`")
+        check_hosts(self.api_allowed_hosts)
+        require(not self.task_log_url or "://" in self.task_log_url, "task_log_url", "must be a URL such as kafka://…")
         for name, parse in (
             ("secrets", parse_rules),
             ("outgoing_networks", parse_networks),
@@ -268,30 +288,28 @@ class Settings:
             ("run_as", ProgramUsers.parse),
             ("proxy_user", ProgramUsers.parse),
             ("spark_event_logs", folder_of),
+            ("mail_to", parse_mail_rules),
+            ("smtp_url", parse_mail_server),
+            ("mail_from", parse_sender),
+            ("smtp_secret", parse_secret),
         ):
             try:
                 parse(getattr(self, name))
             except InvalidDefinitionError as exc:
-                raise ConfigurationError(f"{_variable(name)} {exc.reason}") from exc
+                raise ConfigurationError(f"{variable(name)} {exc.reason}") from exc
+        require(bool(self.mail_from or not self.smtp_url), "mail_from", "must be set with a mail server")
         for topic, queue in self.task_queues().items():
-            _require(bool(topic and queue), "task_topics", "must be topic=queue,topic=queue")
-        for name in (
-            "dedupe_horizon",
-            "retention",
-            "jobs_keep",
-            "nodes_keep",
-            "audit_keep",
-            "lease",
-            "heartbeat",
-            "lost_after",
-            "spark_connect_idle",
-        ):
-            _require(getattr(self, name) > timedelta(0), name, "must be longer than 0")
-        _require(self.stuck_after >= timedelta(0), "stuck_after", "must not be negative (0: never)")
-        _require(self.verdicts_keep >= timedelta(0), "verdicts_keep", "must not be negative")
-        _require(self.lost_after > self.heartbeat, "lost_after", "must be longer than the heartbeat")
-        _require(self.log_level in _LOG_LEVELS, "log_level", f"must be one of {', '.join(_LOG_LEVELS)}")
-        _require(self.log_format in _LOG_FORMATS, "log_format", f"must be one of {', '.join(_LOG_FORMATS)}")
+            require(bool(topic and queue), "task_topics", "must be topic=queue,topic=queue")
+        positive = (
+            "dedupe_horizon retention jobs_keep nodes_keep audit_keep lease heartbeat lost_after spark_connect_idle"
+        )
+        for name in positive.split():
+            require(getattr(self, name) > timedelta(0), name, "must be longer than 0")
+        require(self.stuck_after >= timedelta(0), "stuck_after", "must not be negative (0: never)")
+        require(self.verdicts_keep >= timedelta(0), "verdicts_keep", "must not be negative")
+        require(self.lost_after > self.heartbeat, "lost_after", "must be longer than the heartbeat")
+        require(self.log_level in _LOG_LEVELS, "log_level", f"must be one of {', '.join(_LOG_LEVELS)}")
+        require(self.log_format in _LOG_FORMATS, "log_format", f"must be one of {', '.join(_LOG_FORMATS)}")
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str], **given: object) -> Self:
@@ -301,21 +319,21 @@ class Settings:
             ConfigurationError: a variable is missing, malformed, or out of bounds; the message names it.
         """
         if environ.get(_RENAMED, "").strip():
-            new = _variable("outgoing_networks")
+            new = variable("outgoing_networks")
             raise ConfigurationError(
                 f"{_RENAMED} is now {new}, which holds for HTTP programs and queues too: rename it"
             )
         values: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         for each in fields(cls):
-            text = environ.get(_variable(each.name), "").strip()
+            text = environ.get(variable(each.name), "").strip()
             if text and each.name not in values:
                 try:
                     values[each.name] = read_value(str(each.type), text)
                 except ValueError as exc:
-                    raise ConfigurationError(f"{_variable(each.name)}: {exc}") from exc
+                    raise ConfigurationError(f"{variable(each.name)}: {exc}") from exc
         if "database_url" not in values:
             raise ConfigurationError(
-                f"{_variable('database_url')} is not set: the URL of PostgreSQL, such as postgresql://host/streamsched "
+                f"{variable('database_url')} is not set: the URL of PostgreSQL, such as postgresql://host/streamsched "
                 "(`streamsched dev` brings its own)"
             )
         return cls(**values)
@@ -323,6 +341,14 @@ class Settings:
     def networks(self) -> Sequence[Network]:
         """Where definitions may send to, beside public addresses."""
         return parse_networks(self.outgoing_networks)
+
+    def mail(self) -> MailSettings | None:
+        """How mail is sent; None: not at all."""
+        server = parse_mail_server(self.smtp_url)
+        if server is None:
+            return None
+        rules, secret = parse_mail_rules(self.mail_to), parse_secret(self.smtp_secret)
+        return MailSettings(server, self.mail_from, rules, self.smtp_user, secret)
 
     def secret_rules(self) -> Sequence[SecretRule]:
         """Which secrets programs may refer to."""
@@ -369,30 +395,4 @@ class Settings:
 
     def variables(self) -> dict[str, str]:
         """The variables from which `from_env` reads equal settings, for a child process."""
-        return {_variable(each.name): written_value(getattr(self, each.name)) for each in fields(self)}
-
-
-def url_here(host: str, port: int) -> str:
-    """The URL at which a client on the same machine reaches a server bound to this address."""
-    if host in {"0.0.0.0", "::", ""}:
-        host = "127.0.0.1"
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def _check_locations(listed: str) -> None:
-    for each in filter(None, (each.strip() for each in listed.split(","))):
-        location, _, dataset = each.rpartition("=")
-        try:
-            DatasetRef.parse(dataset.strip())
-        except InvalidError as exc:
-            raise ConfigurationError(f"{_variable('lineage_datasets')}: '{each}': {exc.reason}") from exc
-        _require(bool(location.strip()), "lineage_datasets", f"must be location=dataset,location=dataset: '{each}'")
-
-
-def _require(holds: bool, name: str, rule: str) -> None:
-    if not holds:
-        raise ConfigurationError(f"{_variable(name)} {rule}")
-
-
-def _variable(name: str) -> str:
-    return PREFIX + name.upper()
+        return {variable(each.name): written_value(getattr(self, each.name)) for each in fields(self)}

@@ -102,7 +102,8 @@ def run_dev(
         server = start_server(postgres)
         _migrate(server.url)
         own = {"database_url": server.url, "data_dir": folder, "emit_url": url_of(bound)}
-        given = {"broker_url": server.url, **given, **own}
+        pages = environ.get("STREAMSCHED_PAGES_URL") or url_of(bound)
+        given = {"broker_url": server.url, "pages_url": pages, **given, **own}
         settings = Settings.from_env(environ, **given)
         if settings.api_access == "tokens":
             asyncio.run(ensure_dev_token(server.url, folder))

@@ -1,4 +1,4 @@
-"""How a setting is written in a variable, by its type."""
+"""How a setting is written in a variable, by its type, and what it must be."""
 
 from __future__ import annotations
 
@@ -8,8 +8,62 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.errors import ConfigurationError, InvalidDefinitionError, InvalidError
+from streamsched.domain.names import DatasetRef
 from streamsched.domain.time.duration import duration_text, parse_duration
+
+PREFIX: Final = "STREAMSCHED_"
+LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+def variable(name: str) -> str:
+    """The variable of a setting."""
+    return PREFIX + name.upper()
+
+
+def require(holds: bool, name: str, rule: str) -> None:
+    """Raises:
+    ConfigurationError: it does not hold; the message names the variable.
+    """
+    if not holds:
+        raise ConfigurationError(f"{variable(name)} {rule}")
+
+
+def check_issuer(issuer: str, audience: str, roles: str) -> None:
+    """Checks an OpenID provider, which may be none.
+
+    Raises:
+        ConfigurationError: its URL is not secure, or something belongs to it that is not set.
+    """
+    if issuer:
+        parts = urlsplit(issuer)
+        secure = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK)
+        require(secure, "oidc_issuer", "must be https://…, or on loopback http://…")
+        require(bool(audience), "oidc_audience", "must be set with an issuer")
+        require(bool(roles), "oidc_roles", "must be set with an issuer, such as ops=operator")
+
+
+def check_hosts(listed: str) -> None:
+    """Raises:
+    ConfigurationError: these are no comma-separated names of hosts.
+    """
+    for each in filter(None, (each.strip() for each in listed.split(","))):
+        host = each.removeprefix("*.")
+        bare = host == "*" or (host.count(":") != 1 and not set(host) & set("/@* "))
+        require(bare, "api_allowed_hosts", f"must be comma-separated host names without ports: '{each}'")
+
+
+def check_locations(listed: str) -> None:
+    """Raises:
+    ConfigurationError: these are no comma-separated locations of datasets.
+    """
+    for each in filter(None, (each.strip() for each in listed.split(","))):
+        location, _, dataset = each.rpartition("=")
+        try:
+            DatasetRef.parse(dataset.strip())
+        except InvalidError as exc:
+            raise ConfigurationError(f"{variable('lineage_datasets')}: '{each}': {exc.reason}") from exc
+        require(bool(location.strip()), "lineage_datasets", f"must be location=dataset,location=dataset: '{each}'")
 
 
 def _duration(text: str) -> timedelta:
@@ -76,3 +130,10 @@ def written_value(value: object) -> str:
             return str(value).lower()
         case _:
             return str(value)
+
+
+def url_here(host: str, port: int) -> str:
+    """The URL at which a client on the same machine reaches a server bound to this address."""
+    if host in {"0.0.0.0", "::", ""}:
+        host = "127.0.0.1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

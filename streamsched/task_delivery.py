@@ -32,6 +32,7 @@ from streamsched.tasks.loop import TaskLoop
 from streamsched.tasks.ownership import Ownership
 from streamsched.tasks.worker_streams import WorkerStreams
 from streamsched.telemetry.metrics import Metrics
+from streamsched.watch_services import make_mail
 from streamsched.webhooks.delivery import WebhookReceiver
 
 
@@ -82,7 +83,14 @@ def make_task_delivery(
     http = HttpReceiver(HttpClient(networks, proxy=proxy), clock, leased=ownership.leased)
     sending = HttpClient(networks, proxy=proxy)
     secrets = Secrets(settings.secret_rules(), environ, installed())
-    webhooks = WebhookReceiver(PostgresWebhookStore(pool), sending, secrets, clock, leased=ownership.leased)
+    webhooks = WebhookReceiver(
+        PostgresWebhookStore(pool),
+        sending,
+        secrets,
+        clock,
+        leased=ownership.leased,
+        mail=make_mail(pool, settings, environ or {}, clock),
+    )
     loop = TaskLoop(
         store, queues, ownership, notifier, clock, http=http, workers=workers, webhooks=webhooks, metrics=metrics
     )

@@ -16,7 +16,7 @@ from streamsched.api.allowed_hosts import AllowedHosts
 from streamsched.api.serving import HttpServer, bind
 from streamsched.api.streams.decision_feed import DecisionFeed
 from streamsched.api.task_streams import make_stream_api
-from streamsched.config import Settings, url_here
+from streamsched.config import Settings
 from streamsched.domain.errors import ConfigurationError, UnavailableError
 from streamsched.log.drivers import open_broker
 from streamsched.log.topics import topic_specs
@@ -25,6 +25,7 @@ from streamsched.ports.clock import Clock
 from streamsched.process.cancellation import CLOSING_S, STOPPING_S, cancel
 from streamsched.process.run_forever import run_forever
 from streamsched.process.supervision import wait_until_available
+from streamsched.setting_values import url_here
 from streamsched.store.connections import Pool
 from streamsched.store.tasks.intake import PostgresTaskIntake
 from streamsched.store.tasks.partitions import PostgresTaskPartitions
@@ -90,7 +91,8 @@ def task_intakes(
             )
             await intake.run()
 
-    feeding = WebhookFeeding(PostgresWorkHistory(pool), PostgresWebhookFeed(pool), clock)
+    history, pages = PostgresWorkHistory(pool), settings.pages_url.rstrip("/")
+    feeding = WebhookFeeding(history, PostgresWebhookFeed(pool), clock, pages=pages)
     copying = {f"tasks-of-{topic}": partial(copy, topic, queue) for topic, queue in settings.task_queues().items()}
     return {"webhooks": feeding.run, **copying}
 

@@ -4,7 +4,7 @@ that rely on it: they are paused and keep what they have accumulated.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Final
 
 from streamsched.catalog.catalog import Catalog
@@ -12,6 +12,8 @@ from streamsched.domain.access.grant import Denied
 from streamsched.domain.access.namespace_grant import GrantState, NamespaceGrant, SharedKind, covering
 from streamsched.domain.access.references import (
     WITHOUT_ROLES,
+    Reference,
+    expectation_references,
     foreign,
     is_used,
     judge_all,
@@ -25,6 +27,7 @@ from streamsched.domain.schedules.schedule import Schedule
 from streamsched.ports.access.namespace_grants import NamespaceGrantStore
 from streamsched.ports.catalog import ScheduleRecord
 from streamsched.ports.clock import Clock
+from streamsched.ports.schedules.expectations import ExpectationGrants
 
 #: Schedules of the other namespace that are read at a time.
 _PAGE: Final = 500
@@ -33,9 +36,12 @@ _PAGE: Final = 500
 class GrantDesk:
     """Decisions of owners. Whether the caller may decide is checked before."""
 
-    def __init__(self, store: NamespaceGrantStore, catalog: Catalog, clock: Clock) -> None:
+    def __init__(
+        self, store: NamespaceGrantStore, catalog: Catalog, expectations: ExpectationGrants, clock: Clock
+    ) -> None:
         self._store = store
         self._catalog = catalog
+        self._expectations = expectations
         self._clock = clock
 
     async def list_of(
@@ -91,6 +97,11 @@ class GrantDesk:
         why = f": {grant.reason}" if grant.reason else ""
         note = f"the use of {grant.kind} {grant.name} of namespace {grant.owner} was {decision}{why}"
         suspended: list[ScheduleRef] = []
+        if grant.kind is SharedKind.DATASET:
+            about = await self._expectations.about(grant.grantee, grant.owner)
+            ended = [each.ref for each in about if await self._lacks(expectation_references(each), grant.grantee)]
+            if ended:
+                await self._expectations.stop(ended, note)
         async for record in self._using(grant):
             ref = record.definition.ref
             try:
@@ -108,11 +119,11 @@ class GrantDesk:
             for record in (status.record for status in page):
                 ends = record.pause is not None and record.pause.until is not None
                 definition = record.definition
-                if (record.enabled or ends) and is_used(grant, definition) and await self._lacks(definition):
+                used = (record.enabled or ends) and is_used(grant, definition)
+                if used and await self._lacks(schedule_references(definition), grant.grantee):
                     yield record
 
-    async def _lacks(self, schedule: Schedule) -> bool:
-        namespace = schedule.ref.namespace
-        references = foreign(schedule_references(schedule), namespace)
+    async def _lacks(self, named: Iterable[Reference], namespace: str) -> bool:
+        references = foreign(named, namespace)
         known = await self._store.known(namespace, *named_by(references))
         return isinstance(judge_all(references, WITHOUT_ROLES, namespace, known), Denied)

@@ -27,6 +27,7 @@ from streamsched.dapr.desk import DaprDesk
 from streamsched.domain.addresses import Network
 from streamsched.domain.events.event import Outcome
 from streamsched.domain.names import DatasetRef, ProgramRef
+from streamsched.domain.notices.mail_server import MailSettings
 from streamsched.graph.submission import GraphDesk
 from streamsched.ports.access.audit import AuditStore
 from streamsched.ports.access.login import ProviderLogin
@@ -45,6 +46,7 @@ from streamsched.ports.programs.profiles import ProfileStore
 from streamsched.ports.programs.run_commits import RunCommitStore
 from streamsched.ports.runs import RunQueries
 from streamsched.ports.schedules.descendants import DescendantReader
+from streamsched.ports.schedules.expectations import ExpectationGrants, ExpectationReader
 from streamsched.ports.submissions import BackfillStore, PreferenceStore, SubmissionStore
 from streamsched.ports.tasks.delivery import StreamAddresses
 from streamsched.ports.tasks.partitions import TaskPartitions
@@ -82,6 +84,7 @@ class ApiServices:
         end_lineage_run: stores how a run of OpenLineage ended, unless an end is known; returns the first one.
         emit_spans: makes spans of accepted events; None when no spans are made.
         outgoing_networks: beside public addresses, where definitions may send to.
+        mail: how mail is sent; None: not at all.
         runs_apart: whether a program runs as an OS user that is not the launcher's.
         installation_name: location of the database without credentials; identifies the installation in plans.
     """
@@ -132,6 +135,9 @@ class ApiServices:
     run_commits: RunCommitStore
     lineage_datasets: Mapping[str, DatasetRef]
     end_lineage_run: Callable[[ProgramRef, str, Outcome, datetime], Awaitable[Outcome]]
+    expectations: ExpectationReader
+    expectation_grants: ExpectationGrants
+    mail: MailSettings | None = None
     outgoing_networks: Sequence[Network] = ()
     runs_apart: Callable[[ProgramRef], bool] = field(default=lambda _: False)
     installation_name: str = ""
@@ -149,7 +155,7 @@ class ApiServices:
 
     @property
     def grant_desk(self) -> GrantDesk:
-        return GrantDesk(self.grants, self.catalog, self.clock)
+        return GrantDesk(self.grants, self.catalog, self.expectation_grants, self.clock)
 
     @property
     def metrics(self) -> Metrics:
@@ -202,6 +208,7 @@ GrantDeskDep = Annotated[GrantDesk, _service("grant_desk")]
 TokensDep = Annotated[TokenStore, _service("tokens")]
 QuotasDep = Annotated[QuotaStore, _service("quotas")]
 AuditDep = Annotated[AuditStore, _service("audit_entries")]
+ExpectationsDep = Annotated[ExpectationReader, _service("expectations")]
 ClockDep = Annotated[Clock, _service("clock")]
 
 DryRunQuery = Annotated[bool, Query(description="Return the plan of the change and change nothing.")]

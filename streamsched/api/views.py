@@ -21,11 +21,11 @@ from streamsched.ports.catalog import (
     AppSummary,
     HistoryEntry,
     ScheduleStatus,
-    ScheduleVersion,
 )
 from streamsched.ports.jobs import JobRecord
 from streamsched.ports.limits import ClusterRecord, GroupRecord, PoolRecord
 from streamsched.ports.runs import RunRecord
+from streamsched.ports.schedules.version import ScheduleVersion
 from streamsched.ports.submissions import PreferenceRecord
 
 #: Counts of `codec.views.explanation.losses`.

@@ -170,7 +170,7 @@ class Catalog:
         OBSOLETE; active runs continue, and runs and history stay.
 
         Raises:
-            NotFoundError: it has neither programs nor schedules.
+            NotFoundError: it has neither programs, schedules nor expectations.
         """
         before = await self.planner.delete_app(ref)
         confirmed(before, plan, f"application '{ref}'")
@@ -317,7 +317,7 @@ class Catalog:
 
     async def app(self, ref: AppRef) -> AppSummary:
         """Raises:
-        NotFoundError: it has neither programs nor schedules.
+        NotFoundError: it has neither programs, schedules nor expectations.
         """
         return await self.reader.app_summary(ref)
 

@@ -148,7 +148,7 @@ def pause_broken(app: AppRecord, broken: FailureStreak, *, now: datetime) -> App
     before = app.schedules.get(broken.schedule)
     if before is None or not before.enabled or before.generation != broken.generation:
         return AppChange()
-    return AppChange(schedules=(paused(before, broken.pause, now=now),))
+    return AppChange(schedules=(replace(paused(before, broken.pause, now=now), itself=True),))
 
 
 def delete(app: AppRecord, ref: ScheduleRef, *, reason: str = "", now: datetime) -> AppChange:

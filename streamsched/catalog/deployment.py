@@ -18,12 +18,12 @@ from streamsched.ports.catalog import (
     Action,
     AppChange,
     AppRecord,
-    ForeignWait,
     ProgramChange,
     ScheduleChange,
     ScheduleRecord,
 )
-from streamsched.ports.schedules.program_links import BrokenJoin, ProgramLink
+from streamsched.ports.schedules.expectations import ExpectationChange, RecipientsChange
+from streamsched.ports.schedules.program_links import BrokenJoin, ForeignWait, ProgramLink
 
 
 def deploy(
@@ -35,6 +35,8 @@ def deploy(
     not change. In both cases the schedules of a removed program are deleted, and a trigger of any app of the namespace
     that waits for such a program loses those leaves, or its schedule is deleted if none remain. Those of other
     namespaces stay as they are. Idempotent.
+
+    Expectations and recipients become exactly the wanted ones; an equal expectation goes on as it is.
 
     Without `wanted.prunes` nothing is removed or deleted.
 
@@ -58,6 +60,8 @@ def deploy(
         programs=tuple(_programs(app, wanted)),
         schedules=tuple(sorted(changes, key=lambda change: change.after.definition.ref)),
         foreign_waits=_foreign_waits(app, removed),
+        expectations=tuple(_expectations(app, wanted)),
+        recipients=_recipients(app, wanted),
         joins={ref: joins[ref].text for each in changes if (ref := each.after.definition.ref) in joins},
         broken_joins=_broken_joins(app, changes),
     )
@@ -85,10 +89,10 @@ def remove_app(app: AppRecord, *, reason: str = "", now: datetime) -> AppChange:
     leaves, or are deleted. Those of other namespaces stay as they are.
 
     Raises:
-        NotFoundError: the app has neither programs nor schedules.
+        NotFoundError: the app has neither programs, schedules nor expectations.
     """
     existing = [record for record in app.schedules.values() if record.exists]
-    if not existing and not app.programs:
+    if not existing and not app.programs and not app.watched:
         raise NotFoundError("application", str(app.ref))
     because = f"its app was deleted: {reason}" if reason else "its app was deleted"
     changes = [deleted(record, reason=because, now=now) for record in existing]
@@ -97,6 +101,8 @@ def remove_app(app: AppRecord, *, reason: str = "", now: datetime) -> AppChange:
         programs=tuple(ProgramChange(Action.DELETED, app.programs[ref], because) for ref in sorted(app.programs)),
         schedules=tuple(sorted(changes, key=lambda change: change.after.definition.ref)),
         foreign_waits=_foreign_waits(app, app.programs.keys()),
+        expectations=tuple(ExpectationChange(each, None) for _, each in sorted(app.watched.expectations.items())),
+        recipients=RecipientsChange(app.watched.recipients, ()) if app.watched.recipients else None,
         broken_joins=_broken_joins(app, changes),
     )
 
@@ -112,6 +118,23 @@ def _programs(app: AppRecord, wanted: AppDefinition) -> Iterator[ProgramChange]:
     for ref, program in sorted(app.programs.items()) if wanted.prunes else ():
         if ref not in kept:
             yield ProgramChange(Action.DELETED, program, "not in the deployed app")
+
+
+def _expectations(app: AppRecord, wanted: AppDefinition) -> Iterator[ExpectationChange]:
+    known, listed = app.watched.expectations, {each.ref: each for each in wanted.expectations}
+    for ref, each in listed.items():
+        if known.get(ref) != each or ref in app.watched.stopped:
+            yield ExpectationChange(known.get(ref), each)
+    for ref, each in sorted(known.items()) if wanted.prunes else ():
+        if ref not in listed:
+            yield ExpectationChange(each, None)
+
+
+def _recipients(app: AppRecord, wanted: AppDefinition) -> RecipientsChange | None:
+    before, after = app.watched.recipients, wanted.on_failure
+    if not wanted.prunes:
+        after = (*before, *(each for each in after if each not in before))
+    return None if before == after else RecipientsChange(before, after)
 
 
 def _schedules(

@@ -20,8 +20,9 @@ from streamsched.domain.schedules.arguments import check_properties
 from streamsched.domain.schedules.pause import Pause
 from streamsched.domain.schedules.schedule import Schedule
 from streamsched.domain.triggers.trigger import check_key_grains
-from streamsched.ports.catalog import AppChange, AppRecord, CatalogReader, ScheduleStatus, ScheduleVersion
+from streamsched.ports.catalog import AppChange, AppRecord, CatalogReader, ScheduleStatus
 from streamsched.ports.clock import Clock
+from streamsched.ports.schedules.version import ScheduleVersion
 
 #: For more schedules than this, all schedules of the app are read at once instead of one by one.
 _MAX_SINGLE_READS: Final = 20
@@ -114,7 +115,7 @@ class Planner:
         """The revision of the app's programs and schedules.
 
         Raises:
-            NotFoundError: it has neither programs nor schedules.
+            NotFoundError: it has neither programs, schedules nor expectations.
         """
         revision = await self._revision(ref)
         if revision is None:
@@ -122,7 +123,8 @@ class Planner:
         return revision
 
     async def _revision(self, ref: AppRef) -> str | None:
-        return app_revision(await self._reader.programs(app=ref), await self._reader.generations(ref))
+        programs, generations = await self._reader.programs(app=ref), await self._reader.generations(ref)
+        return app_revision(programs, generations, await self._reader.watched(ref))
 
     async def expect(self, ref: AppRef | ScheduleRef, expected: Expected | None) -> None:
         """Refuses to plan a change of an app or schedule of another revision, as `Catalog.expecting` does the change.

@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from streamsched.codec.schedules.expectation import expectation_to_json
+from streamsched.codec.schedules.recipient import recipient_to_json
 from streamsched.codec.schedules.schedule import program_to_json, schedule_to_json
 from streamsched.domain.errors import PlanChangedError
 from streamsched.domain.fold.kept_state import fitting
@@ -29,13 +31,13 @@ from streamsched.ports.catalog import (
     Applied,
     AppRecord,
     CatalogStore,
-    ForeignWait,
     ProgramChange,
     ScheduleChange,
     ScheduleRecord,
     ScheduleStatus,
 )
-from streamsched.ports.schedules.program_links import BrokenJoin
+from streamsched.ports.schedules.expectations import AppExpectations, ExpectationChange, RecipientsChange
+from streamsched.ports.schedules.program_links import BrokenJoin, ForeignWait
 
 _NAMES = frozenset({"namespace", "application", "name"})
 
@@ -135,11 +137,13 @@ class Preview:
     growth: QuotaGrowth = NO_GROWTH
     foreign_waits: tuple[ForeignWait, ...] = ()
     broken_joins: tuple[BrokenJoin, ...] = ()
+    expectations: tuple[ExpectationChange, ...] = ()
+    recipients: RecipientsChange | None = None
 
     @property
     def differs(self) -> bool:
         """Whether anything would change."""
-        return bool(self.programs or self.schedules)
+        return bool(self.programs or self.schedules or self.expectations or self.recipients)
 
     @property
     def loses(self) -> bool:
@@ -195,13 +199,22 @@ def foreseen(change: AppChange, known: Mapping[ScheduleRef, ScheduleStatus], *, 
     ]
     token = f"{_decision(change)}.{_digest(lost)}"
     growth, waits = growth_of(change.schedules), tuple(change.foreign_waits)
-    return Preview(tuple(change.programs), schedules, token, origin, growth, waits, tuple(change.broken_joins))
+    broken, expectations = tuple(change.broken_joins), tuple(change.expectations)
+    return Preview(
+        tuple(change.programs), schedules, token, origin, growth, waits, broken, expectations, change.recipients
+    )
 
 
 def program_differences(change: ProgramChange) -> Iterator[Difference]:
     """The fields of a program that an update changes; none of a new or removed one."""
     if change.before is not None:
         yield from _fields(program_to_json(change.before), program_to_json(change.program))
+
+
+def expectation_differences(change: ExpectationChange) -> Iterator[Difference]:
+    """The fields of an expectation that an update changes; none of a new or removed one."""
+    if change.before is not None and change.after is not None:
+        yield from _fields(expectation_to_json(change.before), expectation_to_json(change.after))
 
 
 def confirmed(preview: Preview, plan: str | None, what: str) -> None:
@@ -214,12 +227,18 @@ def confirmed(preview: Preview, plan: str | None, what: str) -> None:
         raise PlanChangedError(what)
 
 
-def app_revision(programs: Collection[Program], generations: Mapping[ScheduleRef, int]) -> str | None:
-    """The revision of an app with these programs and schedules; None of one without any, which does not exist."""
-    if not programs and not generations:
+def app_revision(
+    programs: Collection[Program], generations: Mapping[ScheduleRef, int], watched: AppExpectations
+) -> str | None:
+    """The revision of an app with these programs, schedules and expectations; None of one without any."""
+    if not programs and not generations and not watched:
         return None
     definitions = {str(each.ref): program_to_json(each) for each in programs}
-    return digest([definitions, {str(ref): generation for ref, generation in generations.items()}])
+    parts: list[object] = [definitions, {str(ref): generation for ref, generation in generations.items()}]
+    if watched:
+        parts.append({str(ref): expectation_to_json(each) for ref, each in watched.expectations.items()})
+        parts.append([recipient_to_json(each) for each in watched.recipients])
+    return digest(parts)
 
 
 class GuardedStore(CatalogStore):
@@ -244,7 +263,9 @@ class GuardedStore(CatalogStore):
         def decided(found: AppRecord) -> AppChange:
             if schedules is None or len(schedules) != 1:
                 existing = {ref: each.generation for ref, each in found.schedules.items() if each.exists}
-                self._expected.check(f"application '{app}'", app_revision(found.programs.values(), existing))
+                self._expected.check(
+                    f"application '{app}'", app_revision(found.programs.values(), existing, found.watched)
+                )
             elif (one := found.schedules.get(schedules[0])) is not None and one.exists:
                 self._expected.check(f"schedule '{schedules[0]}'", str(one.generation))
             return decide(found)
@@ -273,6 +294,8 @@ def _decision(change: AppChange) -> str:
                 [str(each.after.definition.ref), each.action, each.before.generation if each.before else 0, each.keeps]
                 for each in change.schedules
             ],
+            [[str(each.ref), each.action] for each in change.expectations],
+            change.recipients is not None,
         ]
     )
 

@@ -35,6 +35,19 @@ def print_preview(preview: Mapping[str, Any]) -> None:
                 out.print(f"    {line}")
         if hidden:
             out.print(f"{_SIGNS['created']} {len(hidden)} more {kind} would be created")
+    for each in preview.get("expectations", ()):
+        sign = _SIGNS.get(each["action"], "[yellow]~[/]")
+        says = f": {escaped(without_default(each['when']))}" if each["action"] != "deleted" else ""
+        out.print(f"{sign} expectation [bold]{short(each['id'])}[/] would be {each['action']}{says}")
+    recipients = preview.get("onFailure")
+    if recipients is not None:
+        listed = ", ".join(_recipient(each) for each in recipients["after"]) or "none"
+        out.print(f"[yellow]~[/] failures would be sent to: {escaped(listed)}")
+
+
+def _recipient(recipient: Mapping[str, Any]) -> str:
+    kind = next(each for each in ("mail", "webhook", "program") if each in recipient)
+    return ", ".join(recipient["mail"]) if kind == "mail" else f"{kind} {recipient[kind]}"
 
 
 def _print_waiting(waiting: Mapping[str, Any]) -> None:

@@ -19,7 +19,8 @@ from streamsched.codec.graph.arrival import Arrival, ArrivalReader
 from streamsched.codec.graph.task import task_from_json
 from streamsched.codec.json.reading import Fields, anchored, below
 from streamsched.define.combinators import TriggerExpression, as_when
-from streamsched.define.programs import ProgramBuilder, located
+from streamsched.define.expectations import ExpectationBuilder, Notified
+from streamsched.define.programs import located
 from streamsched.define.retries import failures
 from streamsched.define.units import Duration, choice, duration, texts, time_of_day, whole
 from streamsched.domain.constraints.constraint import Concurrency, ConcurrencyScope, Constraint, Delay, LastRun
@@ -52,16 +53,21 @@ Window = tuple[str | time, str | time] | tuple[str | time, str | time, str]
 Lateness = Duration | tuple[Duration, OnLate | str]
 
 
-class App(ProgramBuilder):
-    """Programs and schedules that are deployed together.
+class App(ExpectationBuilder):
+    """Programs, schedules and expectations that are deployed together.
 
     Every method checks its arguments and raises an `InvalidError` whose path names the program or schedule and the
     field.
     """
 
-    def __init__(self, name: str, *, namespace: str = DEFAULT_NAMESPACE) -> None:
+    def __init__(
+        self, name: str, *, namespace: str = DEFAULT_NAMESPACE, on_failure: Notified | Iterable[Notified] = ()
+    ) -> None:
+        """`on_failure`: who is notified, as of the method `on_failure`."""
         with anchored("$.application"):
             super().__init__(AppRef(namespace, name))
+        alone = isinstance(on_failure, Notified) or not isinstance(on_failure, Iterable)
+        self.on_failure(*([on_failure] if alone else on_failure))
         self._schedules: dict[str, Schedule] = {}
         self._enabled: set[str] = set()
         self._keeping: set[str] = set()
@@ -289,6 +295,8 @@ class App(ProgramBuilder):
             frozenset((*self._enabled, *self._arriving.found)),
             frozenset(self._keeping),
             (*self._tasks, *(each.task for each in arriving)),
+            expectations=tuple(self._expectations.values()),
+            on_failure=tuple(self._recipients),
         )
 
 

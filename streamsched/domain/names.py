@@ -114,6 +114,11 @@ class ScheduleRef(_InApp):
 
 
 @dataclass(frozen=True, slots=True, order=True)
+class ExpectationRef(_InApp):
+    """The name of an expectation."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
 class _InNamespace:
     namespace: str
     name: str

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from streamsched.domain.fold.halt import Halt
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
@@ -18,7 +18,14 @@ from streamsched.domain.programs.removed_program import RemovedProgram
 from streamsched.domain.schedules.pause import Activity, Pause, PauseMode, activity
 from streamsched.domain.schedules.schedule import Program, Schedule
 from streamsched.ports.outbox import OutboxRecord
-from streamsched.ports.schedules.program_links import BrokenJoin, ProgramLink
+from streamsched.ports.schedules.expectations import (
+    NO_EXPECTATIONS,
+    AppExpectations,
+    ExpectationChange,
+    RecipientsChange,
+)
+from streamsched.ports.schedules.program_links import BrokenJoin, ForeignWait, ProgramLink
+from streamsched.ports.schedules.version import ScheduleVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +111,6 @@ class ScheduleRecord:
         return self.generation if self.activity.fires else self.generation + 1
 
 
-class ForeignWait(NamedTuple):
-    """A schedule that waits for a program of another namespace."""
-
-    schedule: ScheduleRef
-    program: ProgramRef
-
-
 @dataclass(frozen=True, slots=True)
 class AppRecord:
     """The input of a decision about an app: all its programs, and the requested schedules, tombstones too.
@@ -121,6 +121,7 @@ class AppRecord:
         origin: the file of the last deployment that named one, as `host:path`; empty when none did.
         links: of other apps of the namespace: joins per run of an ancestor, and what leads to what these and the
             schedules of this app wait for.
+        watched: what the app expects, if this is about the whole app.
     """
 
     ref: AppRef
@@ -130,6 +131,7 @@ class AppRecord:
     foreign_waits: Sequence[ForeignWait] = ()
     origin: str = ""
     links: Sequence[ProgramLink] = ()
+    watched: AppExpectations = NO_EXPECTATIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +171,7 @@ class ScheduleChange:
     Attributes:
         timers: leaf id → next due; these replace all timers, except that with `keeps` a leaf keeps an earlier time.
         records: the records for its homes, in order.
+        itself: whether the schedule paused itself.
     """
 
     action: Action
@@ -177,6 +180,7 @@ class ScheduleChange:
     reason: str
     timers: Mapping[str, datetime]
     records: Sequence[OutboxRecord]
+    itself: bool = False
 
     @property
     def keeps(self) -> bool:
@@ -210,6 +214,8 @@ class AppChange:
     foreign_waits: Sequence[ForeignWait] = ()
     joins: Mapping[ScheduleRef, str] = field(default_factory=dict)
     broken_joins: Sequence[BrokenJoin] = ()
+    expectations: Sequence[ExpectationChange] = ()
+    recipients: RecipientsChange | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,16 +271,6 @@ class HistoryEntry:
     action: str
     reason: str = ""
     detail: Mapping[str, Any] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ScheduleVersion:
-    """A definition that a schedule has had, as JSON; `generation` is the first one with it."""
-
-    generation: int
-    at: datetime
-    reason: str
-    definition: Mapping[str, Any]
 
 
 class CatalogStore(Protocol):
@@ -365,7 +361,7 @@ class CatalogReader(Protocol):
 
     async def app_summary(self, ref: AppRef) -> AppSummary:
         """Raises:
-        NotFoundError: the app has neither programs nor schedules.
+        NotFoundError: the app has neither programs, schedules nor expectations.
         """
         ...
 
@@ -389,6 +385,10 @@ class CatalogReader(Protocol):
 
     async def generations(self, app: AppRef) -> Mapping[ScheduleRef, int]:
         """Of the schedules of the app."""
+        ...
+
+    async def watched(self, app: AppRef) -> AppExpectations:
+        """What the app expects."""
         ...
 
     async def versions(self, ref: ScheduleRef, *, limit: int) -> Sequence[ScheduleVersion]:

@@ -149,6 +149,8 @@ class Measures:
         webhooks: by id.
         shard_positions: by shard, where its next turn starts, as last reported.
         quotas: those of namespaces that are used most.
+        missing: expectations whose subject is missing, by namespace.
+        unjudged: seconds since the oldest due time of an expectation that is not judged yet.
     """
 
     jobs: Mapping[str, int]
@@ -168,6 +170,8 @@ class Measures:
     shard_positions: Mapping[int, Mapping[TopicPartition, int]]
     quotas: Sequence[QuotaUse] = ()
     webhooks: Mapping[str, WebhookMeasures] = field(default_factory=dict)
+    missing: Mapping[str, int] = field(default_factory=dict)
+    unjudged: float = 0.0
 
 
 class Gauges(Protocol):

@@ -148,6 +148,8 @@ async def measure_installation(metrics: Metrics, gauges: Gauges, broker: Broker,
     overdue = {"ticks": measures.ticks, "wake-ups": measures.wakes}
     metrics.replace("timers_overdue", [({"kind": kind}, amount) for kind, amount in overdue.items()])
     metrics.replace("timers_late_seconds", [({}, measures.late)])
+    metrics.replace("expectations_missing", [({"namespace": name}, n) for name, n in measures.missing.items()])
+    metrics.replace("expectations_late_seconds", [({}, measures.unjudged)])
     verdicts = measures.verdicts.items()
     metrics.replace("verdicts", [({"verdict": verdict, "late": late}, n) for (verdict, late), n in verdicts])
     metrics.replace("jobs_held", [({"by": by}, amount) for by, amount in measures.held.items()])

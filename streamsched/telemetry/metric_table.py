@@ -233,6 +233,20 @@ _PROCESSES: Final = (
         "Seconds by which PostgreSQL's clock is ahead of the time that processes go by, after a jump; else 0",
         "Has PostgreSQL's clock jumped?",
     ),
+    Metric(
+        "expectations_missing",
+        _G,
+        ("namespace",),
+        "Expectations whose dataset or run is missing and may still come, of the 200 namespaces with most of them",
+        "Is data late?",
+    ),
+    Metric(
+        "expectations_late_seconds",
+        _G,
+        (),
+        "Seconds since the oldest due time of an expectation that is not judged yet",
+        "Would anything say that data is late?",
+    ),
     Metric("spans_sent_total", _C, (), "Spans that the receiver of traces accepted", "Do traces arrive?"),
     Metric(
         "spans_dropped_total",

@@ -31,7 +31,7 @@ from streamsched.web.pages import (
     settings,
     versions,
 )
-from streamsched.web.pages.inputs import datasets, dead_letters, event, events
+from streamsched.web.pages.inputs import datasets, dead_letters, event, events, expectations
 from streamsched.web.pages.operation import backfills, grants, installation, limits, queues, webhooks
 from streamsched.web.rendering import Renderer
 from streamsched.web.rules import PAGE_RULES, PUBLIC_PAGES
@@ -95,6 +95,7 @@ def page_routes(renderer: Renderer) -> Iterator[PageRoute]:
         event,
         dead_letters,
         datasets,
+        expectations,
         graph,
         limits,
         queues,

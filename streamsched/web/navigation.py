@@ -22,6 +22,7 @@ PLACES: Final = (
     NavigationPlace("/ui/jobs", "Jobs"),
     NavigationPlace("/ui/runs", "Runs"),
     NavigationPlace("/ui/datasets", "Datasets"),
+    NavigationPlace("/ui/expectations", "Expectations"),
     NavigationPlace("/ui/events", "Events", ("/ui/event", "/ui/dead-letters")),
     NavigationPlace("/ui/graph", "Graph"),
     NavigationPlace("/ui/limits", "Limits"),

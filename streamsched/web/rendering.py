@@ -60,6 +60,8 @@ class Renderer:
             backfill_href=names.backfill_href,
             queue_href=names.queue_href,
             webhook_href=names.webhook_href,
+            expectation_href=names.expectation_href,
+            expectation_word=states.expectation_word,
             bar=strips.bar,
             run_word=states.RUN_WORDS,
             job_word=states.job_word,

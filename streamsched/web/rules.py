@@ -62,6 +62,8 @@ PAGE_RULES: Final[Mapping[str, Rule]] = MappingProxyType(
         "POST /ui/runs/{run}/kill": Rule(_OPERATE),
         "POST /ui/runs/{run}/rerun": Rule(_OPERATE),
         # what comes in
+        "GET /ui/expectations": Rule(_VIEW, _LIST),
+        "GET /ui/expectations/{expectation}": Rule(_VIEW),
         "GET /ui/events": Rule(_VIEW, _ALL),
         "POST /ui/events": Rule(_EMIT, _BODY),
         "GET /ui/event": Rule(_VIEW, _ALL),

@@ -1,17 +1,22 @@
-"""Sends changes to the targets of webhooks, signed as the Standard Webhooks specification says."""
+"""Sends changes to the targets of webhooks, signed as the Standard Webhooks specification says, and messages for people
+to those of Slack and Teams. Mail is delivered by `webhooks.mailing`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http import HTTPStatus
-from typing import Final
+from typing import Final, assert_never
 
+import orjson
 import structlog
 from yarl import URL
 
-from streamsched.codec.webhooks.cloud_event import STRUCTURED, binary, message_id
+from streamsched.codec.webhooks.chat import slack, teams
+from streamsched.codec.webhooks.cloud_event import BATCH, STRUCTURED, binary, message_id
+from streamsched.codec.webhooks.notification import NOTICE, digest_of, events_of
 from streamsched.domain.errors import ConfigurationError, InvalidError, UnavailableError
 from streamsched.domain.programs.secret import Secret
 from streamsched.domain.tasks.attempt import (
@@ -24,24 +29,33 @@ from streamsched.domain.tasks.attempt import (
 )
 from streamsched.domain.tasks.queue import Target
 from streamsched.domain.webhooks.signature import secret_text, signed, signing_key
-from streamsched.domain.webhooks.webhook import AT_ONCE, EventMode, Webhook, webhook_of
+from streamsched.domain.webhooks.webhook import (
+    AT_ONCE,
+    MAIL_QUEUE,
+    EventMode,
+    Webhook,
+    WebhookFormat,
+    webhook_of,
+)
 from streamsched.ports.clock import Clock
 from streamsched.ports.webhooks.webhooks import DeliveredWebhook, WebhookTargets
 from streamsched.process.http_client import HttpClient, PreparedRequest
 from streamsched.secrets.redaction import Redaction
 from streamsched.secrets.resolver import SHORTEST, Secrets
+from streamsched.webhooks.mailing import MailDelivery
 
 log = structlog.get_logger()
 
 #: How long the value of a secret is used without being read again.
 _REUSE_SECRET: Final = timedelta(seconds=30)
 _AGENT: Final = "streamsched-webhooks"
+_JSON: Final = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
     """A webhook with its signing keys. `hidden`: what its target may not say back: the secrets, and the query of the
-    URL, which may have one.
+    URL, which may have one; of one for people its path is one.
     """
 
     webhook: Webhook
@@ -61,7 +75,7 @@ class WebhookReceiver:
     """See `ports.tasks.delivery.Receiver`. Belongs to one event loop. An answer of 410 disables the webhook. Its
     definition is read for each delivery: one that was made again under the same name is another.
 
-    `leased`: as of `HttpReceiver`.
+    `leased`: as of `HttpReceiver`. `mail`: delivers what is in the queue of mail.
     """
 
     def __init__(
@@ -72,8 +86,10 @@ class WebhookReceiver:
         clock: Clock,
         *,
         leased: Callable[[], bool],
+        mail: MailDelivery | None = None,
     ) -> None:
         self._leased = leased
+        self._mail = mail
         self._targets = targets
         self._client = client
         self._secrets = secrets
@@ -86,6 +102,8 @@ class WebhookReceiver:
 
     async def deliver(self, task: StartedTask, target: Target) -> AttemptEnd:
         del target
+        if task.queue == MAIL_QUEUE and self._mail is not None:
+            return await self._mail.deliver(task)
         webhook = webhook_of(task.queue)
         try:
             ready = await self._ready(webhook)
@@ -95,7 +113,9 @@ class WebhookReceiver:
             return AttemptFailed(self._clock.now(), f"not sent: {exc}")
         if ready is None:
             return Interrupted(self._clock.now(), "the webhook is disabled or was deleted")
-        request = request_of(ready.webhook, task.data, *ready.keys, at=self._clock.now())
+        request = request_of(
+            ready.webhook, task.data, *ready.keys, at=self._clock.now(), notice=task.content_type == NOTICE
+        )
         answer = await self._client.send(request, ready.webhook.timeout, allowed=self._leased)
         now = self._clock.now()
         if answer.withheld:
@@ -108,6 +128,8 @@ class WebhookReceiver:
 
     async def close(self) -> None:
         await self._client.close()
+        if self._mail is not None:
+            await self._mail.close()
 
     async def _ready(self, webhook: str) -> _Ready | None:
         """The webhook; None when it may not be sent to.
@@ -120,8 +142,9 @@ class WebhookReceiver:
         if found is None or not found.enabled:
             return None
         keys = await self._keys(found, self._clock.now())
-        query = URL(found.webhook.url, encoded=True).query
-        values = (*map(secret_text, keys), *(value for value in query.values() if len(value) >= SHORTEST))
+        url = URL(found.webhook.url, encoded=True)
+        parts = (*url.query.values(), *(url.parts[1:] if found.webhook.for_people else ()))
+        values = (*map(secret_text, keys), *(each for each in parts if len(each) >= SHORTEST))
         return _Ready(found.webhook, keys, Redaction(values))
 
     async def _keys(self, found: DeliveredWebhook, now: datetime) -> tuple[bytes, ...]:
@@ -162,13 +185,29 @@ class WebhookReceiver:
             log.warning("webhooks.not_disabled", webhook=webhook, reason=str(exc))
 
 
-def request_of(webhook: Webhook, event: bytes, *keys: bytes, at: datetime) -> PreparedRequest:
-    """The request of an attempt at `at` (UTC). What is signed, with each key, is the body as it is sent."""
-    headers, body = {"Content-Type": STRUCTURED}, event
-    if webhook.mode is EventMode.BINARY:
-        attributes, body = binary(event)
-        headers = dict(attributes)
+def request_of(webhook: Webhook, data: bytes, *keys: bytes, at: datetime, notice: bool = False) -> PreparedRequest:
+    """The request of an attempt at `at` (UTC). What is signed, with each key, is the body as it is sent. `data`: a
+    structured event, or with `notice` a message for people (`codec.webhooks.notification`), whose format may have been
+    changed since it was made.
+    """
+    headers, body = _content(webhook, data, notice=notice)
     url = URL(webhook.url, encoded=True)
-    headers |= signed(message_id(event), int(at.timestamp()), body, *keys)
+    headers = {**headers, **signed(message_id(data), int(at.timestamp()), body, *keys)}
     whole = {"User-Agent": _AGENT, **headers, "Content-Length": str(len(body))}
     return PreparedRequest("POST", url, list(whole.items()), body)
+
+
+def _content(webhook: Webhook, data: bytes, *, notice: bool) -> tuple[Mapping[str, str], bytes]:
+    match webhook.format:
+        case WebhookFormat.SLACK:
+            return {"Content-Type": _JSON}, slack(digest_of(data))
+        case WebhookFormat.TEAMS:
+            return {"Content-Type": _JSON}, teams(digest_of(data))
+        case WebhookFormat.CLOUDEVENTS if notice:
+            return {"Content-Type": BATCH}, orjson.dumps(events_of(data))
+        case WebhookFormat.CLOUDEVENTS if webhook.mode is EventMode.BINARY:
+            return binary(data)
+        case WebhookFormat.CLOUDEVENTS:
+            return {"Content-Type": STRUCTURED}, data
+        case _:
+            assert_never(webhook.format)

@@ -3,6 +3,9 @@
 Every webhook has a position of its own in the history, which moves in the transaction that puts its changes into its
 queue: a process that is killed loses none and doubles none. A queue without room for a batch is not fed, so the backlog
 of a target that is away costs no second copy, and it holds up no other webhook.
+
+A webhook for people is given one message about all that happened since the last one, at most once a minute and when
+that was delivered.
 """
 
 from __future__ import annotations
@@ -14,11 +17,10 @@ from typing import Final
 
 import structlog
 
-from streamsched.codec.webhooks.cloud_event import STRUCTURED, event_of
+from streamsched.codec.webhooks.messages import change_task, notice_task
 from streamsched.domain.tasks.task import TaskRequest
 from streamsched.domain.time.duration import duration_text
-from streamsched.domain.webhooks.change import WorkLine
-from streamsched.domain.webhooks.webhook import GIVE_UP_AFTER, MOST_QUEUED
+from streamsched.domain.webhooks.webhook import GIVE_UP_AFTER, MOST_COUNTED, MOST_QUEUED, PACE
 from streamsched.ports.clock import Clock
 from streamsched.ports.webhooks.webhooks import FollowedWebhook, WebhookFeed
 from streamsched.ports.webhooks.work_history import WorkHistory
@@ -38,7 +40,9 @@ _CHECK: Final = timedelta(seconds=30)
 class WebhookFeeding:
     """Several may run at a time, which wastes work: run it as a singleton role."""
 
-    def __init__(self, history: WorkHistory, feed: WebhookFeed, clock: Clock) -> None:
+    def __init__(self, history: WorkHistory, feed: WebhookFeed, clock: Clock, *, pages: str = "") -> None:
+        """`pages`: the address of the installation's pages."""
+        self._pages = pages
         self._history = history
         self._feed = feed
         self._clock = clock
@@ -90,27 +94,35 @@ class WebhookFeeding:
         followed = await self._feed.followed()
         if not followed:
             return 0, 0
-        settled = await self._history.settled()
-        by_position: dict[int, list[FollowedWebhook]] = defaultdict(list)
+        settled, now = await self._history.settled(), self._clock.now()
+        by_position: dict[tuple[int, bool], list[FollowedWebhook]] = defaultdict(list)
         for each in followed:
-            if each.position < settled and each.queued + _BATCH <= MOST_QUEUED:
-                by_position[each.position].append(each)
+            if each.position < settled and _has_room(each, now):
+                by_position[each.position, each.webhook.for_people].append(each)
         read = 0
-        for position, webhooks in sorted(by_position.items()):
-            read += await self._feed_from(position, settled, webhooks)
+        for (position, for_people), webhooks in sorted(by_position.items()):
+            read += await self._feed_from(position, settled, webhooks, MOST_COUNTED if for_people else _BATCH)
         return read, len(followed)
 
-    async def _feed_from(self, position: int, settled: int, webhooks: Sequence[FollowedWebhook]) -> int:
-        lines = await self._history.read(position, settled, limit=_BATCH)
-        reached = lines[-1].number if len(lines) == _BATCH else settled
-        requests = {line.number: _request(line) for line in lines if any(each.webhook.wants(line) for each in webhooks)}
-        changes = {
-            each.webhook.id: [requests[line.number] for line in lines if each.webhook.wants(line)] for each in webhooks
-        }
+    async def _feed_from(self, position: int, settled: int, webhooks: Sequence[FollowedWebhook], limit: int) -> int:
+        lines = await self._history.read(position, settled, limit=limit, whole=True)
+        reached = lines[-1].number if len(lines) == limit else settled
+        wanted = {each.webhook.id: [line for line in lines if each.webhook.wants(line)] for each in webhooks}
+        tasks: dict[int, TaskRequest] = {}
+        changes: dict[str, Sequence[TaskRequest]] = {}
+        for each in webhooks:
+            mine = wanted[each.webhook.id]
+            if each.webhook.for_people:
+                changes[each.webhook.id] = [notice_task(mine, self._pages, lane=each.webhook.id)] if mine else []
+                continue
+            for line in mine:
+                tasks[line.number] = tasks.get(line.number) or change_task(line, self._pages)
+            changes[each.webhook.id] = [tasks[line.number] for line in mine]
         await self._feed.feed(position, reached, changes, now=self._clock.now())
         return len(lines)
 
 
-def _request(line: WorkLine) -> TaskRequest:
-    """The task of a change. Those of a schedule, or of a program alone, share a lane, in the order of their numbers."""
-    return TaskRequest(key=f"{line.number:019d}", lane=line.owner, data=event_of(line), content_type=STRUCTURED)
+def _has_room(followed: FollowedWebhook, now: datetime) -> bool:
+    if not followed.webhook.for_people:
+        return followed.queued + _BATCH <= MOST_QUEUED
+    return not followed.queued and (followed.sent_at is None or followed.sent_at + PACE <= now)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from pathlib import Path
 from typing import Final
 
+import psycopg
 import pytest
 
 from tests.support.dev_process import DevProcess
 from tests.support.docs_pages import ROOT, Walkthrough
+from tests.support.services import need_module
 
 DOCS: Final = ROOT / "docs"
 TUTORIAL: Final = ("1-first-schedule", "2-composition", "3-constraints-and-why", "4-spark")
@@ -44,6 +47,29 @@ def test_the_tutorial(java: None, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ALONE)
 def test_a_how_to_page(name: str, tmp_path: Path) -> None:
     follow(Walkthrough(DevProcess(tmp_path)), "how-to", name)
+
+
+@pytest.mark.postgres
+@pytest.mark.timeout(900)
+def test_the_page_about_late_data(tmp_path: Path) -> None:
+    need_module("aiosmtpd", "dev")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    walkthrough = Walkthrough(DevProcess(tmp_path), {"127.0.0.1:2525": f"127.0.0.1:{port}"})
+    walkthrough.meanwhile = {"The next morning": lambda: pass_night(tmp_path)}
+    follow(walkthrough, "how-to", "be-notified-of-late-data")
+
+
+def pass_night(folder: Path) -> None:
+    """The due time of tomorrow is that of the last eight o'clock."""
+    url = json.loads((folder / ".streamsched" / "dev.json").read_text())["settings"]["database_url"]
+    with psycopg.connect(url, autocommit=True) as connection:
+        moved = connection.execute(
+            "UPDATE expectations SET since = since - days, due_at = due_at - days, starts = starts - days"
+            " FROM (SELECT id, make_interval(days => 1 + extract(days FROM due_at - now())::int) AS days"
+            " FROM expectations) AS ahead WHERE ahead.id = expectations.id"
+        )
+    assert moved.rowcount == 1
 
 
 @pytest.mark.postgres

@@ -8,7 +8,12 @@ from collections.abc import Callable
 import pytest
 
 from streamsched.codec.schema.apps import app_file_schema
-from tests.architecture.reference.definitions import constraints_page, policies_page, triggers_page
+from tests.architecture.reference.definitions import (
+    constraints_page,
+    expectations_page,
+    policies_page,
+    triggers_page,
+)
 from tests.architecture.reference.interfaces import (
     cli_page,
     http_page,
@@ -23,6 +28,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "app.schema.json": lambda: json.dumps(app_file_schema(), indent=1) + "\n",
     "cli.md": cli_page,
     "constraints.md": constraints_page,
+    "expectations.md": expectations_page,
     "http.md": http_page,
     "metrics.md": metrics_page,
     "pages.md": pages_page,

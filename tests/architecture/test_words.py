@@ -126,6 +126,7 @@ ALLOWED: Final = (
             "streamsched/access_services.py",
             "streamsched/adr/0124-tokens-of-an-openid-provider.md",
             "streamsched/config.py",
+            "streamsched/setting_values.py",
             "streamsched/domain/access/claims.py",
         )
     ),

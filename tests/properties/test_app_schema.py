@@ -14,6 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamsched.codec.schedules import constraint as constraint_codec
+from streamsched.codec.schedules.expectation import expectation_from_json
+from streamsched.codec.schedules.recipient import recipient_from_json
 from streamsched.codec.schedules.schedule import app_to_json, program_from_json, submitted_schedule_from_json
 from streamsched.codec.schema.apps import DEFINITIONS, app_file_schema
 from streamsched.codec.triggers import calendar as calendars
@@ -47,6 +49,8 @@ READERS: dict[str, Callable[[object], object]] = {
     "Constraint": constraint_codec.from_json,
     "Program": partial(program_from_json, app=APP),
     "Schedule": partial(submitted_schedule_from_json, app=APP),
+    "Expectation": partial(expectation_from_json, app=APP),
+    "Recipient": recipient_from_json,
 }
 #: What a schedule of another app says of itself is refused by the reader alone.
 OWNED = ("namespace", "application")

@@ -21,7 +21,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import dedent
@@ -103,6 +103,8 @@ class Walkthrough:
     stands_for: dict[str, str] = field(default_factory=dict)
     environ: dict[str, str] = field(default_factory=dict)
     transcript: list[str] = field(default_factory=list)
+    #: Heading → what happens before its section, while the reader waits.
+    meanwhile: Mapping[str, Callable[[], None]] = field(default_factory=dict)
     _ids: dict[str, str] = field(default_factory=dict)
     _background: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
@@ -114,9 +116,12 @@ class Walkthrough:
 
     def follow(self, page: Path) -> None:
         """Every block of a page, in order."""
-        text = page.read_text()
+        text, at = page.read_text(), 0
         replaced: list[tuple[Block, str]] = []
         for block in blocks(text):
+            for heading in re.findall(r"^## (.+)$", text[at : block.start], flags=re.MULTILINE):
+                self.meanwhile.get(heading, lambda: None)()
+            at = block.start
             if block.file is not None:
                 (self.dev.folder / block.file).write_text(block.text)
             elif block.language == "console":

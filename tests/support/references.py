@@ -14,10 +14,16 @@ from enum import Enum, StrEnum
 from typing import Any, Final
 
 from streamsched.domain.access.namespace_grant import SharedKind
-from streamsched.domain.access.references import Reference, program_references, schedule_references
+from streamsched.domain.access.references import (
+    Reference,
+    expectation_references,
+    program_references,
+    schedule_references,
+)
 from streamsched.domain.constraints.constraint import Constraint
 from streamsched.domain.constraints.rate import RateScope
-from streamsched.domain.names import AppRef, DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
+from streamsched.domain.expectations.expectation import Expectation
+from streamsched.domain.names import AppRef, DatasetRef, EventName, ExpectationRef, ProgramRef, ScheduleRef, StreamRef
 from streamsched.domain.schedules.app import AppDefinition
 from streamsched.domain.schedules.schedule import Executable, Program, PublishJob, Schedule
 from streamsched.domain.triggers.correlation import Per
@@ -75,6 +81,11 @@ CLASSIFIED: Final[Mapping[str, Kind]] = {
     "Entry.values": Plain.TEXT,
     "Every.zone": Plain.TEXT,
     "ExecutorSize.memory": Plain.TEXT,
+    "Expectation.key": Plain.TEXT,
+    "Expectation.program": Plain.OWN,
+    "Expectation.ref": Plain.OWN,
+    "Expectation.subject": SharedKind.DATASET,
+    "Expectation.zone": Plain.TEXT,
     "Glob.pattern": Plain.TEXT,
     "Group.name": SharedKind.GROUP,
     "HttpJob.body": Plain.TEXT,
@@ -85,6 +96,8 @@ CLASSIFIED: Final[Mapping[str, Kind]] = {
     "JobTemplate.delimiter": Plain.TEXT,
     "JobTemplate.kinds": Plain.TEXT,
     "Load.cluster": Plain.INSTALLATION,
+    "MailRecipient.schedules": Plain.OWN,
+    "MailRecipient.to": Plain.INSTALLATION,
     "Match.columns": Plain.TEXT,
     "OneOf.values": Plain.TEXT,
     "Partitions.dataset": SharedKind.DATASET,
@@ -96,6 +109,8 @@ CLASSIFIED: Final[Mapping[str, Kind]] = {
     "Pool.name": SharedKind.POOL,
     "Program.arguments": Plain.TEXT,
     "Program.ref": Plain.OWN,
+    "ProgramRecipient.program": Plain.OWN,
+    "ProgramRecipient.schedules": Plain.OWN,
     "ProgramOutput.dataset": Plain.OWN,
     "ProgramOutput.location": Plain.TEXT,
     "ProgramStatus.program": SharedKind.PROGRAM,
@@ -148,8 +163,10 @@ CLASSIFIED: Final[Mapping[str, Kind]] = {
     "Total.dataset": SharedKind.DATASET,
     "ValidIf.function": Plain.INSTALLATION,
     "ValidIf.values": Plain.TEXT,
+    "WebhookRecipient.schedules": Plain.OWN,
+    "WebhookRecipient.webhook": Plain.OWN,
 }
-_NAMES: Final = (str, DatasetRef, StreamRef, EventName, ProgramRef, ScheduleRef, AppRef)
+_NAMES: Final = (str, DatasetRef, StreamRef, EventName, ProgramRef, ScheduleRef, AppRef, ExpectationRef)
 #: What else a field must be for the one that names something to be allowed.
 _BESIDE: Final[Mapping[str, Mapping[str, Any]]] = {"Rate.group": {"of": RateScope.GROUP}, "Per.run_of": {"by": ()}}
 
@@ -172,13 +189,14 @@ def named_fields() -> set[str]:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a definition that refers to something of `FOREIGN`: a schedule, or a program."""
+    """A part of a definition that refers to something of `FOREIGN`: a schedule, a program, or an expectation."""
 
     label: str
     kind: SharedKind | Sent
     trigger: Trigger | None = None
     constraint: Constraint | None = None
     executable: Executable | None = None
+    expectation: Expectation | None = None
 
     @property
     def details(self) -> bool:
@@ -187,7 +205,8 @@ class Part:
 
     def references(self) -> list[Reference]:
         """What the domain says it refers to."""
-        return [*schedule_references(self.schedule("s")), *program_references(self.program())]
+        expected = [] if self.expectation is None else expectation_references(self.expectation)
+        return [*schedule_references(self.schedule("s")), *program_references(self.program()), *expected]
 
     def program(self) -> Program:
         """The program of its schedule."""
@@ -216,6 +235,8 @@ def parts() -> Iterator[Part]:
     for kind in _members(Executable):
         for field in _references(kind):
             yield Part(f"{kind.__name__}.{field}", _kind(kind, field), executable=_made(kind, field))
+    awaited = Expectation(ExpectationRef(OWN, "app", "e"), DatasetRef(FOREIGN, "thing"), by=None)
+    yield Part("Expectation.subject", SharedKind.DATASET, expectation=awaited)
     foreign = ProgramStatus(ProgramRef(FOREIGN, "pay", "payroll"))
     for kind in (*_members(Composite), *_members(Timed), Per):
         for field, hint in _hints(kind):

@@ -21,7 +21,7 @@ from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import ForbiddenError, NotFoundError, storable_text
 
 #: Path parameters that begin with the namespace. Whether the thing exists is not disclosed for the second group.
-_NAMED: Final = ("schedule", "program", "name")
+_NAMED: Final = ("schedule", "program", "expectation", "name")
 _IDS: Final = ("job", "run", "backfill")
 #: What is recorded in the audit: changes. Events and tasks are not; their source is in the event.
 _CHANGING: Final = frozenset({Permission.OPERATE, Permission.DEPLOY, Permission.ADMINISTER})

@@ -9,6 +9,10 @@ from streamsched.domain.access.execution import ProgramProfile, executions
 from streamsched.domain.access.grant import Caller
 from streamsched.domain.addresses import Network, refused_url
 from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.notices.mail_rules import refused_address
+from streamsched.domain.notices.mail_server import MailSettings
+from streamsched.domain.notices.recipient import MailRecipient
+from streamsched.domain.schedules.app import AppDefinition
 from streamsched.domain.schedules.schedule import HttpJob, Program
 
 
@@ -31,6 +35,23 @@ def check_destinations(programs: Iterable[Program], networks: Sequence[Network])
     for index, program in enumerate(programs):
         if isinstance(program.executable, HttpJob):
             check_destination(program.executable.url, networks, f"$.programs[{index}].url")
+
+
+def check_recipients(app: AppDefinition, mail: MailSettings | None) -> None:
+    """Checks that the installation sends mail, and may send it to the recipients of an app.
+
+    Raises:
+        InvalidDefinitionError: it does not, or may not.
+    """
+    for index, recipient in enumerate(app.on_failure):
+        if not isinstance(recipient, MailRecipient):
+            continue
+        path = f"$.onFailure[{index}].mail"
+        if mail is None:
+            raise InvalidDefinitionError(path, "is set, but this installation sends no mail (STREAMSCHED_SMTP_URL)")
+        for address in recipient.to:
+            if (why := refused_address(app.ref.namespace, address, mail.rules)) is not None:
+                raise InvalidDefinitionError(path, why)
 
 
 def check_execution(

@@ -101,6 +101,8 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType(
         "POST /v1/datasets/{namespace}/{dataset}/commits": Rule(_EMIT, emits="{dataset}"),
         "POST /v1/datasets/{namespace}/{dataset}/fences": Rule(_EMIT, emits="{dataset}"),
         "DELETE /v1/datasets/{namespace}/{dataset}/commits": Rule(_OPERATE),
+        "GET /v1/expectations": Rule(_VIEW, _LIST),
+        "GET /v1/expectations/{expectation}": Rule(_VIEW),
         "GET /v1/changes/{change}": Rule(_VIEW, Scope.NONE),
         "GET /v1/programs": Rule(_VIEW, _LIST),
         "GET /v1/programs/{program}": Rule(_VIEW),

@@ -14,6 +14,7 @@ from streamsched.api.bounds.request_limits import LIMITS, ORDINARY
 from streamsched.api.description.definitions import ANSWERS
 from streamsched.api.description.examples import example_of
 from streamsched.api.description.executions import EXECUTIONS
+from streamsched.api.description.expecting import EXPECTING
 from streamsched.api.description.foreign import FOREIGN
 from streamsched.api.description.needs import NEEDS
 from streamsched.api.description.operating import OPERATING
@@ -74,6 +75,7 @@ def schemas() -> dict[str, Schema]:
         **FOREIGN,
         **NEEDS,
         **SENDING,
+        **EXPECTING,
         "CloudEvents": listed(ref("CloudEvent"), maxItems=LIMITS["POST /v1/events"].elements),
         "NewTasks": one_of(ref("NewTask"), listed(ref("NewTask"), maxItems=1000)),
         "PauseRequest": extended(DEFINITIONS["Pause"], record({}, REASON)),

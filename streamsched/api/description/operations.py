@@ -92,6 +92,8 @@ _DEFINITIONS: Final = {
     "PUT /v1/bookmarks/{name}": _write("NewBookmark", {200: "Bookmark"}, conflict=True),
     "DELETE /v1/bookmarks/{name}": _read("DeletedBookmark"),
     "GET /v1/changes/{change}": _read("Change"),
+    "GET /v1/expectations": _read("ExpectationPage"),
+    "GET /v1/expectations/{expectation}": _read("ExplainedExpectation"),
     "GET /v1/programs": _read("ProgramPage"),
     "GET /v1/programs/{program}": _read("StoredProgram"),
     "DELETE /v1/programs/{program}": Operation(answers={200: "ProgramChanges"}, conflict=True),

@@ -21,10 +21,11 @@ from streamsched.codec.schema.shapes import (
     text,
     whole,
 )
-from streamsched.domain.webhooks.change import GROUPS, STATES
-from streamsched.domain.webhooks.webhook import EventMode
+from streamsched.domain.webhooks.change import FAILURE, GROUPS, OTHERS, RECOVERY, STATES
+from streamsched.domain.webhooks.webhook import EventMode, WebhookFormat
 
-_CHANGE: Final = {"type": "string", "enum": [*GROUPS, *STATES], "examples": ["run.failed"]}
+_CHANGES: Final = [FAILURE, RECOVERY, *GROUPS, *STATES, *OTHERS.values()]
+_CHANGE: Final = {"type": "string", "enum": _CHANGES, "examples": ["run.failed"]}
 _SECRET: Final = record({"secret": text("env:HOOK_KEY")}, about="A secret by reference.")
 _URL: Final = text("https://alerts.example.com/hook", maxLength=2000)
 _CHOSEN: Final = {
@@ -33,6 +34,7 @@ _CHOSEN: Final = {
     "programs": listed(text("default.flights.join"), maxItems=100),
     "mode": choice(EventMode),
     "timeout": duration("15s"),
+    "format": choice(WebhookFormat),
 }
 _WEBHOOK: Final = answer(
     {
@@ -45,6 +47,7 @@ _WEBHOOK: Final = answer(
         "secret": nullable(_SECRET),
         "mode": choice(EventMode),
         "timeout": any_text("15s"),
+        "format": choice(WebhookFormat),
         "enabled": boolean(),
         "disabledByOwner": boolean(example=False),
         "reason": any_text(""),

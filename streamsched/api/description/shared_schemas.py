@@ -76,7 +76,26 @@ _BROKEN: Final = {
         about="Schedules that count ends of programs per run of an ancestor, which leads to one of these no more.",
     )
 }
-_CHANGES: Final = {"programs": listed(_CHANGED_PROGRAM), "schedules": listed(_CHANGED_SCHEDULE), **_ELSEWHERE}
+_CHANGED_EXPECTATION: Final = answer(
+    {
+        "id": any_text("default.shop.flights"),
+        "action": any_text("created"),
+        "when": any_text("default.flights by 08:00 Europe/Berlin every day"),
+    }
+)
+_ON_FAILURE: Final = nullable(
+    answer(
+        {"before": listed(ref("Recipient")), "after": listed(ref("Recipient"))},
+        about="Who is notified of failures, where that changes.",
+    )
+)
+_CHANGES: Final = {
+    "programs": listed(_CHANGED_PROGRAM),
+    "schedules": listed(_CHANGED_SCHEDULE),
+    "expectations": listed(_CHANGED_EXPECTATION),
+    "onFailure": _ON_FAILURE,
+    **_ELSEWHERE,
+}
 _STAKE: Final = {"leaf": any_text("partition:default.flights"), "have": whole(3), "need": whole(7)}
 _PLANNED: Final = answer(
     {
@@ -147,6 +166,8 @@ SHARED: Final[Definitions] = {
             "differs": boolean(),
             "loses": boolean(about="Accumulated events, waiting jobs or schedules would be lost."),
             "deployedFrom": MAYBE_TEXT,
+            "expectations": listed(extended(_CHANGED_EXPECTATION, answer(_FIELDS))),
+            "onFailure": _ON_FAILURE,
             "programs": listed(extended(_CHANGED_PROGRAM, answer(_FIELDS))),
             "schedules": listed(_PLANNED),
             **_ELSEWHERE,

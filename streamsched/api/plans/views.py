@@ -12,11 +12,14 @@ from streamsched.catalog.preview import (
     PotentialLoss,
     Preview,
     Suspension,
+    expectation_differences,
     program_differences,
 )
+from streamsched.codec.schedules.recipient import recipient_to_json
 from streamsched.domain.access.sight import Sees, sees_nothing
-from streamsched.ports.catalog import AppChange, ForeignWait, ProgramChange
-from streamsched.ports.schedules.program_links import BrokenJoin
+from streamsched.ports.catalog import AppChange, ProgramChange
+from streamsched.ports.schedules.expectations import ExpectationChange, RecipientsChange
+from streamsched.ports.schedules.program_links import BrokenJoin, ForeignWait
 
 
 def change_view(change: AppChange, sees: Sees = sees_nothing) -> dict[str, Any]:
@@ -37,6 +40,8 @@ def change_view(change: AppChange, sees: Sees = sees_nothing) -> dict[str, Any]:
             for each in change.schedules
         ],
         "waitingElsewhere": _waiting_view(change.foreign_waits, sees),
+        "expectations": [_expectation_change(each) for each in change.expectations],
+        "onFailure": _recipients_view(change.recipients),
         **_broken_view(change.broken_joins),
     }
 
@@ -57,6 +62,11 @@ def preview_view(preview: Preview, sees: Sees = sees_nothing) -> dict[str, Any]:
         ],
         "schedules": [_planned_view(each) for each in preview.schedules],
         "waitingElsewhere": _waiting_view(preview.foreign_waits, sees),
+        "expectations": [
+            {**_expectation_change(each), "fields": [_difference_view(one) for one in expectation_differences(each)]}
+            for each in preview.expectations
+        ],
+        "onFailure": _recipients_view(preview.recipients),
         **_broken_view(preview.broken_joins),
     }
 
@@ -124,6 +134,17 @@ def _difference_view(difference: Difference) -> dict[str, Any]:
 
 def _program_change(change: ProgramChange) -> dict[str, Any]:
     return {"id": str(change.program.ref), "action": change.action, "reason": change.reason}
+
+
+def _expectation_change(change: ExpectationChange) -> dict[str, Any]:
+    return {"id": str(change.ref), "action": change.action, "when": str(change.after or change.before)}
+
+
+def _recipients_view(change: RecipientsChange | None) -> dict[str, Any] | None:
+    """Who is notified of failures before and after; None where it stays."""
+    if change is None:
+        return None
+    return {name: [recipient_to_json(each) for each in getattr(change, name)] for name in ("before", "after")}
 
 
 def _waiting_view(waits: Sequence[ForeignWait], sees: Sees) -> dict[str, Any]:

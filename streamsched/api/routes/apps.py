@@ -13,7 +13,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from streamsched.api.access.authorise import CallerDep
-from streamsched.api.access.definitions import check_destinations
+from streamsched.api.access.definitions import check_destinations, check_recipients
 from streamsched.api.body import BodyObject, reason_of, reasoned
 from streamsched.api.deps import (
     CatalogDep,
@@ -139,6 +139,7 @@ async def deploy(
     # thousands of schedules take seconds: to read, to look through and to show
     definition, references = await asyncio.to_thread(_read, ref, merged, prune)
     check_destinations(definition.programs, services.outgoing_networks)
+    check_recipients(definition, services.mail)
     await check_needs(services, caller, ref, definition.programs, dry_run=dry_run)
     tasks = definition.tasks if prune else await services.graphs.with_others(ref, definition.tasks)
     await services.graphs.check(tasks)
@@ -171,7 +172,7 @@ def _read(ref: AppRef, body: Mapping[str, Any], prune: bool) -> tuple[AppDefinit
     definition = replace(app_from_json(body), prunes=prune)
     if definition.ref != ref:
         raise DecodeError("$.application", f"is {definition.ref}, but the path has {ref}")
-    return definition, list(app_references(definition.programs, definition.schedules))
+    return definition, list(app_references(definition.programs, definition.schedules, definition.expectations))
 
 
 def _change_answer(ref: AppRef, change: AppChange, caller: Caller, /, **more: object) -> Response:

@@ -106,7 +106,9 @@ def deploy(
     if output.structured:
         print_structured(changed, output)
         return
-    counts = [counted(len(changed[kind]), kind[:-1]) for kind in ("programs", "schedules") if changed[kind]]
+    kinds = [kind for kind in ("programs", "schedules", "expectations") if changed.get(kind)]
+    counts = [counted(len(changed[kind]), kind[:-1]) for kind in kinds]
+    counts += ["recipients of failures"] if changed.get("onFailure") else []
     done = f"{' and '.join(counts)} changed" if counts else "nothing has changed"
     console().print(f"[bold]{short(str(app.ref))}[/] is deployed: {done}")
 

@@ -60,6 +60,9 @@ COMMANDS: Final = {
         "Lists, shows and deletes apps: programs and schedules that are deployed together.",
     ),
     "schedule": Source("schedule", "commands", "Lists, explains and changes schedules."),
+    "expectation": Source(
+        "schedules.expectation", "commands", "Lists and shows expectations: what must be there by which time."
+    ),
     "event": Source("event", "commands", "Emits events and shows what schedules made of them."),
     "program": Source("program", "commands", "Lists, starts and deletes programs."),
     "profile": Source(

@@ -16,8 +16,11 @@ Without `distinct`, a PARTITION or TOTAL counts each partition once in a submitt
 `submitted_schedule_from_json`), and every commit in a stored one (`schedule_from_json`), which predates the field.
 It is always written.
 
-Programs and schedules may also be an object from name to definition. Inside an app, `namespace` and `application` are
-optional; when given they must be the app's. Durations are texts such as `2h30m`.
+With `"expectations": [{…}]` (`codec.schedules.expectation`) the app says what must be there by which time, with
+`"onFailure": [{…}]` (`codec.schedules.recipient`) who is notified.
+
+Programs, schedules and expectations may also be an object from name to definition. Inside an app, `namespace` and
+`application` are optional; when given they must be the app's. Durations are texts such as `2h30m`.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ from streamsched.codec.graph.task import task_to_json
 from streamsched.codec.json.reading import Fields, anchored, shown
 from streamsched.codec.schedules import constraint as constraint_codec
 from streamsched.codec.schedules import policy
+from streamsched.codec.schedules.expectation import expectation_from_json, expectation_to_json
 from streamsched.codec.schedules.output import outputs_from_json, outputs_to_json
 from streamsched.codec.schedules.process_job import (
     bash_from_json,
@@ -41,6 +45,7 @@ from streamsched.codec.schedules.process_job import (
     python_from_json,
     spark_from_json,
 )
+from streamsched.codec.schedules.recipient import recipient_from_json, recipient_to_json
 from streamsched.codec.schedules.secret import optional_template, templates
 from streamsched.codec.triggers import calendar as calendars
 from streamsched.codec.triggers import trigger as trigger_codec
@@ -206,6 +211,8 @@ def app_to_json(app: AppDefinition) -> dict[str, Any]:
             for schedule in app.schedules
         ],
         **({"tasks": {task.name: task_to_json(task) for task in app.tasks}} if app.tasks else {}),
+        **({"expectations": [expectation_to_json(each) for each in app.expectations]} if app.expectations else {}),
+        **({"onFailure": [recipient_to_json(each) for each in app.on_failure]} if app.on_failure else {}),
     }
 
 
@@ -235,6 +242,11 @@ def app_from_json(obj: object, path: str = "$") -> AppDefinition:
         submitted_schedule_from_json(_with_calendars(each, named, where), where, app=ref)
         for each, where in (*listed, *implicit)
     ]
+    expectations = tuple(
+        expectation_from_json(_with_calendars(each, named, where), where, app=ref)
+        for each, where in _definitions(fields, "expectations")
+    )
+    on_failure = tuple(recipient_from_json(each, where) for each, where in fields.optional_list("onFailure"))
     fields.done()
     with anchored(path):
         return AppDefinition(
@@ -244,6 +256,8 @@ def app_from_json(obj: object, path: str = "$") -> AppDefinition:
             frozenset((*(each.schedule.ref.name for each in submitted if each.enabled), *arriving.found)),
             frozenset(each.schedule.ref.name for each in submitted if each.keeps),
             (*tasks, *(each.task for each in arriving.found.values())),
+            expectations=expectations,
+            on_failure=on_failure,
         )
 
 
@@ -260,12 +274,12 @@ def _definitions(fields: Fields, name: str) -> Iterator[tuple[Any, str]]:
         yield {"name": each, **definition.raw()}, definition.path
 
 
-def _with_calendars(schedule: Any, named: Mapping[str, Any], path: str) -> Any:
-    """A schedule with the calendars named in its trigger and constraints resolved."""
-    if not isinstance(schedule, Mapping):
-        return schedule
-    parts = {name: schedule[name] for name in ("trigger", "constraints") if name in schedule}
-    return {**schedule, **calendars.resolved(parts, named, path)}
+def _with_calendars(definition: Any, named: Mapping[str, Any], path: str) -> Any:
+    """A schedule with the calendars named in its trigger and constraints resolved, or an expectation with its own."""
+    if not isinstance(definition, Mapping):
+        return definition
+    parts = {name: definition[name] for name in ("trigger", "constraints", "calendar") if name in definition}
+    return {**definition, **calendars.resolved(parts, named, path)}
 
 
 def _schedule(fields: Fields, app: AppRef | None, *, distinct: bool) -> Schedule:

@@ -8,6 +8,7 @@ from typing import Final
 
 from streamsched.codec.graph.reaction import SKIP, WANTED
 from streamsched.codec.schema.constraints import CONSTRAINTS
+from streamsched.codec.schema.expectations import EXPECTATIONS
 from streamsched.codec.schema.programs import OWNED, PROGRAMS
 from streamsched.codec.schema.schedules import SCHEDULES
 from streamsched.codec.schema.shapes import (
@@ -92,6 +93,7 @@ DEFINITIONS: Final[Definitions] = {
     **CONSTRAINTS,
     **PROGRAMS,
     **SCHEDULES,
+    **EXPECTATIONS,
     "Entry": _ENTRY,
     "StoredTask": _TASK,
     "Task": extended(
@@ -108,6 +110,8 @@ DEFINITIONS: Final[Definitions] = {
             "schedules": _many("schedules", ref("Schedule"), ref("NamedSchedule"), "weekly"),
             "calendars": named(ref("Calendar"), "exchange"),
             "tasks": named(ref("Task"), "report", maxProperties=MOST_IN_APP["tasks"]),
+            "expectations": _many("expectations", ref("Expectation"), ref("NamedExpectation"), "flights"),
+            "onFailure": listed(ref("Recipient"), maxItems=MOST_IN_APP["onFailure"]),
         },
         "An app: programs and schedules that are deployed together.",
     ),

@@ -1,8 +1,12 @@
-"""A change of a job or run as a CloudEvent 1.0, which a webhook sends.
+"""A change of a job or run, and what else went wrong, as a CloudEvent 1.0, which a webhook sends.
 
 {"specversion": "1.0", "id": "17-1772366400000000", "source": "streamsched/default", "type": "streamsched.run.failed",
  "subject": "default.flights.weekly.1.7.r1", "time": "2026-03-01T12:00:00Z", "datacontenttype": "application/json",
- "data": {"state": "FAILED", "reason": "exit code 1", "schedule": …, "program": …, "job": …, "attempt": 1}}
+ "data": {"state": "FAILED", "reason": "exit code 1", "schedule": …, "program": …, "job": …, "run": …, "attempt": 1,
+          "failed": "run", "log_tail": "…", "link": "https://…/ui/runs/…"}}
+
+`failed` (`run`, `launch` or `overdue`) is there with the last attempt, `log_tail` where there is a log, `link` where
+the installation knows the address of its pages. Of an expectation, data has its facts instead of job and run.
 """
 
 from __future__ import annotations
@@ -19,25 +23,43 @@ from streamsched.domain.webhooks.change import WorkLine
 
 #: The content type of structured mode.
 STRUCTURED: Final = "application/cloudevents+json"
+#: That of several events as a list.
+BATCH: Final = "application/cloudevents-batch+json"
 _JSON: Final = "application/json"
+#: What an event has of the details of a line.
+_DETAILS: Final = frozenset(
+    {"failed", "log_tail", "expectation", "dataset", "schedule", "due_at", "when", "key", "missing", "why", "came_at"}
+    | {"late"}
+)
+#: Most characters of a reason, and of each detail: an event is stored as a task, whose size is bounded.
+_LONGEST_REASON: Final = 10_000
+_LONGEST_DETAIL: Final = 2000
 #: The type of the event that `webhook test` sends.
 TEST: Final = PREFIX + "webhook.test"
 #: Attributes that are headers in binary mode.
 _ATTRIBUTES: Final = ("specversion", "id", "source", "type", "subject", "time")
 
 
-def event_of(line: WorkLine) -> bytes:
-    """The structured event of a change."""
-    data = {
-        "state": line.state,
-        "reason": line.reason,
-        "schedule": line.schedule,
-        "program": line.program,
-        "job": line.subject if line.kind == "job" else line.job,
-    }
+def event_of(line: WorkLine, pages: str = "") -> bytes:
+    """The structured event of a change. `pages`: the address of the installation's pages."""
+    data: dict[str, object] = {"state": line.state, "reason": line.reason[:_LONGEST_REASON]}
+    match line.kind:
+        case "expectation" | "schedule":
+            data |= {"schedule": line.subject} if line.kind == "schedule" else {}
+        case _:
+            job = line.subject if line.kind == "job" else line.job
+            data |= {"schedule": line.schedule, "program": line.program, "job": job}
     if line.kind == "run":
         data |= {"run": line.subject, "attempt": line.attempt}
-    return _event(line.id, PREFIX + line.action, (line.namespace, line.subject), line.at, data)
+    data |= {name: _cut(value) for name, value in (line.detail or {}).items() if name in _DETAILS}
+    if pages:
+        data["link"] = f"{pages}/ui/{line.kind}s/{quote(line.subject, safe='')}"
+    return _event(line.id, PREFIX + line.change, (line.namespace, line.subject), line.at, data)
+
+
+def _cut(value: object) -> object:
+    """The end of a text that is too long: that of a log says why."""
+    return value[-_LONGEST_DETAIL:] if isinstance(value, str) else value
 
 
 def trial_event(message: str, namespace: str, webhook: str, at: datetime) -> bytes:

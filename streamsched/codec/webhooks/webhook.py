@@ -1,7 +1,10 @@
 """The definition of a webhook as JSON, without its name. Only `url` is required.
 
 {"url": "https://host/path", "changes": ["run.failed", "job.*"], "schedules": ["default.flights.weekly"],
- "programs": […], "secret": {"secret": "env:HOOK_KEY"}, "mode": "structured" | "binary", "timeout": "15s"}
+ "programs": […], "secret": {"secret": "env:HOOK_KEY"}, "mode": "structured" | "binary", "timeout": "15s",
+ "format": "cloudevents" | "slack" | "teams"}
+
+One for people is sent failures, unless it names changes.
 """
 
 from __future__ import annotations
@@ -12,11 +15,13 @@ from streamsched.codec.json.reading import Fields, anchored
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.programs.secret import Secret
 from streamsched.domain.time.duration import duration_text, parse_duration
-from streamsched.domain.webhooks.webhook import EventMode, Webhook
+from streamsched.domain.webhooks.change import FAILURE
+from streamsched.domain.webhooks.webhook import EventMode, Webhook, WebhookFormat
 
 
 def webhook_to_json(webhook: Webhook) -> dict[str, Any]:
-    """The canonical JSON."""
+    """The canonical JSON. An earlier release knows no `format`, so the default is left out."""
+    form = {} if webhook.format is WebhookFormat.CLOUDEVENTS else {"format": webhook.format.value}
     return {
         "url": webhook.url,
         "changes": sorted(webhook.changes),
@@ -25,6 +30,7 @@ def webhook_to_json(webhook: Webhook) -> dict[str, Any]:
         "secret": None if webhook.secret is None else {"secret": webhook.secret.reference},
         "mode": webhook.mode.value,
         "timeout": duration_text(webhook.timeout),
+        **form,
     }
 
 
@@ -35,9 +41,11 @@ def webhook_from_json(namespace: str, name: str, fields: Fields) -> Webhook:
         DecodeError, InvalidDefinitionError: with the path of the field.
     """
     given: dict[str, Any] = {"url": fields.text("url")}
+    sent_as = fields.optional_choice("format", WebhookFormat) or WebhookFormat.CLOUDEVENTS
+    given["format"] = sent_as
     changes = frozenset(fields.text_list("changes"))
-    if changes:
-        given["changes"] = changes
+    if changes or sent_as is not WebhookFormat.CLOUDEVENTS:
+        given["changes"] = changes or frozenset({FAILURE})
     for field, ref in (("schedules", ScheduleRef), ("programs", ProgramRef)):
         with anchored(fields.at(field)):
             given[field] = frozenset(ref.parse(each) for each in fields.text_list(field))

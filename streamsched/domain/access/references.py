@@ -23,6 +23,7 @@ from streamsched.domain.constraints.plugin import PlugIn
 from streamsched.domain.constraints.pool import Pool
 from streamsched.domain.constraints.rate import Rate
 from streamsched.domain.constraints.window import TimeWindow
+from streamsched.domain.expectations.expectation import Expectation
 from streamsched.domain.graph.arrival_job import ArrivalJob
 from streamsched.domain.names import DatasetRef, EventName, ProgramRef, StreamRef
 from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob
@@ -130,8 +131,18 @@ def program_references(program: Program, path: str = "$") -> Iterator[Reference]
             assert_never(program.executable)
 
 
-def app_references(programs: Iterable[Program], schedules: Iterable[Schedule]) -> Iterator[Reference]:
+def expectation_references(expectation: Expectation, path: str = "$") -> Iterator[Reference]:
+    """What the expectation refers to."""
+    if isinstance(expectation.subject, DatasetRef):
+        yield _subscription(SharedKind.DATASET, expectation.subject, f"{path}.dataset")
+
+
+def app_references(
+    programs: Iterable[Program], schedules: Iterable[Schedule], expectations: Iterable[Expectation] = ()
+) -> Iterator[Reference]:
     """What the parts of an app refer to, with paths as in its definition."""
+    for index, expectation in enumerate(expectations):
+        yield from expectation_references(expectation, f"$.expectations[{index}]")
     for index, program in enumerate(programs):
         yield from program_references(program, f"$.programs[{index}]")
     for index, schedule in enumerate(schedules):

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Final, assert_never
 
 from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.expectations.expectation import Expectation
 from streamsched.domain.graph.arrival_job import ArrivalJob
 from streamsched.domain.graph.graph import check_graph
 from streamsched.domain.graph.release import node_trigger
 from streamsched.domain.graph.task import TaskTemplate, at
-from streamsched.domain.names import AppRef, ProgramRef
+from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
+from streamsched.domain.notices.recipient import MOST_RECIPIENTS, ProgramRecipient, Recipient
 from streamsched.domain.schedules.arguments import check_properties
 from streamsched.domain.schedules.process_job import (
     BashJob,
@@ -32,19 +34,26 @@ from streamsched.domain.schedules.schedule import (
 from streamsched.domain.triggers.removal import awaited
 from streamsched.domain.triggers.trigger import check_key_grains
 
-#: The most programs, schedules and tasks of one app.
-MOST_IN_APP: Final[Mapping[str, int]] = {"programs": 10_000, "schedules": 20_000, "tasks": 5_000}
+#: The most programs, schedules, tasks, expectations and recipients of one app.
+MOST_IN_APP: Final[Mapping[str, int]] = {
+    "programs": 10_000,
+    "schedules": 20_000,
+    "tasks": 5_000,
+    "expectations": 10_000,
+    "onFailure": MOST_RECIPIENTS,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class AppDefinition:
-    """Programs and schedules of one app.
+    """Programs, schedules and expectations of one app.
 
     Attributes:
         enabled: names of the schedules that are created enabled.
         keeping: names of those that keep compatible accumulations when they are changed.
         tasks: tasks of the app's graph; each has a schedule of its name.
         prunes: whether what the app has besides is deleted when this is deployed.
+        on_failure: who is notified of its failures.
     """
 
     ref: AppRef
@@ -54,9 +63,12 @@ class AppDefinition:
     keeping: frozenset[str] = frozenset()
     tasks: tuple[TaskTemplate, ...] = ()
     prunes: bool = True
+    expectations: tuple[Expectation, ...] = ()
+    on_failure: tuple[Recipient, ...] = ()
 
     def __post_init__(self) -> None:
-        for kind, things in (("programs", self.programs), ("schedules", self.schedules)):
+        named = (("programs", self.programs), ("schedules", self.schedules), ("expectations", self.expectations))
+        for kind, things in named:
             seen: set[str] = set()
             for index, thing in enumerate(things):
                 if thing.ref.owner != self.ref:
@@ -89,6 +101,33 @@ class AppDefinition:
             if unknown := listed - names:
                 raise InvalidDefinitionError(f"$.{field}", f"names unknown schedules: {', '.join(sorted(unknown))}")
         self._check_tasks()
+        self._check_expectations()
+        self._check_recipients()
+
+    def _check_expectations(self) -> None:
+        programs = {program.ref.name for program in self.programs}
+        schedules = {schedule.ref for schedule in self.schedules}
+        for index, each in enumerate(self.expectations):
+            path, named = f"$.expectations[{index}]", f"expectation '{each.ref.name}'"
+            if each.program is not None and each.program not in programs:
+                raise InvalidDefinitionError(f"{path}.program", f"{named} starts unknown program '{each.program}'")
+            subject = each.subject
+            if isinstance(subject, ScheduleRef) and subject.owner == self.ref and subject not in schedules:
+                raise InvalidDefinitionError(f"{path}.schedule", f"{named} is about unknown schedule '{subject.name}'")
+
+    def _check_recipients(self) -> None:
+        programs = {program.ref.name for program in self.programs}
+        schedules = {schedule.ref.name for schedule in self.schedules}
+        for index, each in enumerate(self.on_failure):
+            path = f"$.onFailure[{index}]"
+            if each in self.on_failure[:index]:
+                raise InvalidDefinitionError(path, f"is there twice: {each}")
+            if isinstance(each, ProgramRecipient) and each.program not in programs:
+                raise InvalidDefinitionError(f"{path}.program", f"is unknown program '{each.program}'")
+            if unknown := each.schedules - schedules:
+                raise InvalidDefinitionError(
+                    f"{path}.schedules", f"names unknown schedules: {', '.join(sorted(unknown))}"
+                )
 
     def awaited(self) -> frozenset[ProgramRef]:
         """The programs that its schedules wait for."""

@@ -76,10 +76,11 @@ class Acknowledged:
 
 @dataclass(frozen=True, slots=True)
 class AttemptFailed:
-    """The receiver failed, refused the task, or did not answer."""
+    """The receiver failed, refused the task, or did not answer. `final`: another attempt would end alike."""
 
     at: datetime
     reason: str
+    final: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +174,9 @@ def after_attempt(task: StartedTask, end: AttemptEnd, retry: TaskRetry, *, max_l
             advance(TaskState.IN_FLIGHT, TaskFact.INTERRUPTED)
             pause = doubled(_AFTER_LOSS, losses - 1, longest=_LONGEST_AFTER_LOSS)
             return TaskRetries(later(at, jittered(pause, 1, f"{task.token}:{losses}")), task.failures, text, losses)
-        case AttemptFailed(at=at, reason=reason):
+        case AttemptFailed(at=at, reason=reason, final=final):
             failures, policy = task.failures + 1, task.retry or retry
-            wait = policy.wait(task.token, failures)
+            wait = None if final else policy.wait(task.token, failures)
             if wait is None:
                 return _after_tick(task, TaskState.FAILED, storable_text(reason))
             advance(TaskState.IN_FLIGHT, TaskFact.FAILED)

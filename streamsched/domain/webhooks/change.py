@@ -1,7 +1,7 @@
-"""Changes of jobs and runs, as lines of the history, and which of them a change of state is.
+"""Changes of jobs and runs, and what went wrong besides, as lines of the history.
 
->>> states("run.*")["run.failed"]
-'FAILED'
+>>> sorted(changes_of("expectation.*"))
+['expectation.met_late', 'expectation.missed']
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
@@ -37,23 +37,39 @@ STATES: Final[Mapping[str, str]] = MappingProxyType(
         "run.lost": RunState.LOST.value,
     }
 )
-#: All changes of runs, and all of jobs.
-GROUPS: Final = ("job.*", "run.*")
+#: Changes that leave every job and run in its state, by kind and action of their lines.
+OTHERS: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
+    {
+        ("job", "job.deadline_missed"): "deadline.missed",
+        ("expectation", "expectation.missed"): "expectation.missed",
+        ("expectation", "expectation.met_late"): "expectation.met_late",
+        ("schedule", "paused"): "schedule.paused",
+        ("run", "run.recovered"): "run.recovered",
+    }
+)
+#: All changes of state of runs and of jobs, and the others.
+GROUPS: Final = ("job.*", "run.*", "deadline.*", "expectation.*", "schedule.*")
+#: What people are notified of: everything that went wrong for good, and that something is well again.
+FAILURE: Final = "failure"
+RECOVERY: Final = "recovery"
+_FAILURES: Final = frozenset({"deadline.missed", "expectation.missed", "schedule.paused"})
+_RECOVERIES: Final = frozenset({"expectation.met_late", "run.recovered"})
 #: Parts of a schedule's, program's and so a job's name that say to whom it belongs.
 _OWNER: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkLine:
-    """A line of the history about a job or a run.
+    """A line of the history about a job or a run, an expectation, or a schedule that paused itself.
 
     Attributes:
         number: grows with each line; lines of one job or run have the order of what happened to it.
         at: UTC.
-        kind: `job` or `run`.
-        subject: id of the job or run.
+        kind: `job`, `run`, `expectation` or `schedule`.
+        subject: its id.
         action: what happened, such as `run.failed`.
         schedule, program, job, attempt: None where the line has none, or the job or run is no longer stored.
+        detail: what the line says besides: of a run that failed, `log_tail`, and `failed` with its last attempt.
     """
 
     number: int
@@ -66,6 +82,22 @@ class WorkLine:
     program: str | None = None
     job: str | None = None
     attempt: int | None = None
+    detail: Mapping[str, Any] | None = None
+
+    @property
+    def change(self) -> str:
+        """The name of the change."""
+        return OTHERS.get((self.kind, self.action), self.action)
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether something went wrong for good."""
+        return self.change in _FAILURES or (self.kind == "run" and "failed" in (self.detail or {}))
+
+    @property
+    def is_recovery(self) -> bool:
+        """Whether something is well again."""
+        return self.change in _RECOVERIES
 
     @property
     def state(self) -> str | None:
@@ -87,8 +119,13 @@ class WorkLine:
         return f"{self.number}-{round(self.at.timestamp() * 1_000_000)}"
 
 
-def states(group: str) -> Mapping[str, str]:
-    """The changes of a group, or one change, with their states; empty when there is none."""
+def changes_of(group: str) -> frozenset[str]:
+    """The changes of a group, or one change; empty when there is none. `run.*` and `job.*` are those of state."""
+    if group in STATES or group in OTHERS.values():
+        return frozenset({group})
     prefix = group.removesuffix("*")
-    named = prefix.endswith(".") and group.endswith(".*")
-    return {each: state for each, state in STATES.items() if (each.startswith(prefix) if named else each == group)}
+    if not group.endswith(".*"):
+        return frozenset()
+    if group in ("job.*", "run.*"):
+        return frozenset(each for each in STATES if each.startswith(prefix))
+    return frozenset(each for each in OTHERS.values() if each.startswith(prefix))

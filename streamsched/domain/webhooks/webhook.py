@@ -15,7 +15,7 @@ from streamsched.domain.names import ProgramRef, ScheduleRef, check_namespace, c
 from streamsched.domain.programs.secret import Secret
 from streamsched.domain.tasks.queue import LONGEST_WEBHOOK, HttpTarget, QueuePolicy, WebhookTarget
 from streamsched.domain.tasks.task_retry import BackoffRetry
-from streamsched.domain.webhooks.change import GROUPS, STATES, WorkLine, states
+from streamsched.domain.webhooks.change import FAILURE, GROUPS, OTHERS, RECOVERY, STATES, WorkLine, changes_of
 
 #: The most webhooks of an installation: each has a queue of tasks, and a target that hangs holds `AT_ONCE` deliveries.
 MOST_WEBHOOKS: Final = 100
@@ -23,6 +23,10 @@ MOST_WEBHOOKS: Final = 100
 AT_ONCE: Final = 10
 #: Changes in the queue of a webhook at most; those after them stay in the history until there is room.
 MOST_QUEUED: Final = 1000
+#: A webhook for people gets at most one message in so long, which has all that happened meanwhile.
+PACE: Final = timedelta(minutes=1)
+#: Changes that one message counts at most; those after them go into the next.
+MOST_COUNTED: Final = 10_000
 #: A webhook is disabled when its target has accepted nothing for so long, while changes waited for it.
 GIVE_UP_AFTER: Final = timedelta(days=3)
 #: Wait after a failure: doubles from `delay` to `longest`. With jitter the last attempt is after 80 hours at the
@@ -32,7 +36,17 @@ RETRY: Final = BackoffRetry(retries=170, delay=timedelta(seconds=5), longest=tim
 OLD_SECRET: Final = timedelta(days=1)
 LONGEST_OLD_SECRET: Final = timedelta(days=7)
 _PREFIX: Final = "webhook."
+#: The queue of mail for the recipients of apps. No webhook has it, because ids of webhooks have a dot.
+MAIL_QUEUE: Final = f"{_PREFIX}mail"
 _MOST_NAMES: Final = 100
+
+
+class WebhookFormat(StrEnum):
+    """What a webhook is sent: each change as a CloudEvent, or messages for people, as Slack or Teams read them."""
+
+    CLOUDEVENTS = "cloudevents"
+    SLACK = "slack"
+    TEAMS = "teams"
 
 
 class EventMode(StrEnum):
@@ -47,7 +61,8 @@ class Webhook:
     """The definition of a webhook.
 
     Attributes:
-        changes: those that are sent, such as `run.failed`; `run.*` and `job.*` are all of runs and of jobs.
+        changes: those that are sent, such as `run.failed`; `run.*` and `job.*` are all of runs and of jobs, `failure`
+            and `recovery` what people are notified of.
         schedules, programs: only changes of jobs and runs of these; empty: of all.
         secret: reference to the signing secret; None: a generated one.
         timeout: for an answer.
@@ -62,6 +77,7 @@ class Webhook:
     secret: Secret | None = None
     mode: EventMode = EventMode.STRUCTURED
     timeout: timedelta = timedelta(seconds=15)
+    format: WebhookFormat = WebhookFormat.CLOUDEVENTS
     _wanted: frozenset[str] = field(init=False, repr=False, compare=False, default=frozenset())
 
     def __post_init__(self) -> None:
@@ -77,16 +93,18 @@ class Webhook:
         check_duration(self.timeout, "$.timeout", longest=LONGEST_WEBHOOK)
         if not self.changes:
             raise InvalidDefinitionError("$.changes", "must name a change, such as run.failed or run.*")
-        for each in sorted(self.changes):
-            if not states(each):
-                known = ", ".join((*GROUPS, *STATES))
+        for each in sorted(self.changes - {FAILURE, RECOVERY}):
+            if not changes_of(each):
+                known = ", ".join((FAILURE, RECOVERY, *GROUPS, *STATES, *OTHERS.values()))
                 raise InvalidDefinitionError("$.changes", f"{abridged(each)} is no change; there are {known}")
         for path, refs in (("$.schedules", self.schedules), ("$.programs", self.programs)):
             check_most(len(refs), _MOST_NAMES, path, "names")
             for ref in sorted(refs, key=str):
                 if ref.namespace != self.namespace:
                     raise InvalidDefinitionError(path, f"{ref} is not in namespace {self.namespace}")
-        wanted = {action for each in self.changes for action in states(each)}
+        if self.mode is EventMode.BINARY and self.for_people:
+            raise InvalidDefinitionError("$.mode", f"is of CloudEvents, and format is {self.format}")
+        wanted = {change for each in self.changes for change in changes_of(each)}
         object.__setattr__(self, "_wanted", frozenset(wanted))
 
     @property
@@ -98,9 +116,17 @@ class Webhook:
         """The name of its queue of tasks."""
         return queue_of(self.id)
 
+    @property
+    def for_people(self) -> bool:
+        """Whether it is sent messages for people."""
+        return self.format is not WebhookFormat.CLOUDEVENTS
+
     def wants(self, line: WorkLine) -> bool:
         """Whether the line is sent."""
-        if line.namespace != self.namespace or line.action not in self._wanted:
+        named = line.change in self._wanted
+        named = named or (FAILURE in self.changes and line.is_failure)
+        named = named or (RECOVERY in self.changes and line.is_recovery)
+        if line.namespace != self.namespace or not named:
             return False
         if self.schedules and line.schedule not in _texts(self.schedules):
             return False
@@ -109,6 +135,14 @@ class Webhook:
 
 #: The policy of the queue of a webhook. The URL, the secret and the timeout are read with each delivery.
 POLICY: Final = QueuePolicy(target=WebhookTarget(), retry=RETRY, dedupe=timedelta(hours=1), max_in_flight=AT_ONCE)
+
+#: The policy of the queue of mail: for two days, each message of a recipient after the one before.
+MAIL_POLICY: Final = QueuePolicy(
+    target=WebhookTarget(),
+    retry=BackoffRetry(retries=60, delay=timedelta(seconds=10), longest=timedelta(hours=1), jitter=0.5),
+    dedupe=timedelta(days=1),
+    max_in_flight=AT_ONCE,
+)
 
 
 def queue_of(webhook: str) -> str:

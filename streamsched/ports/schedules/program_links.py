@@ -16,6 +16,13 @@ class ProgramLink(NamedTuple):
     trigger: Trigger
 
 
+class ForeignWait(NamedTuple):
+    """A schedule that waits for a program of another namespace."""
+
+    schedule: ScheduleRef
+    program: ProgramRef
+
+
 class BrokenJoin(NamedTuple):
     """A schedule that joins ends of programs per run of an ancestor from which one of them descends no more."""
 

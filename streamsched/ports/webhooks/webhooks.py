@@ -104,12 +104,13 @@ class WebhookStore(Protocol):
 @dataclass(frozen=True, slots=True)
 class FollowedWebhook:
     """An enabled webhook. `position`: the number of the last line that was put into its queue or passed over; `queued`:
-    changes in its queue, at most `MOST_QUEUED`.
+    changes in its queue, at most `MOST_QUEUED`; `sent_at`: when the latest message of one for people was made.
     """
 
     webhook: Webhook
     position: int
     queued: int
+    sent_at: datetime | None = None
 
 
 class WebhookFeed(Protocol):
@@ -124,7 +125,8 @@ class WebhookFeed(Protocol):
     ) -> int:
         """Puts changes into the queues of webhooks, by id, and moves their positions from `position` to `reached`, in
         one transaction; leaves out those that are elsewhere by now or disabled. Returns how many were put. In a queue,
-        changes have the order in which they were given, also when `now` goes back.
+        changes have the order in which they were given, also when `now` goes back. Of those with changes, `now` is when
+        the latest message was made.
         """
         ...
 

@@ -30,12 +30,13 @@ from streamsched.ports.catalog import (
     AppChange,
     Applied,
     AppRecord,
-    ForeignWait,
     HistoryEntry,
     ProgramChange,
     ScheduleChange,
     ScheduleRecord,
 )
+from streamsched.ports.schedules.expectations import AppExpectations
+from streamsched.ports.schedules.program_links import ForeignWait
 from streamsched.store.catalog import outbox, quota_counts
 from streamsched.store.catalog.history import record_all
 from streamsched.store.catalog.namespace_grants import check_resumed
@@ -43,6 +44,7 @@ from streamsched.store.catalog.program_links import links_of, read_links
 from streamsched.store.catalog.removed_programs import find_waiting, record_removals
 from streamsched.store.catalog.versions import record_versions
 from streamsched.store.connections import computed_meanwhile, translated
+from streamsched.store.expectations import app_expectations
 from streamsched.store.sql import queries, slices
 
 _SQL = queries("catalog/catalog")
@@ -122,7 +124,8 @@ class PostgresCatalogStore:
             await connection.execute(_SQL["share_app"], str(app))
             programs = await connection.fetch(_SQL["programs_of_app"], str(app))
             rows = await connection.fetch(_SQL["lock_schedules"], [str(ref) for ref in schedules])
-        return await app_rows(connection, app, programs, rows, foreign_waits, links=links)
+        whole = schedules is None
+        return await app_rows(connection, app, programs, rows, foreign_waits, links=links, whole=whole)
 
     async def _write(self, connection: Any, app: AppRecord, change: AppChange, now: datetime, by: str) -> Applied:
         await _write_programs(connection, app.ref, change.programs, now)
@@ -138,6 +141,7 @@ class PostgresCatalogStore:
         for part in slices(change.schedules):
             await record_all(connection, _schedule_history(part, now))
         await record_removals(connection, change, by, now)
+        await app_expectations.write(connection, app.ref, change.expectations, change.recipients, now)
         return Applied(change, [*earlier, *ids], ended)
 
 
@@ -280,6 +284,7 @@ class AppRows:
     origin: str
     foreign_waits: Sequence[ForeignWait]
     links: Sequence[Any]
+    watched: AppExpectations
 
     @property
     def large(self) -> bool:
@@ -298,7 +303,7 @@ class AppRows:
         own = {record.definition.ref: record for record in records if record.definition.ref.owner == self.app}
         others = {record.definition.ref: record for record in records if record.definition.ref not in own}
         links = tuple(links_of(self.links))
-        return AppRecord(self.app, programs, own, others, self.foreign_waits, self.origin, links)
+        return AppRecord(self.app, programs, own, others, self.foreign_waits, self.origin, links, self.watched)
 
 
 async def app_rows(
@@ -309,11 +314,13 @@ async def app_rows(
     foreign_waits: Sequence[ForeignWait] = (),
     *,
     links: Sequence[Any] = (),
+    whole: bool,
 ) -> AppRows:
-    """With the pauses of the schedules, and the origin of the app."""
+    """With the pauses of the schedules, and the origin of the app; with `whole` also with what it expects."""
     pauses = await connection.fetch(_SQL["pauses"], [row["id"] for row in schedules])
     origin = await connection.fetchval(_SQL["origin"], str(app))
-    return AppRows(app, programs, schedules, pauses, origin or "", foreign_waits, links)
+    watched = await app_expectations.watched_by(connection, app) if whole else AppExpectations()
+    return AppRows(app, programs, schedules, pauses, origin or "", foreign_waits, links, watched)
 
 
 def schedule_record(row: Any, pause: Pause | None = None) -> ScheduleRecord:
@@ -384,7 +391,7 @@ def _schedule_history(changes: Sequence[ScheduleChange], now: datetime) -> list[
             "accumulation": "kept" if change.keeps else "reset",
         }
         if after.pause is not None:
-            detail["mode"] = after.pause.mode.value
+            detail |= {"mode": after.pause.mode.value, **({"by": "itself"} if change.itself else {})}
             if after.pause.until is not None:
                 detail["until"] = after.pause.until
         lines.append(HistoryEntry(now, "schedule", str(after.definition.ref), change.action, change.reason, detail))

@@ -227,7 +227,7 @@ ORDER BY p.id, s.id
 LIMIT $2;
 
 -- name: apps
--- Apps that have programs or schedules; $1 namespace, $2 app, each NULL for any; at most $4 (NULL: all) after id $3.
+-- Apps that have programs, schedules or expectations; $1 namespace, $2 app, each NULL for any; at most $4 (NULL: all) after id $3.
 SELECT a.id, a.updated_at, a.origin, p.programs, s.enabled, s.paused, s.disabled
 FROM apps a
 CROSS JOIN LATERAL (SELECT count(*) AS programs FROM programs WHERE app = a.id) p
@@ -240,7 +240,7 @@ CROSS JOIN LATERAL (
     WHERE k.app = a.id AND k.deleted_at IS NULL
 ) s
 WHERE ($1::text IS NULL OR a.namespace = $1) AND ($2::text IS NULL OR a.id = $2) AND a.id > $3
-    AND (p.programs > 0 OR s.schedules > 0)
+    AND (p.programs > 0 OR s.schedules > 0 OR EXISTS (SELECT FROM expectations WHERE app = a.id))
 ORDER BY a.id
 LIMIT $4;
 

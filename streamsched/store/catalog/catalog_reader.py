@@ -24,8 +24,9 @@ from streamsched.ports.catalog import (
     RemovedProgram,
     ScheduleRecord,
     ScheduleStatus,
-    ScheduleVersion,
 )
+from streamsched.ports.schedules.expectations import AppExpectations
+from streamsched.ports.schedules.version import ScheduleVersion
 from streamsched.store.catalog import history, versions
 from streamsched.store.catalog.catalog import (
     app_rows,
@@ -38,6 +39,7 @@ from streamsched.store.catalog.last_runs import last_runs_of
 from streamsched.store.catalog.program_links import read_links
 from streamsched.store.catalog.removed_programs import find_waiting, find_waiting_in
 from streamsched.store.connections import translated
+from streamsched.store.expectations.app_expectations import watched_by
 from streamsched.store.sql import queries
 
 log = structlog.get_logger()
@@ -123,7 +125,7 @@ class PostgresCatalogReader:
                 of_other_apps, foreign_waits = await find_waiting(connection, ref, missing_programs(known, programs))
                 rows = await connection.fetch(_SQL["schedules_of_app"], str(ref), of_other_apps)
                 links = await read_links(connection, ref, awaited) if programs is not None else ()
-                found = await app_rows(connection, ref, known, rows, foreign_waits, links=links)
+                found = await app_rows(connection, ref, known, rows, foreign_waits, links=links, whole=True)
         return await found.record()
 
     async def app_summary(self, ref: AppRef) -> AppSummary:
@@ -152,6 +154,11 @@ class PostgresCatalogReader:
         with translated():
             rows = await self._pool.fetch(_SQL["generations"], str(app))
         return {ScheduleRef.parse(row["id"]): row["generation"] for row in rows}
+
+    async def watched(self, app: AppRef) -> AppExpectations:
+        with translated():
+            async with self._pool.acquire() as connection:
+                return await watched_by(connection, app)
 
     async def versions(self, ref: ScheduleRef, *, limit: int) -> Sequence[ScheduleVersion]:
         with translated():

@@ -5,7 +5,7 @@ Lines are written in the transaction of the change.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -15,9 +15,18 @@ from streamsched.store.sql import queries
 _SQL = queries("catalog/history")
 
 
-async def record(connection: Any, kind: str, subject: str, action: str, reason: str, *, at: datetime) -> None:
+async def record(
+    connection: Any,
+    kind: str,
+    subject: str,
+    action: str,
+    reason: str,
+    *,
+    at: datetime,
+    detail: Mapping[str, Any] | None = None,
+) -> None:
     """Writes one line."""
-    await connection.execute(_SQL["record"], at, kind, subject, action, reason)
+    await connection.execute(_SQL["record"], at, kind, subject, action, reason, detail)
 
 
 async def record_all(connection: Any, entries: Sequence[HistoryEntry]) -> None:

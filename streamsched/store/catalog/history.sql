@@ -2,7 +2,7 @@
 
 -- name: record
 -- One line.
-INSERT INTO decisions (at, subject_kind, subject, action, reason) VALUES ($1, $2, $3, $4, $5);
+INSERT INTO decisions (at, subject_kind, subject, action, reason, detail) VALUES ($1, $2, $3, $4, $5, $6::jsonb);
 
 -- name: record_all
 -- Lines in the order given.

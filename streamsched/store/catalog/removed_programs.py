@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.programs.removed_program import RemovedProgram
-from streamsched.ports.catalog import Action, AppChange, ForeignWait, HistoryEntry
+from streamsched.ports.catalog import Action, AppChange, HistoryEntry
+from streamsched.ports.schedules.program_links import ForeignWait
 from streamsched.store import audit_entries
 from streamsched.store.catalog.history import record_all
 from streamsched.store.sql import queries

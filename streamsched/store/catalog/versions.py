@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from streamsched.codec.schedules.schedule import schedule_to_json
-from streamsched.ports.catalog import Action, ScheduleChange, ScheduleRecord, ScheduleVersion
+from streamsched.ports.catalog import Action, ScheduleChange, ScheduleRecord
+from streamsched.ports.schedules.version import ScheduleVersion
 from streamsched.store.sql import queries
 
 _SQL = queries("catalog/versions")

@@ -23,7 +23,7 @@ from streamsched.domain.names import ProgramRef
 from streamsched.domain.schedules.schedule import Program
 from streamsched.store.catalog.history import record
 from streamsched.store.limits import groups, lanes
-from streamsched.store.runs import failure_streaks
+from streamsched.store.runs import failing, failure_streaks
 from streamsched.store.sql import queries
 
 SQL: Final = queries("runs/ending")
@@ -68,7 +68,12 @@ async def end(
     error = None if state is RunState.COMPLETED else reason
     if announced:
         await announce(connection, row, state, at=at, error=error, log_tail=log_tail)
-    await record(connection, "run", row["id"], f"run.{state.lower()}", reason, at=at)
+    detail = None
+    if state is not RunState.COMPLETED:
+        detail = await failing.note_failure(connection, row, state, at=at, last=announced, log_tail=log_tail)
+    await record(connection, "run", row["id"], f"run.{state.lower()}", reason, at=at, detail=detail)
+    if state is RunState.COMPLETED:
+        await failing.note_recovery(connection, [row], at)
     await connection.execute(SQL["wake"], row["program"])
     if announced:
         await lanes.wake_after(connection, [row["id"]])

@@ -24,6 +24,7 @@ from streamsched.ports.runs import ArrivedNode, Assignment, EnqueuedTask, Produc
 from streamsched.store.catalog import history, outbox
 from streamsched.store.connections import translated
 from streamsched.store.limits import groups, lanes
+from streamsched.store.runs import failing
 from streamsched.store.runs.arrived_nodes import arrive
 from streamsched.store.runs.ending import ancestors_of_run
 from streamsched.store.runs.run_store import FACTS, PostgresRunStore, assigned, satisfaction
@@ -112,6 +113,7 @@ class PostgresRunBatch:
                     locked = await connection.fetch(_SQL["live"], runs)
                     if [(row["id"], row["state"]) for row in rows] != [(row["id"], row["state"]) for row in locked]:
                         raise ConflictError("a run changed while its end was being written")
+                    await failing.note_recovery(connection, rows, max(each.at for each in endings.values()))
                     for outcome, rows_of_it in ends.by_outcome.items():
                         await connection.execute(
                             _SQL["finish"], *outcome, *(list(each) for each in zip(*rows_of_it, strict=True))

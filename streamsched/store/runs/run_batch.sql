@@ -54,7 +54,7 @@ WHERE id = ANY($1::text[]);
 
 -- name: going_on
 -- Live runs, before any lock.
-SELECT r.id, r.program, r.state, r.arguments, r.muted, r.job, j.ancestors, j.created_at AS job_created_at
+SELECT r.id, r.program, r.state, r.arguments, r.muted, r.job, j.schedule, j.ancestors, j.created_at AS job_created_at
 FROM runs r LEFT JOIN jobs j ON j.id = r.job
 WHERE r.id = ANY($1::text[]) AND r.state IN ('STARTING', 'RUNNING', 'SUSPENDED') ORDER BY r.id;
 

@@ -18,6 +18,8 @@ from streamsched.store.sql import queries
 
 #: Quotas that are measured.
 _QUOTAS: Final = 200
+#: Namespaces of which missing expectations are counted.
+_NAMESPACES: Final = 200
 #: Programs of which ended runs are counted.
 _PROGRAMS: Final = 200
 
@@ -55,6 +57,7 @@ class PostgresGauges:
                 reports = await connection.fetch(self._sql["shard_positions"])
                 quotas = await uses(connection, None, now=now)
                 webhooks = await connection.fetch(self._sql["webhooks"], now)
+                missing = await connection.fetch(self._sql["missing"], _NAMESPACES)
                 stuck = dict(map(tuple, await connection.fetch(self._sql["stuck"], COUNTED)))
         assert single is not None
         return Measures(
@@ -64,7 +67,7 @@ class PostgresGauges:
             single["outbox"],
             single["ticks"],
             single["wakes"],
-            0.0 if single["first_due"] is None else max(0.0, (now - single["first_due"]).total_seconds()),
+            _since(single["first_due"], now),
             single["shards"],
             {TopicPartition(row["topic"], row["partition"]): row["position"] for row in positions},
             {(row["verdict"], row["late"]): row["amount"] for row in verdicts},
@@ -75,10 +78,16 @@ class PostgresGauges:
             {row["shard"]: positions_of(row["positions"]) for row in reports},
             most_used((use for use in quotas if use.ratio is not None), _QUOTAS),
             {row["id"]: WebhookMeasures(row["queued"], row["failing"], row["given_up"]) for row in webhooks},
+            dict(map(tuple, missing)),
+            _since(single["first_expected"], now),
         )
 
 
 def _of_queue(row: Any, stuck: int, now: datetime) -> QueueMeasures:
-    since = row["ready_at"]
-    late = 0.0 if since is None else max(0.0, (now - since).total_seconds())
+    late = _since(row["ready_at"], now)
     return QueueMeasures(row["in_flight"], row["due"], row["due"] if row["staged"] else 0, stuck, late)
+
+
+def _since(at: datetime | None, now: datetime) -> float:
+    """Seconds since then; 0 for none, and for what lies ahead."""
+    return 0.0 if at is None else max(0.0, (now - at).total_seconds())

@@ -14,12 +14,16 @@ SELECT enabled, count(*)::int AS amount FROM schedules WHERE deleted_at IS NULL 
 
 -- name: single
 -- What is one number each: control records not yet in the log, ticks and wake-ups overdue at $1, since when the first
--- of them is, shards with a living owner.
+-- of them is, shards with a living owner, the oldest due time of an expectation that is not judged.
 SELECT (SELECT count(*) FROM outbox)::int AS outbox,
        (SELECT count(*) FROM timers WHERE due_at < $1)::int AS ticks,
        (SELECT count(*) FROM wakes WHERE due_at < $1)::int AS wakes,
        least((SELECT min(due_at) FROM timers), (SELECT min(due_at) FROM wakes)) AS first_due,
-       (SELECT count(*) FROM leases WHERE name LIKE 'shard-%' AND expires_at > now())::int AS shards;
+       (SELECT count(*) FROM leases WHERE name LIKE 'shard-%' AND expires_at > now())::int AS shards,
+       least(
+           (SELECT min(due_at) FROM expectations WHERE kind = 'dataset' AND due_at IS NOT NULL),
+           (SELECT min(due_at) FROM expectations WHERE kind = 'schedule' AND due_at IS NOT NULL)
+       ) AS first_expected;
 
 -- name: positions
 -- How far each partition of the topics stored as rows is stored.
@@ -59,6 +63,11 @@ FROM webhooks w CROSS JOIN LATERAL (SELECT 'webhook.' || w.id AS name) AS q CROS
     SELECT min(due_at) AS due_at FROM tasks t WHERE t.queue = q.name AND t.state = 'RETRYING' AND t.failures > 0
 ) AS first
 ORDER BY w.id;
+
+-- name: missing
+-- Expectations whose subject is missing and may still come, of the $1 namespaces with most of them.
+SELECT split_part(id, '.', 1) AS namespace, count(*)::int AS amount FROM expectations WHERE open_misses > 0
+GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT $1;
 
 -- name: stuck
 -- Lanes whose head has failed and waits for its next attempt, by queue; counted up to a limit.

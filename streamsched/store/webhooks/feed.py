@@ -21,7 +21,7 @@ class PostgresWebhookFeed(PostgresWebhookStore):
         with translated():
             rows = await self._pool.fetch(SQL["followed"], MOST_QUEUED)
         return [
-            FollowedWebhook(webhook, row["position"], row["queued"])
+            FollowedWebhook(webhook, row["position"], row["queued"], row["sent_at"])
             for row in rows
             if (webhook := readable(row["id"], row["definition"])) is not None
         ]
@@ -40,7 +40,8 @@ class PostgresWebhookFeed(PostgresWebhookStore):
                 ]
                 if tasks:
                     await enqueue(connection, tasks, now, changes=True)
-                await connection.execute(SQL["advance"], list(due), reached, now)
+                given = [webhook for webhook in due if changes[webhook]]
+                await connection.execute(SQL["advance"], list(due), reached, now, given)
         return len(tasks)
 
     async def forget_old_secrets(self, *, now: datetime) -> int:

@@ -99,7 +99,7 @@ SELECT definition, enabled, secret, old_secret, old_reference, old_until FROM we
 
 -- name: followed
 -- Enabled webhooks, with how much is in their queues, counted up to $1.
-SELECT w.id, w.definition, w.position, (
+SELECT w.id, w.definition, w.position, w.sent_at, (
     SELECT count(*) FROM (SELECT FROM tasks t WHERE t.queue = 'webhook.' || w.id LIMIT $1) AS counted
 )::int AS queued
 FROM webhooks w WHERE w.enabled ORDER BY w.id;
@@ -109,8 +109,10 @@ FROM webhooks w WHERE w.enabled ORDER BY w.id;
 SELECT id, fed_at FROM webhooks WHERE id = ANY ($1::text[]) AND position = $2 AND enabled ORDER BY id FOR UPDATE;
 
 -- name: advance
--- Moves their positions; due times never go back.
-UPDATE webhooks SET position = $2, fed_at = greatest(fed_at, $3::timestamptz) WHERE id = ANY ($1::text[]);
+-- Moves their positions; due times never go back. $4: those that were given something.
+UPDATE webhooks SET position = $2, fed_at = greatest(fed_at, $3::timestamptz),
+    sent_at = CASE WHEN id = ANY ($4::text[]) THEN $3::timestamptz ELSE sent_at END
+WHERE id = ANY ($1::text[]);
 
 -- name: failing
 -- Enabled webhooks of which a task waits for its next attempt.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import asyncpg
@@ -24,6 +24,10 @@ class PostgresWorkHistory:
         self._last = 0
         self._writers: frozenset[str] = frozenset()
 
+    async def last(self) -> int:
+        with translated():
+            return await self._pool.fetchval(_SQL["last"])
+
     async def settled(self) -> int:
         with translated():
             async with self._pool.acquire() as connection:
@@ -37,14 +41,17 @@ class PostgresWorkHistory:
                         self._settled = max(self._settled, self._last)
         return self._settled
 
-    async def read(self, after: int, upto: int, *, limit: int) -> Sequence[WorkLine]:
+    async def read(self, after: int, upto: int, *, limit: int, whole: bool = False) -> Sequence[WorkLine]:
         with translated():
-            rows = await self._pool.fetch(_SQL["read"], after, upto, limit)
-        return [
-            WorkLine(**{**row, "reason": own_names_only(row["reason"], row["subject"].partition(".")[0])})
-            for row in rows
-        ]
+            rows = await self._pool.fetch(_SQL["read"], after, upto, limit, whole)
+        return [line_of(row) for row in rows]
 
 
 async def _writers(connection: Any) -> frozenset[str]:
     return frozenset(row["virtualtransaction"] for row in await connection.fetch(_SQL["writers"]))
+
+
+def line_of(row: Any) -> WorkLine:
+    """A row of the history with what is known of its job or run."""
+    reason, detail = own_names_only(row["reason"], row["subject"].partition(".")[0]), row["detail"]
+    return WorkLine(**{**row, "reason": reason, "detail": detail if isinstance(detail, Mapping) else None})

@@ -12,13 +12,21 @@ WHERE locktype = 'relation' AND database = (SELECT oid FROM pg_database WHERE da
     AND relation = 'decisions'::regclass AND mode = 'RowExclusiveLock' AND granted;
 
 -- name: read
--- Lines after $1 up to $2, with what is known of their jobs and runs, also when these have moved to the history.
-SELECT d.id AS number, d.at, d.subject_kind AS kind, d.subject, d.action, d.reason,
+-- Lines after $1 up to $2, with what is known of their jobs and runs, also when these have moved to the history. With $4
+-- also those of expectations, and of schedules that paused themselves.
+SELECT d.id AS number, d.at, d.subject_kind AS kind, d.subject, d.action, d.reason, d.detail,
     coalesce(j.schedule, jh.schedule, rh.schedule) AS schedule, coalesce(r.program, rh.program, j.program) AS program,
     coalesce(r.job, rh.record ->> 'job') AS job, coalesce(r.attempt, (rh.record ->> 'attempt')::integer) AS attempt
 FROM (
-    SELECT id, at, subject_kind, subject, action, reason FROM work_decisions
-    WHERE id > $1 AND id <= $2 ORDER BY id LIMIT $3
+    SELECT * FROM (
+        (SELECT id, at, subject_kind, subject, action, reason, detail FROM work_decisions
+        WHERE id > $1 AND id <= $2 ORDER BY id LIMIT $3)
+        UNION ALL
+        (SELECT id, at, subject_kind, subject, action, reason, detail FROM audit_decisions
+        WHERE $4 AND id > $1 AND id <= $2 AND (subject_kind = 'expectation'
+            OR subject_kind = 'schedule' AND action = 'paused' AND detail ->> 'by' = 'itself')
+        ORDER BY id LIMIT $3)
+    ) AS both_parts ORDER BY id LIMIT $3
 ) AS d
 LEFT JOIN runs r ON d.subject_kind = 'run' AND r.id = d.subject
 LEFT JOIN LATERAL (

@@ -40,6 +40,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
     ticking = await asyncio.to_thread(_next_day, records, now)
     overview, health = await _overview(visit)
     missed = await visit.services.activity.missed(namespace=namespace, limit=_ROWS)
+    missing = await visit.api.expectations.page(namespace=namespace, missing=True, limit=_ROWS)
     upcoming = [ticks[0] for ticks in ticking]
     return renderer.page(
         visit,
@@ -51,6 +52,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
             counts,
             waiting=waiting,
             missed=len(missed),
+            missing=len(missing),
             health=health,
             upcoming=[tick for tick in upcoming if tick.schedule.status == "enabled"],
             times=visit.times,
@@ -62,6 +64,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
             [tick_slots([tick.fires_at for tick in ticks], now, cut=len(ticks) == _TICKS) for ticks in ticking], now
         ),
         missed=missed,
+        missing=missing,
         rate=None if overview is None else records_a_second(overview),
         behind=0 if overview is None else sum(shard.behind for shard in overview.shards),
         health=health,

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from streamsched.api.open_keys import key_views
 from streamsched.catalog.change import time_leaves
 from streamsched.domain.access.permission import Permission
+from streamsched.domain.expectations.expectation import SubjectKind
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedules.key_columns import all_column_names
@@ -23,6 +24,7 @@ from streamsched.domain.triggers.trigger import Cron, Every, Partitions, leaves
 from streamsched.launcher.why import Why, why
 from streamsched.ports.catalog import ScheduleRecord, ScheduleStatus
 from streamsched.ports.jobs import JobRecord
+from streamsched.ports.schedules.expectations import ExpectationRecord
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.commands import SameAs, command_line, curl_line, schedule_action
 from streamsched.web.views.key_matrix import key_matrix
@@ -37,6 +39,7 @@ _JOBS: Final = 20
 _TICKS: Final = 8
 _KEYS: Final = 30
 _CHANGES: Final = 12
+_EXPECTED: Final = 20
 #: Jobs whose events are in the key matrix.
 _USED: Final = 20
 #: Waiting jobs among which the oldest is explained.
@@ -82,6 +85,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
         shown_keys=len(views),
         zones=_zones(status.record),
         datasets=_datasets(status.record),
+        expectations=await _expected(visit, ref),
         token=f"page-{secrets.token_hex(8)}",
         forecasts=await asyncio.to_thread(_forecasts, status.record, visit),
         jobs=jobs,
@@ -93,6 +97,11 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
         done=DONE.get(visit.query("done"), ""),
         same=_same_as(visit, status, explained),
     )
+
+
+async def _expected(visit: Visit, ref: ScheduleRef) -> list[ExpectationRecord]:
+    found = await visit.api.expectations.about(SubjectKind.SCHEDULE, str(ref), limit=_EXPECTED)
+    return [each for each in found if visit.caller.sees(each.expectation.ref.namespace)]
 
 
 async def _oldest_waiting(visit: Visit, status: ScheduleStatus, ref: ScheduleRef) -> Why | None:

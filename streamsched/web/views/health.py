@@ -56,6 +56,7 @@ def headline(
     *,
     waiting: Sequence[WaitingJob],
     missed: int,
+    missing: int,
     health: Sequence[HealthLine],
     upcoming: Sequence[UpcomingTick],
     times: TimeTexts,
@@ -67,6 +68,8 @@ def headline(
         bad.append(f"{counts.failed:,} of {counts.ended:,} {runs} failed in the last 24 hours")
     if missed:
         bad.append("a job missed its deadline" if missed == 1 else f"{missed:,} jobs missed their deadlines")
+    if missing:
+        bad.append("what is expected is missing" if missing == 1 else f"{missing:,} expectations are missing")
     wait = [f"{line.name}: {line.text}" for line in health if line.tone == "wait"]
     if waiting:
         number = max(counts.waiting, len(waiting))

@@ -75,6 +75,10 @@ def queue_href(queue: object) -> str:
     return f"/ui/queues/{quoted(queue)}"
 
 
+def expectation_href(expectation: object) -> str:
+    return f"/ui/expectations/{quoted(expectation)}"
+
+
 def webhook_href(namespace: str, name: str) -> str:
     return f"/ui/webhooks/{quoted(namespace)}/{quoted(name)}"
 

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
+from streamsched.ports.schedules.expectations import ExpectationRecord
 
 
 class StateWord(NamedTuple):
@@ -17,6 +18,14 @@ class StateWord(NamedTuple):
     word: str
 
 
+EXPECTATION_WORDS: Final[Mapping[str, StateWord]] = MappingProxyType(
+    {
+        "met": StateWord("ok", "met"),
+        "missing": StateWord("bad", "missing"),
+        "learning": StateWord("wait", "learning"),
+        "stopped": StateWord("off", "stopped"),
+    }
+)
 RUN_WORDS: Final[Mapping[RunState, StateWord]] = MappingProxyType(
     {
         RunState.PENDING: StateWord("wait", "ready"),
@@ -66,3 +75,8 @@ def job_word(state: JobState, outcome: RunState | None) -> StateWord:
     if state is JobState.LAUNCHED and outcome is not None:
         return RUN_WORDS[outcome]
     return JOB_WORDS[state]
+
+
+def expectation_word(record: ExpectationRecord) -> StateWord:
+    """Whether what is expected was there when it was due last."""
+    return EXPECTATION_WORDS[record.state]

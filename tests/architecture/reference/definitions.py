@@ -30,9 +30,12 @@ from streamsched import (
     window,
 )
 from streamsched.codec.schedules import constraint as constraint_codec
+from streamsched.codec.schedules.expectation import expectation_to_json
+from streamsched.codec.schedules.recipient import recipient_to_json
 from streamsched.codec.triggers import trigger as trigger_codec
 from streamsched.define.combinators import PerKey
 from streamsched.domain.names import AppRef
+from streamsched.domain.notices.recipient import ProgramRecipient
 from streamsched.domain.time.grain import Grain
 from streamsched.domain.time.period import Period, period
 from streamsched.domain.time.period_text import LONGEST, NoPeriod
@@ -243,6 +246,45 @@ def policies_page() -> str:
         "## Programs",
         "",
         *_methods(App, ("spark", "bash", "python", "http", "publish"), owner="app"),
+    ]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def expectations_page() -> str:
+    app = App("shop")
+    rescue = app.bash("rescue", "./rescue.sh")
+    app.schedule("daily", rescue, when=streamsched.partitions("flights").per("region", "day"))
+    app.expect("flights", by="08:00", zone="Europe/Berlin", on="MON-FRI", partition="day={day}", then=rescue)
+    app.expect(schedule="daily", by="usual", key="region=EU/day={day}")
+    app.expect("clicks", by=":15", every="hour")
+    recipients = {
+        'mail("team@example.org", recovered=True)': streamsched.mail("team@example.org", recovered=True),
+        'webhook("chat", schedules=["daily"])': streamsched.webhook("chat", schedules=["daily"]),
+        "rescue": ProgramRecipient(program="rescue"),
+    }
+    expected = [(str(each), expectation_to_json(each)) for each in app.definition().expectations]
+    lines = [
+        "# Expectations and notifications",
+        "",
+        "Made from `streamsched/define/`; `make docs` writes it again. What must be there by which time, and who is",
+        "notified of failures: [be notified of late data](../how-to/be-notified-of-late-data.md).",
+        "",
+        *_methods(App, ("expect", "on_failure"), owner="app"),
+        *_functions(("mail", "webhook")),
+        "## JSON and YAML",
+        "",
+        "Entries of `expectations` in an app's document:",
+        "",
+        *_examples(expected),
+        "Entries of `onFailure`:",
+        "",
+        *_examples((source, recipient_to_json(each)) for source, each in recipients.items()),
+        "## Arguments of programs",
+        "",
+        "A program that a miss starts (`then=`) has, under `expectation.`: `expectation`, `dataset` or `schedule`,",
+        "`due_at`, `when`, `key`, `missing`, `why`. One that `on_failure` names has, under `failure.`: `count`,",
+        "`kind`, `subject`, `subjects`, `at`, `headline`, `reason`, `link`, `log_tail`, of the last failure. In a",
+        "`bash` program they are variables such as `$STREAMSCHED_ARG_EXPECTATION_KEY`.",
     ]
     return "\n".join(lines).rstrip("\n") + "\n"
 

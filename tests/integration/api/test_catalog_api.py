@@ -17,7 +17,14 @@ async def test_deploying_says_what_changed_and_the_same_again_changes_nothing(de
 
     again = await deployed.put("/v1/apps/default/flights", json=APP)
     elsewhere = {"schedules": [], "others": 0}
-    assert again.json() == {"app": "default.flights", "programs": [], "schedules": [], "waitingElsewhere": elsewhere}
+    assert again.json() == {
+        "app": "default.flights",
+        "programs": [],
+        "schedules": [],
+        "expectations": [],
+        "onFailure": None,
+        "waitingElsewhere": elsewhere,
+    }
 
 
 async def test_a_schedule_is_shown_with_its_trigger_in_words(deployed: httpx.AsyncClient) -> None:

@@ -16,6 +16,7 @@ import pytest
 from streamsched.access.issuing import create_token
 from streamsched.api.access.rules import RULES
 from streamsched.bootstrap import Services, open_services
+from streamsched.codec.schedules.expectation import expectation_to_json
 from streamsched.codec.schedules.schedule import program_to_json, schedule_to_json
 from streamsched.config import Settings
 from streamsched.domain.access.grant import EVERYWHERE, Grant
@@ -38,6 +39,7 @@ async def _put_app(client: httpx.AsyncClient, header: Header, part: Part) -> htt
     body = {
         "programs": [program_to_json(part.program())],
         "schedules": [{**schedule_to_json(part.schedule(name)), "enabled": False}],
+        "expectations": [] if part.expectation is None else [expectation_to_json(part.expectation)],
     }
     return await client.put(APP, json=body, headers=header, params={"prune": "false"})
 
@@ -80,8 +82,8 @@ SENDERS: Final[dict[str, Send]] = {
 }
 #: Routes that compute with a trigger and store nothing.
 ASKING: Final = {"POST /v1/triggers/next"}
-#: The only route by which programs come in.
-OF_PROGRAMS: Final = "PUT /v1/apps/{namespace}/{app}"
+#: The only route by which programs and expectations come in.
+OF_APPS: Final = "PUT /v1/apps/{namespace}/{app}"
 DEFINITIONS: Final = {"Trigger", "Constraint", "Program", "CdapSchedule"}
 
 
@@ -182,7 +184,7 @@ class Matrix:
         header = await self.token(f"{role} {everywhere} {next(_NUMBERS)}", own, *other)
         for route in routes:
             for part in listed:
-                if part.executable is None or route == OF_PROGRAMS:
+                if (part.executable is None and part.expectation is None) or route == OF_APPS:
                     await self._cell(route, SENDERS[route], header, part, permitted(part, role, everywhere=everywhere))
 
     async def _cell(self, route: str, send: Send, header: Header, part: Part, expected: bool) -> None:
@@ -215,11 +217,12 @@ async def test_each_kind_of_reference_is_refused_without_a_grant_by_every_route(
     await matrix.prepare()
     elementary = [part for part in parts() if "[" not in part.label]
 
-    await matrix.row(None, [part for part in elementary if part.label in ("ProgramStatus.program", "Pool.name")])
+    some = ("ProgramStatus.program", "Pool.name", "Expectation.subject")
+    await matrix.row(None, [part for part in elementary if part.label in some])
     await matrix.row(AccessRole.EMITTER, [part for part in elementary if isinstance(part.kind, Sent)])
 
     assert matrix.wrong == []
-    assert (matrix.refused, matrix.permitted) == (11, 1)
+    assert (matrix.refused, matrix.permitted) == (12, 1)
 
 
 @pytest.mark.long
@@ -234,7 +237,7 @@ async def test_the_whole_matrix_of_references_routes_and_roles(client: httpx.Asy
         await matrix.row(role, elementary)
     await matrix.row(AccessRole.ADMIN, elementary, everywhere=True)
     for role in (None, AccessRole.VIEWER):
-        await matrix.row(role, nested, routes=[OF_PROGRAMS, "POST /v1/schedules"])
+        await matrix.row(role, nested, routes=[OF_APPS, "POST /v1/schedules"])
 
     counts = f"{matrix.refused} refused, {matrix.twins} of them granted then, {matrix.permitted} permitted"
     cells = matrix.refused + matrix.permitted
@@ -242,5 +245,5 @@ async def test_the_whole_matrix_of_references_routes_and_roles(client: httpx.Asy
     assert matrix.wrong == []
     assert len(elementary) >= 11
     assert len(nested) >= 14
-    assert cells == 7 * (len(SENDERS) * 9 + 2) + 4 * len(nested)
+    assert cells == 7 * (len(SENDERS) * 9 + 3) + 4 * len(nested)
     assert matrix.twins >= 100

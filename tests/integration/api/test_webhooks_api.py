@@ -45,6 +45,27 @@ async def test_a_reference_is_shown_and_no_secret_made(client: httpx.AsyncClient
     assert "signingSecret" not in made.json()
 
 
+async def test_a_webhook_for_people_is_sent_failures_unless_it_names_changes(client: httpx.AsyncClient) -> None:
+    url = "https://hooks.slack.example/services/T0/B0/hidden"
+    made = (await client.post(PATH, json={"name": "a", "url": url, "format": "slack"})).json()
+    assert (made["format"], made["changes"], made["url"]) == ("slack", ["failure"], "https://hooks.slack.example/…")
+    for path in (f"{PATH}/a", PATH, "/v1/queues/webhook.default.a", "/v1/audit"):
+        assert "hidden" not in (await client.get(path)).text
+    wider = (await client.patch(f"{PATH}/a", json={"format": "teams", "changes": ["failure", "recovery"]})).json()
+    assert (wider["format"], wider["changes"]) == ("teams", ["failure", "recovery"])
+    for field, value in [("format", "discord"), ("mode", "binary"), ("changes", ["expectation.late"])]:
+        body = {"name": "b", "url": url, "format": "slack", field: value}
+        refused = await client.post(PATH, json=body)
+        assert (refused.status_code, refused.json()["path"]) == (400, f"$.{field}")
+    assert (await client.post(PATH, json={"name": "c", "url": url})).json()["changes"] == [
+        "deadline.*",
+        "expectation.*",
+        "job.*",
+        "run.*",
+        "schedule.*",
+    ]
+
+
 async def test_a_change_keeps_what_it_does_not_name(client: httpx.AsyncClient, services: Services) -> None:
     made = (await client.post(PATH, json={"name": "a", "url": URL, "changes": ["run.failed"], "timeout": "7s"})).json()
     secret, stored = made.pop("signingSecret"), "SELECT secret FROM webhooks"

@@ -7,7 +7,7 @@ import base64
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +19,7 @@ import pytest
 
 from streamsched.store.server.embedded_server import start_server
 from tests.support.dev_process import DevProcess
+from tests.support.mail_server import MailBox, receiving_mail, text_of
 
 #: The values, by the variables or keys that have them.
 CANARIES: Final = {
@@ -30,7 +31,7 @@ CANARIES: Final = {
 }
 APP = """
 from streamsched import App, secret
-app = App("shop")
+app = App("shop", on_failure="team@example.org")
 key = secret("file:SECRETS/key.json#key")
 app.python("tool", "tool:run", env={"A": secret("env:SHOP_ENV"), "B": key})
 app.python("denied", "tool:run", env={"A": secret("env:HOME")})
@@ -130,23 +131,16 @@ def test_no_value_of_a_secret_is_anywhere(dev: DevProcess, tmp_path: Path) -> No
     rules = f"default=env:SHOP_*,default=file:{tmp_path}/secrets/"
     variables = {name: value for name, value in CANARIES.items() if name != "key"}
     lines = CommandLines()
-    said = dev.start(STREAMSCHED_SECRETS=rules, STREAMSCHED_SPARK_MASTER="local[1]", **variables)
-    url = re.findall(r"http://[\w.:]+", said)[0]
-    with httpx.Client(base_url=url, headers=dev.authorization, timeout=120.0) as client:
-        made = client.put("/v1/namespaces/default/spark-profiles/big", json=PROFILE)
-        assert made.status_code == 200, made.text
-        deployed = dev.run("deploy", "shop.py", "--bundle", "--yes", within=300.0)
-        assert deployed.code == 0, deployed.err
-        for name in PROGRAMS:
-            assert client.post(f"/v1/programs/default.shop.{name}/runs", json={}).status_code < 300
-
-        def ended() -> list[dict[str, Any]]:
-            runs = client.get("/v1/runs").json()["runs"]
-            return runs if len(runs) == len(PROGRAMS) and all(each["endedAt"] for each in runs) else []
-
-        runs = dev.until(ended, within=600.0)
-        answers = _answers(client, runs)
-        dumped = asyncio.run(_dump(dev.state / "postgres"))
+    with receiving_mail() as box:
+        variables |= {
+            "STREAMSCHED_SMTP_URL": f"smtp+plain://127.0.0.1:{box.port}",
+            "STREAMSCHED_MAIL_FROM": "scheduler@example.org",
+            "STREAMSCHED_MAIL_TO": "*=@example.org",
+        }
+        said = dev.start(STREAMSCHED_SECRETS=rules, STREAMSCHED_SPARK_MASTER="local[1]", **variables)
+        url = re.findall(r"http://[\w.:]+", said)[0]
+        runs, answers, dumped = _ended(dev, url, lambda: _mailed(box))
+        mails = "\n".join(each.as_string() + text_of(each) for each in box.mails)
     shown = dev.run("run", "list", within=300.0)
     lines.close()
     dev.stop()
@@ -157,15 +151,42 @@ def test_no_value_of_a_secret_is_anywhere(dev: DevProcess, tmp_path: Path) -> No
     assert "$.env.A: secret env:HOME may not be used" in reasons["denied"]
     logs = "\n".join(path.read_text() for path in (dev.state / "logs").iterdir())
     assert "values [secret] [secret] None" in logs
+    assert "values [secret] [secret] None" in mails
+    assert f"{url}/ui/runs/" in mails
     assert "values [secret] [secret] [secret] [secret] None" in logs
     assert "default.shop.join" in dumped
     assert b"org.apache.spark.deploy.SparkSubmit" in b"".join(lines.seen)
-    texts = {"answers": "\n".join(answers), "database": dumped, "command lines": str(lines.seen)}
-    texts |= {"deploy": deployed.out + deployed.err, "list": shown.out + shown.err, "dev": said + dev.said_at_end}
+    texts = {"answers": "\n".join(answers), "database": dumped, "command lines": str(lines.seen), "mails": mails}
+    texts |= {"list": shown.out + shown.err, "dev": said + dev.said_at_end}
     texts |= {str(path): path.read_bytes().decode(errors="replace") for path in dev.folder.rglob("*") if path.is_file()}
     found = [(where, form) for where, text in texts.items() for form in _forms() if form in text]
     assert found == []
     assert not list((dev.state / "runs").glob("*.conf"))
+
+
+def _mailed(box: MailBox) -> bool:
+    """Whether the log of the Python program is in a mail; the second message comes a minute after the first."""
+    return any("values [secret]" in text_of(each) for each in box.mails)
+
+
+def _ended(dev: DevProcess, url: str, mailed: Callable[[], bool]) -> tuple[list[dict[str, Any]], list[str], str]:
+    """Deploys and runs everything; the runs, what the API answers about them, and all rows of the database."""
+    with httpx.Client(base_url=url, headers=dev.authorization, timeout=120.0) as client:
+        made = client.put("/v1/namespaces/default/spark-profiles/big", json=PROFILE)
+        assert made.status_code == 200, made.text
+        deployed = dev.run("deploy", "shop.py", "--bundle", "--yes", within=300.0)
+        assert deployed.code == 0, deployed.err
+        assert not any(form in deployed.out + deployed.err for form in _forms())
+        for name in PROGRAMS:
+            assert client.post(f"/v1/programs/default.shop.{name}/runs", json={}).status_code < 300
+
+        def ended() -> list[dict[str, Any]]:
+            runs = client.get("/v1/runs").json()["runs"]
+            return runs if len(runs) == len(PROGRAMS) and all(each["endedAt"] for each in runs) else []
+
+        runs = dev.until(ended, within=600.0)
+        dev.until(mailed, within=180.0)
+        return runs, _answers(client, runs), asyncio.run(_dump(dev.state / "postgres"))
 
 
 def _forms() -> set[str]:

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.postgres
 #: What path parameters stand for.
 NAMES = {
     "{schedule}": "sales.app.nothing",
+    "{expectation}": "sales.app.nothing",
     "{job}": "sales.app.nothing.1.1",
     "{run}": "sales.app.nothing.1.1.r1",
     "{order}": "cancel",

@@ -56,6 +56,10 @@ APP: Final = {
             "trigger": {"type": "TIME", "cronExpression": "30 2 * * *", "timeZone": "Europe/Berlin"},
         },
     ],
+    "expectations": [
+        {"dataset": "flights", "by": "08:00", "partition": "day={day}"},
+        {"schedule": "weekly", "by": "usual", "every": "week"},
+    ],
 }
 #: Actions that are read by GET have none of these; live streams have no end.
 NOT_PAGES: Final = {"GET /ui/live"}
@@ -99,6 +103,11 @@ async def seeded(log_in: LogIn, services: Services, log: Path) -> tuple[Browser,
         **{"from": "2026-01-01", "to": "2026-01-05", "token": "t", "note": HOSTILE},
     )
     assert filled.status_code == 303, filled.text
+    await services.pool.execute(
+        "INSERT INTO expectation_misses VALUES ('default.flights.flights', $1, '2026-01-01', $2, $2, $1, true, true)",
+        *(now, HOSTILE),
+    )
+    await services.pool.execute("UPDATE expectations SET open_misses = 1 WHERE id = 'default.flights.flights'")
     await append_events(services)
     return browser, {
         "{schedule}": "default.flights.weekly",
@@ -112,6 +121,7 @@ async def seeded(log_in: LogIn, services: Services, log: Path) -> tuple[Browser,
         "{app}": "flights",
         "{queue}": "mails",
         "{webhook}": "alerts",
+        "{expectation}": "default.flights.flights",
     }
 
 
@@ -186,6 +196,8 @@ async def test_every_page_is_whole_and_escapes_what_is_hostile(
         "GET /ui/dead-letters",
         "GET /ui/dead-letters/{partition}/{offset}",
         "GET /ui/datasets/{name}",
+        "GET /ui/expectations",
+        "GET /ui/expectations/{expectation}",
     }
     assert expected <= {*shown, *escaped_text}
     assert "Missing: 2013-03-04" in text_of(pages["GET /ui/datasets/{name}"])

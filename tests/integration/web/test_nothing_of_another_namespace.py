@@ -61,7 +61,7 @@ class Names(NamedTuple):
                 return self.namespace
             case "schedule" | "program" if in_cdap:
                 return self.name
-            case "schedule" | "program":
+            case "schedule" | "program" | "expectation":
                 return f"{self.namespace}.{self.name}.{self.name}"
             case "job" | "run" | "backfill" | "event":
                 return getattr(self, parameter)
@@ -92,6 +92,11 @@ def app(namespace: str, name: str) -> dict[str, Any]:
     ]
     datasets = {f"{namespace}.{name}", f"{OWN}.raw"}
     return {
+        "expectations": [
+            {"name": name, "dataset": f"{namespace}.{name}", "every": "day", "by": "08:00", "program": name},
+            {"name": f"{name}-raw", "dataset": f"{OWN}.raw", "every": "day", "by": "08:00"},
+        ],
+        "onFailure": [{"program": name}],
         "programs": [{"name": name, "type": "bash", "command": f"echo {name}", "defaults": {name: name}}],
         "schedules": [
             {

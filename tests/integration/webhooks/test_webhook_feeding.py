@@ -165,7 +165,7 @@ async def test_a_namespace_leaves_webhooks_to_the_others(world: WebhookWorld) ->
 async def test_the_history_is_read_by_its_index(world: WebhookWorld) -> None:
     await world.write(*((f"default.a.s.1.{n}.r1", "run.started") for n in range(20_000)))
     await world.pool.execute("ANALYZE decisions")
-    rows = await world.pool.fetch("EXPLAIN " + READ, 19_900, 20_000, 50)
+    rows = await world.pool.fetch("EXPLAIN " + READ, 19_900, 20_000, 50, True)
     plan = "\n".join(row[0] for row in rows)
     assert "Seq Scan on work_decisions_rest" not in plan, plan
     assert "work_decisions_rest_by_id" in plan, plan

@@ -13,6 +13,7 @@ from typing import Any
 
 import asyncpg
 
+from streamsched.domain.notices.mail_server import MailSettings
 from streamsched.domain.webhooks.signature import secret_text, signed, signing_key
 from streamsched.domain.webhooks.webhook import Webhook
 from streamsched.ports.leases import LeaseHolder
@@ -24,6 +25,7 @@ from streamsched.store.tasks.delivery import PostgresDeliveryStore
 from streamsched.store.tasks.partitions import PostgresTaskPartitions
 from streamsched.store.tasks.queues import PostgresQueueStore
 from streamsched.store.webhooks.feed import PostgresWebhookFeed
+from streamsched.store.webhooks.notices import PostgresNoticeStore
 from streamsched.store.webhooks.work_history import PostgresWorkHistory
 from streamsched.tasks.loop import TaskLoop
 from streamsched.tasks.ownership import Ownership
@@ -32,10 +34,13 @@ from streamsched.telemetry.metrics import Metrics
 from streamsched.testing.clock import SettableClock
 from streamsched.webhooks.delivery import WebhookReceiver
 from streamsched.webhooks.feeding import WebhookFeeding
+from streamsched.webhooks.mailing import MailDelivery
+from streamsched.webhooks.notices import NoticeFeeding
 from tests.integration.tasks.task_world import AnsweringReceiver, SilentNotifier
 
 SECRET = secret_text(bytes(range(32)))
 LOOPBACK = (ip_network("127.0.0.0/8"),)
+PAGES = "https://scheduler.example.org"
 
 
 @dataclass
@@ -124,10 +129,17 @@ class WebhookWorld:
         self.environ: dict[str, str] = {}
         self.rules: Sequence[Any] = ()
         self.networks: Sequence[Any] = LOOPBACK
+        self.mail: MailSettings | None = None
+        self.mail_rules: Sequence[Any] = ()
+        self.notices = PostgresNoticeStore(pool, pages=PAGES)
         self._owners = 0
 
-    def feeding(self) -> WebhookFeeding:
-        return WebhookFeeding(self.history, self.store, self.clock)
+    def feeding(self, pages: str = "") -> WebhookFeeding:
+        return WebhookFeeding(self.history, self.store, self.clock, pages=pages)
+
+    def notifying(self) -> NoticeFeeding:
+        """What notifies the recipients of apps."""
+        return NoticeFeeding(PostgresWorkHistory(self.pool), self.notices, self.clock)
 
     async def webhook(self, url: str, name: str = "hook", **more: Any) -> str:
         """Creates a webhook; returns its id."""
@@ -155,6 +167,7 @@ class WebhookWorld:
         ttl = timedelta(seconds=60)
         ownership = Ownership(PostgresTaskLeases(self.pool), me, store, partitions, self.clock, ttl=ttl)
         client = HttpClient(self.networks)
+        mail = MailDelivery(self.notices, self.mail, Secrets(self.mail_rules, self.environ), self.clock)
         owner = TaskLoop(
             store,
             PostgresQueueStore(self.pool),
@@ -164,7 +177,7 @@ class WebhookWorld:
             http=AnsweringReceiver(self.clock),
             workers=WorkerStreams(self.clock),
             webhooks=WebhookReceiver(
-                self.store, client, Secrets(self.rules, self.environ), self.clock, leased=lambda: True
+                self.store, client, Secrets(self.rules, self.environ), self.clock, leased=lambda: True, mail=mail
             ),
             metrics=self.metrics,
         )

@@ -136,7 +136,7 @@ def test_the_headline_says_the_worst_first_and_what_is_next() -> None:
     soon = NOW + timedelta(minutes=20)
     tick = UpcomingTick(record, "every", "every 1h", soon, soon)
 
-    well = headline(quiet, waiting=(), missed=0, health=(), upcoming=[tick], times=TimeTexts(NOW, UTC))
+    well = headline(quiet, waiting=(), missed=0, missing=0, health=(), upcoming=[tick], times=TimeTexts(NOW, UTC))
     assert (well.tone, text_of(well.text)) == (
         "ok",
         "No run failed in the last 24 hours, and no job waits. Next is app.s, in 20 min.",
@@ -144,11 +144,11 @@ def test_the_headline_says_the_worst_first_and_what_is_next() -> None:
     waiting = [WaitingJob("n.a.s.1.1", None, None, "", NOW - timedelta(minutes=12))]
     some = replace(quiet, failed=2, waiting=3)
     health = [HealthLine("wait", "shards", "behind"), HealthLine("bad", "outbox", "no process works it off")]
-    wrong = headline(some, waiting=waiting, missed=1, health=health, upcoming=(), times=TimeTexts(NOW, UTC))
+    wrong = headline(some, waiting=waiting, missed=1, missing=2, health=health, upcoming=(), times=TimeTexts(NOW, UTC))
     assert wrong.tone == "bad"
     assert text_of(wrong.text) == (
         "Outbox: no process works it off; 2 of 9 runs failed in the last 24 hours; a job missed its deadline; "
-        "shards: behind; 3 jobs wait, the longest for 12 min."
+        "2 expectations are missing; shards: behind; 3 jobs wait, the longest for 12 min."
     )
 
 

@@ -67,9 +67,11 @@ async def post_webhook(
     caller: CallerDep,
     services: ServicesDep,
 ) -> Response:
-    """Body: `{"name", "url", "changes"?, "schedules"?, "programs"?, "secret"?, "mode"?, "timeout"?}`. From now on the
-    target is sent each change in a POST with a CloudEvent, signed as the Standard Webhooks specification says, at least
-    once; the changes of a schedule in their order. `changes`: such as `run.failed`, `run.*` or `job.*`; default: all.
+    """Body: `{"name", "url", "changes"?, "schedules"?, "programs"?, "secret"?, "mode"?, "timeout"?, "format"?}`. From
+    now on the target is sent each change in a POST with a CloudEvent, signed as the Standard Webhooks specification
+    says, at least once; the changes of a schedule in their order. `changes`: such as `run.failed`, `run.*` or `job.*`;
+    default: all. With `format` `slack` or `teams` it is sent messages for people as these read them, at most one a
+    minute, by default about `failure`; `recovery` is that something is well again.
     `secret`: `{"secret": reference}`, read by launchers; without one a secret is generated, which the answer has and
     no later one. 400 when the URL is not at a public address, unless STREAMSCHED_OUTGOING_NETWORKS permits it. 409 when
     there is a webhook of this name, there are 20 in the namespace, or 100 in all.
@@ -179,8 +181,10 @@ def _created_view(found: WebhookRecord, secret: str | None) -> dict[str, Any]:
 
 
 def shown_url(webhook: Webhook) -> str:
-    """Its URL without its query, which may have a secret."""
+    """Its URL without its query, which may have a secret; of one for people without its path, which is one."""
     url, mark, _ = webhook.url.partition("?")
+    if webhook.for_people:
+        return f"{'/'.join(url.split('/', 3)[:3])}/…"
     return f"{url}?…" if mark else url
 
 
@@ -191,6 +195,7 @@ def webhook_view(found: WebhookRecord) -> dict[str, Any]:
         "namespace": found.webhook.namespace,
         "name": found.webhook.name,
         **definition,
+        "format": found.webhook.format.value,
         "url": shown_url(found.webhook),
         "enabled": found.enabled,
         "disabledByOwner": not found.enabled and found.by_owner,

@@ -40,8 +40,8 @@ def create(
     *,
     changes: Annotated[
         list[str] | None,
-        typer.Option("--change", help="A change that is sent, such as run.failed, run.* or job.*; repeatable. "
-                     "Default: all."),
+        typer.Option("--change", help="A change that is sent, such as run.failed, job.*, failure or recovery; "
+                     "repeatable. Default: all."),
     ] = None,
     schedules: Annotated[
         list[str] | None, typer.Option("--schedule", help="Only changes of this schedule; repeatable.")
@@ -57,6 +57,10 @@ def create(
         str, typer.Option("--mode", help="structured: the body is the CloudEvent; binary: its attributes are headers.")
     ] = "structured",
     timeout: Annotated[str, typer.Option("--timeout", help="Wait for an answer, at most 1m.")] = "15s",
+    form: Annotated[
+        str, typer.Option("--format", help="cloudevents: each change; slack, teams: messages for people, at most one a "
+                          "minute, by default about failures (--change failure).")
+    ] = "cloudevents",
     namespace: NamespaceOption = "default",
     output: FormatOption = Format.TABLE,
     url: UrlOption = "",
@@ -70,6 +74,7 @@ def create(
         "url": target,
         "mode": mode,
         "timeout": timeout,
+        "format": form,
         **({"changes": changes} if changes else {}),
         **({"schedules": schedules} if schedules else {}),
         **({"programs": programs} if programs else {}),
@@ -107,6 +112,7 @@ def change(
     ] = "",
     mode: Annotated[str, typer.Option("--mode", help="structured or binary.")] = "",
     timeout: Annotated[str, typer.Option("--timeout", help="Wait for an answer, at most 1m.")] = "",
+    form: Annotated[str, typer.Option("--format", help="cloudevents, slack or teams.")] = "",
     namespace: NamespaceOption = "default",
     output: FormatOption = Format.TABLE,
     url: UrlOption = "",
@@ -118,7 +124,7 @@ def change(
     if new_secret and secret:
         raise typer.BadParameter("give --secret or --new-secret, not both")
     given = {"url": target, "changes": changes, "schedules": schedules, "programs": programs,
-             "mode": mode, "timeout": timeout, "secret": {"secret": secret} if secret else "",
+             "mode": mode, "timeout": timeout, "format": form, "secret": {"secret": secret} if secret else "",
              "oldSecretFor": old_secret_for}  # fmt: skip
     body: dict[str, Any] = {field: value for field, value in given.items() if value}
     if new_secret:

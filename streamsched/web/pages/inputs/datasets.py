@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from starlette.responses import Response
 
 from streamsched.api.open_keys import key_views
+from streamsched.domain.expectations.expectation import SubjectKind
 from streamsched.domain.names import DatasetRef, ScheduleRef
 from streamsched.domain.signals.verdict import Verdict
 from streamsched.domain.triggers.trigger import Partitions, correlated
@@ -124,6 +125,11 @@ async def show_one(renderer: Renderer, visit: Visit) -> Response:
         listeners=[_listener(status, ref) for status in statuses],
         more_listeners=max(0, len(names) - _LISTENERS),
         other_listeners=links.others.get(("dataset", str(ref)), 0),
+        expectations=[
+            each
+            for each in await visit.api.expectations.about(SubjectKind.DATASET, str(ref), limit=_LISTENERS)
+            if visit.caller.sees(each.expectation.ref.namespace)
+        ],
         searched=tail.searched,
         whole=tail.whole,
         further=None if deeper is None or tail.whole else address(visit.path, [("depth", str(deeper))]),

@@ -1,0 +1,1 @@
+"""Expectations: what must be there by which time, whether it is, and by when it usually is."""

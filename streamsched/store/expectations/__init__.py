@@ -1,0 +1,1 @@
+"""Expectations in PostgreSQL: definitions, evidence, and their evaluation."""

@@ -1,0 +1,182 @@
+"""`ports.webhooks.notices.NoticeStore` and `MailRecipients` on PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final, assert_never
+
+import asyncpg
+import orjson
+import structlog
+
+from streamsched.codec.schedules.recipient import stored_recipient
+from streamsched.codec.tasks.queue import policy_to_json
+from streamsched.codec.webhooks.cloud_event import event_of
+from streamsched.codec.webhooks.messages import change_task, notice_task
+from streamsched.codec.webhooks.notification import notification_of
+from streamsched.domain.errors import ConflictError, described
+from streamsched.domain.jobs.run import run_id
+from streamsched.domain.names import AppRef, ProgramRef
+from streamsched.domain.notices.notification import MOST_SHOWN
+from streamsched.domain.notices.recipient import MailRecipient, ProgramRecipient, WebhookRecipient
+from streamsched.domain.tasks.queue import MOST_QUEUES
+from streamsched.domain.webhooks.change import WorkLine
+from streamsched.domain.webhooks.webhook import MAIL_POLICY, MAIL_QUEUE, queue_of
+from streamsched.ports.webhooks.notices import WaitingRecipient
+from streamsched.store.connections import translated
+from streamsched.store.runs import manual_runs
+from streamsched.store.runs.ending import SQL as RUNS
+from streamsched.store.sql import queries
+from streamsched.store.tasks.registration import enqueue
+from streamsched.store.webhooks.webhooks import readable
+from streamsched.store.webhooks.work_history import line_of
+
+log = structlog.get_logger()
+
+_SQL: Final = queries("webhooks/notices")
+_QUEUES: Final = queries("tasks/queues")
+#: Parts of a subject that name its app, and characters of a recipient's id that name its lane.
+_APP: Final = 2
+_LANE: Final = 200
+#: Events that are put into the queue of a webhook for programs at a time.
+_MOST_EVENTS: Final = 500
+_PREFIX: Final = "failure."
+
+
+class PostgresNoticeStore:
+    """See `ports.webhooks.notices.NoticeStore` and `MailRecipients`. `pages`: the address of the pages."""
+
+    def __init__(self, pool: asyncpg.Pool, *, pages: str = "") -> None:
+        self._pool = pool
+        self._pages = pages
+
+    async def notice(self, settled: int, *, limit: int) -> int:
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                position = await connection.fetchval(_SQL["reader"])
+                rows = await connection.fetch(_SQL["next"], position, settled, limit) if settled > position else []
+                first: dict[str, int] = {}
+                for row in rows:
+                    first.setdefault(".".join(row["subject"].split(".", _APP)[:_APP]), row["id"])
+                if first:
+                    await connection.execute(_SQL["note"], list(first), list(first.values()))
+                reached = rows[-1]["id"] if len(rows) == limit else settled
+                if reached > position:
+                    await connection.execute(_SQL["advance_reader"], reached)
+        return len(rows)
+
+    async def waiting(self, *, now: datetime, pace: timedelta, limit: int) -> Sequence[WaitingRecipient]:
+        with translated():
+            rows = await self._pool.fetch(_SQL["waiting"], now - pace, limit, MAIL_QUEUE)
+        found: list[WaitingRecipient] = []
+        for row in rows:
+            try:
+                recipient = stored_recipient(row["definition"])
+            except Exception as failure:  # noqa: BLE001 - a row may hold anything; the others are notified
+                log.error("recipient.unreadable", recipient=row["id"], reason=described(failure))
+                continue
+            found.append(WaitingRecipient(row["id"], AppRef.parse(row["app"]), recipient, row["first"]))
+        return found
+
+    async def send(
+        self, waiting: WaitingRecipient, wants: Callable[[WorkLine], bool], *, now: datetime, limit: int
+    ) -> int:
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                position = await connection.fetchval(_SQL["reader"])
+                if await connection.fetchval(_SQL["lock"], waiting.id) != waiting.first:
+                    return 0
+                rows = await connection.fetch(_SQL["lines"], waiting.first, position, str(waiting.app), limit)
+                lines = [line for line in map(line_of, rows) if wants(line)]
+                following = rows[-1]["number"] + 1 if len(rows) == limit else None
+                if lines:
+                    lines, following = await self._deliver(connection, waiting, lines, following, now)
+                await connection.execute(_SQL["sent"], waiting.id, following, now if lines else None)
+        return len(lines)
+
+    async def recipient(self, identity: str) -> tuple[AppRef, MailRecipient] | None:
+        with translated():
+            row = await self._pool.fetchrow(_SQL["recipient"], identity)
+        found = None if row is None else stored_recipient(row["definition"])
+        return (AppRef.parse(row["app"]), found) if isinstance(found, MailRecipient) else None
+
+    async def _deliver(
+        self, connection: Any, waiting: WaitingRecipient, lines: list[WorkLine], following: int | None, now: datetime
+    ) -> tuple[list[WorkLine], int | None]:
+        """Returns the lines that were delivered, and the number of the next one."""
+        match waiting.recipient:
+            case MailRecipient():
+                await self._open_mail(connection, now)
+                await self._put(connection, MAIL_QUEUE, waiting, lines, now)
+            case WebhookRecipient(webhook=name):
+                hook = f"{waiting.app.namespace}.{name}"
+                row = await connection.fetchrow(_SQL["webhook"], hook)
+                webhook = None if row is None else readable(hook, row["definition"])
+                if row is None or webhook is None or not row["enabled"]:
+                    why = "it does not exist" if webhook is None else "it is disabled"
+                    await connection.execute(
+                        _SQL["unheard"], now, str(waiting.app), f"webhook {name} is not notified: {why}"
+                    )
+                elif webhook.for_people:
+                    await self._put(connection, queue_of(hook), waiting, lines, now)
+                else:
+                    if len(lines) > _MOST_EVENTS:
+                        lines, following = lines[:_MOST_EVENTS], lines[_MOST_EVENTS].number
+                    tasks = [(queue_of(hook), change_task(line, self._pages)) for line in lines]
+                    await enqueue(connection, tasks, now, changes=True)
+            case ProgramRecipient(program=name):
+                program = ProgramRef(waiting.app.namespace, waiting.app.app, name)
+                await self._start(connection, program, lines, now)
+            case _:
+                assert_never(waiting.recipient)
+        return lines, following
+
+    async def _put(
+        self, connection: Any, queue: str, waiting: WaitingRecipient, lines: Sequence[WorkLine], now: datetime
+    ) -> None:
+        request = notice_task(lines, self._pages, lane=waiting.id[-_LANE:], recipient=waiting.id)
+        await enqueue(connection, [(queue, request)], now, changes=True)
+
+    async def _open_mail(self, connection: Any, now: datetime) -> None:
+        """Makes the queue of mail, unless it is there."""
+        if await connection.fetchval(_SQL["has_queue"], MAIL_QUEUE):
+            return
+        await connection.execute(_QUEUES["lock_all"])
+        if await connection.fetchval(_QUEUES["others"], MAIL_QUEUE) >= MOST_QUEUES:
+            raise ConflictError(f"there are {MOST_QUEUES} queues, the most an installation can have")
+        policy = orjson.dumps(policy_to_json(MAIL_POLICY)).decode()
+        await connection.execute(_QUEUES["set"], MAIL_QUEUE, policy, MAIL_POLICY.dedupe, now)
+        await connection.execute(_QUEUES["notify"])
+
+    async def _start(self, connection: Any, program: ProgramRef, lines: Sequence[WorkLine], now: datetime) -> None:
+        """Starts a program once, with what happened last and how much happened as arguments."""
+        definition = await connection.fetchval(RUNS["lock_program"], str(program))
+        if definition is None:
+            why = f"program {program.name} is not started: it was removed"
+            await connection.execute(_SQL["unheard"], now, str(program.owner), why)
+            return
+        last = lines[-1]
+        shown = notification_of(orjson.loads(event_of(last, self._pages)))
+        facts = {
+            "count": str(len(lines)),
+            "subjects": ",".join(dict.fromkeys(line.subject for line in lines[-MOST_SHOWN:])),
+            "kind": last.change,
+            "subject": last.subject,
+            "at": last.at.isoformat(),
+            "headline": shown.headline,
+            "reason": last.reason,
+            "link": shown.link,
+            "log_tail": shown.log_tail,
+        }
+        await manual_runs.make_run(
+            connection,
+            program,
+            definition,
+            run_id(f"{program}.on-failure-{lines[0].id}", 1),
+            {f"{_PREFIX}{name}": value for name, value in facts.items()},
+            why=f"{len(lines)} failures of its app, the last one: {shown.headline}",
+            now=now,
+            force=True,
+            over_quota=True,
+        )

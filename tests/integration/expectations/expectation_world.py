@@ -1,0 +1,127 @@
+"""Expectations on a real PostgreSQL, with a settable clock and a log in memory that has the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Any
+
+import asyncpg
+from streamsched_brokers.memory import MemoryBroker, MemoryLog
+
+from streamsched import App
+from streamsched.catalog import deployment
+from streamsched.codec import event as event_codec
+from streamsched.domain.events.event import CustomHappened, Event, Partition, PartitionsAdded
+from streamsched.domain.names import DatasetRef, ExpectationRef
+from streamsched.log.topics import PARTITIONS, topic_specs
+from streamsched.ports.broker import Outgoing
+from streamsched.ports.schedules.expectations import ExpectationRecord, StoredMiss
+from streamsched.store.catalog.catalog import PostgresCatalogStore
+from streamsched.store.expectations.evidence import PostgresCompletions, PostgresEvidence
+from streamsched.store.expectations.judgement import PostgresExpectationStore
+from streamsched.store.expectations.records import PostgresExpectationReader
+from streamsched.testing.clock import SettableClock
+from streamsched.timers.evidence import CompletionIntake, EvidenceIntake
+from streamsched.timers.expectations import ExpectationWatch
+from tests.integration.tasks.task_world import SilentNotifier
+
+SECOND, MINUTE, HOUR, DAY = (timedelta(seconds=each) for each in (1, 60, 3600, 86400))
+#: A Sunday.
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+class ExpectationWorld:
+    """One database, one clock, one log."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self.pool = pool
+        self.clock = SettableClock(NOW)
+        self.broker = MemoryBroker(MemoryLog(self.clock))
+        self.evidence = PostgresEvidence(pool)
+        self.intake = EvidenceIntake(self.broker, self.evidence, self.clock)
+        self.completions = CompletionIntake(PostgresCompletions(pool), self.clock)
+        self.reader = PostgresExpectationReader(pool)
+        self._ids = count(1)
+
+    async def begin(self) -> None:
+        await self.broker.create_topics(topic_specs(4, timedelta(days=7)))
+
+    def watch(self) -> ExpectationWatch:
+        """One launcher's watch."""
+        return ExpectationWatch(PostgresExpectationStore(self.pool), SilentNotifier(), self.clock)
+
+    async def deploy(self, app: App, *, prunes: bool = True) -> None:
+        wanted, now = app.definition(), self.clock.now()
+        programs = [program.ref for program in wanted.programs]
+        store = PostgresCatalogStore(self.pool)
+        await store.change(
+            wanted.ref,
+            None,
+            lambda found: deployment.deploy(found, wanted, update_schedules=True, now=now),
+            now=now,
+            programs=programs,
+        )
+
+    async def commit(self, dataset: str = "flights", *keys: Mapping[str, str], event: str | None = None) -> None:
+        """A commit is appended to the log now."""
+        ref = DatasetRef("default", dataset)
+        partitions = tuple(
+            Partition("/".join(f"{name}={value}" for name, value in key.items()), dict(key)) for key in keys
+        )
+        fact = PartitionsAdded(ref, partitions, max(1, len(partitions)))
+        made = Event(event or f"e{next(self._ids)}", "test", self.clock.now(), fact)
+        await self.broker.append([Outgoing(PARTITIONS, hash(made.id) % 4, None, event_codec.encode(made))])
+
+    async def completed(self, schedule: str, sequence: int, arguments: Mapping[str, str] | None = None) -> None:
+        """A run of a schedule has completed now."""
+        now, job = self.clock.now(), f"{schedule}.1.{sequence}"
+        program = f"{schedule.rpartition('.')[0]}.load"
+        await self.pool.execute(
+            "INSERT INTO jobs (id, schedule, generation, sequence, program, state, satisfied_at, created_at, ready,"
+            " ended_at) VALUES ($1, $2, 1, $3, $4, 'LAUNCHED', $5, $5, '{}', $5)",
+            *(job, schedule, sequence, program, now),
+        )
+        await self.pool.execute(
+            "INSERT INTO runs (id, job, attempt, program, executable, arguments, state, created_at, started_at,"
+            " ended_at, runner) VALUES ($1, $2, 1, $3, '{}', $4, 'COMPLETED', $5, $5, $5, 'h:1:1')",
+            *(f"{job}.r1", job, program, dict(arguments or {}), now),
+        )
+        await self.pool.execute(
+            "INSERT INTO decisions (at, subject_kind, subject, action) VALUES ($1, 'run', $2, 'run.completed')",
+            *(now, f"{job}.r1"),
+        )
+
+    async def look(self) -> datetime | None:
+        """What came is read, and what is due is judged; returns when the next one is due."""
+        await self.intake.copy_once(timeout=0)
+        await self.completions.run_once()
+        return await self.watch().run_once()
+
+    async def look_at(self, at: datetime) -> datetime | None:
+        """As `look`, at that time, and when what came up to then is settled."""
+        self.clock.set(at)
+        await self.look()
+        self.clock.set(at + 2 * SECOND)
+        return await self.look()
+
+    async def record(self, name: str = "flights") -> ExpectationRecord:
+        return await self.reader.get(ExpectationRef("default", "shop", name))
+
+    async def misses(self, name: str = "flights") -> list[StoredMiss]:
+        """Oldest first."""
+        return list(reversed(await self.reader.misses(ExpectationRef("default", "shop", name), limit=1000)))
+
+    async def events(self) -> list[CustomHappened]:
+        """The custom events that were published."""
+        rows = await self.pool.fetch("SELECT value FROM outbox WHERE topic = 'events' ORDER BY id")
+        facts = [event_codec.decode(row["value"], fallback_id="", fallback_time=NOW).fact for row in rows]
+        return [fact for fact in facts if isinstance(fact, CustomHappened)]
+
+    async def history(self, action: str) -> list[Any]:
+        """Lines of the history of expectations, with an action."""
+        return await self.pool.fetch(
+            "SELECT at, subject, reason FROM decisions WHERE subject_kind = 'expectation' AND action = $1 ORDER BY id",
+            action,
+        )

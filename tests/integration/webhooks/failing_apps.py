@@ -1,0 +1,70 @@
+"""Apps whose runs fail, and who is notified of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamsched import App, cron
+from streamsched.catalog import deployment
+from streamsched.store.catalog.catalog import PostgresCatalogStore
+from tests.integration.webhooks.webhook_world import WebhookWorld
+
+RUN = "default.shop.daily.1.7.r1"
+TEAM = "team@example.org"
+
+
+async def deploy(world: WebhookWorld, *recipients: Any, name: str = "shop", rescued: bool = False) -> None:
+    """`rescued`: failures also start program `rescue`."""
+    app = App(name, on_failure=recipients)
+    load = app.bash("load", "true")
+    if rescued:
+        app.on_failure(app.bash("rescue", "true"))
+    app.schedule("daily", load, when=cron("0 5 * * *"))
+    app.schedule("weekly", load, when=cron("0 5 * * 1"))
+    wanted, now = app.definition(), world.clock.now()
+    await PostgresCatalogStore(world.pool).change(
+        wanted.ref,
+        None,
+        lambda found: deployment.deploy(found, wanted, update_schedules=True, now=now),
+        now=now,
+        programs=[program.ref for program in wanted.programs],
+    )
+    await world.notifying().run_once()
+
+
+async def fail(
+    world: WebhookWorld, *subjects: str, action: str = "run.failed", reason: str = "exit code 1", **detail: Any
+) -> None:
+    """Runs fail with their last attempt."""
+    kind = action.partition(".")[0]
+    await write(world, *((kind, each, action, reason, {"failed": "run", **detail}) for each in subjects))
+
+
+async def ran(world: WebhookWorld, run: str = RUN) -> None:
+    """Stores a run of program `load` that its schedule started."""
+    job = run.rpartition(".")[0]
+    schedule, now = job.rsplit(".", 2)[0], world.clock.now()
+    await world.pool.execute(
+        "INSERT INTO jobs (id, schedule, generation, sequence, program, state, satisfied_at, created_at, ready,"
+        " ended_at) VALUES ($1, $2, 1, 7, 'default.shop.load', 'LAUNCHED', $3, $3, '{}', $3)",
+        *(job, schedule, now),
+    )
+    await world.pool.execute(
+        "INSERT INTO runs (id, job, attempt, program, executable, arguments, state, created_at, ended_at, runner)"
+        " VALUES ($1, $2, 1, 'default.shop.load', '{}', '{}', 'FAILED', $3, $3, 'h:1:1')",
+        *(run, job, now),
+    )
+
+
+async def write(world: WebhookWorld, *lines: tuple[str, str, str, str, dict[str, Any]]) -> None:
+    """Lines of the history: kind, subject, action, reason and detail."""
+    columns = ("at", "subject_kind", "subject", "action", "reason", "detail")
+    async with world.pool.acquire() as own:
+        rows = [(world.clock.now(), *each) for each in lines]
+        await own.copy_records_to_table("decisions", records=rows, columns=columns)
+
+
+async def notify(world: WebhookWorld, owner: Any) -> int:
+    sent = await world.notifying().run_once()
+    await world.settle(owner)
+    return sent
