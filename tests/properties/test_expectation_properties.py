@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
-from zoneinfo import ZoneInfo
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -25,6 +24,7 @@ from streamsched.domain.ticks.watched_expectation import (
     watched_from,
 )
 from streamsched.domain.time.calendar import Calendar
+from streamsched.domain.time.zone import zone_of
 
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "Africa/Casablanca")
@@ -60,7 +60,7 @@ def expectations(draw: st.DrawFn, *, usual: bool = False) -> Expectation:
 
 def naive_due_times(each: Expectation, begin: datetime, end: datetime) -> list[datetime]:
     """Each minute in (begin, end] at which the clock shows the time, or has passed it by a jump."""
-    zone, found, reached = ZoneInfo(each.zone), [], dict[date, datetime]()
+    zone, found, reached = zone_of(each.zone), [], dict[date, datetime]()
     at = (begin - 3 * DAY).replace(second=0, microsecond=0)
     by = each.by
     assert by is not None
@@ -104,7 +104,7 @@ def test_due_times_are_those_of_the_clock(each: Expectation, day: date, minutes:
 def test_an_expectation_begins_with_the_next_period(each: Expectation, day: date, minutes: int) -> None:
     assume(each.every in (Frequency.HOUR, Frequency.DAY))
     now = datetime.combine(day, time(0), UTC) + minutes * MINUTE
-    zone = ZoneInfo(each.zone)
+    zone = zone_of(each.zone)
 
     def period(at: datetime) -> tuple[object, ...]:
         wall = at.astimezone(zone)
@@ -229,7 +229,7 @@ def test_what_is_missed_does_not_depend_on_when_anybody_looks(
     first = judge.watched.due
     assert first is not None
     due = naive_due_times(each, begin, first.at)
-    begun = next(at for at in due if at.astimezone(ZoneInfo(zone)).date() > begin.astimezone(ZoneInfo(zone)).date())
+    begun = next(at for at in due if at.astimezone(zone_of(zone)).date() > begin.astimezone(zone_of(zone)).date())
     naive = Naive([at for at in due if at >= begun], came, begin).walk(end)
     assert judge.missed == naive
     assert set(judge.announced) <= set(naive)
