@@ -23,11 +23,11 @@ from streamsched.process.run_forever import run_forever
 from streamsched.process.separation import check_users, not_separated
 from streamsched.secrets.resolver import Secrets, installed
 from streamsched.spark.processes import LocalRunners
-from streamsched.store.catalog.bookmarks import PostgresBookmarkStore
-from streamsched.store.catalog.file_set_commits import PostgresFileSetCommitStore
 from streamsched.store.catalog.lineage_ends import PostgresLineageEnds
 from streamsched.store.catalog.preferences import PostgresPreferenceStore
 from streamsched.store.connections import Pool
+from streamsched.store.datasets.bookmarks import PostgresBookmarkStore
+from streamsched.store.datasets.file_set_commits import PostgresFileSetCommitStore
 from streamsched.store.jobs.descendants import PostgresDescendants
 from streamsched.store.programs.bundles import PostgresBundleStore
 from streamsched.store.programs.profiles import PostgresProfileStore

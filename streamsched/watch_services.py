@@ -16,10 +16,10 @@ from streamsched.ports.clock import Clock
 from streamsched.ports.notifier import Notifier
 from streamsched.process.supervision import Loop
 from streamsched.secrets.resolver import Secrets, installed
+from streamsched.store.catalog.app_expectations import PostgresExpectationGrants
 from streamsched.store.catalog.catalog import PostgresCatalogStore
 from streamsched.store.catalog.pauses import PostgresPauseStore
 from streamsched.store.connections import Pool
-from streamsched.store.expectations.app_expectations import PostgresExpectationGrants
 from streamsched.store.expectations.evidence import PostgresCompletions, PostgresEvidence
 from streamsched.store.expectations.judgement import PostgresExpectationStore
 from streamsched.store.expectations.records import PostgresExpectationReader

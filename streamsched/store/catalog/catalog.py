@@ -37,14 +37,13 @@ from streamsched.ports.catalog import (
 )
 from streamsched.ports.schedules.expectations import AppExpectations
 from streamsched.ports.schedules.program_links import ForeignWait
-from streamsched.store.catalog import outbox, quota_counts
+from streamsched.store.catalog import app_expectations, outbox, quota_counts
 from streamsched.store.catalog.history import record_all
 from streamsched.store.catalog.namespace_grants import check_resumed
 from streamsched.store.catalog.program_links import links_of, read_links
 from streamsched.store.catalog.removed_programs import find_waiting, record_removals
 from streamsched.store.catalog.versions import record_versions
 from streamsched.store.connections import computed_meanwhile, translated
-from streamsched.store.expectations import app_expectations
 from streamsched.store.sql import queries, slices
 
 _SQL = queries("catalog/catalog")

@@ -28,6 +28,7 @@ from streamsched.ports.catalog import (
 from streamsched.ports.schedules.expectations import AppExpectations
 from streamsched.ports.schedules.version import ScheduleVersion
 from streamsched.store.catalog import history, versions
+from streamsched.store.catalog.app_expectations import watched_by
 from streamsched.store.catalog.catalog import (
     app_rows,
     missing_programs,
@@ -39,7 +40,6 @@ from streamsched.store.catalog.last_runs import last_runs_of
 from streamsched.store.catalog.program_links import read_links
 from streamsched.store.catalog.removed_programs import find_waiting, find_waiting_in
 from streamsched.store.connections import translated
-from streamsched.store.expectations.app_expectations import watched_by
 from streamsched.store.sql import queries
 
 log = structlog.get_logger()

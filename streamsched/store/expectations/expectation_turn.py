@@ -20,8 +20,8 @@ from streamsched.ports.catalog import HistoryEntry
 from streamsched.ports.outbox import OutboxRecord
 from streamsched.ports.schedules.expectations import Judged
 from streamsched.store.catalog import outbox
+from streamsched.store.catalog.expectation_rows import due_columns, watched_of
 from streamsched.store.catalog.history import record_all
-from streamsched.store.expectations.expectation_rows import due_columns, watched_of
 from streamsched.store.runs import manual_runs
 from streamsched.store.sql import queries
 

@@ -12,8 +12,8 @@ from streamsched.domain.errors import NotFoundError, described
 from streamsched.domain.expectations.expectation import SubjectKind
 from streamsched.domain.names import AppRef, ExpectationRef
 from streamsched.ports.schedules.expectations import ExpectationRecord, StoredMiss
+from streamsched.store.catalog.expectation_rows import watched_of
 from streamsched.store.connections import translated
-from streamsched.store.expectations.expectation_rows import watched_of
 from streamsched.store.sql import queries
 
 log = structlog.get_logger()

@@ -83,7 +83,7 @@ async def test_pages_are_read_by_the_index(client: httpx.AsyncClient, services: 
     )
     await services.pool.execute("ANALYZE file_set_commits")
     plan = await services.pool.fetch(
-        "EXPLAIN " + queries("catalog/file_set_commits")["after"], "default.flights", 4900, 1000
+        "EXPLAIN " + queries("datasets/file_set_commits")["after"], "default.flights", 4900, 1000
     )
 
     assert "file_set_commits_pkey" in str(plan)

@@ -135,7 +135,7 @@ async def test_a_cue_reads_by_the_key(services: Services) -> None:
             "SELECT 'b' || n, repeat('x', 5000), 1, now() FROM generate_series(1, 20000) n"
         )
         await connection.execute("ANALYZE bookmarks")
-        rows = await connection.fetch(f"EXPLAIN {queries('catalog/bookmarks')['cue']}", ["b1", "b2"])
+        rows = await connection.fetch(f"EXPLAIN {queries('datasets/bookmarks')['cue']}", ["b1", "b2"])
     plan = "\n".join(row[0] for row in rows)
     assert "Seq Scan" not in plan, plan
 

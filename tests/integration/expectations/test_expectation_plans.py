@@ -64,7 +64,7 @@ REPEATED = [
     ("expectations/records", "about", ("dataset", "default.d7", 10), 1),
     ("expectations/records", "some", (["default.shop.d1", "default.shop.d2"],), 20),
     ("expectations/records", "misses", ("default.shop.d1", 100), 10),
-    ("expectations/app_expectations", "foreign_subjects", ("default", "finance"), MANY),
+    ("catalog/app_expectations", "foreign_subjects", ("default", "finance"), MANY),
     ("server/gauges", "missing", (200,), 0),
     ("server/gauges", "single", (NOW,), 10),
     ("webhooks/notices", "next", (0, 10**9, 100), 110),

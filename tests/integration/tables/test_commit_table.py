@@ -23,7 +23,7 @@ from streamsched.spark.manifest import Manifest, Mode, visible
 from streamsched.spark.object_store import ObjectStore
 from streamsched.spark.storage import FolderStorage
 from streamsched.spark.writes.write import Author, Write
-from streamsched.store.catalog.file_set_commits import PostgresFileSetCommitStore
+from streamsched.store.datasets.file_set_commits import PostgresFileSetCommitStore
 from streamsched.testing.clock import SettableClock
 from tests.integration.tables.conftest import Server
 

@@ -17,11 +17,11 @@ from streamsched.domain.notices.recipient import Recipient
 from streamsched.domain.revision import digest
 from streamsched.domain.ticks.watched_expectation import changed, watched_from
 from streamsched.ports.schedules.expectations import AppExpectations, ExpectationChange, RecipientsChange
+from streamsched.store.catalog.expectation_rows import due_columns, watched_of
 from streamsched.store.connections import translated
-from streamsched.store.expectations.expectation_rows import due_columns, watched_of
 from streamsched.store.sql import queries, slices
 
-_SQL: Final = queries("expectations/app_expectations")
+_SQL: Final = queries("catalog/app_expectations")
 
 
 async def watched_by(connection: Any, app: AppRef) -> AppExpectations:

@@ -13,7 +13,7 @@ from streamsched.ports.datasets.bookmarks import Bookmark
 from streamsched.store.connections import translated
 from streamsched.store.sql import queries
 
-_SQL: Final = queries("catalog/bookmarks")
+_SQL: Final = queries("datasets/bookmarks")
 
 
 class PostgresBookmarkStore:

@@ -12,7 +12,7 @@ from streamsched.ports.datasets.commits import FileSetCommit, JobEpoch
 from streamsched.store.connections import translated
 from streamsched.store.sql import queries
 
-_SQL: Final = queries("catalog/file_set_commits")
+_SQL: Final = queries("datasets/file_set_commits")
 
 
 class PostgresFileSetCommitStore:

@@ -1,0 +1,1 @@
+"""Commits of file sets, and positions of readers of datasets."""
