@@ -66,8 +66,10 @@ class App(ExpectationBuilder):
         """`on_failure`: who is notified, as of the method `on_failure`."""
         with anchored("$.application"):
             super().__init__(AppRef(namespace, name))
-        alone = isinstance(on_failure, Notified) or not isinstance(on_failure, Iterable)
-        self.on_failure(*([on_failure] if alone else on_failure))
+        if isinstance(on_failure, Iterable) and not isinstance(on_failure, str):
+            self.on_failure(*on_failure)
+        else:
+            self.on_failure(on_failure)
         self._schedules: dict[str, Schedule] = {}
         self._enabled: set[str] = set()
         self._keeping: set[str] = set()

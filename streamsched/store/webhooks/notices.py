@@ -98,7 +98,9 @@ class PostgresNoticeStore:
     async def recipient(self, identity: str) -> tuple[AppRef, MailRecipient] | None:
         with translated():
             row = await self._pool.fetchrow(_SQL["recipient"], identity)
-        found = None if row is None else stored_recipient(row["definition"])
+        if row is None:
+            return None
+        found = stored_recipient(row["definition"])
         return (AppRef.parse(row["app"]), found) if isinstance(found, MailRecipient) else None
 
     async def _deliver(
