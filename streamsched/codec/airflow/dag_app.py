@@ -9,6 +9,7 @@ from streamsched.codec.airflow.answers import AirflowAnswers
 from streamsched.codec.airflow.branches import chosen
 from streamsched.codec.airflow.dag import DagSchedule, arrival_program
 from streamsched.codec.airflow.jinja import DUE
+from streamsched.codec.airflow.mail import MailReader
 from streamsched.codec.airflow.operators import ProgramReader
 from streamsched.codec.airflow.policies import PoolSizes, policies_of, priority_weights, weighted_pools
 from streamsched.codec.airflow.rules import ALWAYS, DEFAULT, DIFFERENCES, RuleError, depends_on, rule_name
@@ -52,6 +53,7 @@ class DagApp:
         found = {name: programs.read(task) for name, task in self._tasks.items()}
         besides = self._overruled(found)
         made: dict[str, Any] = {self._arrival: arrival_program()}
+        mail = MailReader()
         graph: dict[str, Any] = {self._arrival: {**_JOB, "arrives": f"{self._ref.app} {{key}}"}}
         for name, task in self._tasks.items():
             own = found[name]
@@ -69,6 +71,7 @@ class DagApp:
             if own.waits_for_person or self._answers.program(self._ref.app, name) is not None:
                 own.arguments = programs.usual_arguments
             reactions = TaskTemplate(name, JobTemplate((DUE,)), arguments=own.arguments, exit_codes=codes)
+            mail.read(name, task.keywords)
             policies = policies_of(task, self._pools)
             policies.constraints += dag.task_constraints
             schedule = policies.as_json()
@@ -87,6 +90,7 @@ class DagApp:
             "programs": made,
             "schedules": schedules,
             "tasks": graph,
+            **({"onFailure": recipients} if (recipients := mail.recipients()) else {}),
         }
 
     def _rule(self, task: DagTask) -> str:

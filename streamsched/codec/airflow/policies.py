@@ -1,6 +1,6 @@
 """Keywords that every task may have: what of them its schedule carries.
 
-`NOTIFICATIONS` is the one place for those that send something to people.
+`NOTIFICATIONS` has those that send something to people but for mail (`airflow.mail`).
 """
 
 from __future__ import annotations
@@ -21,12 +21,8 @@ from streamsched.domain.time.duration import duration_text
 
 #: Keywords that send something to people, of tasks and of DAGs.
 NOTIFICATIONS: Final = {
-    **dict.fromkeys(
-        ("email", "email_on_failure", "email_on_retry"),
-        "no mail is sent from here yet; `program(…, 'failed')` starts a program, and webhooks send the change",
-    ),
-    "sla": "no notice for lateness; `deadlines` of a schedule start a program",
-    "sla_miss_callback": "no notice for lateness; `deadlines` of a schedule start a program",
+    "sla": "`deadlines` of a schedule start a program, and `onFailure` mails them; or say `app.expect(…)`",
+    "sla_miss_callback": "is Python that Airflow calls; `deadlines` of a schedule start a program",
     **dict.fromkeys(
         (
             "on_failure_callback",
@@ -35,7 +31,7 @@ NOTIFICATIONS: Final = {
             "on_execute_callback",
             "on_skipped_callback",
         ),
-        "is Python that Airflow calls; `program(…, 'failed')` starts a program",
+        "is Python that Airflow calls; `onFailure` of the app, or `program(…, 'failed')`, starts a program",
     ),
 }
 #: Values that ask for nothing.

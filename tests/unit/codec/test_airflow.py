@@ -46,9 +46,45 @@ a >> b
     assert app["tasks"]["b"]["schedule"]["constraints"] == [
         {"type": "GROUP", "group": "q", "limit": 4, "weight": 2, "waitUntilMet": True}
     ]
-    assert [kind for kind, _ in rows(found, "a.sla") + rows(found, "a.email_on_failure")] == ["refused"] * 2
+    assert [kind for kind, _ in rows(found, "a.sla") + rows(found, "a.email_on_failure")] == ["refused", "carried"]
     assert rows(found, "a.pool") == [("refused", "how many slots has pool p? give `--pool p=SLOTS`")]
     assert rows(found, "b.trigger_rule") == [("carried", "all_done")]
+
+
+def test_addresses_of_tasks_become_recipients_of_the_app() -> None:
+    body = """
+a = BashOperator(task_id='a', bash_command='true')
+b = BashOperator(task_id='b', bash_command='true', email='x@y.z; v@w.x', email_on_retry=False)
+c = BashOperator(task_id='c', bash_command='true', email_on_failure=False)
+"""
+    app, found = one(body, "default_args={'email': ['a@b.c']}")
+    assert app["onFailure"] == [
+        {"mail": ["a@b.c"], "schedules": ["a"]},
+        {"mail": ["x@y.z", "v@w.x"], "schedules": ["b"]},
+    ]
+    assert [kind for kind, _ in rows(found, "default_args.email")] == ["changed"]
+    assert [kind for kind, _ in rows(found, "b.email") + rows(found, "b.email_on_retry")] == ["carried"] * 2
+    assert rows(found, "c.email_on_failure") == [("carried", "failures are not mailed")]
+
+
+def test_an_address_of_all_tasks_is_for_the_whole_app() -> None:
+    app, _ = one("a = BashOperator(task_id='a', bash_command='true')", "default_args={'email': 'a@b.c'}")
+    assert app["onFailure"] == [{"mail": ["a@b.c"]}]
+
+
+@pytest.mark.parametrize("email", ["'no address'", "5", "['a@b.c', 5]", "Variable.get('team')", "['a@b.c'] * 21"])
+def test_an_address_that_cannot_be_read_refuses_its_row_only(email: str) -> None:
+    app, found = one(f"a = BashOperator(task_id='a', bash_command='true', email={email})")
+    assert "onFailure" not in app
+    assert [kind for kind, _ in rows(found, "a.email")] == ["refused"]
+
+
+def test_more_tasks_and_addresses_than_recipients_have_are_told_apart() -> None:
+    app, _ = one(
+        "for n in range(2500):\n    BashOperator(task_id=f't{n}', bash_command='true', email='a@b.c')\n"
+        "for n in range(25):\n    BashOperator(task_id=f'u{n}', bash_command='true', email=f'u{n}@b.c')"
+    )
+    assert [len(each["schedules"]) for each in app["onFailure"]] == [1000, 1000, 500, *[1] * 17]
 
 
 def test_one_branch_of_a_branch_runs() -> None:
