@@ -149,7 +149,8 @@ def _put(found: Mapping[str, Any], ref: ScheduleRef, generation: int) -> Put:
 
 
 def identity(value: bytes) -> tuple[str, str] | None:
-    """The id and source of an `Occurred`, by which its home recognises a duplicate; None for a control signal.
+    """The id and source of an `Occurred`, by which its home recognises a duplicate; None for a control signal,
+    and for statistics, which come from there.
 
     Cost does not depend on the size of the event, unless the value is not in canonical form: then it is parsed.
 
