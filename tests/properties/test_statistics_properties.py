@@ -50,7 +50,7 @@ KNOWN: Final = {f"file{place}": FLIGHTS for place in PLACES}
 
 
 @dataclass
-class Town:
+class SmallCluster:
     """The home of the dataset's events, and of schedules that listen to it."""
 
     triggers: dict[str, Trigger]
@@ -65,7 +65,7 @@ class Town:
     def __post_init__(self) -> None:
         self.home = self.began()
         for name, trigger in self.triggers.items():
-            ref = ScheduleRef("default", "town", name)
+            ref = ScheduleRef("default", "cluster", name)
             engine = self.engines[schedule_key(ref).encode()] = Engine(ref)
             engine.tell(START, Put(ref, 1, True, trigger, Consumption.CUMULATIVE))
             for key in event_keys(trigger):
@@ -108,7 +108,7 @@ class Town:
 
     def jobs(self, name: str) -> list[int]:
         """What each job of a schedule was made of: the sum over its leaves."""
-        engine = self.engines[schedule_key(ScheduleRef("default", "town", name)).encode()]
+        engine = self.engines[schedule_key(ScheduleRef("default", "cluster", name)).encode()]
         return [sum(part.count for part in job.contributions) for _, job in engine.jobs]
 
 
@@ -159,7 +159,7 @@ SAID = st.tuples(st.integers(0, 2), st.integers(0, 1), st.none() | st.integers(0
 def test_each_commit_counts_once_and_so_do_its_statistics(
     said: list[tuple[int, int, int | None, int | None]], distinct: bool, restarts: bool
 ) -> None:
-    town = Town(
+    cluster = SmallCluster(
         {
             "rows": Total(FLIGHTS, Measure.ROWS, 1000, distinct=distinct),
             "bytes": Total(FLIGHTS, Measure.BYTES, 700, distinct=distinct),
@@ -172,8 +172,8 @@ def test_each_commit_counts_once_and_so_do_its_statistics(
 
     for run, place, some_rows, some_bytes in said:
         if restarts:
-            town.restart()
-        town.came(complete(run, place, some_rows, some_bytes))
+            cluster.restart()
+        cluster.came(complete(run, place, some_rows, some_bytes))
         has = some_rows is not None or some_bytes is not None
         if (run, place) not in commits or (has and (run, place) not in stated):
             rows.add(run, some_rows or 0)
@@ -182,29 +182,29 @@ def test_each_commit_counts_once_and_so_do_its_statistics(
         if has:
             stated.add((run, place))
 
-    assert town.jobs("commits") == [2] * (len(commits) // 2)
-    assert town.jobs("one") == [1] * len(commits)
-    assert town.jobs("rows") == rows.jobs
-    assert town.jobs("bytes") == size.jobs
+    assert cluster.jobs("commits") == [2] * (len(commits) // 2)
+    assert cluster.jobs("one") == [1] * len(commits)
+    assert cluster.jobs("rows") == rows.jobs
+    assert cluster.jobs("bytes") == size.jobs
 
 
 def test_statistics_before_and_after_the_jobs_of_totals() -> None:
-    town = Town({"rows": Total(FLIGHTS, Measure.ROWS, 1000), "commits": Partitions(FLIGHTS, 1)})
+    cluster = SmallCluster({"rows": Total(FLIGHTS, Measure.ROWS, 1000), "commits": Partitions(FLIGHTS, 1)})
 
-    town.came(complete(0))
-    town.came(complete(1, rows=1500))
-    town.came(complete(0, rows=400))
+    cluster.came(complete(0))
+    cluster.came(complete(1, rows=1500))
+    cluster.came(complete(0, rows=400))
     for _ in range(2):
-        town.came(complete(0, rows=400))
-        town.came(complete(1, rows=1500))
-        town.came(complete(1))
-    town.came(complete(2, rows=600))
+        cluster.came(complete(0, rows=400))
+        cluster.came(complete(1, rows=1500))
+        cluster.came(complete(1))
+    cluster.came(complete(2, rows=600))
 
-    assert town.jobs("rows") == [1500, 1000]
-    assert town.jobs("commits") == [1, 1, 1]
-    assert town.verdicts["rows"] == [Verdict.UNMATCHED, Verdict.COUNTED, Verdict.COUNTED, Verdict.COUNTED]
-    assert town.verdicts["commits"] == [Verdict.COUNTED, Verdict.COUNTED, Verdict.UNMATCHED, Verdict.COUNTED]
-    assert [town.whys["rows"][2], town.whys["commits"][2]] == [
+    assert cluster.jobs("rows") == [1500, 1000]
+    assert cluster.jobs("commits") == [1, 1, 1]
+    assert cluster.verdicts["rows"] == [Verdict.UNMATCHED, Verdict.COUNTED, Verdict.COUNTED, Verdict.COUNTED]
+    assert cluster.verdicts["commits"] == [Verdict.COUNTED, Verdict.COUNTED, Verdict.UNMATCHED, Verdict.COUNTED]
+    assert [cluster.whys["rows"][2], cluster.whys["commits"][2]] == [
         "the bytes and rows of a commit that came before",
         "it brings bytes and rows of a commit that came before, and no leaf adds those up",
     ]
@@ -212,14 +212,14 @@ def test_statistics_before_and_after_the_jobs_of_totals() -> None:
 
 def test_statistics_complete_a_commit_and_a_total_together() -> None:
     both = AllOf((Partitions(FLIGHTS, 1), Total(FLIGHTS, Measure.ROWS, 1000)))
-    town = Town({"both": both})
+    cluster = SmallCluster({"both": both})
 
-    town.came(complete(0))
-    assert town.jobs("both") == []
-    town.came(complete(0, rows=1500))
+    cluster.came(complete(0))
+    assert cluster.jobs("both") == []
+    cluster.came(complete(0, rows=1500))
 
-    assert town.jobs("both") == [1 + 1500]
-    (engine,) = town.engines.values()
+    assert cluster.jobs("both") == [1 + 1500]
+    (engine,) = cluster.engines.values()
     ((_, job),) = engine.jobs
     commit, statistics = (part.events[0] for part in job.contributions)
     for union in (joined(commit, statistics), joined(statistics, commit)):
@@ -231,7 +231,7 @@ def test_statistics_correct_nothing_and_open_no_key() -> None:
     """A run that has fired stays finished; where only totals fire it, a key opens with the statistics."""
     commits, rows = Partitions(FLIGHTS, 1), Total(FLIGHTS, Measure.ROWS, 1000)
     quiet = OnCorrection(2 * STEP)
-    town = Town(
+    cluster = SmallCluster(
         {
             "commits": Per(commits, ("run",), on_correction=RERUN),
             "either": Per(AnyOf((commits, rows)), ("run",), on_correction=RERUN),
@@ -241,12 +241,12 @@ def test_statistics_correct_nothing_and_open_no_key() -> None:
         }
     )
 
-    town.came(complete(0))
-    town.came(complete(0, rows=1500))
-    for engine in town.engines.values():
+    cluster.came(complete(0))
+    cluster.came(complete(0, rows=1500))
+    for engine in cluster.engines.values():
         engine.wake_up(START + 100 * STEP)
 
-    assert [town.jobs(name) for name in ("commits", "either", "later", "rows", "keyless")] == [
+    assert [cluster.jobs(name) for name in ("commits", "either", "later", "rows", "keyless")] == [
         [1],
         [1],
         [1],
@@ -254,8 +254,8 @@ def test_statistics_correct_nothing_and_open_no_key() -> None:
         [],
     ]
     fired = "it brings bytes and rows of a commit that came before, and key r-0 has fired since"
-    assert [town.whys[name][1] for name in ("either", "later")] == [fired] * 2
-    (keyless,) = (engine.state for key, engine in town.engines.items() if key.endswith(b"keyless"))
+    assert [cluster.whys[name][1] for name in ("either", "later")] == [fired] * 2
+    (keyless,) = (engine.state for key, engine in cluster.engines.items() if key.endswith(b"keyless"))
     assert keyless is not None
     assert keyless.keyless == 1
 
@@ -263,30 +263,30 @@ def test_statistics_correct_nothing_and_open_no_key() -> None:
 def test_statistics_are_no_sign_of_life_where_commits_are_counted() -> None:
     silent = Silence(Partitions(FLIGHTS, 1), 3 * STEP)
     rested = Quiet(Partitions(FLIGHTS, 1), 3 * STEP)
-    town = Town({"silent": silent, "rested": rested})
+    cluster = SmallCluster({"silent": silent, "rested": rested})
 
-    town.came(complete(0))
-    town.came(complete(0, rows=1500), 2)
-    for engine in town.engines.values():
+    cluster.came(complete(0))
+    cluster.came(complete(0, rows=1500), 2)
+    for engine in cluster.engines.values():
         engine.wake_up(START + 4 * STEP)
 
-    assert [[at for at, _ in engine.jobs] for engine in town.engines.values()] == [[START + 3 * STEP]] * 2
+    assert [[at for at, _ in engine.jobs] for engine in cluster.engines.values()] == [[START + 3 * STEP]] * 2
 
 
 def test_only_commits_that_wait_for_statistics_are_known_by_more_than_their_id() -> None:
-    town = Town({})
-    town.came(complete(0, rows=1))
-    assert town.home.known_ids == 1
-    town.came(complete(1))
-    assert town.home.known_ids == 3
-    town.came(complete(1, rows=1))
-    town.came(complete(1, rows=1))
-    assert town.home.known_ids == 4
+    cluster = SmallCluster({})
+    cluster.came(complete(0, rows=1))
+    assert cluster.home.known_ids == 1
+    cluster.came(complete(1))
+    assert cluster.home.known_ids == 3
+    cluster.came(complete(1, rows=1))
+    cluster.came(complete(1, rows=1))
+    assert cluster.home.known_ids == 4
 
 
 def test_statistics_after_the_horizon_are_a_commit_as_any_repeat_is() -> None:
-    town = Town({"rows": Total(FLIGHTS, Measure.ROWS, 1000), "commits": Partitions(FLIGHTS, 1)})
-    town.came(complete(0))
-    town.came(complete(0, rows=1500), int(HORIZON.total_seconds() * 1000))
+    cluster = SmallCluster({"rows": Total(FLIGHTS, Measure.ROWS, 1000), "commits": Partitions(FLIGHTS, 1)})
+    cluster.came(complete(0))
+    cluster.came(complete(0, rows=1500), int(HORIZON.total_seconds() * 1000))
 
-    assert (town.jobs("rows"), town.jobs("commits")) == ([1500], [1, 1])
+    assert (cluster.jobs("rows"), cluster.jobs("commits")) == ([1500], [1, 1])
