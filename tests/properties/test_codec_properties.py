@@ -191,7 +191,7 @@ def test_signals_come_back_equal(signal: Signal) -> None:
 def test_the_identity_of_an_event_is_what_decoding_gives(signal: Signal) -> None:
     _, value = signal_codec.encode(signal)
 
-    if isinstance(signal, Occurred):
+    if isinstance(signal, Occurred) and not signal.statistics:
         assert signal_codec.identity(value) == (signal.event.id, signal.event.source)
         spelt_otherwise = orjson.dumps(orjson.loads(value), option=orjson.OPT_INDENT_2)
         assert signal_codec.identity(spelt_otherwise) == (signal.event.id, signal.event.source)

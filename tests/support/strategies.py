@@ -106,6 +106,16 @@ def partitions_added(draw: st.DrawFn) -> PartitionsAdded:
     return PartitionsAdded(draw(st.sampled_from(_DATASETS)), named, count, run)
 
 
+def partitions_awaiting() -> st.SearchStrategy[PartitionsAdded]:
+    """Commits whose statistics follow."""
+
+    def awaiting(fact: PartitionsAdded) -> PartitionsAdded:
+        named = tuple(each._replace(bytes=None, rows=None) for each in fact.partitions)
+        return replace(fact, partitions=named, statistics_follow=True)
+
+    return partitions_added().map(awaiting)
+
+
 def stream_sizes(size: st.SearchStrategy[int] | None = None) -> st.SearchStrategy[StreamSize]:
     return st.builds(StreamSize, st.sampled_from(_STREAMS), sizes() if size is None else size, st.booleans())
 
@@ -134,7 +144,7 @@ def customs() -> st.SearchStrategy[CustomHappened]:
 
 def facts_from_outside() -> st.SearchStrategy[Fact]:
     """Facts anyone may report: all but ticks."""
-    return partitions_added() | stream_sizes() | programs_reached() | customs()
+    return partitions_added() | partitions_awaiting() | stream_sizes() | programs_reached() | customs()
 
 
 def ticks(generation: st.SearchStrategy[int] | None = None) -> st.SearchStrategy[Ticked]:

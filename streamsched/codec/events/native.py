@@ -13,15 +13,16 @@
 A dataset, stream or event name is `namespace.name` or a name in the default namespace; a program is
 `namespace.app.name`; an outcome is started, succeeded, failed or killed. A partition's `key` is Hive style
 (`year=2013/month=1`) and `values` are its columns: one may be left out when the other is there. `count` may be left out
-when the partitions are named; it is never below their number. `ancestors` (`codec.events.ancestors`) are removed from
-events of other emitters. `traceparent` is a context of W3C Trace Context; a
-malformed one is ignored.
+when the partitions are named; it is never below their number. `statistics_follow`, true beside partitions without
+bytes and rows: a repeat of the event may bring them. `ancestors` (`codec.events.ancestors`) are removed from events of
+other emitters. `traceparent` is a context of W3C Trace Context; a malformed one is ignored.
 Readers skip fields they do not know, so that older code can read newer events.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final, assert_never
@@ -136,8 +137,10 @@ def fact_to_json(fact: Fact) -> tuple[str, dict[str, Any]]:
     match fact:
         case PartitionsAdded(dataset=ref, partitions=partitions, count=count, run=run):
             listed = [_partition_to_json(partition) for partition in partitions]
-            by = {"run": run} if run else {}
-            return PARTITIONS_ADDED, {"dataset": str(ref), "partitions": listed, "count": count, **by}
+            more: dict[str, Any] = {"run": run} if run else {}
+            if fact.statistics_follow:
+                more["statistics_follow"] = True
+            return PARTITIONS_ADDED, {"dataset": str(ref), "partitions": listed, "count": count, **more}
         case StreamSize(stream=ref, bytes=size, absolute=absolute):
             return STREAM_SIZE, {"stream": str(ref), "bytes": size, "absolute": absolute}
         case ProgramReached():
@@ -221,7 +224,13 @@ def _partitions_added(data: dict[str, Any], path: str) -> Fact:
             raise DecodeError(f"{path}.data.partitions[{len(found)}]{exc.path}", exc.reason) from exc
     count = partition_count(len(found), data.get("count"), path, ".data.count")
     run = "" if data.get("run") is None else name(data["run"], path, ".data.run")
-    return PartitionsAdded(dataset(data.get("dataset"), path, ".data.dataset"), tuple(found), count, run)
+    added = PartitionsAdded(dataset(data.get("dataset"), path, ".data.dataset"), tuple(found), count, run)
+    follow = data.get("statistics_follow")
+    if follow is None or not boolean(follow, path, ".data.statistics_follow"):
+        return added
+    if added.has_statistics:
+        raise DecodeError(f"{path}.data.statistics_follow", "is true, but the event states bytes or rows already")
+    return replace(added, statistics_follow=True)
 
 
 def _partition(item: object) -> Partition:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from hashlib import sha256
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -96,7 +97,8 @@ def dataset_of(output: Output, namespace: str, known: Mapping[str, DatasetRef]) 
 def facts(run: RunEvent, *, namespace: str, known: Mapping[str, DatasetRef]) -> LineageFacts:
     """The events that a run event becomes. The same run event always becomes the same events, with the same ids.
 
-    A commit has one partition, `run=<id of the run>`, because OpenLineage names none.
+    A commit has one partition, `run=<id of the run>`, because OpenLineage names none. Without statistics of the output
+    they may follow: Spark's listener often sends another `COMPLETE` with them.
 
     Raises:
         InvalidError: `namespace` is not the name of a namespace.
@@ -115,12 +117,10 @@ def facts(run: RunEvent, *, namespace: str, known: Mapping[str, DatasetRef]) -> 
 
 def _commit(run: RunEvent, location: str, dataset: DatasetRef, output: Output) -> Event:
     partition = Partition(f"run={run.run_id}", {"run": run.run_id}, output.bytes, output.rows)
-    return Event(
-        f"{run.run_id}.{run.type.lower()}.{_digest(location)}",
-        SOURCE,
-        run.at,
-        PartitionsAdded(dataset, (partition,), 1),
-    )
+    added = PartitionsAdded(dataset, (partition,), 1)
+    if not added.has_statistics:
+        added = replace(added, statistics_follow=True)
+    return Event(f"{run.run_id}.{run.type.lower()}.{_digest(location)}", SOURCE, run.at, added)
 
 
 def _reached(run: RunEvent, namespace: str) -> Event | None:

@@ -2,7 +2,8 @@
 
 An `Occurred` is its event in native JSON, with `"delay"` (milliseconds) as the last field when it is late: the home of
 an event key forwards the same bytes to each schedule's home, under the schedule's key. Control signals begin with
-`{"signal":`, so they are recognised by their prefix.
+`{"signal":`, so they are recognised by their prefix; so does an `Occurred` of statistics, which an older release does
+not take for a commit but for a dead letter.
 
 | `signal`                   | fields                                                       | key              |
 |----------------------------|--------------------------------------------------------------|------------------|
@@ -10,6 +11,7 @@ an event key forwards the same bytes to each schedule's home, under the schedule
 | `drop`                     | `schedule`, `generation`                                     | `schedule:<ref>` |
 | `woken`                    | `schedule`, `generation`, `cell`, `due_at`                   | `schedule:<ref>` |
 | `replay`                   | `schedule`, `generation`                                     | `schedule:<ref>` |
+| `statistics`               | `occurred`: the `Occurred`                                   | `schedule:<ref>` |
 | `subscribe`, `unsubscribe` | `schedule`, `generation`; they are about the key             | the event key    |
 
 Policies of a `put`, each with a default: `consumption`, `keep`, `late`, `draining`, `backlog`; and `started`, when jobs
@@ -47,7 +49,8 @@ def encode(signal: Signal) -> tuple[bytes, bytes]:
     match signal:
         case Occurred(event=event, delay=delay):
             value = native.dumps(native.to_json(event))
-            return event.key.encode(), delayed(value, delay) if delay else value
+            value = delayed(value, delay) if delay else value
+            return event.key.encode(), statistics_of(value) if signal.statistics else value
         case Put(schedule=ref, generation=generation):
             return schedule_key(ref).encode(), _control("put", ref, generation, _put_to_json(signal))
         case Drop(schedule=ref, generation=generation):
@@ -69,6 +72,11 @@ def delayed(value: bytes, delay: timedelta) -> bytes:
     return b'%b,"delay":%d}' % (value.rstrip()[:-1], delay // _MILLISECOND)
 
 
+def statistics_of(value: bytes) -> bytes:
+    """The value of an `Occurred` as one of its statistics."""
+    return b'{"signal":"statistics","occurred":%b}' % value
+
+
 def decode(key: bytes, value: bytes) -> Signal:
     """Decodes a record. An `Occurred` does not depend on the key: forwarding changes the address only.
 
@@ -78,10 +86,9 @@ def decode(key: bytes, value: bytes) -> Signal:
     found = mapping(parsed(value), "$")
     kind = found.get("signal")
     if kind is None:
-        event = native.from_json(found)
-        if "delay" not in found:
-            return Occurred(event)
-        return Occurred(event, timedelta(milliseconds=integer(found["delay"], "$.delay")))
+        return _occurred(found, "$")
+    if kind == "statistics":
+        return _occurred(mapping(found.get("occurred"), "$.occurred"), "$.occurred")._replace(statistics=True)
     ref = schedule(found.get("schedule"), "$.schedule")
     generation = integer(found.get("generation"), "$.generation")
     match kind:
@@ -101,8 +108,15 @@ def decode(key: bytes, value: bytes) -> Signal:
                 raise DecodeError("$.cell", "must be text")
             return Woken(ref, generation, cell, instant(found.get("due_at"), "$.due_at"))
         case _:
-            known = "put, drop, replay, subscribe, unsubscribe, woken"
+            known = "put, drop, replay, statistics, subscribe, unsubscribe, woken"
             raise DecodeError("$.signal", f"must be one of {known} but is {text(kind, '$.signal')!r}")
+
+
+def _occurred(found: Mapping[str, Any], path: str) -> Occurred:
+    event = native.from_json(found, path)
+    if "delay" not in found:
+        return Occurred(event)
+    return Occurred(event, timedelta(milliseconds=integer(found["delay"], f"{path}.delay")))
 
 
 def _put_to_json(put: Put) -> dict[str, Any]:
@@ -135,7 +149,8 @@ def _put(found: Mapping[str, Any], ref: ScheduleRef, generation: int) -> Put:
 
 
 def identity(value: bytes) -> tuple[str, str] | None:
-    """The id and source of an `Occurred`, by which its home recognises a duplicate; None for a control signal.
+    """The id and source of an `Occurred`, by which its home recognises a duplicate; None for a control signal,
+    and for statistics, which come from there.
 
     Cost does not depend on the size of the event, unless the value is not in canonical form: then it is parsed.
 

@@ -42,7 +42,10 @@ _PARTITION: Final = one_of(
 _DATA: Final[dict[str, Schema]] = {
     "partitions.added": _open(
         {"dataset": text("default.flights", pattern=_DOTTED), "partitions": listed(_PARTITION, minItems=1)},
-        {"run": text("default.flights.weekly.1.1.r1", **_WORD, description="The run that committed them.")},
+        {
+            "run": text("default.flights.weekly.1.1.r1", **_WORD, description="The run that committed them."),
+            "statistics_follow": boolean(),
+        },
     ),
     "stream.size": _open(
         {"stream": text("default.clicks", pattern=_DOTTED), "bytes": whole(1_000_000)},

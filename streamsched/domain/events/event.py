@@ -51,13 +51,20 @@ class Partition(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class PartitionsAdded:
     """A commit added partitions to a dataset. `count` is at least 1; it can exceed the number of named partitions.
-    `run`: the run that committed, as its writer says; "" where nothing is said.
+    `run`: the run that committed, as its writer says; "" where nothing is said. `statistics_follow`: it states no bytes
+    and rows, and a repeat of the event may bring them (ADR 0182).
     """
 
     dataset: DatasetRef
     partitions: tuple[Partition, ...]
     count: int
     run: str = ""
+    statistics_follow: bool = False
+
+    @property
+    def has_statistics(self) -> bool:
+        """Whether the bytes or the rows of a partition are stated."""
+        return any(partition.bytes is not None or partition.rows is not None for partition in self.partitions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,10 @@ __all__ = ["NO_CELLS", "Definition", "Folded", "TriggerState", "fold"]
 DISABLED: Final = JudgedEvent(Verdict.DISABLED)
 UNMATCHED: Final = JudgedEvent(Verdict.UNMATCHED)
 LATE: Final = JudgedEvent(Verdict.LATE)
+#: On the statistics of a commit that came before.
+NOT_TOTALLED: Final = JudgedEvent(
+    Verdict.UNMATCHED, why="it brings bytes and rows of a commit that came before, and no leaf adds those up"
+)
 
 #: Most dropped keys named in a verdict.
 _DROPPED_NAMED: Final = 10
@@ -68,7 +72,8 @@ def fold(state: TriggerState | None, signal: Signal, *, at: datetime, cells: Map
         case Occurred():
             if state is None:
                 return Folded(None, verdict=DISABLED)
-            return _in_trace(_occurred(state, signal, at, cells), signal.event.traceparent, at)
+            folded = _in_trace(_occurred(state, signal, at, cells), signal.event.traceparent, at)
+            return _remarked(folded) if signal.statistics else folded
         case Woken(cell=key, due_at=due_at):
             return Folded(None) if state is None else _woken(state, key, due_at, max(at, due_at), cells)
         case Put(generation=generation):
@@ -101,10 +106,14 @@ def _occurred(state: TriggerState, signal: Occurred, at: datetime, cells: Mappin
         late = definition.late
         if slots and late is not None and late.then is not OnLate.ACCEPT and late.judges(signal.delay):
             return Folded(state, (Aside(event),) if late.then is OnLate.SIDE else (), LATE)
+        if slots and signal.statistics:
+            slots = tuple(slot for slot in slots if slot.measure is not None)
+            if not slots:
+                return Folded(state, verdict=NOT_TOTALLED)
     if not slots:
         return Folded(state, verdict=UNMATCHED)
     if plan.per is not None:
-        return _correlated(state, event, slots, at, cells)
+        return _correlated(state, signal, slots, at, cells)
     if not plan.timed_nodes:
         return _timeless(state, event, slots, at)
     update = CellUpdate(plan, state.cell, definition.consumption)
@@ -128,6 +137,14 @@ def _in_trace(folded: Folded, traceparent: str | None, at: datetime) -> Folded:
         for each in folded.effects
     )
     return folded._replace(effects=effects)
+
+
+def _remarked(folded: Folded) -> Folded:
+    """The verdict on statistics says that their commit came before."""
+    if folded.verdict is None or not folded.verdict.leaves:
+        return folded
+    why = "; ".join(filter(None, ("the bytes and rows of a commit that came before", folded.verdict.why)))
+    return folded._replace(verdict=replace(folded.verdict, why=why))
 
 
 def _timeless(state: TriggerState, event: Event, slots: tuple[LeafSlot, ...], at: datetime) -> Folded:
@@ -189,9 +206,10 @@ def _woken(state: TriggerState, key: str, due_at: datetime, at: datetime, cells:
 
 
 def _correlated(
-    state: TriggerState, event: Event, slots: tuple[LeafSlot, ...], at: datetime, cells: Mapping[str, Cell]
+    state: TriggerState, signal: Occurred, slots: tuple[LeafSlot, ...], at: datetime, cells: Mapping[str, Cell]
 ) -> Folded:
     """Counts an event under all of its correlation keys, or refuses it under all."""
+    event = signal.event
     seen: dict[str, list[LeafEvent]] = {}
     heard: list[tuple[Match, KeyedEvent]] = []
     run_of = None if state.plan.per is None else state.plan.per.run_of
@@ -205,7 +223,7 @@ def _correlated(
                 seen.setdefault(key, []).append(LeafEvent(slot, part, value))
                 if number > KEYS_AT_ONCE:
                     return _refused(state, f"it has more than {KEYS_AT_ONCE} correlation keys, the most of one event")
-    keys = OpenKeys(state, at, cells)
+    keys = OpenKeys(state, at, cells, statistics=signal.statistics)
     counted = {key: leaves for key, some in seen.items() if (leaves := keys.count(key, some))}
     per = state.plan.per
     if per is not None and per.full is OnFull.DROP_OLDEST:
@@ -217,7 +235,7 @@ def _correlated(
             f"{surplus} too many",
         )
     missing = without_key(heard)
-    if missing is not None:
+    if missing is not None and not signal.statistics:  # the commit was one without a key when it came
         keys.without_key(missing.why)
     corrected = keys.corrected
     if not counted and not corrected:

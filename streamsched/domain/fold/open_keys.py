@@ -34,7 +34,11 @@ from streamsched.domain.triggers.run_keys import rerun_of
 class OpenKeys:
     """`cells` are those of the open keys, in order of their opening; they are not changed."""
 
-    def __init__(self, state: TriggerState, at: datetime, cells: Mapping[str, Cell]) -> None:
+    def __init__(
+        self, state: TriggerState, at: datetime, cells: Mapping[str, Cell], *, statistics: bool = False
+    ) -> None:
+        """`statistics`: the event brings those of a commit that came before, so it corrects nothing."""
+        self._statistics = statistics
         self._state = state
         self._at = at
         self._cells = cells
@@ -51,7 +55,8 @@ class OpenKeys:
         self._grown = 0
         #: The event added to one of the keys; otherwise it only replaced older commits.
         self.adding = False
-        #: Why the event does not count under a key: it comes from a run that was repeated. "": it does.
+        #: Why the event does not count under a key: it comes from a run that was repeated, or it brings statistics of a
+        #: commit for a key that has finished. "": it does.
         self.outdated = ""
         #: The keys that began again, because a rerun of their run led to the event.
         self.replaced: list[str] = []
@@ -211,6 +216,9 @@ class OpenKeys:
 
     def _correct(self, key: str, cell: Cell, leaf_events: Sequence[LeafEvent]) -> list[str]:
         """Takes an event for a finished key. Returns the ids of the leaves that count it."""
+        if self._statistics:
+            self.outdated = f"it brings bytes and rows of a commit that came before, and key {key} has fired since"
+            return []
         after, taken = correct(cell, leaf_events, self._at)
         if not taken or cell.finished is None or self._policy is None:
             return []

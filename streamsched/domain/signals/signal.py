@@ -79,10 +79,12 @@ class Occurred(NamedTuple):
 
     Attributes:
         delay: time between the event and its append to the log, in whole milliseconds; 0 when less than a second.
+        statistics: the commit has been signalled before, without bytes and rows; only totals count it now.
     """
 
     event: Event
     delay: timedelta = IN_TIME
+    statistics: bool = False
 
 
 @dataclass(frozen=True, slots=True)

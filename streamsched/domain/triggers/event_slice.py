@@ -58,10 +58,14 @@ def chosen(event: Event, fact: PartitionsAdded, places: Sequence[int]) -> Event:
 
 
 def joined(one: Event, other: Event) -> Event:
-    """The union of two slices of one event."""
+    """The union of two slices of one event; one of them may have statistics that the other has not."""
     match one.fact, other.fact:
         case PartitionsAdded() as left, PartitionsAdded() as right:
-            named = tuple({each.key: each for each in (*left.partitions, *right.partitions)}.values())
+            parts = (left, right) if right.has_statistics else (right, left)
+            found = {each.key: each for fact in parts for each in fact.partitions}
+            named = tuple(
+                found[key] for key in dict.fromkeys(each.key for each in (*left.partitions, *right.partitions))
+            )
             return replace(one, fact=PartitionsAdded(left.dataset, named, max(left.count, right.count, len(named))))
         case StreamSize() as left, StreamSize() as right:
             return other if right.bytes > left.bytes else one

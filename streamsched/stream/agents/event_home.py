@@ -1,4 +1,8 @@
-"""The event home agent: drops repeated events and forwards each event to the schedules that listen to its key."""
+"""The event home agent: drops repeated events and forwards each event to the schedules that listen to its key.
+
+A repeat that brings the statistics for which a commit waits (`statistics_follow`) is forwarded too, once, as an
+`Occurred` of statistics. The home knows what a commit waits for by two more ids beside that of its event (ADR 0182).
+"""
 
 from __future__ import annotations
 
@@ -11,10 +15,10 @@ import structlog
 from streamsched.codec.records import signal as signal_codec
 from streamsched.codec.records import subscriptions as subscriptions_codec
 from streamsched.domain.errors import DecodeError, InvalidError
-from streamsched.domain.events.event import schedule_key
+from streamsched.domain.events.event import PartitionsAdded, schedule_key
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.signals.home import home
-from streamsched.domain.signals.signal import Subscribe, Unsubscribe
+from streamsched.domain.signals.signal import Occurred, Subscribe, Unsubscribe
 from streamsched.domain.signals.subscription import Subscriptions, subscribed_generation
 from streamsched.log.topics import SIGNALS
 from streamsched.ports.broker import Chunk, Record
@@ -26,6 +30,12 @@ from streamsched.stream.dedupe.seen import Deduplicator, IdTable
 from streamsched.stream.state_format import StateFormat
 
 log = structlog.get_logger()
+
+#: In the record of each commit whose statistics follow.
+_FOLLOW: Final = b'"statistics_follow"'
+#: Ends of the ids that say what became of the statistics of a commit. No id of an event has this character.
+_AWAITED: Final = "\0awaited"
+_CAME: Final = "\0came"
 
 
 class _Listeners:
@@ -112,7 +122,12 @@ class EventHome:
             self._control(key, value)
             return
         destinations = self._listeners(key).destinations  # may raise, so before the event is marked as seen
+        follow = _FOLLOW in value and _says(key, value, decoded, follow=True)
         first_ms = self._known_ids.sighted(key, *identity, record.time_ms)
+        if first_ms is None and follow:
+            self._known_ids.sighted(key, f"{identity[0]}{_AWAITED}", identity[1], record.time_ms)
+        elif first_ms is not None and self._brings_statistics(key, identity, value, decoded, record.time_ms):
+            value, first_ms = signal_codec.statistics_of(value), None
         if first_ms is None:
             for partition, schedule in destinations.values():
                 self._emit(SIGNALS, partition, schedule, value)
@@ -120,6 +135,17 @@ class EventHome:
                 self._collector.no_listener(key, *identity)
         elif self._collector is not None:
             self._collector.duplicate(key, *identity, first_ms=first_ms)
+
+    def _brings_statistics(
+        self, key: bytes, identity: tuple[str, str], value: bytes, decoded: Occurred | None, time_ms: int
+    ) -> bool:
+        """Whether a repeat brings the statistics for which its commit waits, for the first time."""
+        event_id, source = identity
+        return (
+            self._known_ids.knows(key, f"{event_id}{_AWAITED}", source, time_ms)
+            and _says(key, value, decoded, follow=False)
+            and self._known_ids.sighted(key, f"{event_id}{_CAME}", source, time_ms) is None
+        )
 
     def _control(self, key: bytes, value: bytes) -> None:
         """Applies one subscription change in memory; constant time, however many listeners the key has."""
@@ -171,3 +197,14 @@ class EventHome:
     def _destination(self, schedule: ScheduleRef) -> tuple[int, bytes]:
         key = schedule_key(schedule).encode()
         return home(key, self._shards), key
+
+
+def _says(key: bytes, value: bytes, decoded: Occurred | None, *, follow: bool) -> bool:
+    """Whether a commit says that its statistics follow, or else has them.
+
+    Raises:
+        DecodeError: the value is no signal.
+    """
+    signal = signal_codec.decode(key, value) if decoded is None else decoded
+    fact = signal.event.fact if isinstance(signal, Occurred) else None
+    return isinstance(fact, PartitionsAdded) and (fact.statistics_follow if follow else fact.has_statistics)

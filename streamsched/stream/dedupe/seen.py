@@ -70,13 +70,7 @@ class Deduplicator:
         if event_id.startswith(LOG_ID):
             return None
         self._now_ms = time_ms
-        source_, id_ = source.encode(), event_id.encode()
-        digest = codec.digest(key, source_, id_)
-        known = self._ids.first_ms(digest)
-        rows = not self._state_format.digests or bool(self._rows)
-        row = SEPARATOR.join((key, source_, id_)) if rows else b""
-        if rows and (first_ms := self._rows.first_ms(row)) is not None:
-            known = first_ms if known is None else max(known, first_ms)
+        digest, row, known = self._sighting(key, event_id.encode(), source.encode())
         if known is not None and known > time_ms - self._horizon_ms:
             return known
         self._ids.expire(time_ms)
@@ -86,6 +80,22 @@ class Deduplicator:
         else:
             self._rows.add(row, time_ms)
         return None
+
+    def knows(self, key: bytes, event_id: str, source: str, time_ms: int) -> bool:
+        """Whether an event at this log time would be a repeat; adds nothing."""
+        *_, known = self._sighting(key, event_id.encode(), source.encode())
+        return known is not None and known > time_ms - self._horizon_ms
+
+    def _sighting(self, key: bytes, event_id: bytes, source: bytes) -> tuple[bytes, bytes, int | None]:
+        """The digest of an event, its row when there are rows, and the log time of its last sighting that counted."""
+        digest = codec.digest(key, source, event_id)
+        known = self._ids.first_ms(digest)
+        if self._state_format.digests and not self._rows:
+            return digest, b"", known
+        row = SEPARATOR.join((key, source, event_id))
+        if (first_ms := self._rows.first_ms(row)) is not None:
+            known = first_ms if known is None else max(known, first_ms)
+        return digest, row, known
 
     def flush(self) -> None:
         """Writes the ids added in this turn. In a format with digests, also converts some of the remaining rows."""

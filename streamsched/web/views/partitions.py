@@ -39,28 +39,31 @@ class PartitionDays(NamedTuple):
 
 
 def partition_rows(events: Sequence[LoggedEvent], late: Collection[str], *, limit: int) -> list[PartitionRow]:
-    """The partitions that the events name, newest first."""
-    found: list[PartitionRow] = []
+    """The partitions that the events name, newest first. A repeat of an event is no other row: it gives its bytes and
+    rows to a first one without.
+    """
+    found: dict[tuple[str, str, str], PartitionRow] = {}
     for each in events:
         if not isinstance(each.fact, PartitionsAdded):
             continue
         href = event_href(each.id, each.source, each.position)
         for partition in each.fact.partitions:
-            found.append(
-                PartitionRow(
-                    partition.key,
-                    day_of(partition.values),
-                    partition.rows,
-                    partition.bytes,
-                    each.source,
-                    each.at,
-                    href,
-                    each.id in late,
-                )
+            name = each.id, each.source, partition.key
+            repeat = found.pop(name, None)
+            stated = partition if repeat is None or each.fact.has_statistics else repeat
+            found[name] = PartitionRow(
+                partition.key,
+                day_of(partition.values),
+                stated.rows,
+                stated.bytes,
+                each.source,
+                each.at,
+                href,
+                each.id in late,
             )
             if len(found) == limit:
-                return found
-    return found
+                return [*found.values()]
+    return [*found.values()]
 
 
 def partition_days(rows: Sequence[PartitionRow]) -> PartitionDays | None:

@@ -19,10 +19,12 @@ from streamsched.config import Settings
 from streamsched.domain.errors import ConfigurationError
 from streamsched.domain.events.event import Outcome, PartitionsAdded, ProgramReached
 from streamsched.domain.names import DatasetRef, ProgramRef
+from streamsched.domain.triggers.trigger import Measure, Partitions, Total
 from streamsched.spark.tables.watching import wait_for_cue
 from streamsched.store.catalog.lineage_ends import PostgresLineageEnds
 from streamsched.store.sql import queries
 from tests.integration.api.test_events_api import logged
+from tests.support.shard_cluster import ShardCluster, schedule
 
 pytestmark = pytest.mark.postgres
 
@@ -64,6 +66,41 @@ async def test_a_repeat_has_the_same_ids(client: httpx.AsyncClient) -> None:
 
     assert first.json() == again.json()
     assert len(first.json()["ids"]) == 3
+
+
+def wrote(run: str, rows: int | None) -> dict[str, Any]:
+    """One write of a Spark application, as its listener ends it. Without rows it has no facet of statistics."""
+    sizes = {} if rows is None else {"outputFacets": {"outputStatistics": {"rowCount": rows, "size": 10 * rows}}}
+    output = {"namespace": "s3://lake", "name": "flights", **sizes}
+    return {**COMPLETE, "run": {"runId": run}, "outputs": [output]}
+
+
+async def test_statistics_of_a_later_complete_count_once(client: httpx.AsyncClient, services: Services) -> None:
+    flights = DatasetRef("default", "flights")
+    cluster = ShardCluster(services.broker, services.settings.shards)
+    await cluster.put(schedule("rows"), Total(flights, Measure.ROWS, 1000))
+    await cluster.put(schedule("bytes"), Total(flights, Measure.BYTES, 10_000))
+    await cluster.put(schedule("commits"), Partitions(flights, 1))
+    await cluster.start()
+    try:
+        # none, then 1,500; with 400 at once; none, after the jobs of totals 600; each again, and with others, which
+        # come too late
+        said = [("r-1", None), ("r-2", None), ("r-1", 1500), ("r-3", 400), ("r-2", 600)]
+        for run, rows in [*said, *said, ("r-1", 9000), ("r-3", None), ("r-3", 9000)]:
+            answer = await send(client, wrote(run, rows))
+            assert answer.status_code == 201, answer.text
+            await cluster.settled()
+        jobs = [(job.schedule, sum(part.count for part in job.contributions)) for job in await cluster.jobs()]
+        letters = await cluster.dead_letters()
+    finally:
+        await cluster.stop()
+
+    assert jobs == [
+        *((schedule("bytes"), size) for size in (15_000, 10_000)),
+        *((schedule("commits"), 1) for _ in range(3)),
+        *((schedule("rows"), rows) for rows in (1500, 1000)),
+    ]
+    assert letters == []
 
 
 async def test_the_first_end_of_a_run_counts(client: httpx.AsyncClient, services: Services) -> None:

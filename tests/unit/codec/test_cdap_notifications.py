@@ -30,10 +30,12 @@ def read(said: Any) -> Event:
 
 
 def known_to_cdap(event: Event) -> Event:
-    """The event as CDAP can tell it: no run that committed, no ancestors, ends in milliseconds, no empty error."""
+    """The event as CDAP can tell it: no run that committed, no statistics that follow, no ancestors, ends in
+    milliseconds, no empty error.
+    """
     fact = event.fact
     if isinstance(fact, PartitionsAdded):
-        return replace(event, fact=replace(fact, run=""))
+        return replace(event, fact=replace(fact, run="", statistics_follow=False))
     if not isinstance(fact, ProgramReached):
         return event
     ended = fact.ended_at and fact.ended_at - timedelta(microseconds=fact.ended_at.microsecond % 1000)

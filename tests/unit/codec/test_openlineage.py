@@ -130,6 +130,21 @@ def test_a_file_set_announces_its_commits_itself() -> None:
     assert [each.location for each in found.ignored] == ["file/data/flights/_staging/c1/data"]
 
 
+@pytest.mark.parametrize(
+    ("statistics", "follow"),
+    [(None, True), ({}, True), ({"fileCount": 3}, True), ({"rowCount": 0}, False), ({"size": 1}, False)],
+)
+def test_a_commit_without_rows_and_bytes_waits_for_them_under_the_same_id(
+    statistics: dict[str, int] | None, follow: bool
+) -> None:
+    output = {**RUN["outputs"][0], "outputFacets": {"outputStatistics": statistics}}
+
+    (plain,), (found,) = became(RUN).datasets, became({**RUN, "outputs": [output]}).datasets
+
+    assert isinstance(found.event.fact, PartitionsAdded)
+    assert (found.event.fact.statistics_follow, found.event.id) == (follow, plain.event.id)
+
+
 def test_names_stay_names() -> None:
     assert plain_name("///") == plain_name("日本") == "_"
     longest = plain_name("x" * 5000)

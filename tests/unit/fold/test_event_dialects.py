@@ -68,6 +68,12 @@ def run_id(**fields: Any) -> str:
             ),
             id="a partition by its values alone, which become text",
         ),
+        pytest.param(
+            added(partitions=["a=1"], statistics_follow=True),
+            PartitionsAdded(FLIGHTS, (Partition("a=1", {"a": "1"}),), 1, statistics_follow=True),
+            id="statistics that follow",
+        ),
+        pytest.param(added(statistics_follow=None), PartitionsAdded(FLIGHTS, (), 1), id="statistics that do not"),
         pytest.param(added(count=9), PartitionsAdded(FLIGHTS, (), 9), id="partitions that are not named"),
         pytest.param(
             native("stream.size", {"stream": "clicks", "bytes": 5}),
@@ -186,6 +192,15 @@ def test_a_dialect_says_a_fact(said: dict[str, Any], fact: Fact) -> None:
             "$.data.partitions[0].values.a",
             "is too large a number",
             id="a number that would be rounded",
+        ),
+        pytest.param(
+            added(partitions=["a=1", {"key": "a=2", "rows": 0}], count=2, statistics_follow=True),
+            "$.data.statistics_follow",
+            "is true, but the event states bytes or rows already",
+            id="statistics that follow and are there",
+        ),
+        pytest.param(
+            added(statistics_follow="yes"), "$.data.statistics_follow", "must be true or false", id="a text as boolean"
         ),
         pytest.param(added(partitions=[{}]), "$.data.partitions[0].key", "is missing", id="a partition without key"),
         pytest.param(added(partitions=[""]), "$.data.partitions[0]", "must not be empty", id="an empty partition key"),
