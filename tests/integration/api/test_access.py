@@ -36,6 +36,7 @@ OWN, FOREIGN = "sales", "ops"
 NAMES = {
     "namespace": "{}",
     "schedule": "{}.app.nothing",
+    "expectation": "{}.app.nothing",
     "program": "{}.app.nothing",
     "name": "{}.app.nothing",
     "job": "{}.app.nothing.1.1",
