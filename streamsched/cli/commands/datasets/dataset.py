@@ -9,7 +9,7 @@ from urllib.parse import quote
 import typer
 
 from streamsched.cli.group import new_group
-from streamsched.cli.naming import full_app, short, without_default
+from streamsched.cli.naming import short, without_default
 from streamsched.cli.output import (
     Format,
     FormatOption,
@@ -21,11 +21,12 @@ from streamsched.cli.output import (
 )
 from streamsched.cli.server import UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind
+from streamsched.domain.names import DEFAULT_NAMESPACE
 
 _PARTITIONS: Final = (
     Column("partition", kind=ColumnKind.ID),
     Column("at", "came"),
-    Column("note", kind=ColumnKind.TEXT),
+    Column("note"),
     Column("rows", optional=2),
     Column("source", kind=ColumnKind.TEXT, optional=1, breakable=True),
 )
@@ -42,9 +43,7 @@ _EXPECTATIONS: Final = (
 )
 #: Late and rewritten periods that are named.
 _NAMED: Final = 5
-_NOTHING_SAYS: Final = (
-    "nothing says what belongs to it: neither a schedule (`rolled_up_to`) nor an expectation (`app.expect`)"
-)
+_NOTHING_SAYS: Final = "nothing says what belongs to it: no schedule (`rolled_up_to`) and no expectation (`app.expect`)"
 
 
 def commands() -> typer.Typer:
@@ -68,7 +67,7 @@ def show(
     """Shows the newest partitions of a dataset, each once, which of them came late or were rewritten, which schedules
     wait for it, what is missing in the open keys of each roll-up, and what is expected of it.
     """
-    namespace, _, dataset = full_app(name).partition(".")
+    namespace, _, dataset = (name if "." in name else f"{DEFAULT_NAMESPACE}.{name}").partition(".")
     path = f"/v1/datasets/{quote(namespace, safe='')}/{quote(dataset, safe='')}"
     found = ask("GET", path, url=url, params={"limit": limit, "depth": depth})
     if output.structured:
@@ -130,7 +129,7 @@ def _expectation(found: Mapping[str, Any]) -> dict[str, Any]:
 
 def _more(number: int, noun: str, option: str = "") -> None:
     if number:
-        _say(f"{counted(number, noun)} more" + (f": {option}" if option else ""), style="dim")
+        _say(f"{counted(number, f'more {noun}')}" + (f": {option}" if option else ""), style="dim")
 
 
 def _say(text: str, style: str = "") -> None:
