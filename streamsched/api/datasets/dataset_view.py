@@ -53,7 +53,7 @@ class DatasetState(StrEnum):
     #: An open key of a roll-up misses a period, or an expectation is missing.
     INCOMPLETE = "incomplete"
     AS_EXPECTED = "as expected"
-    #: There is more than was looked at.
+    #: There is more than was read.
     NOT_KNOWN = "not known"
 
 
@@ -149,7 +149,7 @@ class DatasetView:
 
 
 async def dataset_view(services: ApiServices, caller: Caller, ref: DatasetRef, *, depth: int = DEPTH) -> DatasetView:
-    """What the caller may see of a dataset; of one that nobody knows, nothing came and nothing waits.
+    """What the caller may see of a dataset; of an unknown one nothing came and nothing waits.
 
     Raises:
         UnavailableError: PostgreSQL or the log is unavailable.

@@ -49,7 +49,7 @@ async def get_dataset(
     wait for it, of those of other namespaces only how many; of each roll-up the newest open keys with the periods that
     are missing, came late or were rewritten; and the expectations about it. `completeness`: `incomplete` when an open
     key misses a period or an expectation is missing, `as expected` otherwise, `no expectation` when nothing says what
-    belongs to it, `not known` when more would have to be read. A dataset that nobody knows has none of these.
+    belongs to it, `not known` when more would have to be read. An unknown dataset has none of these.
     """
     ref = DatasetRef.parse(f"{namespace}.{dataset}")
     return rendered(_view(await dataset_view(services, caller, ref, depth=depth), limit))
