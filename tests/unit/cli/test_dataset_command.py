@@ -93,6 +93,7 @@ def test_a_dataset_is_shown_with_what_is_missing_late_and_rewritten(server: Serv
     assert server.requests[-1][:2] == ("GET", "/v1/datasets/default/clicks?limit=20&depth=2000")
     assert said.startswith("clicks: incomplete")
     assert f"traffic.daily {DAY}: 22 of 23, missing {DAY}T23, late {DAY}T06, rewritten {DAY}T05" in said
+    assert "waits for it state keys traffic.daily enabled 1" in said
     assert f"{DAY}T09 and 4 more" in said
     assert "4 more open keys" in said
     assert "2 schedules of other namespaces" in said

@@ -81,7 +81,8 @@ def show(
     if found["expectations"]:
         print_table(map(_expectation, found["expectations"]), _EXPECTATIONS, wide=output.wide, empty="")
     _more(found["moreExpectations"], "expectation")
-    print_table(found["schedules"], _SCHEDULES, wide=output.wide, empty="no schedule that you may view waits for it")
+    schedules = [{**each, "schedule": short(each["schedule"])} for each in found["schedules"]]
+    print_table(schedules, _SCHEDULES, wide=output.wide, empty="no schedule that you may view waits for it")
     _more(found["moreSchedules"], "schedule")
     if others := found["otherSchedules"]:
         _say(f"{counted(others, 'schedule')} of other namespaces, waiting for it too", style="dim")
@@ -114,7 +115,7 @@ def _key(key: Mapping[str, Any]) -> str:
     for word in ("late", "rewritten"):
         if key[word]:
             more = key[f"{word}Count"] - len(key[word][:_NAMED])
-            parts.append(f"{word} {' and '.join(key[word][:_NAMED])}" + (f" and {more} more" if more else ""))
+            parts.append(f"{word} {', '.join(key[word][:_NAMED])}" + (f" and {more} more" if more else ""))
     return ", ".join(parts)
 
 
