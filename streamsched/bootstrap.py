@@ -21,6 +21,7 @@ from streamsched.access_services import access_services, authentication
 from streamsched.admin.installation import assembled
 from streamsched.api.deps import ApiServices
 from streamsched.api.health import health_of
+from streamsched.api.reads.catalog_map import CatalogMap
 from streamsched.api.serving import HttpServer, bind, url_of
 from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.listeners import Listeners
@@ -89,6 +90,8 @@ from streamsched.store.server.notifier import PostgresNotifier
 from streamsched.store.server.probe import PostgresMending
 from streamsched.store.server.reports import PostgresReportStore
 from streamsched.store.server.schema import require_schema
+from streamsched.store.web.activity_reads import PostgresActivityReads
+from streamsched.store.web.link_reads import PostgresLinkReads
 from streamsched.stream.shards.run_worker import run_worker
 from streamsched.stream.shards.shard import ShardSettings
 from streamsched.stream.shards.watchdog import Watchdog
@@ -328,6 +331,8 @@ def api_services(services: Services) -> ApiServices:
         traces=trails,
         listeners=Listeners(trails, services.clock),
         keys=PostgresOpenKeyReader(pool),
+        activity=PostgresActivityReads(pool),
+        links=CatalogMap(PostgresLinkReads(pool)),
         verdicts_keep=services.settings.verdicts_keep,
         clock=services.clock,
         shards=services.layout.unkeyed_partitions,

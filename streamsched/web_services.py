@@ -17,12 +17,9 @@ from streamsched.domain.access.token import StoredTokenText, read_token
 from streamsched.ports.clock import SystemClock
 from streamsched.store.access.tokens import PostgresTokenStore
 from streamsched.store.connections import Pool, open_pool
-from streamsched.store.web.activity_reads import PostgresActivityReads
-from streamsched.store.web.link_reads import PostgresLinkReads
 from streamsched.store.web.page_reads import PostgresPageReads
 from streamsched.web.app import PREFIX, make_web
 from streamsched.web.live import LiveFeed
-from streamsched.web.reads.catalog_map import CatalogMap
 from streamsched.web.session import Sessions
 from streamsched.web.visit import PageServices
 
@@ -39,8 +36,6 @@ def make_http(services: ApiServices, pool: Pool, routes: Sequence[BaseRoute] | N
         PageServices(
             api=services,
             reads=reads,
-            activity=PostgresActivityReads(pool),
-            links=CatalogMap(PostgresLinkReads(pool)),
             sessions=sessions,
             feed=feed,
         )

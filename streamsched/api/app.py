@@ -43,7 +43,7 @@ from streamsched.api.routes import (
     ticks,
     verdicts,
 )
-from streamsched.api.routes.datasets import bookmarks, file_sets
+from streamsched.api.routes.datasets import bookmarks, dataset, file_sets
 from streamsched.api.routes.limits import clusters, groups, pools, quotas
 from streamsched.api.routes.needs import bundles, grants, profiles
 from streamsched.api.routes.tasks import lanes, partitions, queues, tasks
@@ -65,6 +65,7 @@ def make_routes() -> Sequence[BaseRoute]:
         grants,
         bookmarks,
         file_sets,
+        dataset,
         schedules,
         expectations,
         ticks,

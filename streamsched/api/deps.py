@@ -19,6 +19,7 @@ from streamsched.access.references import ReferenceChecks
 from streamsched.admin.installation import Installation
 from streamsched.api.allowed_hosts import AllowedHosts
 from streamsched.api.health import Health
+from streamsched.api.reads.catalog_map import CatalogMap
 from streamsched.api.streams.decision_feed import DecisionFeed
 from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.listeners import Listeners
@@ -53,6 +54,7 @@ from streamsched.ports.tasks.partitions import TaskPartitions
 from streamsched.ports.tasks.queues import QueueStore
 from streamsched.ports.tasks.registry import TaskRegistry
 from streamsched.ports.verdicts import EventTraces
+from streamsched.ports.web.activity_reads import ActivityReads
 from streamsched.ports.webhooks.webhooks import WebhookStore
 from streamsched.telemetry.metrics import Metrics
 
@@ -64,6 +66,7 @@ class ApiServices:
     Attributes:
         traces: verdicts of events.
         listeners: which event keys have a listening schedule.
+        links: which schedules wait for which datasets, streams, events and programs.
         verdicts_keep: how long verdicts are stored; zero when they are not stored.
         shards: number of partitions of each public topic.
         body_limit: largest request body in bytes.
@@ -116,6 +119,8 @@ class ApiServices:
     traces: EventTraces
     listeners: Listeners
     keys: OpenKeyReader
+    activity: ActivityReads
+    links: CatalogMap
     descendants: DescendantReader
     clock: Clock
     verdicts_keep: timedelta

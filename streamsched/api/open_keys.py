@@ -27,14 +27,8 @@ async def key_views(
     """The open keys, without those of another generation than the current definition. `sees`: of whose programs the
     jobs and runs are named.
     """
-    definition = Definition(record.definition.ref, record.generation, record.enabled, record.definition.trigger)
-    found: list[tuple[OpenKey, Cell]] = []
-    for key in keys:
-        cell = None
-        if key.generation == record.generation:
-            cell = decode_key(native.dumps(key.state), definition, key.key)
-        if cell is not None:
-            found.append((key, cell))
+    definition = definition_of(record)
+    found = list(open_cells(definition, keys))
     views = [
         {
             "key": key.key,
@@ -63,6 +57,20 @@ async def key_views(
         }
         for view in views
     ]
+
+
+def definition_of(record: ScheduleRecord) -> Definition:
+    """The current definition, with its plan."""
+    return Definition(record.definition.ref, record.generation, record.enabled, record.definition.trigger)
+
+
+def open_cells(definition: Definition, keys: Sequence[OpenKey]) -> Iterator[tuple[OpenKey, Cell]]:
+    """What the keys of this definition's generation have accumulated."""
+    for key in keys:
+        if key.generation == definition.generation:
+            cell = decode_key(native.dumps(key.state), definition, key.key)
+            if cell is not None:
+                yield key, cell
 
 
 def _missing(plan: Plan, cell: Cell, key: str, programs: dict[str, ProgramRef]) -> Iterator[ProgramRef]:

@@ -17,10 +17,8 @@ from streamsched.domain.access.grant import Allowed, Caller
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.time.zone import find_zone
-from streamsched.ports.web.activity_reads import ActivityReads
 from streamsched.ports.web.page_reads import PageReads
 from streamsched.web.live import LiveFeed
-from streamsched.web.reads.catalog_map import CatalogMap
 from streamsched.web.session import Sessions
 from streamsched.web.views.times import TimeTexts
 
@@ -36,8 +34,6 @@ class PageServices:
 
     api: ApiServices
     reads: PageReads
-    activity: ActivityReads
-    links: CatalogMap
     sessions: Sessions
     feed: LiveFeed
 

@@ -97,6 +97,7 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType(
         "GET /v1/bookmarks/{name}/cue": Rule(_EMIT, _BODY),
         "PUT /v1/bookmarks/{name}": Rule(_EMIT, _BODY),
         "DELETE /v1/bookmarks/{name}": Rule(_OPERATE, _BODY),
+        "GET /v1/datasets/{namespace}/{dataset}": Rule(_VIEW),
         "GET /v1/datasets/{namespace}/{dataset}/commits": Rule(_EMIT, emits="{dataset}"),
         "POST /v1/datasets/{namespace}/{dataset}/commits": Rule(_EMIT, emits="{dataset}"),
         "POST /v1/datasets/{namespace}/{dataset}/fences": Rule(_EMIT, emits="{dataset}"),

@@ -125,6 +125,7 @@ _DEFINITIONS: Final = {
     f"GET {_GRANTS}": _read("NamespaceGrantPage"),
     f"PUT {_GRANTS}": _write("NewNamespaceGrant", {200: "DecidedNamespaceGrant"}, conflict=True),
     f"DELETE {_GRANTS}": _read("DecidedNamespaceGrant", missing=True),
+    "GET /v1/datasets/{namespace}/{dataset}": _read("Dataset", missing=True),
     f"GET {_COMMITS}": _read("FileSetCommitPage"),
     f"POST {_COMMITS}": _write("NewFileSetCommit", {200: "FileSetCommit"}, conflict=True),
     "POST /v1/datasets/{namespace}/{dataset}/fences": _write("Fence", {200: "FencedAttempts"}, conflict=True),

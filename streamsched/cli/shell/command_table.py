@@ -118,6 +118,11 @@ COMMANDS: Final = {
         "commands",
         "Watches a table, a folder or a topic: each commit of new data, and all growth, becomes one event.",
     ),
+    "dataset": Source(
+        "datasets.dataset",
+        "commands",
+        "Shows a dataset: what came, what waits for it, and which periods are missing.",
+    ),
     "bookmark": Source(
         "datasets.bookmark",
         "commands",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -53,6 +54,18 @@ def explain(state: TriggerState) -> Explanation:
 def explain_cell(plan: Plan, cell: Cell, key: str = "") -> Explanation:
     """What one correlation key has accumulated and still needs."""
     return _explain(plan.shape, cell, key)
+
+
+def explained_leaves(plan: Plan, cell: Cell, key: str) -> Iterator[tuple[LeafSlot, Explanation]]:
+    """The leaves of the tree of `explain_cell`, left to right, each with the slot that it explains."""
+    yield from _leaves(plan.shape, explain_cell(plan, cell, key))
+
+
+def _leaves(shape: Shape, node: Explanation) -> Iterator[tuple[LeafSlot, Explanation]]:
+    if isinstance(shape.is_for, LeafSlot):
+        yield shape.is_for, node
+    for part, below in zip(shape.children, node.children, strict=True):
+        yield from _leaves(part, below)
 
 
 def _explain(shape: Shape, cell: Cell, key: str) -> Explanation:

@@ -1,14 +1,15 @@
-"""Completeness of a key: which finer periods a roll-up expects, and which of them have come. The only place where this
-is worked out; pages, commands, the API and the arguments of runs show it.
+"""Completeness of a key: which finer periods a roll-up expects, which of them have come, and which came late or more
+than once. The only place where this is worked out; pages, commands, the API and the arguments of runs show it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from streamsched.domain.events.event import Event
+from streamsched.domain.events.event import Event, PartitionsAdded
 from streamsched.domain.time.period import Period, period
 from streamsched.domain.triggers.correlation import Per, event_slices
 
@@ -66,3 +67,31 @@ def completeness(per: Per, key: str, events: Iterable[Event]) -> KeyCompleteness
     expected = tuple(part.key for part in whole.parts(per.grain))
     values = frozenset(value for event in events for _, value, _ in event_slices(per, event))
     return KeyCompleteness(expected, values.intersection(expected))
+
+
+@dataclass(frozen=True, slots=True)
+class KeyWrites:
+    """How the periods of a key were written, in order of time.
+
+    Attributes:
+        late: those of which a commit came late.
+        rewritten: those of which a partition was committed more than once. They count once.
+    """
+
+    late: tuple[str, ...]
+    rewritten: tuple[str, ...]
+
+
+def key_writes(per: Per, key: str, events: Iterable[Event], late: Collection[str]) -> KeyWrites:
+    """What the commits of a dataset say of a key. `late`: ids of events that came late."""
+    came_late, times = set[str](), Counter[tuple[str, str]]()
+    for event in events:
+        for cell, value, part in event_slices(per, event):
+            if cell != key:
+                continue
+            if event.id in late:
+                came_late.add(value)
+            if isinstance(part.fact, PartitionsAdded):
+                times.update((value, name) for name in {each.key for each in part.fact.partitions})
+    rewritten = {value for (value, _), count in times.items() if count > 1}
+    return KeyWrites(tuple(sorted(came_late)), tuple(sorted(rewritten)))

@@ -53,8 +53,10 @@ class ActivityReads(Protocol):
         """The verdicts of events with these ids."""
         ...
 
-    async def late(self, schedule: str, events: Sequence[str]) -> frozenset[str]:
-        """Which of these events came late for a schedule."""
+    async def late(self, schedules: Sequence[str], events: Sequence[str]) -> frozenset[tuple[str, str]]:
+        """Which of these events came late for which of these schedules: pairs of schedule and event, whose id is cut to
+        `domain.signals.finding.KNOWN_BY` characters.
+        """
         ...
 
     async def consumed(self, schedule: str, *, limit: int) -> Sequence[ConsumedEvents]:

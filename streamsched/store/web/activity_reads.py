@@ -38,10 +38,10 @@ class PostgresActivityReads:
             rows = await self._pool.fetch(_SQL["verdicts"], [each[:KNOWN_BY] for each in events])
         return [EventVerdicts(row["event"], row["source"], Verdict(row["verdict"]), row["number"]) for row in rows]
 
-    async def late(self, schedule: str, events: Sequence[str]) -> frozenset[str]:
+    async def late(self, schedules: Sequence[str], events: Sequence[str]) -> frozenset[tuple[str, str]]:
         with translated():
-            rows = await self._pool.fetch(_SQL["late"], schedule, [each[:KNOWN_BY] for each in events])
-        return frozenset(row["event"] for row in rows)
+            rows = await self._pool.fetch(_SQL["late"], list(schedules), [each[:KNOWN_BY] for each in events])
+        return frozenset((row["subject"], row["event"]) for row in rows)
 
     async def consumed(self, schedule: str, *, limit: int) -> Sequence[ConsumedEvents]:
         with translated():

@@ -8,10 +8,10 @@ WHERE hashtextextended(event, 0) = ANY (ARRAY(SELECT hashtextextended(e, 0) FROM
 GROUP BY event, source, verdict;
 
 -- name: late
--- Which of the events $2 came late for the schedule $1.
-SELECT DISTINCT event FROM verdicts
+-- Which of the events $2 came late for which of the schedules $1.
+SELECT DISTINCT subject, event FROM verdicts
 WHERE hashtextextended(event, 0) = ANY (ARRAY(SELECT hashtextextended(e, 0) FROM unnest($2::text[]) AS e))
-    AND event = ANY ($2::text[]) AND subject = $1 AND (verdict = 'late' OR late IS NOT NULL);
+    AND event = ANY ($2::text[]) AND subject = ANY ($1::text[]) AND (verdict = 'late' OR late IS NOT NULL);
 
 -- name: consumed
 -- The newest $2 jobs of a schedule with their events, unless these have more than $3 bytes.

@@ -37,7 +37,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
     text = visit.query("q")[:_LONGEST]
     found = [*_places(text), *await _by_id(visit, text), *await _schedules(visit, text)] if text else []
     if text and len(found) < _MOST:
-        links = await visit.services.links.links(visit.caller)
+        links = await visit.api.links.links(visit.caller)
         names = [each for each in links.sources("dataset", visit.namespace) if text.casefold() in each.casefold()]
         found += [FoundThing("dataset", each, dataset_href(each)) for each in names[: _MOST - len(found)]]
     return renderer.page(visit, "find.html", text=text, found=found, more=len(found) >= _MOST)

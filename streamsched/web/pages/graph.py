@@ -36,7 +36,7 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 async def show(renderer: Renderer, visit: Visit) -> Response:
     text, given = visit.query("q")[:200], visit.query("focus")[:_LONGEST]
-    links = await visit.services.links.links(visit.caller)
+    links = await visit.api.links.links(visit.caller)
     focus = _focus(given) if given else None
     graph = await asyncio.to_thread(
         lambda: (
@@ -45,7 +45,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
             else neighbourhood(links, focus, namespace=visit.namespace)
         )
     )
-    reads = visit.services.links.reads
+    reads = visit.api.links.reads
     standings = await reads.standings(visit.visible(graph.of("schedule")))
     runs = await reads.last_runs(visit.visible(graph.of("program")))
     boxes = [_box(node, standings, runs, visit, focus) for node in graph.nodes]

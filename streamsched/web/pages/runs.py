@@ -71,7 +71,7 @@ async def _days(visit: Visit, program: str) -> list[CalendarDay]:
     """The runs of the last days."""
     last = visit.now.astimezone(UTC).date()
     wanted = [last - timedelta(days=number) for number in range(DAYS)]
-    found = await visit.services.activity.run_days(program=program or None, namespace=visit.namespace, days=wanted)
+    found = await visit.api.activity.run_days(program=program or None, namespace=visit.namespace, days=wanted)
     return [_day(each) for each in found]
 
 

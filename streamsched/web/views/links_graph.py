@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from streamsched.api.reads.catalog_map import Links
 from streamsched.ports.web.link_reads import ScheduleLinks
-from streamsched.web.reads.catalog_map import Links
 
 #: Most nodes of a picture.
 MOST_NODES: Final = 1000

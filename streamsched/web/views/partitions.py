@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from typing import Final, NamedTuple
 
-from streamsched.domain.events.event import PartitionsAdded
-from streamsched.web.reads.logged_events import LoggedEvent
+from streamsched.api.datasets.dataset_view import PartitionCommit
 from streamsched.web.views.calendar import WEEKS, CalendarDay, day_of
 from streamsched.web.views.names import event_href
 
@@ -17,7 +16,7 @@ _NAMED: Final = 10
 
 
 class PartitionRow(NamedTuple):
-    """A commit of a partition, with the event that announced it."""
+    """A partition, with its newest commit and the event that announced it."""
 
     key: str
     day: date | None
@@ -27,6 +26,7 @@ class PartitionRow(NamedTuple):
     at: datetime
     href: str
     late: bool
+    rewritten: int = 0
 
 
 class PartitionDays(NamedTuple):
@@ -38,32 +38,20 @@ class PartitionDays(NamedTuple):
     last: date
 
 
-def partition_rows(events: Sequence[LoggedEvent], late: Collection[str], *, limit: int) -> list[PartitionRow]:
-    """The partitions that the events name, newest first. A repeat of an event is no other row: it gives its bytes and
-    rows to a first one without.
-    """
-    found: dict[tuple[str, str, str], PartitionRow] = {}
-    for each in events:
-        if not isinstance(each.fact, PartitionsAdded):
-            continue
-        href = event_href(each.id, each.source, each.position)
-        for partition in each.fact.partitions:
-            name = each.id, each.source, partition.key
-            repeat = found.pop(name, None)
-            stated = partition if repeat is None or each.fact.has_statistics else repeat
-            found[name] = PartitionRow(
-                partition.key,
-                day_of(partition.values),
-                stated.rows,
-                stated.bytes,
-                each.source,
-                each.at,
-                href,
-                each.id in late,
-            )
-            if len(found) == limit:
-                return [*found.values()]
-    return [*found.values()]
+def partition_row(commit: PartitionCommit) -> PartitionRow:
+    """The row of a partition."""
+    event = commit.event
+    return PartitionRow(
+        commit.key,
+        day_of(commit.values),
+        commit.rows,
+        commit.bytes,
+        event.source,
+        event.at,
+        event_href(event.id, event.source, event.position),
+        commit.late,
+        commit.rewritten,
+    )
 
 
 def partition_days(rows: Sequence[PartitionRow]) -> PartitionDays | None:

@@ -295,7 +295,7 @@ HOT = [
     ("server/reports", "taken", ""),
     ("server/reports", "queues", ""),
     ("web/activity_reads", "verdicts", "ARRAY['e1', 'e2']"),
-    ("web/activity_reads", "late", "'default.app.s1', ARRAY['e1', 'e2']"),
+    ("web/activity_reads", "late", "ARRAY['default.app.s1', 'default.app.s2'], ARRAY['e1', 'e2']"),
     ("web/activity_reads", "consumed", "'default.app.s1', 20, 100000"),
     ("web/activity_reads", "run_days", "NULL, ARRAY[date '2026-01-03', current_date], 1000"),
     ("web/activity_reads", "run_days_of_program", "'default.app.p1', ARRAY[date '2026-01-03', current_date], 1000"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -18,7 +19,7 @@ from streamsched.domain.schedules.schedule import BashJob, Program, Schedule
 from streamsched.domain.signals.signal import Occurred, Put
 from streamsched.domain.time.grain import Grain
 from streamsched.domain.time.period import Period, period
-from streamsched.domain.triggers.completeness import KeyCompleteness, completeness
+from streamsched.domain.triggers.completeness import KeyCompleteness, completeness, key_writes
 from streamsched.domain.triggers.correlation import Per
 from streamsched.domain.triggers.trigger import Partitions, leaf_id
 from streamsched.testing.examples import examples
@@ -122,3 +123,34 @@ def test_a_year_of_hours_costs_little() -> None:
     assert found is not None
     assert len(found.missing) == 4380
     assert str(found).endswith("4375 more spans")
+
+
+HOURS = [f"{day}T{hour:02}" for day in ("2026-07-01", "2026-07-02") for hour in (0, 7, 23)]
+
+
+@examples(100)
+@given(st.lists(st.tuples(st.lists(st.sampled_from(HOURS), max_size=4, unique=True), st.booleans()), max_size=6))
+def test_an_hour_is_rewritten_when_it_was_committed_twice_and_late_when_a_commit_was(
+    commits: list[tuple[list[str], bool]],
+) -> None:
+    events = [replace(commit(*hours), id=str(place)) for place, (hours, _) in enumerate(commits)]
+    late = {str(place) for place, (_, is_late) in enumerate(commits) if is_late}
+    for day in ("2026-07-01", "2026-07-02"):
+        found = key_writes(daily(), day, events, late)
+        own = [each for each in HOURS if each.startswith(day)]
+        assert found.rewritten == tuple(hour for hour in own if sum(hour in hours for hours, _ in commits) > 1)
+        assert found.late == tuple(hour for hour in own if any(hour in hours and is_late for hours, is_late in commits))
+
+
+def test_partitions_of_one_hour_are_not_one_another_again() -> None:
+    per = Per(Partitions(CLICKS), ("hour",), Grain.HOUR, rolled_up_to=Grain.DAY)
+
+    def of(*regions: str) -> Event:
+        rows = tuple(
+            Partition(f"hour={HOURS[0]}/region={each}", {"hour": HOURS[0], "region": each}) for each in regions
+        )
+        return Event("".join(regions), "test", NOW, PartitionsAdded(CLICKS, rows, len(rows)))
+
+    assert key_writes(per, "2026-07-01", [of("a"), of("b", "c")], ()).rewritten == ()
+    assert key_writes(per, "2026-07-01", [of("a"), of("a", "c")], ()).rewritten == (HOURS[0],)
+    assert key_writes(per, "no day", [of("a")], ()).rewritten == ()

@@ -9,17 +9,15 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.domain.events.event import Event, Partition, PartitionsAdded
+from streamsched.api.reads.catalog_map import _linked
 from streamsched.domain.names import DatasetRef
 from streamsched.domain.triggers.trigger import AllOf, Partitions, leaf_id
 from streamsched.ports.web.activity_reads import ConsumedEvents
 from streamsched.ports.web.link_reads import ScheduleLinks
-from streamsched.web.reads.catalog_map import _linked
-from streamsched.web.reads.logged_events import LoggedEvent
 from streamsched.web.views.drawing import DrawnBox, draw_graph
 from streamsched.web.views.key_matrix import key_matrix
 from streamsched.web.views.links_graph import MOST_NODES, LinkNode, acyclic, neighbourhood, whole_graph
-from streamsched.web.views.partitions import PartitionRow, missing_words, partition_days, partition_rows
+from streamsched.web.views.partitions import PartitionRow, missing_words, partition_days
 
 HOSTILE = "\"'><script>alert(1)</script>&"
 AT = datetime(2026, 3, 1, tzinfo=UTC)
@@ -121,28 +119,6 @@ def test_days_are_whole_and_the_missing_ones_are_those_without_a_partition(offse
     assert (days[0], days[-1]) == (found.first, found.last)
     assert found.last == max(came)
     assert set(found.missing) == set(days) - came
-
-
-def test_a_repeat_is_no_other_row_and_gives_its_statistics_to_a_commit_without() -> None:
-    """Newest first; the first statistics count, as in totals."""
-
-    def logged(number: int, name: str, rows: int | None) -> LoggedEvent:
-        fact = PartitionsAdded(
-            DatasetRef("default", "flights"), (Partition(f"run={name}", {"run": name}, None, rows),), 1
-        )
-        at = AT + timedelta(hours=number)
-        return LoggedEvent(f"partitions/0/{number}", at, name, "s", Event(name, "s", AT, fact), "", b"")
-
-    said = [("a", None), ("b", 7), ("a", 5), ("b", None), ("a", 9), ("c", None)]
-    newest_first = [logged(number, *each) for number, each in enumerate(said)][::-1]
-
-    rows = partition_rows(newest_first, {"b"}, limit=100)
-
-    assert [(row.key, row.rows, row.at - AT, row.late) for row in rows] == [
-        ("run=c", None, timedelta(hours=5), False),
-        ("run=b", 7, timedelta(hours=1), True),
-        ("run=a", 5, timedelta(hours=0), False),
-    ]
 
 
 def test_missing_days_are_named_as_spans() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from streamsched_brokers.memory import MemoryBroker, MemoryLog
 
+from streamsched.api.reads.log_tail import log_tail
+from streamsched.api.reads.logged_events import containing, newest_events
 from streamsched.log.topics import PARTITIONS
 from streamsched.ports.broker import Outgoing, Record, TopicPartition, TopicSpec
-from streamsched.web.reads.log_tail import log_tail
-from streamsched.web.reads.logged_events import containing, newest_events
 
 
 @pytest.mark.parametrize(

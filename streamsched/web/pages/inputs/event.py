@@ -9,14 +9,14 @@ from typing import Any, Final, NamedTuple
 
 from starlette.responses import Response
 
+from streamsched.api.reads.log_tail import TailRecord, log_record
+from streamsched.api.reads.logged_events import LoggedEvent, logged_event, newest_events
 from streamsched.catalog.event_report import ReportLine, event_report
 from streamsched.codec.records import signal as signal_codec
 from streamsched.domain.errors import InvalidError, NotFoundError
 from streamsched.domain.signals.finding import AtSchedule
 from streamsched.domain.signals.signal import Occurred
 from streamsched.log.topics import PUBLIC, SIGNALS
-from streamsched.web.reads.log_tail import TailRecord, log_record
-from streamsched.web.reads.logged_events import LoggedEvent, logged_event, newest_events
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.commands import SameAs, command_line
 from streamsched.web.views.facts import fact_words, verdict_word

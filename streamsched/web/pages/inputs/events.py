@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from starlette.responses import RedirectResponse, Response
 
+from streamsched.api.reads.logged_events import LoggedEvent, newest_events
 from streamsched.codec import event as event_codec
 from streamsched.codec.events import native
 from streamsched.domain.access.permission import Permission
@@ -18,7 +19,6 @@ from streamsched.domain.events.event import ProgramReached
 from streamsched.domain.signals.finding import KNOWN_BY
 from streamsched.log.topics import EVENTS, PARTITIONS, PROGRAM_STATUS, PUBLIC, STREAM_SIZES
 from streamsched.web.pages.schedule_actions import arguments_of
-from streamsched.web.reads.logged_events import LoggedEvent, newest_events
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.commands import SameAs, command_line, curl_line
 from streamsched.web.views.facts import FactWords, fact_words, verdict_words
@@ -59,7 +59,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
     topics = [each for each in visit.request.query_params.getlist("state") if each in PUBLIC]
     depth = depth_of(visit)
     tail = await newest_events(visit.api.broker, topics or PUBLIC, depth=depth, text=text, limit=ROWS)
-    found = await visit.services.activity.verdicts([each.id for each in tail.events])
+    found = await visit.api.activity.verdicts([each.id for each in tail.events])
     verdicts = verdict_words(found)
     kept = [("q", text), *(("state", topic) for topic in topics)]
     deeper = next((each for each in DEPTHS if each > depth), None)

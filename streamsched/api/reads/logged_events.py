@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from streamsched.api.reads.log_tail import TailRecord, log_tail
 from streamsched.codec import event as event_codec
 from streamsched.codec.events.native import LOG_ID
 from streamsched.codec.records import signal as signal_codec
@@ -16,7 +17,6 @@ from streamsched.domain.signals.home import home
 from streamsched.domain.signals.signal import Occurred
 from streamsched.log.topics import SIGNALS
 from streamsched.ports.broker import Broker, Record, TopicPartition
-from streamsched.web.reads.log_tail import TailRecord, log_tail
 
 
 @dataclass(frozen=True, slots=True)

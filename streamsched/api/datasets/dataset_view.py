@@ -1,0 +1,296 @@
+"""What is known of a dataset: what came, what waits for it, which periods of open keys are missing, and what is
+expected of it. Its page, route and command show this; every search is bounded, and says when there is more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from streamsched.api.deps import ApiServices
+from streamsched.api.open_keys import definition_of, open_cells
+from streamsched.api.reads.logged_events import LoggedEvent, events_of_key
+from streamsched.domain.access.grant import Caller
+from streamsched.domain.events.event import Event, PartitionsAdded
+from streamsched.domain.expectations.expectation import SubjectKind
+from streamsched.domain.fold.explain import Explanation, explained_leaves
+from streamsched.domain.names import DatasetRef, ScheduleRef
+from streamsched.domain.signals.finding import KNOWN_BY
+from streamsched.domain.triggers.completeness import KeyCompleteness, KeyWrites, key_writes
+from streamsched.domain.triggers.correlation import Per
+from streamsched.domain.triggers.event_slice import narrowed
+from streamsched.domain.triggers.trigger import Partitions, correlated, leaf_id
+from streamsched.ports.catalog import ScheduleStatus
+from streamsched.ports.intake import OpenKey
+from streamsched.ports.schedules.expectations import ExpectationRecord
+
+#: Records of its home that are searched, unless more are asked for, and at the most.
+DEPTH: Final = 2000
+DEEPEST: Final = 100_000
+#: Commits of partitions that are read.
+_COMMITS: Final = 2000
+#: Events of which it is known whether they were late.
+_JUDGED: Final = 500
+#: Schedules, and expectations, that are shown.
+LISTENERS: Final = 20
+#: Expectations that are read; some may be of namespaces that the caller may not view. Misses of each.
+_EXPECTATIONS, _MISSES = 200, 100
+#: Open keys of a schedule that are read, and those that are shown: so many that lack something, and that lack nothing.
+_KEYS: Final = 200
+_SHOWN_KEYS: Final = 5
+
+
+class DatasetState(StrEnum):
+    """Whether what was to come has come."""
+
+    #: Nothing that the caller may view says what belongs to it.
+    NO_EXPECTATION = "no expectation"
+    #: An open key of a roll-up misses a period, or an expectation is missing.
+    INCOMPLETE = "incomplete"
+    AS_EXPECTED = "as expected"
+    #: There is more than was read.
+    NOT_KNOWN = "not known"
+
+
+class PartitionCommit(NamedTuple):
+    """The newest commit of a partition. `late`: for a schedule that is shown; `rewritten`: how often it was committed
+    before, as far as the log was searched.
+    """
+
+    key: str
+    values: dict[str, str]
+    rows: int | None
+    bytes: int | None
+    event: LoggedEvent
+    late: bool
+    rewritten: int
+
+    @property
+    def at(self) -> datetime:
+        return self.event.at
+
+
+class RollUpKey(NamedTuple):
+    """An open key of a roll-up. `what` is None where not all of its events are at hand."""
+
+    key: str
+    have: int
+    needed: int
+    whole: bool
+    what: KeyCompleteness | None
+    writes: KeyWrites
+
+
+class RollUp(NamedTuple):
+    """A leaf that waits for the periods of the dataset. `more`: open keys that are not shown; `unread`: those of them
+    that were not read.
+    """
+
+    schedule: str
+    text: str
+    per: Per
+    keys: tuple[RollUpKey, ...]
+    more: int
+    unread: int
+
+
+class ExpectedOfDataset(NamedTuple):
+    """`missing_since`: the oldest time at which it was due and that is still open, among its newest misses."""
+
+    record: ExpectationRecord
+    missing_since: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetView:
+    """A dataset as a caller sees it.
+
+    Attributes:
+        commits: the partitions that came, each once, the newest first.
+        sources: by source, how many of the events; the source of most first.
+        searched, whole: records that were searched, and whether the log has no older ones.
+        schedules: those that wait for it and that the caller may view, at most `LISTENERS`; `more_schedules`: how many
+            others of these there are, `other_schedules`: how many of namespaces that he may not view.
+        sees_all: no schedule is missing from these counts.
+        last_at: when the log appended its newest event; None: none was found.
+    """
+
+    ref: DatasetRef
+    commits: Sequence[PartitionCommit]
+    last_at: datetime | None
+    sources: Sequence[tuple[str, int]]
+    searched: int
+    whole: bool
+    schedules: Sequence[ScheduleStatus]
+    more_schedules: int
+    other_schedules: int
+    sees_all: bool
+    roll_ups: Sequence[RollUp]
+    expectations: Sequence[ExpectedOfDataset]
+    more_expectations: int
+
+    @property
+    def state(self) -> DatasetState:
+        keys = [key for each in self.roll_ups for key in each.keys]
+        states = {each.record.state for each in self.expectations}
+        if "missing" in states or any(not key.whole for key in keys):
+            return DatasetState.INCOMPLETE
+        unread = any(each.unread for each in self.roll_ups) or self.more_schedules or self.more_expectations
+        if unread or not self.sees_all:
+            return DatasetState.NOT_KNOWN
+        if self.roll_ups or "met" in states:
+            return DatasetState.AS_EXPECTED
+        return DatasetState.NO_EXPECTATION
+
+
+async def dataset_view(services: ApiServices, caller: Caller, ref: DatasetRef, *, depth: int = DEPTH) -> DatasetView:
+    """What the caller may see of a dataset; of an unknown one nothing came and nothing waits.
+
+    Raises:
+        UnavailableError: PostgreSQL or the log is unavailable.
+    """
+    tail = await events_of_key(services.broker, f"partition:{ref}", depth=depth, limit=_COMMITS)
+    events = list(_committed(tail.events))
+    links = await services.links.links(caller)
+    source = ("dataset", str(ref))
+    names = links.listeners.get(source, ())
+    statuses = await services.catalog.some([ScheduleRef.parse(each) for each in names[:LISTENERS]])
+    ids = [each.id for each in events[:_JUDGED]]
+    late = await services.activity.late(names[:LISTENERS], ids) if ids and names else frozenset()
+    roll_ups: list[RollUp] = []
+    for status in statuses:
+        if waits := _roll_ups(status, ref):
+            name = str(status.record.definition.ref)
+            keys = await services.keys.of(status.record.definition.ref, after="", limit=_KEYS)
+            its_late = {event for schedule, event in late if schedule == name}
+            commits = [each.event for each in events if each.event is not None]
+            roll_ups += await asyncio.to_thread(_rolled_up, status, waits, keys, commits, its_late)
+    expected = await _expected(services, caller, ref)
+    return DatasetView(
+        ref=ref,
+        commits=_partitions(events, {event for _, event in late}),
+        last_at=events[0].at if events else None,
+        sources=Counter(each.source for each in events).most_common(),
+        searched=tail.searched,
+        whole=tail.whole,
+        schedules=statuses,
+        more_schedules=max(0, len(names) - LISTENERS),
+        other_schedules=links.others.get(source, 0),
+        sees_all=links.whole,
+        roll_ups=roll_ups,
+        expectations=expected[:LISTENERS],
+        more_expectations=max(0, len(expected) - LISTENERS),
+    )
+
+
+def state_of(status: ScheduleStatus) -> str:
+    """`enabled`, `paused`, `disabled`, or `error` of a schedule whose state is damaged."""
+    return "error" if status.halt is not None else status.record.status
+
+
+def _committed(tail: Sequence[LoggedEvent]) -> Iterator[LoggedEvent]:
+    """The newest events, each once however often it was sent, with `_COMMITS` partitions together. A repeat gives its
+    bytes and rows to a first one without.
+    """
+    found: dict[tuple[str, str], tuple[LoggedEvent, Event, PartitionsAdded]] = {}
+    for each in tail:
+        if each.event is None or not isinstance(each.fact, PartitionsAdded):
+            continue
+        repeat = found.pop((each.source, each.id), None)
+        fact = each.fact if repeat is None or each.fact.has_statistics else repeat[2]
+        found[each.source, each.id] = each, each.event, fact
+    left = _COMMITS
+    for each, event, fact in found.values():
+        yield replace(each, event=replace(event, fact=replace(fact, partitions=fact.partitions[:left])))
+        left -= len(fact.partitions)
+        if left <= 0:
+            return
+
+
+def _partitions(events: Sequence[LoggedEvent], late: Collection[str]) -> list[PartitionCommit]:
+    found: dict[str, PartitionCommit] = {}
+    for each in events:
+        if isinstance(each.fact, PartitionsAdded):
+            for part in {one.key: one for one in each.fact.partitions}.values():
+                known = found.get(part.key)
+                if known is not None:
+                    found[part.key] = known._replace(rewritten=known.rewritten + 1)
+                    continue
+                came_late = each.id[:KNOWN_BY] in late
+                found[part.key] = PartitionCommit(
+                    part.key, dict(part.values), part.rows, part.bytes, each, came_late, rewritten=0
+                )
+    return list(found.values())
+
+
+def _roll_ups(status: ScheduleStatus, ref: DatasetRef) -> dict[str, tuple[Partitions, Per]]:
+    """The leaves of a schedule that say what belongs to a period of the dataset, by id."""
+    return {
+        leaf_id(leaf): (leaf, per)
+        for leaf, per in correlated(status.record.definition.trigger)
+        if per is not None and per.rolled_up_to is not None and isinstance(leaf, Partitions) and leaf.dataset == ref
+    }
+
+
+def _rolled_up(
+    status: ScheduleStatus,
+    waits: dict[str, tuple[Partitions, Per]],
+    keys: Sequence[OpenKey],
+    commits: Sequence[Event],
+    late: Collection[str],
+) -> list[RollUp]:
+    """The roll-ups of a schedule with its newest open keys, in order."""
+    definition = definition_of(status.record)
+    found: dict[str, dict[str, Explanation]] = {each: {} for each in waits}
+    enough = dict.fromkeys(((leaf, whole) for leaf in waits for whole in (True, False)), _SHOWN_KEYS)
+    for key, cell in open_cells(definition, keys[::-1]):
+        for slot, node in explained_leaves(definition.plan, cell, key.key):
+            if slot.leaf in found and not slot.veto and enough[slot.leaf, node.holds]:
+                enough[slot.leaf, node.holds] -= 1
+                found[slot.leaf][key.key] = node
+        if not any(enough.values()):
+            break
+    made: list[RollUp] = []
+    for name, (leaf, per) in waits.items():
+        some = [event for each in commits if (event := _wanted(leaf, each)) is not None]
+        shown = [_key(key, per, node, some, late) for key, node in reversed(found[name].items())]
+        more, unread = status.open_keys - len(shown), status.open_keys - len(keys)
+        of = str(status.record.definition.ref)
+        made.append(RollUp(of, str(leaf), per, tuple(shown), max(0, more), max(0, unread)))
+    return made
+
+
+def _wanted(leaf: Partitions, event: Event) -> Event | None:
+    """The part of a commit that the leaf waits for."""
+    if not isinstance(event.fact, PartitionsAdded):
+        return None
+    part, fact = narrowed(event, event.fact, leaf.match)
+    return part if fact.partitions else None
+
+
+def _key(key: str, per: Per, node: Explanation, commits: Sequence[Event], late: Collection[str]) -> RollUpKey:
+    """`commits`: of the dataset, as far as they were read; the key may have older ones."""
+    read = {(each.id, each.source) for each in commits}
+    older = [each for each in node.events if (each.id, each.source) not in read]
+    writes = key_writes(per, key, [*commits, *older], late)
+    return RollUpKey(key, node.have, node.need, node.holds, node.completeness, writes)
+
+
+async def _expected(services: ApiServices, caller: Caller, ref: DatasetRef) -> list[ExpectedOfDataset]:
+    """The expectations about the dataset that the caller may view, in order."""
+    about = await services.expectations.about(SubjectKind.DATASET, str(ref), limit=_EXPECTATIONS)
+    found: list[ExpectedOfDataset] = []
+    for record in about:
+        if not caller.sees(record.expectation.ref.namespace):
+            continue
+        since = None
+        if record.state == "missing" and len(found) < LISTENERS:
+            misses = await services.expectations.misses(record.expectation.ref, limit=_MISSES)
+            since = min((each.due_at for each in misses if each.open), default=None)
+        found.append(ExpectedOfDataset(record, since))
+    return found

@@ -1,0 +1,123 @@
+"""A dataset: what came, what waits for it, which periods are missing, and what is expected of it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query
+from fastapi.responses import Response
+
+from streamsched.api.access.authorise import CallerDep
+from streamsched.api.datasets.dataset_view import (
+    DEEPEST,
+    DEPTH,
+    DatasetView,
+    PartitionCommit,
+    RollUp,
+    RollUpKey,
+    dataset_view,
+    state_of,
+)
+from streamsched.api.deps import ServicesDep
+from streamsched.api.rendering import rendered
+from streamsched.api.routes.expectations import expectation_view
+from streamsched.domain.names import DatasetRef
+
+router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
+
+#: Sources, and periods of a key, that are named.
+_SOURCES: Final = 5
+_NAMED: Final = 100
+
+DepthQuery = Annotated[
+    int, Query(ge=1, le=DEEPEST, description="Newest records of the dataset's shard that are searched for its commits.")
+]
+PartitionLimit = Annotated[int, Query(ge=1, le=1000, description="Partitions that are shown.")]
+
+
+@router.get("/{namespace}/{dataset}", summary="Get a dataset")
+async def get_dataset(
+    namespace: str,
+    dataset: str,
+    services: ServicesDep,
+    caller: CallerDep,
+    *,
+    depth: DepthQuery = DEPTH,
+    limit: PartitionLimit = 100,
+) -> Response:
+    """The newest commits of the dataset, each partition once, with how often it was `rewritten`; the schedules that
+    wait for it, of those of other namespaces only how many; of each roll-up the newest open keys with the periods that
+    are missing, came late or were rewritten; and the expectations about it. `completeness`: `incomplete` when an open
+    key misses a period or an expectation is missing, `as expected` otherwise, `no expectation` when nothing says what
+    belongs to it, `not known` when more would have to be read. An unknown dataset has none of these.
+    """
+    ref = DatasetRef.parse(f"{namespace}.{dataset}")
+    return rendered(_view(await dataset_view(services, caller, ref, depth=depth), limit))
+
+
+def _view(view: DatasetView, limit: int) -> dict[str, Any]:
+    return {
+        "id": str(view.ref),
+        "completeness": view.state,
+        "partitions": [_commit(each) for each in view.commits[:limit]],
+        "morePartitions": max(0, len(view.commits) - limit),
+        "sources": [{"source": source, "events": events} for source, events in view.sources[:_SOURCES]],
+        "searched": view.searched,
+        "searchedAll": view.whole,
+        "schedules": [
+            {"schedule": str(each.record.definition.ref), "state": state_of(each), "openKeys": each.open_keys}
+            for each in view.schedules
+        ],
+        "moreSchedules": view.more_schedules,
+        "otherSchedules": view.other_schedules,
+        "rollUps": [_roll_up(each) for each in view.roll_ups],
+        "expectations": [
+            {**expectation_view(each.record), "missingSince": each.missing_since} for each in view.expectations
+        ],
+        "moreExpectations": view.more_expectations,
+    }
+
+
+def _commit(commit: PartitionCommit) -> dict[str, Any]:
+    return {
+        "partition": commit.key,
+        "at": commit.at,
+        "event": commit.event.id,
+        "source": commit.event.source,
+        "rows": commit.rows,
+        "bytes": commit.bytes,
+        "late": commit.late,
+        "rewritten": commit.rewritten,
+    }
+
+
+def _roll_up(found: RollUp) -> dict[str, Any]:
+    return {
+        "schedule": found.schedule,
+        "of": found.text,
+        "grain": found.per.grain,
+        "rolledUpTo": found.per.rolled_up_to,
+        "zone": found.per.zone or None,
+        "keys": [_key(each) for each in found.keys],
+        "moreKeys": found.more,
+    }
+
+
+def _key(key: RollUpKey) -> dict[str, Any]:
+    """A key of which not all events are at hand has counts, and no names of missing periods."""
+    what = key.what
+    missing = () if what is None else what.missing
+    return {
+        "key": key.key,
+        "complete": key.whole,
+        "expected": key.needed if what is None else len(what.expected),
+        "present": key.have if what is None else len(what.present),
+        "needed": key.needed,
+        "missing": None if what is None else str(what),
+        "missingCount": max(0, key.needed - key.have) if what is None else len(missing),
+        "missingPeriods": missing[:_NAMED],
+        "late": key.writes.late[:_NAMED],
+        "lateCount": len(key.writes.late),
+        "rewritten": key.writes.rewritten[:_NAMED],
+        "rewrittenCount": len(key.writes.rewritten),
+    }

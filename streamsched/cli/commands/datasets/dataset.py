@@ -1,0 +1,137 @@
+"""`streamsched dataset`: what came of a dataset, what waits for it, and which periods are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+from urllib.parse import quote
+
+import typer
+
+from streamsched.cli.group import new_group
+from streamsched.cli.naming import short, without_default
+from streamsched.cli.output import (
+    Format,
+    FormatOption,
+    console,
+    counted,
+    escaped,
+    print_structured,
+    print_table,
+)
+from streamsched.cli.server import UrlOption, ask
+from streamsched.cli.table import Column, ColumnKind
+from streamsched.domain.names import DEFAULT_NAMESPACE
+
+_PARTITIONS: Final = (
+    Column("partition", kind=ColumnKind.ID),
+    Column("at", "came"),
+    Column("note"),
+    Column("rows", optional=2),
+    Column("source", kind=ColumnKind.TEXT, optional=1, breakable=True),
+)
+_SCHEDULES: Final = (
+    Column("schedule", "waits for it", ColumnKind.ID),
+    Column("state"),
+    Column("openKeys", "keys"),
+)
+_EXPECTATIONS: Final = (
+    Column("id", "expectation", ColumnKind.ID),
+    Column("state"),
+    Column("missingSince", "missing since"),
+    Column("when", kind=ColumnKind.TEXT, optional=1),
+)
+#: Late and rewritten periods that are named.
+_NAMED: Final = 5
+_NOTHING_SAYS: Final = "nothing says what belongs to it: no schedule (`rolled_up_to`) and no expectation (`app.expect`)"
+
+
+def commands() -> typer.Typer:
+    """The commands of `streamsched dataset`."""
+    app = new_group("Shows a dataset: what came, what waits for it, and which periods are missing.")
+    app.callback()(_group)
+    app.command("show")(show)
+    return app
+
+
+def show(
+    name: Annotated[str, typer.Argument(metavar="DATASET", help="Dataset, [namespace.]name.")],
+    *,
+    limit: Annotated[int, typer.Option("-n", "--limit", min=1, max=1000, help="Number of partitions.")] = 20,
+    depth: Annotated[
+        int, typer.Option(min=1, max=100_000, help="Newest records of its shard that are searched for its commits.")
+    ] = 2000,
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Shows the newest partitions of a dataset, each once, which of them came late or were rewritten, which schedules
+    wait for it, what is missing in the open keys of each roll-up, and what is expected of it.
+    """
+    namespace, _, dataset = (name if "." in name else f"{DEFAULT_NAMESPACE}.{name}").partition(".")
+    path = f"/v1/datasets/{quote(namespace, safe='')}/{quote(dataset, safe='')}"
+    found = ask("GET", path, url=url, params={"limit": limit, "depth": depth})
+    if output.structured:
+        print_structured(found, output)
+        return
+    _say(f"{short(found['id'])}: {found['completeness']}")
+    if found["completeness"] == "no expectation":
+        _say(_NOTHING_SAYS, style="yellow")
+    for each in found["rollUps"]:
+        _print_roll_up(each)
+    if found["expectations"]:
+        print_table(map(_expectation, found["expectations"]), _EXPECTATIONS, wide=output.wide, empty="")
+    _more(found["moreExpectations"], "expectation")
+    schedules = [{**each, "schedule": short(each["schedule"])} for each in found["schedules"]]
+    print_table(schedules, _SCHEDULES, wide=output.wide, empty="no schedule that you may view waits for it")
+    _more(found["moreSchedules"], "schedule")
+    if others := found["otherSchedules"]:
+        _say(f"{counted(others, 'schedule')} of other namespaces, waiting for it too", style="dim")
+    searched = "the log" if found["searchedAll"] else f"the last {counted(found['searched'], 'record')} of its shard"
+    empty = f"no partition of it is in {searched}"
+    print_table(map(_partition, found["partitions"]), _PARTITIONS, wide=output.wide, empty=empty)
+    _more(found["morePartitions"], "partition", "--limit")
+    if not found["searchedAll"]:
+        _say(f"{searched} were searched; more: --depth", style="dim")
+
+
+def _group() -> None:
+    """Keeps `show` a command of a group, though it is the only one."""
+
+
+def _print_roll_up(found: Mapping[str, Any]) -> None:
+    name = short(found["schedule"])
+    if not found["keys"]:
+        _say(f"{name}: each {found['rolledUpTo']} by {found['grain']}, no key is open")
+    for key in found["keys"]:
+        _say(f"{name} {key['key']}: {_key(key)}", style="" if key["complete"] else "yellow")
+    _more(found["moreKeys"], "open key")
+
+
+def _key(key: Mapping[str, Any]) -> str:
+    enough = f" ({key['needed']} are enough)" if key["needed"] != key["expected"] else ""
+    parts = [f"{key['present']} of {key['expected']}{enough}"]
+    if key["missing"]:
+        parts.append(f"missing {key['missing']}")
+    for word in ("late", "rewritten"):
+        if key[word]:
+            more = key[f"{word}Count"] - len(key[word][:_NAMED])
+            parts.append(f"{word} {', '.join(key[word][:_NAMED])}" + (f" and {more} more" if more else ""))
+    return ", ".join(parts)
+
+
+def _partition(found: Mapping[str, Any]) -> dict[str, Any]:
+    times = f"rewritten {counted(found['rewritten'], 'time')}" if found["rewritten"] else ""
+    return {**found, "note": ", ".join(filter(None, ("late" if found["late"] else "", times)))}
+
+
+def _expectation(found: Mapping[str, Any]) -> dict[str, Any]:
+    return {**found, "id": short(found["id"]), "when": without_default(found["when"])}
+
+
+def _more(number: int, noun: str, option: str = "") -> None:
+    if number:
+        _say(f"{counted(number, f'more {noun}')}" + (f": {option}" if option else ""), style="dim")
+
+
+def _say(text: str, style: str = "") -> None:
+    console().print(escaped(text), style=style or None)

@@ -1,1 +1,0 @@
-"""What pages read of the log, and what they keep of the catalog."""
