@@ -102,7 +102,7 @@ def test_the_table_is_printed_and_is_in_the_file(folder: Path) -> None:
     text = Path("one.yaml").read_text()
 
     assert "refused: 2" in found.output
-    assert "#   line 2   a.sla: no notice for lateness" in text
+    assert "#   line 2   a.sla: `deadlines` of a schedule start a program" in text
     assert all(len(line) <= 80 for line in text.split("\n") if line.startswith("#"))
     assert read_data(Path("one.yaml"))["application"] == "one"
 
