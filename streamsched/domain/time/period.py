@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta
 from functools import lru_cache
+from operator import attrgetter
 from typing import Final
 
 from streamsched.domain.time.grain import Grain, begun, following, named
@@ -90,7 +91,10 @@ class Period:
         """The periods of a grain that divides this one, in order; at most the 8,784 hours of a year."""
         if fine is Grain.HOUR:
             days = (self,) if self.grain is Grain.DAY else self.parts(Grain.DAY)
-            return tuple(hour for day in days for hour in day._hours())
+            hours = [hour for day in days for hour in day._hours()]
+            return tuple(
+                sorted(hours, key=attrgetter("start"))
+            )  # a clock set back over midnight mixes those of two days
         end, found = self.end, [Period(self.start, fine, self.zone)]
         while (after := found[-1].next()).start < end:
             found.append(after)
