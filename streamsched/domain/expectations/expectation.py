@@ -19,6 +19,7 @@ from streamsched.domain.expectations.key_template import check_template
 from streamsched.domain.limits import check_count
 from streamsched.domain.names import DatasetRef, ExpectationRef, ProgramRef, ScheduleRef
 from streamsched.domain.time.calendar import WEEKDAYS, Calendar
+from streamsched.domain.time.grain import Grain
 from streamsched.domain.time.zone import check_zone
 
 #: The last day of a month that every month has.
@@ -35,6 +36,11 @@ class Frequency(StrEnum):
     DAY = "day"
     WEEK = "week"
     MONTH = "month"
+
+    @property
+    def grain(self) -> Grain:
+        """The grain of these periods."""
+        return Grain(self.value)
 
 
 class SubjectKind(StrEnum):

@@ -14,19 +14,16 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Final
 from urllib.parse import quote, unquote
 
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.limits import abridged
+from streamsched.domain.time.grain import Grain, named
 
 #: The longest template, in characters, and the most columns of one.
 LONGEST_TEMPLATE: Final = 500
 MOST_COLUMNS: Final = 10
-_NAMED: Final[Mapping[str, str]] = MappingProxyType(
-    {"year": "%Y", "month": "%Y-%m", "week": "%G-W%V", "day": "%Y-%m-%d", "hour": "%Y-%m-%dT%H"}
-)
 _DIRECTIVE: Final = re.compile(r"%(-?)([YmdHjGV])")
 _FORMAT: Final = re.compile(r"(?:%-?[YmdHjGV]|[^%{}])+")
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
@@ -47,7 +44,7 @@ def check_template(template: str, path: str) -> None:
         if not column or not sign or not text or not part.isprintable():
             raise InvalidDefinitionError(path, f"must be texts such as day={{day}}, but {abridged(part)} is none")
         if unknown := [name for name in _PLACEHOLDER.findall(text) if not _known(name)]:
-            known = ", ".join(f"{{{name}}}" for name in _NAMED)
+            known = ", ".join(f"{{{name}}}" for name in reversed(Grain))
             raise InvalidDefinitionError(
                 path, f"has {abridged(unknown[0])}, but the placeholders are {known} and {{start:%Y%m%d}}"
             )
@@ -85,11 +82,12 @@ _PLAIN: Final = " :-_.~,;@+|()[]"
 
 def _known(name: str) -> bool:
     head, _, form = name.partition(":")
-    return name in _NAMED or (head == "start" and _FORMAT.fullmatch(form) is not None)
+    return name in Grain.__members__.values() or (head == "start" and _FORMAT.fullmatch(form) is not None)
 
 
 def _rendered(name: str, start: datetime) -> str:
-    return _formatted(_NAMED.get(name) or name.partition(":")[2], start)
+    head, _, form = name.partition(":")
+    return _formatted(form, start) if form else named(start, Grain(head))
 
 
 @lru_cache(maxsize=1024)

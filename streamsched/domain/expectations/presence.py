@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from streamsched.domain.expectations.expectation import Expectation, SubjectKind
 from streamsched.domain.expectations.key_template import expected_key
-from streamsched.domain.expectations.period import shifted
+from streamsched.domain.time.grain import following
 
 _MARK_BYTES: Final = 16
 
@@ -43,7 +43,7 @@ def awaited(expectation: Expectation, start: datetime, after: datetime) -> Await
     """What is expected in the period that begins at `start` (naive), or without a key after the instant `after`."""
     key = ""
     if expectation.key:
-        key = expected_key(expectation.key, shifted(start, expectation.every, -expectation.lag))
+        key = expected_key(expectation.key, following(start, expectation.every.grain, -expectation.lag))
     return Awaited(expectation.kind, str(expectation.subject), key, after)
 
 

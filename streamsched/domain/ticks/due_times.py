@@ -8,9 +8,9 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, assert_never
 
 from streamsched.domain.expectations.expectation import Expectation, Frequency
-from streamsched.domain.expectations.period import period_start
 from streamsched.domain.limits import later
 from streamsched.domain.ticks.fire_times import next_fire, previous_fire
+from streamsched.domain.time.grain import begun
 from streamsched.domain.time.zone import first_instant, zone_of
 from streamsched.domain.triggers.trigger import Cron
 
@@ -52,23 +52,33 @@ def due_after(expectation: Expectation, after: datetime, usual: timedelta | None
     """
     if expectation.by is not None:
         at = next_fire(_ticks(expectation, expectation.by), after, created_at=after)
-        return None if at is None else DueTime(at, period_start(at, expectation.every, expectation.zone))
+        return None if at is None else DueTime(at, _start(at, expectation))
     starts = _ticks(expectation, _MIDNIGHT)
     if usual is None:
         at = next_fire(starts, after, created_at=after)
         begun = None if at is None else previous_fire(starts, at, created_at=after)
         if at is None or begun is None:
             return None
-        return DueTime(at, period_start(begun, expectation.every, expectation.zone), begun, learning=True)
+        return DueTime(at, _start(begun, expectation), begun, learning=True)
     return _usual_after(expectation, starts, after, usual)
 
 
 def first_due(expectation: Expectation, now: datetime, usual: timedelta | None = None) -> DueTime | None:
     """The first due time of an expectation that begins now: that of the next period."""
-    current, due = period_start(now, expectation.every, expectation.zone), due_after(expectation, now, usual)
+    current, due = _start(now, expectation), due_after(expectation, now, usual)
     while due is not None and due.start <= current:
         due = due_after(expectation, due.at, usual)
     return due
+
+
+def shown_at(at: datetime, zone: str) -> datetime:
+    """What the clock of a zone shows at an instant; naive."""
+    return at.astimezone(zone_of(zone)).replace(tzinfo=None, fold=0)
+
+
+def _start(at: datetime, expectation: Expectation) -> datetime:
+    """The start (naive) of the period that contains an instant."""
+    return begun(shown_at(at, expectation.zone), expectation.every.grain)
 
 
 def _usual_after(expectation: Expectation, starts: Cron, after: datetime, usual: timedelta) -> DueTime | None:
@@ -78,7 +88,7 @@ def _usual_after(expectation: Expectation, starts: Cron, after: datetime, usual:
     early = later(after, -max(usual, timedelta(0)) - _CHANGE)
     begun = previous_fire(starts, early, created_at=after) or next_fire(starts, early, created_at=after)
     while begun is not None:
-        start = period_start(begun, expectation.every, expectation.zone)
+        start = _start(begun, expectation)
         following = next_fire(starts, begun, created_at=after)
         at = first_instant(start + usual, zone_of(expectation.zone)).astimezone(UTC)
         if following is not None and not expectation.key:

@@ -11,11 +11,10 @@ from typing import NamedTuple
 
 from streamsched.domain.expectations.expectation import Expectation
 from streamsched.domain.expectations.miss import ExpectationMiss, LateCame
-from streamsched.domain.expectations.period import since_start
 from streamsched.domain.expectations.presence import Awaited, awaited, presence
 from streamsched.domain.expectations.usual import NEWEST, usual_time
 from streamsched.domain.limits import later
-from streamsched.domain.ticks.due_times import LONGEST_BACK, DueTime, due_after, first_due
+from streamsched.domain.ticks.due_times import LONGEST_BACK, DueTime, due_after, first_due, shown_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,4 +135,4 @@ def came_late(
 def _with(
     recent: tuple[timedelta, ...], at: datetime, start: datetime, expectation: Expectation
 ) -> tuple[timedelta, ...]:
-    return (*recent, since_start(at, start, expectation.zone))[-NEWEST:]
+    return (*recent, shown_at(at, expectation.zone) - start)[-NEWEST:]

@@ -6,7 +6,6 @@ business of `domain.time.period`. Weeks are those of ISO 8601: from Monday on, i
 
 from __future__ import annotations
 
-from calendar import monthrange
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, assert_never
@@ -55,23 +54,24 @@ def begun(shown: datetime, grain: Grain) -> datetime:
             assert_never(grain)
 
 
-def following(start: datetime, grain: Grain) -> datetime:
-    """The start of the period after the one of this grain that starts at `start`.
+def following(start: datetime, grain: Grain, periods: int = 1) -> datetime:
+    """The start of the period so many after the one of this grain that starts at `start`; before it where negative.
 
     Raises:
-        OverflowError, ValueError: it would be after the year 9999.
+        OverflowError, ValueError: it is out of the calendar of Python.
     """
     match grain:
         case Grain.HOUR:
-            return start + timedelta(hours=1)
+            return start + timedelta(hours=periods)
         case Grain.DAY:
-            return start + timedelta(days=1)
+            return start + timedelta(days=periods)
         case Grain.WEEK:
-            return start + timedelta(days=7)
+            return start + timedelta(weeks=periods)
         case Grain.MONTH:
-            return start + timedelta(days=monthrange(start.year, start.month)[1])
+            years, month = divmod(start.month - 1 + periods, 12)
+            return start.replace(year=start.year + years, month=month + 1)
         case Grain.YEAR:
-            return start.replace(year=start.year + 1)
+            return start.replace(year=start.year + periods)
         case _:
             assert_never(grain)
 
