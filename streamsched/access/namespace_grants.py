@@ -98,7 +98,7 @@ class GrantDesk:
         note = f"the use of {grant.kind} {grant.name} of namespace {grant.owner} was {decision}{why}"
         suspended: list[ScheduleRef] = []
         if grant.kind is SharedKind.DATASET:
-            about = await self._expectations.about(grant.grantee, grant.owner)
+            about = await self._expectations.listeners(grant.grantee, grant.owner)
             ended = [each.ref for each in about if await self._lacks(expectation_references(each), grant.grantee)]
             if ended:
                 await self._expectations.stop(ended, note)

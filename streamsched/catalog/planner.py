@@ -124,7 +124,7 @@ class Planner:
 
     async def _revision(self, ref: AppRef) -> str | None:
         programs, generations = await self._reader.programs(app=ref), await self._reader.generations(ref)
-        return app_revision(programs, generations, await self._reader.watched(ref))
+        return app_revision(programs, generations, await self._reader.expectations(ref))
 
     async def expect(self, ref: AppRef | ScheduleRef, expected: Expected | None) -> None:
         """Refuses to plan a change of an app or schedule of another revision, as `Catalog.expecting` does the change.

@@ -387,7 +387,7 @@ class CatalogReader(Protocol):
         """Of the schedules of the app."""
         ...
 
-    async def watched(self, app: AppRef) -> AppExpectations:
+    async def expectations(self, app: AppRef) -> AppExpectations:
         """What the app expects."""
         ...
 

@@ -54,7 +54,7 @@ class NoticeFeeding:
             self._noticed = settled
         now, sent = self._clock.now(), 0
         held = self._failed.held(now)
-        for each in await self._store.waiting(now=now, pace=PACE, limit=_BATCH + len(held)):
+        for each in await self._store.due_recipients(now=now, pace=PACE, limit=_BATCH + len(held)):
             if each.id in held:
                 continue
             try:

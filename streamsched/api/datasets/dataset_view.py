@@ -283,7 +283,7 @@ def _key(key: str, per: Per, node: Explanation, commits: Sequence[Event], late: 
 
 async def _expected(services: ApiServices, caller: Caller, ref: DatasetRef) -> list[ExpectedOfDataset]:
     """The expectations about the dataset that the caller may view, in order."""
-    about = await services.expectations.about(SubjectKind.DATASET, str(ref), limit=_EXPECTATIONS)
+    about = await services.expectations.of_subject(SubjectKind.DATASET, str(ref), limit=_EXPECTATIONS)
     found: list[ExpectedOfDataset] = []
     for record in about:
         if not caller.sees(record.expectation.ref.namespace):

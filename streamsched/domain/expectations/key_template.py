@@ -19,7 +19,7 @@ from urllib.parse import quote, unquote
 
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.limits import abridged
-from streamsched.domain.time.grain import Grain, named
+from streamsched.domain.time.grain import Grain, period_name
 
 #: The longest template, in characters, and the most columns of one.
 LONGEST_TEMPLATE: Final = 500
@@ -87,7 +87,7 @@ def _known(name: str) -> bool:
 
 def _rendered(name: str, start: datetime) -> str:
     head, _, form = name.partition(":")
-    return _formatted(form, start) if form else named(start, Grain(head))
+    return _formatted(form, start) if form else period_name(start, Grain(head))
 
 
 @lru_cache(maxsize=1024)

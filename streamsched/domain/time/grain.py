@@ -76,7 +76,7 @@ def following(start: datetime, grain: Grain, periods: int = 1) -> datetime:
             assert_never(grain)
 
 
-def named(shown: datetime, grain: Grain) -> str:
+def period_name(shown: datetime, grain: Grain) -> str:
     """The text of the period of this grain in which the clock shows `shown`: `2013-01-07T05`, `2013-01-07`, `2013-W02`,
     `2013-01`, `2013`.
     """

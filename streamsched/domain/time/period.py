@@ -27,7 +27,7 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Final
 
-from streamsched.domain.time.grain import Grain, begun, following, named
+from streamsched.domain.time.grain import Grain, begun, following, period_name
 from streamsched.domain.time.period_text import NoPeriod, written_time
 from streamsched.domain.time.zone import first_instant, jumps, zone_of
 
@@ -58,7 +58,7 @@ class Period:
         The second of two hours of one name has its offset: `2026-10-25T02+01:00`.
         """
         shown = self._shown
-        text = named(shown, self.grain)
+        text = period_name(shown, self.grain)
         if shown.fold and self.grain is Grain.HOUR:
             text += self.start.astimezone(zone_of(self.zone)).isoformat()[_TIME:]
         return text
@@ -92,9 +92,7 @@ class Period:
         if fine is Grain.HOUR:
             days = (self,) if self.grain is Grain.DAY else self.parts(Grain.DAY)
             hours = [hour for day in days for hour in day._hours()]
-            return tuple(
-                sorted(hours, key=attrgetter("start"))
-            )  # a clock set back over midnight mixes those of two days
+            return tuple(sorted(hours, key=attrgetter("start")))  # clocks set back over midnight mix those of two days
         end, found = self.end, [Period(self.start, fine, self.zone)]
         while (after := found[-1].next()).start < end:
             found.append(after)

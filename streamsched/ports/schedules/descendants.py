@@ -22,7 +22,7 @@ class DescendantReader(Protocol):
         """
         ...
 
-    async def named(self, ancestor: ProgramRef, digests: Collection[str]) -> Mapping[str, str]:
+    async def names(self, ancestor: ProgramRef, digests: Collection[str]) -> Mapping[str, str]:
         """Digest → the job of the program, or its run without a job, among the newest of its runs.
 
         Raises:

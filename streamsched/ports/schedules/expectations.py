@@ -130,7 +130,7 @@ class ExpectationReader(Protocol):
         """
         ...
 
-    async def about(self, kind: SubjectKind, subject: str, *, limit: int) -> Sequence[ExpectationRecord]:
+    async def of_subject(self, kind: SubjectKind, subject: str, *, limit: int) -> Sequence[ExpectationRecord]:
         """Those about a dataset or schedule, of all namespaces, ordered by id."""
         ...
 
@@ -150,7 +150,7 @@ class ExpectationGrants(Protocol):
     unavailable.
     """
 
-    async def about(self, namespace: str, owner: str) -> Sequence[Expectation]:
+    async def listeners(self, namespace: str, owner: str) -> Sequence[Expectation]:
         """Expectations of a namespace about datasets of another one, which are judged."""
         ...
 

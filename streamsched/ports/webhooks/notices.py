@@ -47,7 +47,7 @@ class NoticeStore(Protocol):
         """
         ...
 
-    async def waiting(self, *, now: datetime, pace: timedelta, limit: int) -> Sequence[WaitingRecipient]:
+    async def due_recipients(self, *, now: datetime, pace: timedelta, limit: int) -> Sequence[WaitingRecipient]:
         """Recipients for whom there is something, whose latest message was made at least `pace` ago and has been
         delivered, those that wait longest first. One that this release cannot read is left out, and logged.
         """

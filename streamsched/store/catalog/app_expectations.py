@@ -95,7 +95,7 @@ class PostgresExpectationGrants:
     def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool
 
-    async def about(self, namespace: str, owner: str) -> Sequence[Expectation]:
+    async def listeners(self, namespace: str, owner: str) -> Sequence[Expectation]:
         with translated():
             rows = await self._pool.fetch(_SQL["foreign_subjects"], namespace, owner)
         return [stored_expectation(row["definition"], ExpectationRef.parse(row["id"]).owner) for row in rows]

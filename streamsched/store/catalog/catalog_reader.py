@@ -155,7 +155,7 @@ class PostgresCatalogReader:
             rows = await self._pool.fetch(_SQL["generations"], str(app))
         return {ScheduleRef.parse(row["id"]): row["generation"] for row in rows}
 
-    async def watched(self, app: AppRef) -> AppExpectations:
+    async def expectations(self, app: AppRef) -> AppExpectations:
         with translated():
             async with self._pool.acquire() as connection:
                 return await watched_by(connection, app)

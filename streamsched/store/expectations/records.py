@@ -40,7 +40,7 @@ class PostgresExpectationReader:
             rows = await self._pool.fetch(_SQL["page"], namespace, app and str(app), missing, after, limit)
         return _records(rows)
 
-    async def about(self, kind: SubjectKind, subject: str, *, limit: int) -> Sequence[ExpectationRecord]:
+    async def of_subject(self, kind: SubjectKind, subject: str, *, limit: int) -> Sequence[ExpectationRecord]:
         with translated():
             async with self._pool.acquire() as connection:
                 ids = [row["id"] for row in await connection.fetch(_SQL["about"], kind.value, subject, limit)]

@@ -44,7 +44,7 @@ class PostgresDescendants:
             for program in [ProgramRef.parse(row["program"])]
         }
 
-    async def named(self, ancestor: ProgramRef, digests: Collection[str]) -> Mapping[str, str]:
+    async def names(self, ancestor: ProgramRef, digests: Collection[str]) -> Mapping[str, str]:
         with translated():
             rows = await self._pool.fetch(_SQL["named"], str(ancestor), list(digests), JOB_DIGITS)
         return {row["digest"]: row["id"] for row in rows}

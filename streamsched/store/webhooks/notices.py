@@ -66,7 +66,7 @@ class PostgresNoticeStore:
                     await connection.execute(_SQL["advance_reader"], reached)
         return len(rows)
 
-    async def waiting(self, *, now: datetime, pace: timedelta, limit: int) -> Sequence[WaitingRecipient]:
+    async def due_recipients(self, *, now: datetime, pace: timedelta, limit: int) -> Sequence[WaitingRecipient]:
         with translated():
             rows = await self._pool.fetch(_SQL["waiting"], now - pace, limit, MAIL_QUEUE)
         found: list[WaitingRecipient] = []

@@ -100,7 +100,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
 
 
 async def _expected(visit: Visit, ref: ScheduleRef) -> list[ExpectationRecord]:
-    found = await visit.api.expectations.about(SubjectKind.SCHEDULE, str(ref), limit=_EXPECTED)
+    found = await visit.api.expectations.of_subject(SubjectKind.SCHEDULE, str(ref), limit=_EXPECTED)
     return [each for each in found if visit.caller.sees(each.expectation.ref.namespace)]
 
 
