@@ -11,7 +11,6 @@ from streamsched.domain.events.event import Event
 from streamsched.domain.expectations.expectation import Expectation, SubjectKind
 from streamsched.domain.expectations.miss import ExpectationMiss, LateCame
 from streamsched.domain.expectations.presence import Awaited
-from streamsched.domain.jobs.run import run_id
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.ticks.due_times import DueTime
 from streamsched.domain.ticks.watched_expectation import MissedDue, Settled, WatchedExpectation, came_late, settled
@@ -178,18 +177,12 @@ class ExpectationTurn:
                 self._connection, [HistoryEntry(self._now, "expectation", ref, "expectation.unanswered", why)]
             )
             return
-        run = run_id(f"{program}.missed-{miss.expectation.ref.name}-{miss.due_at:%Y%m%dT%H%M%SZ}", 1)
-        arguments = {f"{_PREFIX}{name}": value for name, value in miss.facts.items()}
-        await manual_runs.make_run(
-            self._connection,
-            program,
-            definition,
-            run,
-            arguments,
-            why=f"{ref} was missed: {miss.reason}",
-            now=self._now,
-            force=True,
-            over_quota=True,
+        name, why = (
+            f"missed-{miss.expectation.ref.name}-{miss.due_at:%Y%m%dT%H%M%SZ}",
+            f"{ref} was missed: {miss.reason}",
+        )
+        run = await manual_runs.answer(
+            self._connection, program, definition, name, miss.facts, prefix=_PREFIX, why=why, now=self._now
         )
         answered = HistoryEntry(self._now, "expectation", ref, "expectation.answered", f"run {run}")
         await record_all(self._connection, [answered])

@@ -17,7 +17,7 @@ from streamsched.codec.schedules import deadline as codec
 from streamsched.domain.decisions.decision import Admit, Decision, DecisionInput, Wait
 from streamsched.domain.errors import SYSTEMIC, described
 from streamsched.domain.jobs.job import JobCommand, JobState
-from streamsched.domain.jobs.run import RunState, run_id
+from streamsched.domain.jobs.run import RunState
 from streamsched.domain.limits import as_stored
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.quarantine import Quarantine
@@ -197,17 +197,6 @@ async def _start(connection: Any, program: ProgramRef, definition: Any | None, m
         why = f"{program} is not started: it was removed"
         await record(connection, "job", miss.job, "job.deadline_unanswered", why, at=now)
         return
-    run = run_id(f"{program}.missed-{miss.subject}-{miss.place}", 1)
-    arguments = {f"{_PREFIX}{name}": value for name, value in miss.facts.items()}
-    await manual_runs.make_run(
-        connection,
-        program,
-        definition,
-        run,
-        arguments,
-        why=f"{miss.subject} missed its deadline: {miss.reason}",
-        now=now,
-        force=True,
-        over_quota=True,
-    )
+    name, why = f"missed-{miss.subject}-{miss.place}", f"{miss.subject} missed its deadline: {miss.reason}"
+    run = await manual_runs.answer(connection, program, definition, name, miss.facts, prefix=_PREFIX, why=why, now=now)
     await record(connection, "job", miss.job, "job.deadline_answered", f"run {run}", at=now)

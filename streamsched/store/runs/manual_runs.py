@@ -15,7 +15,7 @@ from streamsched.domain.decisions.admission import ConstraintInput, check_all
 from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.errors import ConflictError, QuotaExceededError
 from streamsched.domain.jobs.job import ScheduleKey
-from streamsched.domain.jobs.run import RunState
+from streamsched.domain.jobs.run import RunState, run_id
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.quotas.quota import Quota
 from streamsched.domain.quotas.quota import slots_name as quota_slots
@@ -74,6 +74,26 @@ async def make_run(
     await _take_tokens(connection, program, schedules, now)
     await record(connection, "run", run, "run.created", why, at=now)
     await connection.execute(SQL["ring"])
+
+
+async def answer(
+    connection: Any,
+    program: ProgramRef,
+    definition: Any,
+    name: str,
+    facts: Mapping[str, str],
+    *,
+    prefix: str,
+    why: str,
+    now: datetime,
+) -> str:
+    """Makes a run that answers something, over all limits; returns its id. `name`: of what it answers, so that it is
+    answered once. The facts are its arguments, each with `prefix` before its name.
+    """
+    run = run_id(f"{program}.{name}", 1)
+    arguments = {f"{prefix}{key}": value for key, value in facts.items()}
+    await make_run(connection, program, definition, run, arguments, why=why, now=now, force=True, over_quota=True)
+    return run
 
 
 def _require_quota(program: ProgramRef, occupancy: Mapping[str, Occupancy]) -> None:

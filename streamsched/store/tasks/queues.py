@@ -63,12 +63,11 @@ class PostgresQueueStore:
                         f"the identity of tasks in queue '{name}' is '{former.queue.policy.identity}' and cannot be "
                         "changed; use another queue"
                     )
-                if row is None and await connection.fetchval(_SQL["others"], name) >= MOST_QUEUES:
-                    raise ConflictError(f"there are {MOST_QUEUES} queues, the most an installation can have")
-                content = orjson.dumps(policy_to_json(policy)).decode()
-                await connection.execute(_SQL["set"], name, content, policy.dedupe, now)
+                if row is None:
+                    await open_queue(connection, name, policy, now)
+                else:
+                    await _store(connection, name, policy, now)
                 await connection.execute(_SQL["record"], now, name, "queue.set", storable_text(reason))
-                await connection.execute(_SQL["notify"])
                 return (await _records(connection, [await stored_queue(connection, name)]))[0]
 
     async def pause(self, name: str, paused: bool, reason: str, *, now: datetime) -> QueueRecord:
@@ -81,6 +80,24 @@ class PostgresQueueStore:
                     await connection.execute(_SQL["record"], now, name, action, storable_text(reason))
                     await connection.execute(_SQL["notify"])
                 return (await _records(connection, [await stored_queue(connection, name)]))[0]
+
+
+async def open_queue(connection: Any, name: str, policy: QueuePolicy, now: datetime) -> None:
+    """Makes a queue, or changes one that was made meanwhile.
+
+    Raises:
+        ConflictError: there are as many as an installation can have.
+    """
+    await connection.execute(_SQL["lock_all"])
+    if await connection.fetchval(_SQL["others"], name) >= MOST_QUEUES:
+        raise ConflictError(f"there are {MOST_QUEUES} queues, the most an installation can have")
+    await _store(connection, name, policy, now)
+
+
+async def _store(connection: Any, name: str, policy: QueuePolicy, now: datetime) -> None:
+    content = orjson.dumps(policy_to_json(policy)).decode()
+    await connection.execute(_SQL["set"], name, content, policy.dedupe, now)
+    await connection.execute(_SQL["notify"])
 
 
 async def stored_queue(connection: Any, name: str) -> QueueVersion:

@@ -11,16 +11,13 @@ import orjson
 import structlog
 
 from streamsched.codec.schedules.recipient import stored_recipient
-from streamsched.codec.tasks.queue import policy_to_json
 from streamsched.codec.webhooks.cloud_event import event_of
 from streamsched.codec.webhooks.messages import change_task, notice_task
 from streamsched.codec.webhooks.notification import notification_of
-from streamsched.domain.errors import ConflictError, described
-from streamsched.domain.jobs.run import run_id
+from streamsched.domain.errors import described
 from streamsched.domain.names import AppRef, ProgramRef
 from streamsched.domain.notices.notification import MOST_SHOWN
 from streamsched.domain.notices.recipient import MailRecipient, ProgramRecipient, WebhookRecipient
-from streamsched.domain.tasks.queue import MOST_QUEUES
 from streamsched.domain.webhooks.change import WorkLine
 from streamsched.domain.webhooks.webhook import MAIL_POLICY, MAIL_QUEUE, queue_of
 from streamsched.ports.webhooks.notices import WaitingRecipient
@@ -28,6 +25,7 @@ from streamsched.store.connections import translated
 from streamsched.store.runs import manual_runs
 from streamsched.store.runs.ending import SQL as RUNS
 from streamsched.store.sql import queries
+from streamsched.store.tasks.queues import open_queue
 from streamsched.store.tasks.registration import enqueue
 from streamsched.store.webhooks.webhooks import readable
 from streamsched.store.webhooks.work_history import line_of
@@ -35,7 +33,6 @@ from streamsched.store.webhooks.work_history import line_of
 log = structlog.get_logger()
 
 _SQL: Final = queries("webhooks/notices")
-_QUEUES: Final = queries("tasks/queues")
 #: Parts of a subject that name its app, and characters of a recipient's id that name its lane.
 _APP: Final = 2
 _LANE: Final = 200
@@ -109,7 +106,8 @@ class PostgresNoticeStore:
         """Returns the lines that were delivered, and the number of the next one."""
         match waiting.recipient:
             case MailRecipient():
-                await self._open_mail(connection, now)
+                if not await connection.fetchval(_SQL["has_queue"], MAIL_QUEUE):
+                    await open_queue(connection, MAIL_QUEUE, MAIL_POLICY, now)
                 await self._put(connection, MAIL_QUEUE, waiting, lines, now)
             case WebhookRecipient(webhook=name):
                 hook = f"{waiting.app.namespace}.{name}"
@@ -140,17 +138,6 @@ class PostgresNoticeStore:
         request = notice_task(lines, self._pages, lane=waiting.id[-_LANE:], recipient=waiting.id)
         await enqueue(connection, [(queue, request)], now, changes=True)
 
-    async def _open_mail(self, connection: Any, now: datetime) -> None:
-        """Makes the queue of mail, unless it is there."""
-        if await connection.fetchval(_SQL["has_queue"], MAIL_QUEUE):
-            return
-        await connection.execute(_QUEUES["lock_all"])
-        if await connection.fetchval(_QUEUES["others"], MAIL_QUEUE) >= MOST_QUEUES:
-            raise ConflictError(f"there are {MOST_QUEUES} queues, the most an installation can have")
-        policy = orjson.dumps(policy_to_json(MAIL_POLICY)).decode()
-        await connection.execute(_QUEUES["set"], MAIL_QUEUE, policy, MAIL_POLICY.dedupe, now)
-        await connection.execute(_QUEUES["notify"])
-
     async def _start(self, connection: Any, program: ProgramRef, lines: Sequence[WorkLine], now: datetime) -> None:
         """Starts a program once, with what happened last and how much happened as arguments."""
         definition = await connection.fetchval(RUNS["lock_program"], str(program))
@@ -171,14 +158,5 @@ class PostgresNoticeStore:
             "link": shown.link,
             "log_tail": shown.log_tail,
         }
-        await manual_runs.make_run(
-            connection,
-            program,
-            definition,
-            run_id(f"{program}.on-failure-{lines[0].id}", 1),
-            {f"{_PREFIX}{name}": value for name, value in facts.items()},
-            why=f"{len(lines)} failures of its app, the last one: {shown.headline}",
-            now=now,
-            force=True,
-            over_quota=True,
-        )
+        name, why = f"on-failure-{lines[0].id}", f"{len(lines)} failures of its app, the last one: {shown.headline}"
+        await manual_runs.answer(connection, program, definition, name, facts, prefix=_PREFIX, why=why, now=now)

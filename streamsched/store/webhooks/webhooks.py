@@ -11,19 +11,18 @@ import orjson
 import structlog
 
 from streamsched.codec.json.reading import Fields
-from streamsched.codec.tasks.queue import policy_to_json
 from streamsched.codec.webhooks.webhook import webhook_from_json, webhook_to_json
 from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError, storable_text
 from streamsched.domain.limits import as_stored
 from streamsched.domain.programs.secret import Secret
 from streamsched.domain.quotas.quota import Quota
-from streamsched.domain.tasks.queue import MOST_QUEUES
 from streamsched.domain.tasks.task import TaskRequest
 from streamsched.domain.webhooks.webhook import MOST_WEBHOOKS, OLD_SECRET, POLICY, Webhook, queue_of
 from streamsched.ports.webhooks.webhooks import DeliveredWebhook, OldSecret, WebhookRecord
 from streamsched.store.catalog.quota_counts import check_number
 from streamsched.store.connections import translated
 from streamsched.store.sql import queries
+from streamsched.store.tasks.queues import open_queue
 from streamsched.store.tasks.registration import enqueue
 
 log = structlog.get_logger()
@@ -39,10 +38,7 @@ class PostgresWebhookStore:
         self._pool = pool
 
     async def create(self, webhook: Webhook, *, secret: str | None, by: str, now: datetime) -> WebhookRecord:
-        definition, policy = (
-            orjson.dumps(webhook_to_json(webhook)).decode(),
-            orjson.dumps(policy_to_json(POLICY)).decode(),
-        )
+        definition = orjson.dumps(webhook_to_json(webhook)).decode()
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 await connection.execute(SQL["lock_all"])
@@ -53,12 +49,8 @@ class PostgresWebhookStore:
                 made = await connection.fetchval(SQL["create"], webhook.id, definition, secret, now, by)
                 if made is None:
                     raise ConflictError(f"there is a webhook '{webhook.id}' already")
-                await connection.execute(_QUEUES["lock_all"])
-                if await connection.fetchval(_QUEUES["others"], webhook.queue) >= MOST_QUEUES:
-                    raise ConflictError(f"there are {MOST_QUEUES} queues, the most an installation can have")
-                await connection.execute(_QUEUES["set"], webhook.queue, policy, POLICY.dedupe, now)
+                await open_queue(connection, webhook.queue, POLICY, now)
                 await connection.execute(_QUEUES["record"], now, webhook.queue, "webhook.created", f"by {by}")
-                await connection.execute(_QUEUES["notify"])
                 return (await records(connection, [webhook.id]))[0]
 
     async def change(
