@@ -74,8 +74,8 @@ outages: $(VENV)/.dev ## KIND=one|three|cut|apart TRIALS=n SEED=s: kill Kafka's 
 datacentre: $(VENV)/.dev ## SEED=s: lose a Kafka broker, the PostgreSQL primary and a launcher under load (as root), and promote the standby
 	@$(BIN)/python -m tests.faults.datacentre --seed $(or $(SEED),1) $(ARGS)
 
-writers: $(VENV)/.dev ## STORE=s3|file|plain|folder|delta|iceberg KILLS=n SEED=s: kill writers of a file set, or watchers of a table: no half commit, each one event; ZOMBIES=n: attempts that sleep and are replaced commit nothing
-	@$(BIN)/python -m tests.faults.writers --store $(or $(STORE),s3) --kills $(or $(KILLS),50) --zombies $(or $(ZOMBIES),0) --seed $(or $(SEED),1) $(ARGS)
+writers: $(VENV)/.dev ## STORE=s3|file|plain|folder|delta|iceberg KILLS=n SEED=s: kill writers of a file set, or watchers of a table: no half commit, each one event; ZOMBIES=n: attempts that sleep and are replaced commit nothing; CRASHES=n: attempts killed after their commit; ARGS=--spark
+	@$(BIN)/python -m tests.faults.writers --store $(or $(STORE),s3) --kills $(or $(KILLS),50) --zombies $(or $(ZOMBIES),0) --crashes $(or $(CRASHES),0) --seed $(or $(SEED),1) $(ARGS)
 
 newest-spark: $(VENV)/.dev ## read and write file sets with the newest Spark of all, in an environment of its own (450 MB, once)
 	@$(BIN)/python -m compose.lakes.newest $(ARGS)

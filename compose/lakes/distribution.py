@@ -1,4 +1,4 @@
-"""Delta Lake's and Iceberg's jars for Spark, and a Spark of another version, downloaded once into a cache folder.
+"""Delta Lake's, Iceberg's and S3's jars for Spark, and a Spark of another version, downloaded once into a cache folder.
 
 The newest Spark that both formats support is the one that `constraints.txt` pins. The jars of a format are for one
 minor version of Spark: with another one they fail at the first write.
@@ -22,6 +22,7 @@ NEWEST_SPARK: Final = "4.3.0"
 ARTIFACTS: Final[Mapping[str, tuple[str, ...]]] = {
     "delta": ("io.delta:delta-spark_4.1_2.13:4.4.0", "io.delta:delta-storage:4.4.0"),
     "iceberg": ("org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",),
+    "s3": ("org.apache.hadoop:hadoop-aws:3.4.2", "software.amazon.awssdk:bundle:2.29.52"),
 }
 _SECONDS: Final = 600.0
 
@@ -40,7 +41,8 @@ def cache_folder(environ: Mapping[str, str]) -> Path:
 
 
 def jars(form: str, cache: Path) -> tuple[Path, ...]:
-    """The jars of `delta` (10 MB) or `iceberg` (48 MB), downloaded from Maven Central if they are not in the cache.
+    """The jars of `delta` (10 MB), `iceberg` (48 MB) or `s3` (630 MB), downloaded from Maven Central if they are not in
+    the cache.
 
     Raises:
         MissingError: Maven is needed but not installed, or the download failed.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.writers.__main__ import run, run_zombies
+from tests.faults.writers.__main__ import run, run_attempts
 from tests.faults.writers.judge import judge
 from tests.faults.writers.processes import DAYS
 from tests.faults.writers.zombies import Slept, judge_zombies
@@ -31,7 +31,7 @@ def test_killed_writers_and_watchers_leave_no_half_commit(store: str, tmp_path: 
     "store", ["folder", "file", "delta", *(pytest.param(each, marks=NIGHTLY) for each in ("plain", "s3", "iceberg"))]
 )
 def test_attempts_that_were_replaced_commit_nothing(store: str, tmp_path: Path) -> None:
-    line, well = run_zombies(tmp_path, store=store, jobs=10, seed=1)
+    line, well = run_attempts(tmp_path, store=store, jobs=10, seed=1)
 
     assert well, line
 

@@ -12,7 +12,9 @@ to a `streamsched dev`, where a schedule counts the partitions of every commit. 
     python -m tests.faults.writers --store delta --zombies 200 --seed 1
 
 Attempts of jobs are stopped in the middle of a write, replaced, and go on (`zombies`), on each store and in a `folder`.
-The last line: `jobs 200 replaced N zombies 0 twice 0 missing 0 events 0`.
+The last line: `jobs 200 replaced N zombies 0 twice 0 missing 0 events 0`. With `--crashes 200` the first attempts are
+killed after their commit, before their run has ended. With `--spark` the attempts write frames of real Spark, each in a
+session of its process.
 """
 
 from __future__ import annotations
@@ -21,18 +23,22 @@ import argparse
 import asyncio
 import json
 import multiprocessing
+import os
 import random
 import re
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Final
 
+from compose.lakes.distribution import cache_folder, jars
 from compose.ports import free_port
 from streamsched.bootstrap import open_services
 from streamsched.codec import event as codec
@@ -58,7 +64,7 @@ from tests.faults.writers.processes import (
     watch,
     write,
 )
-from tests.faults.writers.zombies import Sleeper, Worker, ZombieVerdict, judge_zombies
+from tests.faults.writers.zombies import Sleeper, Slept, Worker, ZombieVerdict, crash, judge_zombies
 from tests.integration.tables.object_storage import BUCKET, s3_server
 from tests.support.dev_process import DevProcess
 
@@ -76,8 +82,8 @@ _DIGEST: Final = re.compile(r"^(delta-\d+|iceberg-\d+)-.*$")
 class Trial:
     """One installation, one dataset, and the kills."""
 
-    def __init__(self, folder: Path, store: str, seed: int) -> None:
-        self._folder, self._store = folder, store
+    def __init__(self, folder: Path, store: str, seed: int, *, spark: bool = False) -> None:
+        self._folder, self._store, self._spark = folder, store, spark
         self._chance = random.Random(seed)
         self._dev = DevProcess(folder)
         self._context = multiprocessing.get_context("forkserver")
@@ -101,23 +107,38 @@ class Trial:
             visible=visible, confirmed=confirmed, events=events, counted=counted, seen_half=seen_half
         )
 
-    def run_zombies(self, jobs: int) -> tuple[int, ZombieVerdict]:
-        """The number of first attempts that were replaced while they slept, and the verdict."""
+    def run_attempts(self, jobs: int, *, killed: bool) -> tuple[int, ZombieVerdict]:
+        """The number of first attempts that were replaced while they slept, or killed after their commit, and the
+        verdict.
+        """
         with ExitStack() as stack:
             place = self._place(stack)
             (self._folder / "app.py").write_text(_APP)
             said = self._dev.run("deploy", "app.py")
             assert said.code == 0, said
             make_table(place)
-            workers = [stack.enter_context(self._process(serve, place)) for _ in range(2)]
-            first, second = (Worker(process, heard) for process, heard in workers)
-            sleeper = Sleeper(self._store, self._chance)
-            slept = [sleeper.trial(f"default.trial.job.1.{number}", first, second) for number in range(1, jobs + 1)]
+            second = Worker(*stack.enter_context(self._process(serve, place)))
+            names = [f"default.trial.job.1.{number}" for number in range(1, jobs + 1)]
+            slept = self._crashes(place, names, second) if killed else self._zombies(place, names, second)
             settle(place)
             counted = self._counted(jobs * len(DAYS))
             rows = visible_rows(place)
             found = list(zip(rows["job"].to_pylist(), rows["attempt"].to_pylist(), strict=True))
-        return sum(each.replaced for each in slept), judge_zombies(slept, found, counted)
+        touched = sum(each.replaced or each.ends[0] == "killed" for each in slept)
+        return touched, judge_zombies(slept, found, counted)
+
+    def _zombies(self, place: Place, names: Sequence[str], second: Worker) -> list[Slept]:
+        sleeper = Sleeper(self._store, self._chance)
+        with self._process(serve, place) as made:
+            first = Worker(*made)
+            return [sleeper.trial(name, first, second) for name in names]
+
+    def _crashes(self, place: Place, names: Sequence[str], second: Worker) -> list[Slept]:
+        found: list[Slept] = []
+        for name in names:
+            with self._process(serve, place) as made:
+                found.append(crash(name, self._chance, self._store, Worker(*made), second))
+        return found
 
     def _place(self, stack: ExitStack) -> Place:
         """Starts what the trial needs."""
@@ -126,6 +147,10 @@ class Trial:
         stack.callback(stop_server, self._dev.state / "postgres")
         stack.callback(self._dev.close)
         environ = {"STREAMSCHED_EMIT_URL": f"http://127.0.0.1:{port}", "STREAMSCHED_TOKEN": self._dev.token}
+        found = self._empty_place(stack, environ)
+        return replace(found, spark=_spark_conf(found)) if self._spark else found
+
+    def _empty_place(self, stack: ExitStack, environ: dict[str, str]) -> Place:
         match self._store:
             case "s3":
                 return Place("s3", f"s3://{BUCKET}/flights", stack.enter_context(s3_server()), environ)
@@ -249,6 +274,22 @@ class Trial:
         return found
 
 
+def _spark_conf(place: Place) -> dict[str, str]:
+    """Settings of a small session that writes into the place."""
+    found = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1", "spark.driver.host": "127.0.0.1"}
+    if place.store == "s3":
+        s3a = {
+            "endpoint": place.options["endpoint_url"],
+            "endpoint.region": place.options["client_kwargs"]["region_name"],
+            "access.key": place.options["key"],
+            "secret.key": place.options["secret"],
+            "path.style.access": "true",
+        }
+        found |= {f"spark.hadoop.fs.s3a.{name}": value for name, value in s3a.items()}
+        found["spark.jars"] = ",".join(str(jar) for jar in jars("s3", cache_folder(os.environ)))
+    return found
+
+
 def _caught(findings: Any) -> list[str]:
     """What a reader found; an error of it is a finding too."""
     try:
@@ -284,10 +325,12 @@ def run(folder: Path, *, store: str, kills: int, seed: int) -> tuple[str, bool]:
     return (line if verdict.clean else f"{line} {verdict.words[:10]}"), verdict.clean
 
 
-def run_zombies(folder: Path, *, store: str, jobs: int, seed: int) -> tuple[str, bool]:
-    """As `run`, of attempts that sleep."""
-    replaced, verdict = Trial(folder, store, seed).run_zombies(jobs)
-    line = f"jobs {jobs} replaced {replaced} {verdict}"
+def run_attempts(
+    folder: Path, *, store: str, jobs: int, seed: int, killed: bool = False, spark: bool = False
+) -> tuple[str, bool]:
+    """As `run`, of attempts that sleep, or are killed after their commit."""
+    touched, verdict = Trial(folder, store, seed, spark=spark).run_attempts(jobs, killed=killed)
+    line = f"jobs {jobs} {'killed' if killed else 'replaced'} {touched} {verdict}"
     return (line if verdict.clean else f"{line} {verdict.words[:10]}"), verdict.clean
 
 
@@ -296,13 +339,25 @@ def main() -> int:
     parser.add_argument("--store", choices=STORES, default="s3")
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--zombies", type=int, default=0, help="so many attempts that sleep, in place of kills")
+    parser.add_argument("--crashes", type=int, default=0, help="so many attempts that are killed after their commit")
+    parser.add_argument("--spark", action="store_true", help="attempts write frames of real Spark")
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
-    if asked.store == "folder" and not asked.zombies:
-        parser.error("--store folder is for --zombies")
+    jobs = asked.zombies or asked.crashes
+    if (asked.store == "folder" or asked.spark) and not jobs:
+        parser.error("--store folder and --spark are for --zombies and --crashes")
+    if asked.store == "plain" and asked.spark:
+        parser.error("Spark does not know the scheme plain://, which is of this trial")
     with tempfile.TemporaryDirectory(prefix="ss-writers-", ignore_cleanup_errors=True) as folder:
-        if asked.zombies:
-            line, well = run_zombies(Path(folder), store=asked.store, jobs=asked.zombies, seed=asked.seed)
+        if jobs:
+            line, well = run_attempts(
+                Path(folder),
+                store=asked.store,
+                jobs=jobs,
+                seed=asked.seed,
+                killed=bool(asked.crashes),
+                spark=asked.spark,
+            )
         else:
             line, well = run(Path(folder), store=asked.store, kills=asked.kills, seed=asked.seed)
     sys.stdout.write(f"{line}\n")

@@ -1,4 +1,6 @@
-"""A process that makes attempts of jobs, each of which writes a dataset once; it stops itself where it is told to."""
+"""A process that makes attempts of jobs, each of which writes a dataset once, with Spark or without; it stops itself
+where it is told to.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +23,9 @@ from streamsched.spark.tables.delta import DeltaDataset
 from streamsched.spark.tables.iceberg import IcebergDataset
 from tests.faults.writers.processes import DATASET, DAYS, Place
 from tests.support.run_environ import run_environ
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 TABLES: Final = ("delta", "iceberg")
 _SCHEMA: Final = '{"type":"struct","fields":[]}'
@@ -80,10 +85,11 @@ def serve(place: Place, said: Connection) -> None:
     """Makes the attempts that it receives. Says `ready`; of each every phase it reaches, and then `end: committed`,
     `end: fenced`, or `end: failed: …`.
     """
+    spark = None if place.spark is None else _session(place.spark)
     said.send("ready")
     while (attempt := cast("Attempt | None", said.recv())) is not None:
         try:
-            _write(place, attempt, _watch(attempt, said))
+            _write(place, attempt, _frame(place, attempt, spark), _watch(attempt, said))
             said.send("end: committed")
         except AttemptFencedError:
             said.send("end: fenced")
@@ -91,6 +97,22 @@ def serve(place: Place, said: Connection) -> None:
             said.send("end: fenced" if "was fenced by attempt" in str(exc) else f"end: failed: {exc}")
         except Exception as exc:  # noqa: BLE001 - the judge decides
             said.send(f"end: failed: {type(exc).__name__}: {exc}")
+
+
+def _session(conf: Mapping[str, str]) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    builder: Any = SparkSession.builder.master("local[1]").appName("attempts")
+    for name, value in conf.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _frame(place: Place, attempt: Attempt, spark: SparkSession | None) -> Any:
+    """The rows of an attempt, as its dataset is given them."""
+    if spark is not None:
+        return spark.createDataFrame(rows_of(attempt))
+    return rows_of(attempt) if place.store in TABLES else Frame(place, attempt)
 
 
 def _watch(attempt: Attempt, said: Connection) -> Callable[[Any], None]:
@@ -139,19 +161,17 @@ def _file_set(
     return PartitionedFileSet(DATASET, place.location, environ=environ, watch=watch, storage_options=options)
 
 
-def _write(place: Place, attempt: Attempt, watch: Callable[[Any], None]) -> None:
+def _write(place: Place, attempt: Attempt, rows: Any, watch: Callable[[Any], None]) -> None:
     environ = {**place.environ, **run_environ(attempt.job, attempt.number)}
     match place.store:
         case "delta":
-            DeltaDataset(DATASET, place.location, environ=environ, watch=watch).write(
-                rows_of(attempt), partition_by=["day"]
-            )
+            DeltaDataset(DATASET, place.location, environ=environ, watch=watch).write(rows, partition_by=["day"])
         case "iceberg":
             IcebergDataset(
                 DATASET, place.location, catalog="lake", options=place.options, environ=environ, watch=watch
-            ).write(rows_of(attempt))
+            ).write(rows)
         case _:
-            _file_set(place, environ, watch).write(cast("Any", Frame(place, attempt)), partition_by=["day"])
+            _file_set(place, environ, watch).write(rows, partition_by=["day"])
 
 
 def visible_rows(place: Place) -> pa.Table:

@@ -46,12 +46,14 @@ class Place:
         location: a URL, a folder, or the name of a table.
         options: of the storage or the catalog.
         environ: `STREAMSCHED_EMIT_URL` and `STREAMSCHED_TOKEN`.
+        spark: settings of the session with which attempts write; None: without Spark.
     """
 
     store: str
     location: str
     options: Mapping[str, Any]
     environ: Mapping[str, str]
+    spark: Mapping[str, str] | None = None
 
     def file_set(self) -> PartitionedFileSet:
         return PartitionedFileSet(DATASET, self.location, environ=self.environ, storage_options=self.options)

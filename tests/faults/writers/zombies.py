@@ -1,9 +1,12 @@
-"""Attempts of jobs that sleep in the middle of a write, and their successors.
+"""Attempts of jobs that sleep in the middle of a write, or are killed after its commit, and their successors.
 
 Of each job the first attempt is stopped (SIGSTOP) at a phase of its write, or at a random moment; the second attempt
 writes the same; the first goes on (SIGCONT) before, during or after that. Judged by what a reader sees, not by the
 log: each job's rows once, of one attempt; and of the second, when the first slept before its commit until the second
 had fenced.
+
+Or the first attempt is killed (SIGKILL) at a phase after its commit, or at a random moment from there on, before its
+run could have ended; the second writes the same, finds the commit, and writes nothing.
 """
 
 from __future__ import annotations
@@ -98,10 +101,9 @@ class Sleeper:
 
     def __init__(self, store: str, chance: random.Random) -> None:
         self._chance = chance
-        after = _AFTER[:1] if store in TABLES else _AFTER
         # a process that is stopped inside a transaction of SQLite, the catalog, holds its lock: then nobody commits
         self._anywhere = 0.0 if store == "iceberg" else 0.2
-        self._phases = (*_BEFORE, *_BEFORE, *(_FOLDER if store == "folder" else ()), *after)
+        self._phases = (*_BEFORE, *_BEFORE, *(_FOLDER if store == "folder" else ()), *_after(store))
 
     def trial(self, job: str, first: Worker, second: Worker) -> Slept:
         """One job."""
@@ -128,11 +130,31 @@ class Sleeper:
         return Slept(job, replaced, (first.end(), end))
 
 
+def crash(job: str, chance: random.Random, store: str, first: Worker, second: Worker) -> Slept:
+    """One job whose first attempt is killed after its commit, whose rows are therefore the job's."""
+    at = chance.choice((None, *_after(store)))
+    first.begin(Attempt(job, 1, at))
+    if at is None:
+        first.until(_AFTER[0])
+        first.wait(chance.uniform(0, 0.05))
+    else:
+        first.until_stopped()
+    first.kill()
+    second.begin(Attempt(job, 2))
+    return Slept(job, replaced=False, ends=("killed", second.end()))
+
+
+def _after(store: str) -> tuple[str, ...]:
+    """The phases of a write after its commit; a table's watcher announces, so its writer has but one."""
+    return _AFTER[:1] if store in TABLES else _AFTER
+
+
 class Worker:
     """A process of `attempts.serve`, as its parent sees it."""
 
     def __init__(self, process: Any, said: Connection) -> None:
         self.pid: int = process.pid
+        self._process = process
         #: Seconds that a write usually takes.
         self.usual = 0.5
         self._said = said
@@ -161,6 +183,10 @@ class Worker:
         while not self._ended() and Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
             if self._said.poll(0.005):
                 self._hear()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.join()
 
     def go_on(self) -> None:
         os.kill(self.pid, signal.SIGCONT)
