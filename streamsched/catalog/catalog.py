@@ -217,6 +217,17 @@ class Catalog:
         )
         return await self.reader.schedule(definition.ref)
 
+    async def amend(self, ref: ScheduleRef, amended: Callable[[Schedule], Schedule]) -> None:
+        """As `update` that keeps nothing. The definition is made from the current one while it is locked, so that of
+        amendments at once none is lost. Raises what `amended` raises, too.
+        """
+
+        def decide(app: AppRecord, now: datetime) -> AppChange:
+            self.planner.check(after := amended(change.existing(app, ref).definition))
+            return change.update(app, after, keep=False, now=now)
+
+        await self._change(ref, decide)
+
     async def enable(self, ref: ScheduleRef, *, reason: str = "") -> ScheduleStatus:
         """Enables a schedule. After a pause that kept, it continues with its accumulation and fires at once if that is
         complete; otherwise the first tick is the next one after now.
@@ -228,15 +239,19 @@ class Catalog:
         await self._change(ref, lambda app, now: change.enable(app, ref, reason=reason, now=now))
         return await self.reader.schedule(ref)
 
-    async def disable(self, ref: ScheduleRef, *, reason: str = "", plan: str | None = None) -> Suspended:
+    async def disable(
+        self, ref: ScheduleRef, *, reason: str = "", plan: str | None = None, paused: bool = True
+    ) -> Suspended:
         """Disables a schedule: events no longer count, its accumulation is dropped and its waiting jobs end. Running
-        runs continue.
+        runs continue. `paused`: one that is paused, too.
 
         Raises:
             NotFoundError: the schedule does not exist.
-            ConflictError: it is disabled already.
+            ConflictError: it is disabled already; or paused.
         """
-        return await self._suspend(ref, lambda app, now: change.disable(app, ref, reason=reason, now=now), plan=plan)
+        return await self._suspend(
+            ref, lambda app, now: change.disable(app, ref, reason=reason, paused=paused, now=now), plan=plan
+        )
 
     async def pause(self, ref: ScheduleRef, pause: Pause, *, reason: str = "", plan: str | None = None) -> Suspended:
         """Pauses a schedule, or replaces its current pause. Running runs continue.
@@ -270,11 +285,7 @@ class Catalog:
         )
 
     async def disable_app(self, app: AppRef, *, reason: str = "", plan: str | None = None) -> Suspension:
-        """Disables every enabled or paused schedule of the app in one change.
-
-        Raises:
-            NotFoundError: no such app, or it has no schedules.
-        """
+        """Disables every enabled or paused schedule of the app in one change. Raises as `enable_app`."""
         return await self._suspend_app(
             app, lambda known, now: change.disable_all(known, reason=reason, now=now), plan=plan
         )
@@ -290,9 +301,7 @@ class Catalog:
         await self._change(ref, lambda app, now: change.delete(app, ref, reason=reason, now=now), plan=plan)
 
     async def get(self, ref: ScheduleRef) -> ScheduleStatus:
-        """Raises:
-        NotFoundError: no such schedule.
-        """
+        """Raises NotFoundError."""
         return await self.reader.schedule(ref)
 
     async def some(self, refs: Collection[ScheduleRef]) -> Sequence[ScheduleStatus]:
@@ -316,9 +325,7 @@ class Catalog:
         return await self.reader.schedules(namespace=namespace, app=app, states=states, after=after, limit=limit)
 
     async def app(self, ref: AppRef) -> AppSummary:
-        """Raises:
-        NotFoundError: it has neither programs, schedules nor expectations.
-        """
+        """Raises NotFoundError: it has neither programs, schedules nor expectations."""
         return await self.reader.app_summary(ref)
 
     async def apps(
@@ -328,9 +335,7 @@ class Catalog:
         return await self.reader.apps(namespace=namespace, after=after, limit=limit)
 
     async def program(self, ref: ProgramRef) -> Program:
-        """Raises:
-        NotFoundError: no such program.
-        """
+        """Raises NotFoundError."""
         return await self.reader.program(ref)
 
     async def programs(
@@ -351,27 +356,25 @@ class Catalog:
         return Suspension(await self._change_app(app, decide, plan=plan), before)
 
     async def _change(self, ref: ScheduleRef, decide: Decide, *, plan: str | None = None) -> Applied:
-        now = self._clock.now()
-        decided = self._checked(decide, now, plan, f"schedule '{ref}'")
-        applied = await self._store.change(ref.owner, [ref], decided, now=now)
-        return await self._acknowledged(ref.owner, applied)
+        return await self._apply(ref.owner, [ref], decide, plan, f"schedule '{ref}'")
 
     async def _change_app(self, app: AppRef, decide: Decide, *, plan: str | None = None) -> Applied:
-        now = self._clock.now()
-        decided = self._checked(decide, now, plan, f"application '{app}'")
         refs = [status.record.definition.ref for status in await self.reader.schedules(app=app)]
         if not refs:
             raise NotFoundError("application with schedules", str(app))
-        applied = await self._store.change(app, refs, decided, now=now)
-        return await self._acknowledged(app, applied)
+        return await self._apply(app, refs, decide, plan, f"application '{app}'")
 
-    def _checked(self, decide: Decide, now: datetime, plan: str | None, what: str) -> Callable[[AppRecord], AppChange]:
-        def decided(app: AppRecord) -> AppChange:
-            change = decide(app, now)
+    async def _apply(
+        self, app: AppRef, refs: Sequence[ScheduleRef], decide: Decide, plan: str | None, what: str
+    ) -> Applied:
+        now = self._clock.now()
+
+        def decided(record: AppRecord) -> AppChange:
+            change = decide(record, now)
             check_plan(change, plan, what)
             return self.planner.check_size(change)
 
-        return decided
+        return await self._acknowledged(app, await self._store.change(app, refs, decided, now=now))
 
     async def _acknowledged(self, app: AppRef, applied: Applied) -> Applied:
         _log_change(app, applied.change)

@@ -99,14 +99,16 @@ def pause(app: AppRecord, ref: ScheduleRef, wanted: Pause, *, reason: str = "", 
     return AppChange(schedules=(paused(before, wanted, reason=reason, now=now),))
 
 
-def disable(app: AppRecord, ref: ScheduleRef, *, reason: str = "", now: datetime) -> AppChange:
-    """Raises:
+def disable(app: AppRecord, ref: ScheduleRef, *, reason: str = "", paused: bool = True, now: datetime) -> AppChange:
+    """`paused`: whether a paused one may be disabled, which ends what its pause keeps.
+
+    Raises:
     NotFoundError: the schedule does not exist.
-    ConflictError: it is disabled already.
+    ConflictError: it is disabled already; or paused.
     """
     before = existing(app, ref)
-    if before.disabled:
-        raise ConflictError(f"schedule '{ref}' is already disabled")
+    if before.disabled or (before.pause is not None and not paused):
+        raise ConflictError(f"schedule '{ref}' is already {'disabled' if before.disabled else 'paused'}")
     return AppChange(schedules=(disabled(before, reason=reason, now=now),))
 
 

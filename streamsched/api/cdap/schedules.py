@@ -63,10 +63,16 @@ async def update(
     all accumulated events.
     """
     obj = await decode_body(body, _object)
-    schedule = details.changed((await services.catalog.get(ref)).record.definition, obj)
-    _check(schedule, strict)
-    await services.references.check(caller, ref.namespace, schedule_references(schedule))
-    await services.catalog.update(schedule, keep=False)
+
+    def amended(before: Schedule) -> Schedule:
+        after = details.changed(before, obj)
+        _check(after, strict)
+        return after
+
+    # what another update adds meanwhile, its own caller was permitted to name
+    named = amended((await services.catalog.get(ref)).record.definition)
+    await services.references.check(caller, ref.namespace, schedule_references(named))
+    await services.catalog.amend(ref, amended)
     return Response()
 
 
@@ -98,13 +104,13 @@ async def status(ref: ScheduleDep, catalog: CatalogDep) -> Response:
 @router.post("/{schedule}/{action}", summary="Enable or disable a schedule")
 async def act(ref: ScheduleDep, action: str, catalog: CatalogDep) -> Response:
     """`action` is `enable` or its synonym `resume`, `disable` or its synonym `suspend`. 409 when the schedule is in
-    that state already.
+    that state already; a paused one is suspended, as its status says, and keeps what it has.
     """
     match action:
         case "enable" | "resume":
             await catalog.enable(ref)
         case "disable" | "suspend":
-            await catalog.disable(ref)
+            await catalog.disable(ref, paused=False)
         case _:
             raise HTTPException(
                 HTTPStatus.BAD_REQUEST,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -108,6 +109,47 @@ async def test_an_update_replaces_what_it_names_and_keeps_the_rest(deployed: htt
     shown = (await deployed.get(f"{APP}/schedules/nightly")).json()
     assert (shown["properties"], shown["description"], shown["timeoutMillis"]) == ({"c": "3"}, "old", 5000)
     assert shown["status"] == "SCHEDULED"
+
+
+async def test_of_updates_at_once_none_is_lost(deployed: httpx.AsyncClient) -> None:
+    """Each changes another member; a replacement over the other API counts as one."""
+    await put(deployed)
+    at, native = f"{APP}/schedules/nightly", "/v1/schedules/default.flights.nightly"
+    for number in range(10):
+        whole = (await deployed.get(native)).json()
+        wanted = {name: whole[name] for name in ("program", "trigger")} | {"properties": {"n": str(number)}}
+        answers = await asyncio.gather(
+            deployed.put(native, json=wanted),
+            deployed.post(f"{at}/update", json={"timeoutMillis": 1000 + number}),
+            deployed.post(f"{at}/update", json={"description": f"d{number}"}),
+        )
+        assert {each.status_code for each in answers} == {200}, [each.text for each in answers]
+        await asyncio.gather(
+            deployed.post(f"{at}/update", json={"timeoutMillis": 2000 + number}),
+            deployed.post(f"{at}/update", json={"description": f"e{number}"}),
+        )
+
+        shown = (await deployed.get(at)).json()
+        assert shown["properties"] == {"n": str(number)}  # neither update took the replacement back
+        assert (shown["timeoutMillis"], shown["description"]) == (2000 + number, f"e{number}")
+
+
+async def test_a_pause_that_keeps_is_suspended_already(deployed: httpx.AsyncClient) -> None:
+    await put(deployed)
+    at, native = f"{APP}/schedules/nightly", "/v1/schedules/default.flights.nightly"
+    await deployed.post(f"{at}/enable")
+    assert (await deployed.post(f"{native}/pause", json={"keep": True})).status_code == 200
+    paused = (await deployed.get(native)).json()
+
+    for action in ("suspend", "disable"):
+        assert plain(await deployed.post(f"{at}/{action}")) == (
+            409,
+            "Schedule 'default.flights.nightly' is already paused",
+        )
+
+    assert (await deployed.get(f"{at}/status")).json() == {"status": "SUSPENDED"}
+    assert (await deployed.get(native)).json() == paused
+    assert (await deployed.post(f"{at}/resume")).status_code == 200
 
 
 async def test_an_update_to_what_is_shown_keeps_generation_and_accumulation(deployed: httpx.AsyncClient) -> None:
