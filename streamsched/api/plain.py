@@ -10,6 +10,7 @@ from fastapi.responses import PlainTextResponse, Response
 
 from streamsched.codec.cdap.trigger import VERSION
 from streamsched.domain.errors import NotFoundError, StreamschedError
+from streamsched.domain.names import ScheduleRef
 
 #: Prefix of the paths of all CDAP routes.
 CDAP_PREFIX: Final = "/v3/"
@@ -30,6 +31,8 @@ def message(error: StreamschedError) -> str:
     """CDAP's message for an error; for errors CDAP does not have, our message with a capital letter."""
     if isinstance(error, NotFoundError) and error.kind in _ENTITIES:
         namespace, app, *names = error.name.split(".")
+        if error.kind == "schedule":
+            names = [ScheduleRef.parse(error.name).name]
         return f"'{error.kind}:{'.'.join([namespace, app, VERSION, *names])}' was not found."
     text = str(error)
     return text[:1].upper() + text[1:]

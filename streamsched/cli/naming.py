@@ -17,9 +17,9 @@ from streamsched.domain.names import DEFAULT_NAMESPACE
 _PREFIX: Final = f"{DEFAULT_NAMESPACE}."
 #: Ids of jobs and runs without their namespace.
 _OF_SCHEDULE: Final = r"(\d+\.\d+|(?:submitted|node)-[\w-]+|backfill-[\w-]+\.\d+)(\.rerun-[\w-]+)*"
-_JOB: Final = re.compile(rf"[\w-]+\.[\w-]+\.{_OF_SCHEDULE}")
-_RUN: Final = re.compile(rf"[\w-]+\.[\w-]+\.({_OF_SCHEDULE}|(manual|missed)-.+)\.r\d+")
-_BACKFILL: Final = re.compile(r"[\w-]+\.[\w-]+\.backfill-[\w-]+")
+_JOB: Final = re.compile(rf"[\w-]+\.[\w~-]+\.{_OF_SCHEDULE}")
+_RUN: Final = re.compile(rf"[\w-]+\.[\w~-]+\.({_OF_SCHEDULE}|(manual|missed)-.+)\.r\d+")
+_BACKFILL: Final = re.compile(r"[\w-]+\.[\w~-]+\.backfill-[\w-]+")
 #: A name of the default namespace within a sentence.
 _WITHIN: Final = re.compile(rf"(?<![\w.$/-]){DEFAULT_NAMESPACE}\.(?=[\w$-])")
 

@@ -1,15 +1,16 @@
 """Names of things: namespace ⊃ app ⊃ program and schedule; datasets and streams live in a namespace.
 
 Text forms are dotted (`default.flights-app.join`); they are the primary keys in PostgreSQL and the record keys in the
-log. A namespace, app, program or schedule name has no dot, so parsing is unambiguous; a dataset may have dots after
-its namespace. Character rules are those of CDAP, tightened where a dot would break the text form.
+log. A namespace, app or program name has no dot, so parsing is unambiguous; a dataset may have dots after its
+namespace. Character rules are those of CDAP, which has none for schedules: what a text form cannot hold of their names
+is escaped in it, `default.sales.daily~2Ejoin`.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.limits import LONGEST_NAME
@@ -18,6 +19,8 @@ DEFAULT_NAMESPACE = "default"
 
 _NAMESPACE = re.compile(r"[a-zA-Z0-9_]+")
 _NAME = re.compile(r"[a-zA-Z0-9_-]+")
+_ODD = re.compile(r"[^a-zA-Z0-9_-]+")
+_ESCAPE = re.compile(r"(?:~[0-9A-F]{2})+")
 _DATASET = re.compile(r"[$.a-zA-Z0-9_-]+")
 _QUEUE = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_.-]*")
 
@@ -73,6 +76,7 @@ class AppRef:
 
 @dataclass(frozen=True, slots=True, order=True)
 class _InApp:
+    kind: ClassVar[str]
     namespace: str
     app: str
     name: str
@@ -80,7 +84,7 @@ class _InApp:
     def __post_init__(self) -> None:
         _check(_NAMESPACE, "namespace", self.namespace)
         _check(_NAME, "app", self.app)
-        _check(_NAME, "program or schedule", self.name)
+        _check(_NAME, self.kind, self.name)
 
     def __str__(self) -> str:
         return f"{self.namespace}.{self.app}.{self.name}"
@@ -107,15 +111,58 @@ class _InApp:
 class ProgramRef(_InApp):
     """The name of a program."""
 
+    kind: ClassVar = "program"
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class ScheduleRef(_InApp):
-    """The name of a schedule."""
+    """The name of a schedule: any printable characters but `/`. In text forms each byte of others than letters, digits,
+    `_` and `-` is `~` with two hexadecimal digits.
+    """
+
+    kind: ClassVar = "schedule"
+
+    def __post_init__(self) -> None:
+        AppRef(self.namespace, self.app)
+        if _NAME.fullmatch(self.name):
+            return
+        if not self.name or not self.name.isprintable() or "/" in self.name or len(_escaped(self.name)) > LONGEST_NAME:
+            raise InvalidError(
+                "$",
+                f"schedule name '{self.name[:LONGEST_NAME]}' must be of printable characters but '/', in at most "
+                f"{LONGEST_NAME} bytes, each of which counts three times where it is not of [a-zA-Z0-9_-]",
+            )
+
+    def __str__(self) -> str:
+        return f"{self.namespace}.{self.app}.{_escaped(self.name)}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Reads the text form.
+
+        Raises:
+            InvalidError: not three names joined by dots.
+        """
+        *owner, name = text.split(".")
+        if len(owner) != 2:
+            raise InvalidError("$", f"'{text}' is not of the form namespace.app.name")
+        if "~" not in name:
+            return cls(*owner, name)
+        plain = _ESCAPE.sub(lambda found: bytes.fromhex(found[0].replace("~", "")).decode(errors="replace"), name)
+        if _escaped(plain) != name:
+            raise InvalidError("$", f"'{name}' is not how the name of a schedule is written in an id")
+        return cls(*owner, plain)
+
+
+def _escaped(name: str) -> str:
+    return _ODD.sub(lambda found: "".join(f"~{byte:02X}" for byte in found[0].encode(errors="replace")), name)
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class ExpectationRef(_InApp):
     """The name of an expectation."""
+
+    kind: ClassVar = "expectation"
 
 
 @dataclass(frozen=True, slots=True, order=True)

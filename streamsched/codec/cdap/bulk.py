@@ -122,7 +122,7 @@ def _add(draft: AppDraft, schedule: Schedule, path: str, programs: Mapping[str, 
             _add_program(draft, program, path, programs)
     definition = {name: value for name, value in schedule_to_json(schedule).items() if name not in _NAMES}
     stated = {name: value for name, value in definition.items() if value not in (None, "", [], {})}
-    if draft.add_schedule(schedule.ref.name, {**stated, "enabled": enabled}, path) is not None:
+    if draft.add_schedule(schedule.ref.name, {**stated, "enabled": enabled}, path, exact=True) is not None:
         draft.report.carries(path, f"schedule {schedule.ref}: {schedule.trigger}{'' if enabled else '; suspended'}")
 
 

@@ -105,9 +105,11 @@ class AppDraft:
         self.programs[name] = dict(program)
         return name
 
-    def add_schedule(self, wanted: str, schedule: Mapping[str, Any], path: str) -> str | None:
-        """Adds a schedule and returns its name; None if it is invalid, or starts or waits for no program of the app."""
-        name = self.name(wanted, self.schedules)
+    def add_schedule(self, wanted: str, schedule: Mapping[str, Any], path: str, *, exact: bool = False) -> str | None:
+        """Adds a schedule and returns its name, the wanted one where it is `exact`; None if it is invalid, or starts or
+        waits for no program of the app.
+        """
+        name = wanted if exact else self.name(wanted, self.schedules)
         try:
             decoded = submitted_schedule_from_json({"name": name, **schedule}, app=self.ref).schedule
             for leaf in leaves(decoded.trigger):

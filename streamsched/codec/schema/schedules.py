@@ -8,6 +8,7 @@ from streamsched.codec.schema.constraints import WALL
 from streamsched.codec.schema.programs import OWNED
 from streamsched.codec.schema.shapes import (
     NAMESPACE,
+    SCHEDULE_NAME,
     Definitions,
     boolean,
     choice,
@@ -52,7 +53,7 @@ _POLICIES: Final = {
 }
 _DEFINED: Final = record(
     {
-        "name": name("weekly"),
+        "name": name("weekly", SCHEDULE_NAME),
         "program": one_of(
             name("join"),
             record({"programName": name("join")}, {"programType": text("WORKFLOW")}),
@@ -108,7 +109,7 @@ SCHEDULES: Final[Definitions] = {
     },
     "ChangedSchedule": {
         **without(_SUBMITTED, "name"),
-        "properties": {**_SUBMITTED["properties"], "name": nullable(name("weekly"))},
+        "properties": {**_SUBMITTED["properties"], "name": nullable(name("weekly", SCHEDULE_NAME))},
         "description": "A schedule whose names are in the path.",
     },
     "Pause": record(

@@ -14,6 +14,7 @@ Definitions = Mapping[str, Schema]
 #: Patterns of names; `domain.names` has the rules.
 NAMESPACE: Final = "^[a-zA-Z0-9_]+$"
 NAME: Final = "^[a-zA-Z0-9_-]+$"
+SCHEDULE_NAME: Final = r"^[^/\u0000-\u001f\u007f]{1,255}$"
 #: A text whose characters PostgreSQL can store.
 _STORABLE: Final = r"^[^\u0000]*$"
 _PART: Final = r"[0-9]+(\.[0-9]+)?\s*(ms|us|[wdhms])\s*"

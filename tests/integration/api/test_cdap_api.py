@@ -7,6 +7,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -109,6 +110,28 @@ async def test_an_update_replaces_what_it_names_and_keeps_the_rest(deployed: htt
     shown = (await deployed.get(f"{APP}/schedules/nightly")).json()
     assert (shown["properties"], shown["description"], shown["timeoutMillis"]) == ({"c": "3"}, "old", 5000)
     assert shown["status"] == "SCHEDULED"
+
+
+@pytest.mark.parametrize("name", ["pipeline.ns.pipeline.ns", "a b~2E é%#?", ".."])
+async def test_a_schedule_has_a_name_of_any_form(deployed: httpx.AsyncClient, name: str) -> None:
+    """As CDAP names the schedules of pipelines that start pipelines."""
+    at = f"{APP}/schedules/{quote(name, safe='')}" if name != ".." else f"{APP}/schedules/%2E%2E"
+    time = {"type": "TIME", "cronExpression": "0 4 * * *"}
+    assert (await deployed.put(at, json={"program": JOIN, "trigger": time})).status_code == 200
+    assert (await deployed.post(f"{at}/update", json={"description": "d"})).status_code == 200
+    assert (await deployed.post(f"{at}/enable")).status_code == 200
+
+    shown = (await deployed.get(at)).json()
+    assert (shown["name"], shown["description"], shown["status"]) == (name, "d", "SCHEDULED")
+    listed = (await deployed.get(f"{APP}/schedules")).json()
+    assert name in [each["name"] for each in listed]
+    (due,) = (await deployed.get(f"{APP}/workflows/join/nextruntime")).json()
+    assert name in due["id"]
+    found = (await deployed.get("/v1/schedules", params={"namespace": "default"})).json()
+    (known,) = [each["id"] for each in found["schedules"] if each["name"] == name]
+    assert (await deployed.get(f"/v1/schedules/{known}")).json()["name"] == name
+    assert (await deployed.delete(at)).status_code == 200
+    assert plain(await deployed.get(at)) == (404, f"'schedule:default.flights.-SNAPSHOT.{name}' was not found.")
 
 
 async def test_of_updates_at_once_none_is_lost(deployed: httpx.AsyncClient) -> None:

@@ -22,7 +22,7 @@ names = st.one_of(
 )
 namespaces = st.one_of(st.just("default"), st.from_regex(r"[a-zA-Z0-9_]{1,40}", fullmatch=True))
 numbers = st.integers(1, 2**63 - 1)
-schedules = st.builds("{}.{}.{}".format, namespaces, names, names)
+schedules = st.builds("{}.{}.{}".format, namespaces, names, names | st.just("pipeline~2Ens~2Ejoin"))
 jobs = st.builds("{}.{}.{}".format, schedules, numbers, numbers) | st.builds("{}.submitted-{}".format, schedules, names)
 runs = st.one_of(
     st.builds("{}.r{}".format, jobs, numbers),

@@ -281,7 +281,7 @@ def _changed(**fields: Any) -> dict[str, Any]:
             _changed(trigger={"type": "TIME", "cronExpression": "* * * * *", "timeZone": "Mars"}),
             "$.schedules[0].trigger.timeZone: 'Mars' is no IANA time zone",
         ),
-        (_changed(program="other.app.load"), "$.schedules[0].program: program or schedule name 'other.app.load'"),
+        (_changed(program="other.app.load"), "$.schedules[0].program: program name 'other.app.load'"),
         (
             _changed(application="else"),
             "$.schedules[0].application: is default.else, but this belongs to default.orders",

@@ -252,8 +252,9 @@ def test_wait_applies_to_all_constraint_parameters(wait: bool) -> None:
         ({"program": "q"}, "$.schedules.s.program: 'q' is not a program of default.shop (known: p)"),
         ({"name": "taken"}, "$.schedules.taken: is defined twice"),
         (
-            {"name": "a.b"},
-            "$.schedules['a.b']: program or schedule name 'a.b' may only hold [a-zA-Z0-9_-], and something of it",
+            {"name": "a/b"},
+            "$.schedules['a/b']: schedule name 'a/b' must be of printable characters but '/', in at most 255 bytes, "
+            "each of which counts three times where it is not of [a-zA-Z0-9_-]",
         ),
         ({"max_concurrent": 0}, "$.schedules.s.max_concurrent: must be at least 1 but is 0"),
         ({"max_concurrent": True}, "$.schedules.s.max_concurrent: must be a whole number but is True"),
@@ -300,7 +301,7 @@ def test_a_mistake_names_the_schedule_and_the_field(change: dict[str, Any], mess
         (lambda: App("a").spark("p", main=""), "$.programs.p.main: is empty"),
         (lambda: App("a").spark("p", main="x", arguments="--x"), "$.programs.p.arguments: must be a list of texts"),
         (lambda: App("a").spark("p", main="x", conf={"a": 1}), "$.programs.p.conf.a: must be a text but is 1"),
-        (lambda: App("a").spark("p/q", main="x"), "$.programs['p/q']: program or schedule name 'p/q'"),
+        (lambda: App("a").spark("p/q", main="x"), "$.programs['p/q']: program name 'p/q'"),
     ],
 )
 def test_a_mistake_in_a_program_names_it(build: Callable[[], object], message: str) -> None:
