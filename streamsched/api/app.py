@@ -15,6 +15,7 @@ from streamsched.api.access.authorise import authorise
 from streamsched.api.access.outcomes import RequestOutcomes
 from streamsched.api.access.rules import Handler, RouteTable
 from streamsched.api.bounds.body_room import BodyRoom
+from streamsched.api.cdap.default_namespace import DefaultNamespace
 from streamsched.api.cdap.routes import cdap_routes
 from streamsched.api.dapr import native as dapr
 from streamsched.api.deps import ApiServices
@@ -123,6 +124,7 @@ def make_api(services: ApiServices, routes: Sequence[BaseRoute] | None = None) -
     answer_problems(api)
     api.add_middleware(RequestOutcomes, audit=services.audit)
     api.add_middleware(RequestMeasures, metrics=services.metrics, routes=api.state.routes)
+    api.add_middleware(DefaultNamespace)
     api.add_middleware(RequestGuard, hosts=services.allowed_hosts, metrics=services.metrics)
     return api
 

@@ -143,15 +143,16 @@ class ScheduleRef(_InApp):
         Raises:
             InvalidError: not three names joined by dots.
         """
-        *owner, name = text.split(".")
-        if len(owner) != 2:
+        parts = text.split(".")
+        if len(parts) != 3:
             raise InvalidError("$", f"'{text}' is not of the form namespace.app.name")
+        namespace, app, name = parts
         if "~" not in name:
-            return cls(*owner, name)
+            return cls(namespace, app, name)
         plain = _ESCAPE.sub(lambda found: bytes.fromhex(found[0].replace("~", "")).decode(errors="replace"), name)
         if _escaped(plain) != name:
             raise InvalidError("$", f"'{name}' is not how the name of a schedule is written in an id")
-        return cls(*owner, plain)
+        return cls(namespace, app, plain)
 
 
 def _escaped(name: str) -> str:

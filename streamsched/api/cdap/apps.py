@@ -2,45 +2,129 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import Annotated, Any, Final, assert_never
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from streamsched.api.cdap.addresses import AppDep
+from streamsched.api.cdap.forms import shown
 from streamsched.api.deps import CatalogDep
-from streamsched.api.rendering import encoded
-from streamsched.api.streams.long_lists import parts_of, stream_list
+from streamsched.api.rendering import rendered
+from streamsched.api.streams.long_lists import parts_of, stream_list, stream_object
+from streamsched.codec.cdap.trigger import VERSION
+from streamsched.domain.names import AppRef
+from streamsched.domain.triggers.trigger import Partitions, Total, leaves
+from streamsched.ports.catalog import AppSummary, ScheduleStatus
 
 router = APIRouter()
 of_namespace = APIRouter()
 
-#: The version of every app, as in CDAP without versions.
-_VERSION: Final = "-SNAPSHOT"
+_LARGEST_PAGE: Final = 1000
+
+
+class NameFilterType(StrEnum):
+    """How `nameFilter` is compared with the name of an app."""
+
+    CONTAINS = "CONTAINS"
+    EQUALS = "EQUALS"
+    EQUALS_IGNORE_CASE = "EQUALS_IGNORE_CASE"
 
 
 @of_namespace.get("/apps", summary="List apps")
-async def list_apps(namespace: str, catalog: CatalogDep) -> Response:
-    """CDAP's application records, ordered by name."""
-    return await stream_list(
-        parts_of(
-            lambda after, limit: catalog.apps(namespace=namespace, after=after, limit=limit),
-            lambda each: str(each.ref),
-        ),
-        lambda part: [{"type": "App", "name": each.ref.app, "version": _VERSION, "description": ""} for each in part],
+async def list_apps(
+    *,
+    namespace: str,
+    catalog: CatalogDep,
+    page_size: Annotated[
+        int | None, Query(alias="pageSize", ge=1, le=_LARGEST_PAGE, description="Apps of a page. Default: all apps.")
+    ] = None,
+    page_token: Annotated[
+        str | None, Query(alias="pageToken", max_length=255, description="`nextPageToken` of the page before.")
+    ] = None,
+    name_filter: Annotated[str, Query(alias="nameFilter", max_length=255, description="Text to be in the name.")] = "",
+    name_filter_type: Annotated[
+        NameFilterType, Query(alias="nameFilterType", description="How the name is compared.")
+    ] = NameFilterType.CONTAINS,
+) -> Response:
+    """CDAP's application records, ordered by name: a list; with `pageSize` or `pageToken` a page,
+    `{"applications": [...], "nextPageToken": "..."}`, the last one without a token.
+    """
+    passes = _passes(name_filter, name_filter_type)
+    after = "" if page_token is None else str(AppRef(namespace, page_token))
+    found = parts_of(
+        lambda after, limit: catalog.apps(namespace=namespace, after=after, limit=limit),
+        lambda each: str(each.ref),
+        after=after,
     )
+    if page_size is None and page_token is None:
+        return await stream_list(found, lambda part: [_record(each) for each in part if passes(each.ref.app)])
+    size, page = page_size or _LARGEST_PAGE, list[AppSummary]()
+    async for part in found:
+        page += [each for each in part if passes(each.ref.app)]
+        if len(page) > size:
+            break
+    token = {"nextPageToken": page[size - 1].ref.app} if len(page) > size else {}
+    return rendered({"applications": [_record(each) for each in page[:size]], **token})
+
+
+def _passes(text: str, how: NameFilterType) -> Callable[[str], bool]:
+    match how:
+        case NameFilterType.CONTAINS:
+            return lambda name: text.casefold() in name.casefold()
+        case NameFilterType.EQUALS:
+            return lambda name: not text or name == text
+        case NameFilterType.EQUALS_IGNORE_CASE:
+            return lambda name: not text or name.casefold() == text.casefold()
+        case _:
+            assert_never(how)
+
+
+def _record(app: AppSummary) -> dict[str, Any]:
+    return {"type": "App", "name": app.ref.app, "version": VERSION, "description": ""}
 
 
 @router.get("", summary="Get an app")
 async def get_app(ref: AppDep, catalog: CatalogDep) -> Response:
-    """CDAP's detail of an app: its programs, all of them workflows."""
+    """CDAP's detail of an app: its programs, all of them workflows, its schedules, and the datasets that these wait
+    for.
+    """
     await catalog.app(ref)
-    head = encoded({"name": ref.app, "appVersion": _VERSION, "description": ""})[:-1]
-    return await stream_list(
-        parts_of(lambda after, limit: catalog.programs(app=ref, after=after, limit=limit), lambda each: str(each.ref)),
-        lambda part: [{"type": "Workflow", "app": ref.app, "name": each.ref.name, "description": ""} for each in part],
-        around=(head + b',"programs":[', b"]}"),
+    programs = parts_of(
+        lambda after, limit: catalog.programs(app=ref, after=after, limit=limit), lambda each: str(each.ref)
     )
+    schedules, awaited = (
+        parts_of(
+            lambda after, limit: catalog.list(app=ref, after=after, limit=limit),
+            lambda each: str(each.record.definition.ref),
+        )
+        for _ in range(2)
+    )
+    known: set[str] = set()
+    return await stream_object(
+        {"name": ref.app, "appVersion": VERSION, "description": ""},
+        [
+            (
+                "programs",
+                programs,
+                lambda part: [
+                    {"type": "Workflow", "app": ref.app, "name": each.ref.name, "description": ""} for each in part
+                ],
+            ),
+            ("schedules", schedules, lambda part: [view for each in part if (view := shown(each)) is not None]),
+            ("datasets", awaited, lambda part: _new_datasets(part, known)),
+        ],
+    )
+
+
+def _new_datasets(part: Sequence[ScheduleStatus], known: set[str]) -> list[dict[str, Any]]:
+    """CDAP's records of the datasets that these schedules wait for and that are not known yet; adds them to those."""
+    named = (leaf for each in part for leaf in leaves(each.record.definition.trigger))
+    found = {str(leaf.dataset) for leaf in named if isinstance(leaf, Partitions | Total)} - known
+    known |= found
+    return [{"name": name.partition(".")[2], "type": "partitionedFileSet"} for name in sorted(found)]
 
 
 @router.delete("", summary="Delete an app")

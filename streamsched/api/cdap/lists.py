@@ -37,7 +37,12 @@ _TYPES: Final[dict[str, frozenset[str]]] = {
     "or": frozenset({"OR"}),
 }
 _STATUSES: Final = ("SCHEDULED", "SUSPENDED")
-_OUTCOMES: Final = {"COMPLETED": Outcome.SUCCEEDED, "FAILED": Outcome.FAILED, "KILLED": Outcome.KILLED}
+_OUTCOMES: Final = {
+    "RUNNING": Outcome.STARTED,
+    "COMPLETED": Outcome.SUCCEEDED,
+    "FAILED": Outcome.FAILED,
+    "KILLED": Outcome.KILLED,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +181,8 @@ def _outcomes(statuses: str | None) -> frozenset[Outcome]:
     if statuses is None:
         return frozenset(Outcome)
     try:
-        return frozenset(_OUTCOMES[status.strip()] for status in statuses.split(","))
+        # as Java splits: empty texts at the end are none
+        return frozenset(_OUTCOMES[status.strip()] for status in statuses.rstrip(",").split(","))
     except KeyError:
         _refuse(
             f"Unable to parse program statuses '{statuses}'. Must be comma separated valid ProgramStatus names such as "

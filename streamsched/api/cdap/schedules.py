@@ -116,7 +116,7 @@ async def act(ref: ScheduleDep, action: str, catalog: CatalogDep) -> Response:
                 HTTPStatus.BAD_REQUEST,
                 f"Action for schedules may only be 'enable', 'disable', 'suspend', or 'resume' but is '{action}'",
             )
-    return Response()
+    return rendered("OK")
 
 
 def _object(body: bytes) -> dict[str, Any]:

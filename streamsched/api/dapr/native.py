@@ -14,7 +14,7 @@ from streamsched.api.dapr.sidecar import job_view
 from streamsched.api.deps import DaprDep, TasksDep
 from streamsched.api.rendering import rendered
 from streamsched.api.routes.tasks.views import task_view
-from streamsched.api.streams.long_lists import start_reading, stream_list
+from streamsched.api.streams.long_lists import start_reading, stream_object
 from streamsched.codec.dapr.export import export_end, export_head, export_line
 from streamsched.codec.dapr.job_json import job_from_json
 from streamsched.codec.dapr.scope import DaprApp
@@ -39,7 +39,7 @@ PrefixQuery = Annotated[str, Query(description="Only jobs whose names begin with
 async def list_jobs(app: AppDep, dapr: DaprDep, prefix: PrefixQuery = "") -> Response:
     """All at one moment, by name. `lastFire` is in the answer for one job only."""
     found = dapr.jobs(app, prefix)
-    return await stream_list(found, lambda part: [job_view(each) for each in part], around=(b'{"jobs":[', b"]}"))
+    return await stream_object({}, [("jobs", found, lambda part: [job_view(each) for each in part])])
 
 
 @router.delete("/jobs", summary="Delete jobs by prefix")

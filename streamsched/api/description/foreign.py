@@ -75,6 +75,14 @@ _ACCEPTED: Final = answer(
 _RUNTIME: Final = listed(
     answer({"id": any_text("DEFAULT.default:flights:-SNAPSHOT:WORKFLOW:join:weekly"), "time": whole(1_772_000_000_000)})
 )
+_CDAP_RECORD: Final = answer(
+    {
+        "type": constant("App"),
+        "name": any_text("flights"),
+        "version": any_text("-SNAPSHOT"),
+        "description": any_text(""),
+    }
+)
 _PAGERDUTY_TASK: Final = answer(
     {
         "key": any_text("TaskKey(2016-02-09T01:41:12.959Z,orders,1)"),
@@ -125,16 +133,11 @@ FOREIGN: Final[Definitions] = {
         },
         "CDAP's `ScheduleDetail`, or its older `ScheduleSpecification`.",
     ),
+    "CdapDone": constant("OK"),
     "CdapSchedules": listed(ref("CdapSchedule")),
-    "CdapApps": listed(
-        answer(
-            {
-                "type": constant("App"),
-                "name": any_text("flights"),
-                "version": any_text("-SNAPSHOT"),
-                "description": any_text(""),
-            }
-        )
+    "CdapApps": one_of(
+        listed(_CDAP_RECORD),
+        answer({"applications": listed(_CDAP_RECORD)}, {"nextPageToken": any_text("flights")}),
     ),
     "CdapApp": answer(
         {
@@ -151,6 +154,8 @@ FOREIGN: Final[Definitions] = {
                     }
                 )
             ),
+            "schedules": listed(ref("CdapSchedule")),
+            "datasets": listed(answer({"name": any_text("lines"), "type": constant("partitionedFileSet")})),
         }
     ),
     "CdapStatus": answer({"status": any_text("SCHEDULED")}),

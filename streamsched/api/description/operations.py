@@ -234,7 +234,7 @@ _DIALECTS: Final = {
     f"DELETE {_CDAP_SCHEDULE}": Operation(answers={200: ""}),
     f"GET {_CDAP_SCHEDULE}/status": _read("CdapStatus"),
     f"POST {_CDAP_SCHEDULE}/update": _write("CdapSchedule", {200: ""}, conflict=True),
-    f"POST {_CDAP_SCHEDULE}/{{action}}": Operation(answers={200: ""}, conflict=True),
+    f"POST {_CDAP_SCHEDULE}/{{action}}": Operation(answers={200: "CdapDone"}, conflict=True),
     f"GET {_CDAP_PROGRAM}/nextruntime": _read("CdapTicks"),
     f"GET {_CDAP_PROGRAM}/previousruntime": _read("CdapTicks"),
     f"GET {_CDAP_PROGRAM}/schedules": _read("CdapSchedules"),

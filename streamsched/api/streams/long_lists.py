@@ -5,7 +5,7 @@ the turns of the event loop grow with them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
@@ -14,15 +14,18 @@ from fastapi.responses import StreamingResponse
 from streamsched.api.rendering import encoded
 
 _T = TypeVar("_T")
+#: The JSON of the items of a part; it may be that of fewer, or of more.
+View = Callable[[Sequence[_T]], list[dict[str, Any]]]
 #: Items of a part.
 _PART: Final = 500
 
 
 async def parts_of(
-    read: Callable[[str, int], Awaitable[Sequence[_T]]], id_of: Callable[[_T], str]
+    read: Callable[[str, int], Awaitable[Sequence[_T]]], id_of: Callable[[_T], str], *, after: str = ""
 ) -> AsyncIterator[Sequence[_T]]:
-    """All items of a list in parts. `read`: at most so many after an id. What changes meanwhile may be in it or not."""
-    after = ""
+    """All items of a list after an id, in parts. `read`: at most so many after an id. What changes meanwhile may be in
+    it or not.
+    """
     while found := await read(after, _PART):
         yield found
         if len(found) < _PART:
@@ -45,23 +48,38 @@ async def start_reading(parts: AsyncIterator[Sequence[_T]]) -> AsyncIterator[Seq
     return all_of_them()
 
 
-async def stream_list(
-    parts: AsyncIterator[Sequence[_T]],
-    view: Callable[[Sequence[_T]], list[dict[str, Any]]],
-    *,
-    around: tuple[bytes, bytes] = (b"[", b"]"),
-) -> StreamingResponse:
-    """A response with the views of all parts as one JSON list, with what is `around` it."""
-    opening, closing = around
+async def stream_list(parts: AsyncIterator[Sequence[_T]], view: View[_T]) -> StreamingResponse:
+    """A response with the views of all parts as one JSON list."""
     found = await start_reading(parts)
+    return StreamingResponse(_list_of(found, view), media_type="application/json")
+
+
+async def stream_object(
+    members: Mapping[str, Any], lists: Sequence[tuple[str, AsyncIterator[Sequence[Any]], View[Any]]]
+) -> StreamingResponse:
+    """A response with an object of these members, followed by those whose values are long lists, each by its name, its
+    parts and the view of a part. They are read one after another.
+    """
+    started = [(name, await start_reading(parts), view) for name, parts, view in lists]
 
     async def chunks() -> AsyncIterator[bytes]:
-        before = opening
-        async for part in found:
-            text = (await asyncio.to_thread(lambda part=part: encoded(view(part))))[1:-1]
-            if text:
-                yield before + text
-                before = b","
-        yield closing if before == b"," else opening + closing
+        yield encoded(dict(members))[:-1]
+        comma = b"," if members else b""
+        for name, parts, view in started:
+            yield comma + encoded(name) + b":"
+            async for chunk in _list_of(parts, view):
+                yield chunk
+            comma = b","
+        yield b"}"
 
     return StreamingResponse(chunks(), media_type="application/json")
+
+
+async def _list_of(parts: AsyncIterator[Sequence[_T]], view: View[_T]) -> AsyncIterator[bytes]:
+    before = b"["
+    async for part in parts:
+        text = (await asyncio.to_thread(lambda part=part: encoded(view(part))))[1:-1]
+        if text:
+            yield before + text
+            before = b","
+    yield b"]" if before == b"," else b"[]"

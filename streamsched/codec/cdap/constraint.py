@@ -38,7 +38,7 @@ def _to_native(obj: object, path: str) -> Any:
     given = obj.get("type")
     kind = native.kind_of(given) if isinstance(given, str) else None
     if isinstance(zone := obj.get("timeZone"), str):
-        found["timeZone"] = iana(zone)
+        found["timeZone"] = iana(zone, below(path, "timeZone"))
     elif kind == "TIME_RANGE" and zone is None:
         raise DecodeError(below(path, "timeZone"), "is missing: whose wall clock startTime and endTime mean")
     if kind in _ABORT and obj.get("waitUntilMet") is None:

@@ -5,8 +5,9 @@
      "constraints": [`codec.cdap.constraint`], "timeoutMillis", "status": "SCHEDULED" or "SUSPENDED", "lastUpdateTime"}
 
 CDAP schedules only workflows, so every program is shown as one; SPARK is accepted too. `codec.cdap.timeout` defines
-`timeoutMillis`. Policies that CDAP does not have (`codec.schedules.policy`) are further fields, written when they
-differ from the defaults of this dialect: the native ones, except that `overlap` is `queue` as in CDAP.
+`timeoutMillis`. Properties that are numbers or booleans become texts, as Gson makes them. Policies that CDAP does not
+have (`codec.schedules.policy`) are further fields, written when they differ from the defaults of this dialect: the
+native ones, except that `overlap` is `queue` as in CDAP.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from streamsched.codec.cdap import timeout as timeouts
 from streamsched.codec.cdap import trigger as triggers
 from streamsched.codec.cdap.trigger import VERSION
 from streamsched.codec.json.reading import Fields, anchored, shown
+from streamsched.codec.json.scalar import texts
 from streamsched.codec.schedules import policy
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.overlap import Overlap
@@ -70,7 +72,7 @@ def from_json(obj: object, ref: ScheduleRef, path: str = "$") -> Schedule:
     check_name(fields, ref)
     program = _program(fields, ref.owner)
     limits = tuple(constraints.from_json(each, where) for each, where in fields.optional_list("constraints"))
-    properties = fields.texts("properties")
+    properties = texts(fields.required("properties"), fields.at("properties")) if fields.has("properties") else {}
     description = fields.optional_text("description") or ""
     trigger, timeout = timeouts.read(fields, _trigger(fields, ref.owner))
     policies = {"overlap": _OVERLAP, **policy.read(fields)}

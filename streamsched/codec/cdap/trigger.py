@@ -81,7 +81,7 @@ def _to_native(trigger: dict[str, Any], path: str) -> dict[str, Any]:
     if trigger["type"].upper() != "TIME":
         return trigger
     if isinstance(zone := trigger.get("timeZone"), str):
-        trigger = {**trigger, "timeZone": iana(zone)}
+        trigger = {**trigger, "timeZone": iana(zone, below(path, "timeZone"))}
     expression = trigger.get("cronExpression")
     if trigger.get("dialect") is not None or not isinstance(expression, str):
         return trigger
@@ -92,11 +92,14 @@ def _to_native(trigger: dict[str, Any], path: str) -> dict[str, Any]:
     if not _has_cdap_fields(expression):
         raise DecodeError(
             below(path, "cronExpression"),
-            f"Invalid cron entry format in '{expression}'. Cron entry must contain 5 or 6 fields.",
+            f"Invalid cron entry format in '{expression}'. Cron entry must contain 5 or 6 fields, separated by one "
+            "space.",
         )
     return {**trigger, "dialect": Dialect.QUARTZ.value}
 
 
 def _has_cdap_fields(expression: str) -> bool:
-    """Whether it has a number of fields that CDAP accepts; unlike Quartz it does not accept a year."""
-    return len(expression.split()) in (5, 6)
+    """Whether it has a number of fields that CDAP accepts, separated by one space each; unlike Quartz it does not
+    accept a year.
+    """
+    return len(expression.split(" ")) in (5, 6) and len(expression.split()) == len(expression.split(" "))

@@ -90,7 +90,7 @@ async def test_enabling_and_disabling_twice_is_a_conflict(deployed: httpx.AsyncC
     at = f"{APP}/schedules/nightly"
     for actions, status in ((("enable", "resume"), "SCHEDULED"), (("suspend", "disable"), "SUSPENDED")):
         first, second = [await deployed.post(f"{at}/{action}") for action in actions]
-        assert (first.status_code, first.text) == (200, "")
+        assert (first.status_code, first.text) == (200, '"OK"')
         assert second.status_code == 409
         assert "already" in second.text
         assert (await deployed.get(f"{at}/status")).json() == {"status": status}
@@ -132,6 +132,54 @@ async def test_a_schedule_has_a_name_of_any_form(deployed: httpx.AsyncClient, na
     assert (await deployed.get(f"/v1/schedules/{known}")).json()["name"] == name
     assert (await deployed.delete(at)).status_code == 200
     assert plain(await deployed.get(at)) == (404, f"'schedule:default.flights.-SNAPSHOT.{name}' was not found.")
+
+
+async def test_properties_that_are_no_texts_become_texts(deployed: httpx.AsyncClient) -> None:
+    await put(deployed, properties={"a": 1, "b": True, "c": 1.5, "d": "x"})
+
+    shown = (await deployed.get(f"{APP}/schedules/nightly")).json()
+
+    assert shown["properties"] == {"a": "1", "b": "true", "c": "1.5", "d": "x"}
+    body = {**BODY, "properties": {"a": [1]}}
+    status, said = plain(await deployed.put(f"{APP}/schedules/other", json=body))
+    assert (status, said.split(":")[0]) == (400, "$.properties.a")
+
+
+async def test_an_app_is_shown_with_its_programs_schedules_and_datasets(deployed: httpx.AsyncClient) -> None:
+    await put(deployed)
+
+    shown = (await deployed.get(APP)).json()
+
+    assert (shown["name"], shown["appVersion"]) == ("flights", "-SNAPSHOT")
+    assert [each["name"] for each in shown["programs"]] == ["join", "report"]
+    assert shown["schedules"] == (await deployed.get(f"{APP}/schedules")).json()
+    assert {"name": "lines", "type": "partitionedFileSet"} in shown["datasets"]
+    assert len({each["name"] for each in shown["datasets"]}) == len(shown["datasets"])
+    assert (await deployed.get("/v3/apps/flights")).json() == shown
+    assert (await deployed.get("/v3/apps/flights/schedules/nightly")).json()["name"] == "nightly"
+    assert plain(await deployed.get("/v3/apps/none")) == (404, "'application:default.none.-SNAPSHOT' was not found.")
+
+
+async def test_apps_are_listed_in_pages(deployed: httpx.AsyncClient) -> None:
+    for name in ("alpha", "Beta", "gamma"):
+        app = {"programs": {"p": {"type": "bash", "command": "true"}}}
+        assert (await deployed.put(f"/v1/apps/default/{name}", json=app)).status_code == 200
+    at = "/v3/namespaces/default/apps"
+
+    async def names(**query: str) -> tuple[list[str], str | None]:
+        found = (await deployed.get(at, params=query)).json()
+        return [each["name"] for each in found["applications"]], found.get("nextPageToken")
+
+    assert [each["name"] for each in (await deployed.get(at)).json()] == ["Beta", "alpha", "flights", "gamma"]
+    assert await names(pageSize="3") == (["Beta", "alpha", "flights"], "flights")
+    assert await names(pageSize="3", pageToken="flights") == (["gamma"], None)
+    assert await names(pageSize="4") == (["Beta", "alpha", "flights", "gamma"], None)
+    assert await names(pageSize="1", nameFilter="A") == (["Beta"], "Beta")
+    assert await names(pageSize="9", nameFilter="BETA", nameFilterType="EQUALS") == ([], None)
+    assert await names(pageSize="9", nameFilter="BETA", nameFilterType="EQUALS_IGNORE_CASE") == (["Beta"], None)
+    assert [each["name"] for each in (await deployed.get(at, params={"nameFilter": "ight"})).json()] == ["flights"]
+    for wrong in ({"pageSize": "0"}, {"pageSize": "1001"}, {"pageToken": "a b"}, {"nameFilterType": "no"}):
+        assert (await deployed.get(at, params=wrong)).status_code == 400
 
 
 async def test_of_updates_at_once_none_is_lost(deployed: httpx.AsyncClient) -> None:
@@ -272,6 +320,8 @@ async def test_an_app_lists_its_schedules_by_name_and_by_what_was_asked(deployed
     assert sorted(await names(asked)) == ["a-both", "c-after"]
     assert await names(asked.replace("/default/", "/another/")) == []
     assert await names(f"{asked}&trigger-program-statuses=FAILED,KILLED") == []
+    assert await names(f"{asked}&trigger-program-statuses=RUNNING") == []
+    assert sorted(await names(f"{asked}&trigger-program-statuses=COMPLETED,")) == ["a-both", "c-after"]
     assert sorted(await names(f"{asked}&trigger-program-statuses=COMPLETED")) == ["a-both", "c-after"]
 
 
