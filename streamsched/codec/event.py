@@ -1,7 +1,7 @@
 """Decodes events of any accepted dialect; encodes native JSON.
 
-An object with `specversion` is a CloudEvent (`codec.events.cloudevents`), one with `notificationType` a CDAP
-notification (`codec.cdap.notification`), anything else must be native (`codec.events.native`, where the fields are
+An object with `specversion` is a CloudEvent (`codec.events.cloudevents`), one of CDAP's forms a notification
+(`codec.cdap.notification`), anything else must be native (`codec.events.native`, where the fields are
 listed). Decoding is total: any bytes give an event or a `DecodeError` that names the field.
 """
 
@@ -77,7 +77,7 @@ def _accepted(value: object, path: str, fallback_id: str, fallback_time: datetim
     found = mapping(value, path)
     if "specversion" in found:
         event = cloudevents.from_json(found, path, fallback_time=fallback_time)
-    elif "notificationType" in found:
+    elif notification.is_notification(found):
         event = notification.from_json(found, path, fallback_id=fallback_id, fallback_time=fallback_time)
     else:
         event = native.from_json(found, path, fallback_id=fallback_id, fallback_time=fallback_time)

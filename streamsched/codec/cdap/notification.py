@@ -9,7 +9,9 @@
 
 Refused, where CDAP ignores or loops: TIME and PROGRAM_HEART_BEAT (ticks are made by our timers), CDAP's own
 STREAM_SIZE, which names a schedule and no stream, and statuses that triggers cannot wait for. CDAP's notifications have
-no id, source or time; those given beside `properties` are used. Extensions, which CDAP ignores: `partitions` of
+no id, source or time; those given beside `properties` are used. The forms of CDAP's design are read too:
+`{"timestamp", "eventType", "payload"}` and its class `TriggerEvent`, `{"timestamp", "triggerType", "properties"}`; the
+timestamp is in milliseconds since 1970. Extensions, which CDAP ignores: `partitions` of
 PARTITION (as in `codec.events.native`, with sizes) and `absolute` of STREAM_SIZE (`false`: growth).
 """
 
@@ -60,6 +62,9 @@ from streamsched.domain.names import DEFAULT_NAMESPACE, ProgramRef
 
 #: The source of a notification without one.
 SOURCE: Final = "cdap"
+#: The member with the type: of CDAP's messages, of its design's, of its design's class.
+_TYPES: Final = ("notificationType", "eventType", "triggerType")
+_DRAFTS: Final = ({"eventType", "payload"}, {"triggerType", "properties"})
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _STATUSES: Final[Mapping[str, Outcome]] = MappingProxyType(
@@ -72,6 +77,11 @@ _STATUSES: Final[Mapping[str, Outcome]] = MappingProxyType(
 )
 
 
+def is_notification(found: Mapping[str, Any]) -> bool:
+    """Whether an object has the members of one of the forms."""
+    return "notificationType" in found or ("type" not in found and any(names <= found.keys() for names in _DRAFTS))
+
+
 def from_json(value: object, path: str = "$", *, fallback_id: str, fallback_time: datetime) -> Event:
     """Decodes a notification.
 
@@ -79,19 +89,28 @@ def from_json(value: object, path: str = "$", *, fallback_id: str, fallback_time
         DecodeError: a property is missing or wrong, or no trigger can wait for the notification.
     """
     found = mapping(value, path)
-    kind = text(found.get("notificationType"), f"{path}.notificationType")
-    read = _READERS.get(kind)
+    named = next((each for each in _TYPES if each in found), _TYPES[0])
+    kind = text(found.get(named), f"{path}.{named}")
+    read = _READERS.get(kind if named == _TYPES[0] else kind.upper())
     if read is None:
-        raise DecodeError(f"{path}.notificationType", f"must be one of {', '.join(_READERS)} but is {abridged(kind)}")
-    where = f"{path}.properties"
-    given, source, time = found.get("id"), found.get("source"), found.get("time")
+        raise DecodeError(f"{path}.{named}", f"must be one of {', '.join(_READERS)} but is {abridged(kind)}")
+    content = "payload" if named == "eventType" else "properties"
+    where = f"{path}.{content}"
+    given, source = found.get("id"), found.get("source")
     return Event(
         fallback_id if given is None else name(given, f"{path}.id"),
         SOURCE if source is None else name(source, f"{path}.source"),
-        fallback_time if time is None else instant(time, f"{path}.time"),
-        read(mapping(found.get("properties"), where), where),
+        _time(found, path) or fallback_time,
+        read(mapping(found.get(content), where), where),
         canonical(found.get("traceparent")),
     )
+
+
+def _time(found: Mapping[str, Any], path: str) -> datetime | None:
+    if (time := found.get("time")) is not None:
+        return instant(time, f"{path}.time")
+    stamp = found.get("timestamp")
+    return None if stamp is None else _millis(stamp, f"{path}.timestamp")
 
 
 def to_json(event: Event) -> dict[str, Any]:

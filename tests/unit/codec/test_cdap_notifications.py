@@ -76,3 +76,42 @@ def test_a_wrong_size_among_partitions_of_ours_is_named_by_its_place() -> None:
         read({"notificationType": "PARTITION", "properties": {**properties, "partitions": '["d=1"]'}}).fact,
         PartitionsAdded,
     )
+
+
+@given(world.events(world.facts_from_outside()))
+def test_the_forms_of_the_design_say_the_same(event: Event) -> None:
+    said = plain(to_json(event))
+    kind, properties = said.pop("notificationType"), said.pop("properties")
+
+    wanted = known_to_cdap(event)
+    assert read({**said, "eventType": kind, "payload": properties}) == wanted
+    assert read({**said, "triggerType": kind.lower(), "properties": properties}) == wanted
+
+
+def test_a_message_of_the_design_is_timed_by_its_timestamp() -> None:
+    payload = {"datasetId": "dataset:default.lines", "partitionKeys": '[{"time":["java.lang.Long",1494368640000]}]'}
+
+    event = read({"timestamp": 1_494_368_640_123, "eventType": "PARTITION", "payload": payload})
+
+    assert event.time == datetime(2017, 5, 9, 22, 24, 0, 123_000, tzinfo=UTC)
+    assert isinstance(event.fact, PartitionsAdded)
+    assert [each.key for each in event.fact.partitions] == ["time=1494368640000"]
+
+
+@pytest.mark.parametrize(
+    ("said", "path"),
+    [
+        ({"eventType": "PARTITION", "payload": {}}, "$.payload.datasetId"),
+        ({"eventType": "TIME", "payload": {}}, "$.eventType"),
+        ({"triggerType": "PARTITION", "properties": 1}, "$.properties"),
+        ({"timestamp": 1e300, "triggerType": "PARTITION", "properties": {"datasetId": "a.b"}}, "$.timestamp"),
+        ({"timestamp": 10**30, "triggerType": "PARTITION", "properties": {"datasetId": "a.b"}}, "$.timestamp"),
+        ({"timestamp": 2**63 - 1, "triggerType": "PARTITION", "properties": {"datasetId": "a.b"}}, "$.timestamp"),
+        ({"eventType": "PARTITION"}, "$.type"),
+    ],
+)
+def test_a_wrong_member_is_named(said: Any, path: str) -> None:
+    with pytest.raises(DecodeError) as failed:
+        events.decode(json.dumps(said).encode(), fallback_id="n1", fallback_time=NOW)
+
+    assert failed.value.path == path
