@@ -105,7 +105,8 @@ class PluginEvaluator:
             return WaitFor(what, f"{what[0]} is not asked: {_CALLS} calls of it have not come back"), False
         try:
             async with asyncio.timeout(self._timeout):
-                verdict = await self._call(plugin, question)
+                history = await self._decisions.past_runs(question.program)
+                verdict = await self._call(plugin, replace(question, history=history))
         except TimeoutError:
             return WaitFor(what, f"{what[0]} did not answer within {self._timeout:g} s"), False
         except InvalidError as exc:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from streamsched.domain.constraints.lane import Lane, LaneName
+from streamsched.domain.constraints.plugin import PastRun
 from streamsched.domain.constraints.process_room import RoomTurn
 from streamsched.domain.decisions.decision import Decision, DecisionInput
 from streamsched.domain.decisions.resources import Resources
@@ -273,6 +274,14 @@ class DecisionStore(Protocol):
     async def put_off(self, failed: Mapping[str, str], *, now: datetime) -> None:
         """Puts off jobs that cannot be decided (id → reason): for a minute, doubled each time up to an hour. They leave
         the queues of their pools.
+        """
+        ...
+
+    async def past_runs(self, program: ProgramRef) -> tuple[PastRun, ...]:
+        """The program's newest runs, newest first, at most `MOST_PAST_RUNS`.
+
+        Raises:
+            UnavailableError: PostgreSQL is unavailable.
         """
         ...
 

@@ -14,10 +14,14 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from streamsched.domain.constraints.group import check_group_name
+from streamsched.domain.jobs.job import Contribution
+from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef, ScheduleRef
 
 #: Maximum age of a usable verdict, unless it names a time in the future.
 FRESH: Final = timedelta(seconds=5)
+#: Runs of `Question.history`, at most.
+MOST_PAST_RUNS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +50,26 @@ class PlugIn:
 
 
 @dataclass(frozen=True, slots=True)
+class PastRun:
+    """A run of the program, as it is now. Times are UTC."""
+
+    id: str
+    state: RunState
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class Question:
-    """The input of a plug-in. Times are UTC.
+    """The input of a plug-in, with all that CDAP's `ConstraintCheckContext` has. Times are UTC.
 
     Attributes:
         key: the job's correlation key; "" for a schedule that does not correlate.
         active_runs: ids of the program's non-terminal runs, oldest first, manual runs included.
         last_completed_at: end of the program's latest completed run.
+        history: the program's newest runs, newest first, active ones included; at most `MOST_PAST_RUNS`.
+        contributions: the events that started the job, for each leaf of the trigger.
     """
 
     job: str
@@ -63,6 +80,8 @@ class Question:
     now: datetime
     active_runs: tuple[str, ...] = ()
     last_completed_at: datetime | None = None
+    history: tuple[PastRun, ...] = ()
+    contributions: tuple[Contribution, ...] = ()
 
 
 def canonical(config: Mapping[str, Any]) -> str:

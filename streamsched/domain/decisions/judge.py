@@ -42,7 +42,7 @@ from streamsched.domain.decisions.lanes import after_decision, in_lanes, lane_po
 from streamsched.domain.decisions.names_in_reasons import names_text
 from streamsched.domain.decisions.room_for_processes import within_room_and_quota
 from streamsched.domain.errors import described
-from streamsched.domain.jobs.job import JobCommand, JobFact, JobNumber, ScheduleKey
+from streamsched.domain.jobs.job import JobCommand, JobFact, JobNumber, ReadyJob, ScheduleKey
 from streamsched.domain.jobs.run import run_id
 from streamsched.domain.limits import later
 from streamsched.domain.schedules.arguments import arguments
@@ -209,7 +209,7 @@ def _decide(
     deadline = timed_out_at(ready.satisfied_at, due_job.schedule, due_job.resumed_at)
     decision = within_room_and_quota(decision, due_job, decision_input, deadline, now)
     if isinstance(decision, Wait) and due_job.schedule.plugins:
-        decision = _with_questions(due_job.schedule, facts, decision, ready.id, now)
+        decision = _with_questions(due_job.schedule, facts, decision, ready, now)
     if isinstance(decision, Wait) and decision_input.resources.pool_queues:
         decision = _in_queue(decision_input, due_job, due_job.schedule, decision, now)
     if replaced and (isinstance(decision, Wait) or due_job.overlap.stops):
@@ -328,11 +328,11 @@ def _wakes_itself(constraint: Constraint) -> bool:
     return isinstance(constraint, Group | Load | Pool)
 
 
-def _with_questions(schedule: Schedule, facts: ConstraintInput, wait: Wait, job: str, now: datetime) -> Wait:
+def _with_questions(schedule: Schedule, facts: ConstraintInput, wait: Wait, job: ReadyJob, now: datetime) -> Wait:
     """The wait with the plug-ins to ask. It also has a recheck time, in case the launcher that asks them dies."""
     assert facts.schedule_key is not None
     question = Question(
-        job,
+        job.id,
         schedule.ref,
         schedule.program,
         facts.schedule_key.key,
@@ -340,6 +340,7 @@ def _with_questions(schedule: Schedule, facts: ConstraintInput, wait: Wait, job:
         now,
         facts.active_runs,
         facts.last_completed_at,
+        contributions=job.contributions,
     )
     known = {plugin: facts.plugin_verdicts.get(plugin) for plugin in schedule.plugins}
     asks = tuple((plugin, question) for plugin, last in known.items() if last is None or not last.counts(now))

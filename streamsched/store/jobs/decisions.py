@@ -14,8 +14,11 @@ from typing import Any, Final
 
 import asyncpg
 
+from streamsched.domain.constraints.plugin import MOST_PAST_RUNS, PastRun
 from streamsched.domain.decisions.decision import Decision, DecisionInput, Wait, resources_after
 from streamsched.domain.decisions.decision_batch import DecidedProgram
+from streamsched.domain.jobs.run import RunState
+from streamsched.domain.names import ProgramRef
 from streamsched.ports.jobs import DecisionBatch, InlineRoom
 from streamsched.store.connections import translated
 from streamsched.store.jobs.coalesced import with_coalesced_jobs
@@ -90,6 +93,14 @@ class PostgresDecisionStore:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 await _put_off(connection, failed, now)
+
+    async def past_runs(self, program: ProgramRef) -> tuple[PastRun, ...]:
+        with translated():
+            rows = await self._pool.fetch(_SQL["past_runs"], str(program), MOST_PAST_RUNS)
+        return tuple(
+            PastRun(row["id"], RunState(row["state"]), row["created_at"], row["started_at"], row["ended_at"])
+            for row in rows
+        )
 
     async def recheck(self, job: str) -> None:
         with translated():

@@ -179,3 +179,7 @@ WHERE id IN (
     LIMIT 10000
     FOR UPDATE OF j SKIP LOCKED
 );
+
+-- name: past_runs
+-- The newest runs of a program, newest first.
+SELECT id, state, created_at, started_at, ended_at FROM runs WHERE program = $1 ORDER BY created_at DESC LIMIT $2;

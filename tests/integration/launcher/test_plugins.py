@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from streamsched.domain.constraints.plugin import PlugIn, Question, canonical
+from streamsched.domain.constraints.plugin import MOST_PAST_RUNS, PlugIn, Question, canonical
 from streamsched.domain.decisions.admission import Satisfied, Unsatisfiable, WaitFor
 from streamsched.domain.errors import InvalidError
+from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.plugin_evaluator import PluginEvaluator
@@ -83,7 +84,37 @@ async def test_a_plug_in_is_given_the_job_and_its_program(world: World) -> None:
     [question] = heard
     assert (question.job, question.schedule, question.program) == ("default.app.asked.1.1", ASKED.ref, ASKED.program)
     assert (question.now, question.satisfied_at, question.active_runs) == (world.clock.now(),) * 2 + ((),)
+    assert [event.id for each in question.contributions for event in each.events] == [
+        event.id for each in world.ready(ASKED, 1).contributions for event in each.events
+    ]
+    assert question.history == ()
     assert await world.states() == {"asked.1.1": "PENDING_LAUNCH"}
+
+
+async def test_a_plug_in_is_given_what_runs_and_what_ran(world: World) -> None:
+    """As CDAP's `ConstraintCheckContext`: running instances, history, and the triggering events."""
+    heard: list[Question] = []
+    known = {"ours": lambda: lambda _: lambda question: heard.append(question) or Satisfied("fine")}
+    await world.define(ASKED)
+    await world.pool.execute(
+        "INSERT INTO runs "
+        "(id, program, attempt, state, created_at, started_at, ended_at, runner, executable, arguments) "
+        "SELECT 'default.app.old.r' || n, $1, 1, CASE WHEN n = 0 THEN 'RUNNING' ELSE 'FAILED' END, "
+        "$2::timestamptz - n * interval '1 minute', $2::timestamptz - n * interval '1 minute', "
+        "CASE WHEN n > 0 THEN $2::timestamptz END, 'h:1:1', '{}', '{}' "
+        "FROM generate_series(0, 150) n",
+        *(str(ASKED.program), world.clock.now() - MINUTE),
+    )
+
+    await world.satisfy(world.ready(ASKED, 1))
+    await asked(world, known)
+
+    [question] = heard
+    assert question.active_runs == ("default.app.old.r0",)
+    assert len(question.history) == MOST_PAST_RUNS
+    assert [each.id for each in question.history[:2]] == ["default.app.old.r0", "default.app.old.r1"]
+    assert [each.state for each in question.history[:2]] == [RunState.RUNNING, RunState.FAILED]
+    assert question.history[0].ended_at is None
 
 
 @pytest.mark.parametrize(
