@@ -98,7 +98,7 @@ class HttpTransport:
             return Refused(took, found, unheard) if found else Accepted(took, unheard)
         why = f"{self._shown} answered {status}"
         if status >= 500 or status in _RETRIABLE:
-            return Unreachable(took, why, timedelta(seconds=int(wait)) if wait.isdecimal() else None)
+            return Unreachable(took, why, timedelta(seconds=int(wait[:9])) if wait.isdecimal() else None)
         raise ConfigurationError(f"{why}: {body[:200].decode(errors='replace')}")
 
 

@@ -27,6 +27,7 @@ _ISO_SIGNED: Final = re.compile(r"P((?:-?\d+[YMWD])*)(?:T((?:-?\d+[HMS])+))?", r
 _PART: Final = re.compile(r"(-?\d+)([YMWDHMS])")
 _REPEATED: Final = re.compile(r"R(-?\d+)(?:/(.*))?", re.ASCII | re.DOTALL)
 _MICROSECOND: Final = timedelta(microseconds=1)
+_UNITS: Final = {"H": timedelta(hours=1), "M": timedelta(minutes=1), "S": timedelta(seconds=1)}
 #: The most digits of a number in an ISO 8601 duration.
 _DIGITS: Final = 12
 
@@ -164,7 +165,10 @@ def _iso(text: str, strict: bool) -> IsoDuration | None:
     for number, unit in _PART.findall(matched[2] or ""):
         if len(number) > _DIGITS:
             return None
-        time += int(number) * {"H": timedelta(hours=1), "M": timedelta(minutes=1), "S": timedelta(seconds=1)}[unit]
+        try:
+            time += int(number) * _UNITS[unit]
+        except OverflowError:
+            return None
     return IsoDuration(years, months, days, time)
 
 
