@@ -231,5 +231,18 @@ KeepQuery = Annotated[
         "`onChange` of each schedule; a change that does not touch what counts keeps."
     ),
 ]
-NamespaceQuery = Annotated[str | None, Query(description="Only items of this namespace.")]
+
+
+def _listed_namespace(
+    request: Request,
+    namespace: Annotated[
+        str | None,
+        Query(description="Only items of this namespace. Default: all, or the only one in which the caller may view."),
+    ] = None,
+) -> str | None:
+    """The namespace to which a list is restricted: the one of the request, or of `authorise`; None: all."""
+    return namespace if namespace is not None else getattr(request.state, "only_namespace", None)
+
+
+NamespaceQuery = Annotated[str | None, Depends(_listed_namespace)]
 AppQuery = Annotated[str | None, Query(description="Only items of this app, `namespace.app`.")]

@@ -109,13 +109,17 @@ def _check_path(caller: Caller, rule: Rule, params: dict[str, str]) -> str:
 
 def _check_query(caller: Caller, rule: Rule, request: Request) -> None:
     """Every filter that is given narrows the list, so one in a permitted namespace is enough only if all agree. A
-    filter that the route does not have narrows nothing.
+    filter that the route does not have narrows nothing. Without any, the list is of the only namespace in which the
+    caller has the permission (`deps.NamespaceQuery`).
     """
     names = _filters_of(request)
     given = {value.partition(".")[0] for name in names for value in request.query_params.getlist(name) if value}
     if not given:
         verdict = caller.may(rule.permission, None)
-        if isinstance(verdict, Denied):
+        own = caller.namespaces(rule.permission)
+        if isinstance(verdict, Denied) and len(own) == 1 and "namespace" in names:
+            (request.state.only_namespace,) = own
+        elif isinstance(verdict, Denied):
             raise ForbiddenError(f"{verdict.reason}; name a namespace by `namespace` or `app`")
     for namespace in sorted(given):
         require(caller.may(rule.permission, namespace))
@@ -126,7 +130,7 @@ def _filters_of(request: Request) -> Sequence[str]:
     dependant = getattr(request.scope.get("route"), "dependant", None)
     if dependant is None:
         return _FILTERS
-    declared = {each.alias for each in dependant.query_params}
+    declared = {each.alias for part in (dependant, *dependant.dependencies) for each in part.query_params}
     return [name for name in _FILTERS if name in declared]
 
 

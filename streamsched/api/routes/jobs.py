@@ -10,11 +10,13 @@ from fastapi.responses import Response
 
 from streamsched.api.access.authorise import CallerDep
 from streamsched.api.body import BodyObject, reason_of
-from streamsched.api.deps import AppQuery, ClockDep, JobsDep
-from streamsched.api.paging import After, Limit, moment_cursor, page, read_moment_cursor
+from streamsched.api.deps import AppQuery, ClockDep, JobsDep, NamespaceQuery
+from streamsched.api.paging import After, Limit, read_moment_cursor
+from streamsched.api.reads.job_list import newest_jobs
 from streamsched.api.rendering import rendered
 from streamsched.api.views import job_view, why_view
 from streamsched.domain.jobs.job import JobCommand, JobState
+from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import AppRef, ScheduleRef
 from streamsched.launcher.why import why
 
@@ -29,17 +31,30 @@ async def list_jobs(
     jobs: JobsDep,
     *,
     schedule: Annotated[str | None, Query(description="Only jobs of this schedule, `namespace.app.name`.")] = None,
+    namespace: NamespaceQuery = None,
     app: AppQuery = None,
-    state: Annotated[list[JobState] | None, Query(description="Only jobs in this state; can be repeated.")] = None,
+    state: Annotated[
+        list[JobState | RunState] | None,
+        Query(description="Only jobs in this state, or launched ones whose last run is in it; can be repeated."),
+    ] = None,
     after: After = "",
     limit: Limit = 100,
 ) -> Response:
-    """A page, newest jobs first. `outcome` is the state of a job's last run."""
+    """A page, newest jobs first. `outcome` is the state of a job's last run. Jobs that are sought by it may fill less
+    than a page, none even, that has a `next`.
+    """
     ref = None if schedule is None else ScheduleRef.parse(schedule)
     owner = None if app is None else AppRef.parse(app)
-    before = read_moment_cursor(after)
-    found = await jobs.recent(schedule=ref, app=owner, states=state or (), limit=limit + 1, before=before)
-    return rendered(page("jobs", found, limit, job_view, lambda job: moment_cursor(job.created_at, job.id)))
+    found, following = await newest_jobs(
+        jobs,
+        schedule=ref,
+        app=owner,
+        namespace=namespace,
+        states=state or (),
+        limit=limit,
+        before=read_moment_cursor(after),
+    )
+    return rendered({"jobs": [job_view(each) for each in found], **({"next": following} if following else {})})
 
 
 @router.get("/{job}", summary="Get a job")

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import PlainTextResponse, Response
 
 from streamsched.api.body import BodyObject
-from streamsched.api.deps import AppQuery, ClockDep, RunsDep
+from streamsched.api.deps import AppQuery, ClockDep, NamespaceQuery, RunsDep
 from streamsched.api.paging import After, Limit, moment_cursor, page, read_moment_cursor
 from streamsched.api.rendering import rendered
 from streamsched.api.views import run_view
@@ -35,6 +35,7 @@ async def list_runs(
     runs: RunsDep,
     *,
     program: Annotated[str | None, Query(description="Only runs of this program, `namespace.app.name`.")] = None,
+    namespace: NamespaceQuery = None,
     app: AppQuery = None,
     state: Annotated[list[RunState] | None, Query(description="Only runs in this state; can be repeated.")] = None,
     after: After = "",
@@ -44,7 +45,9 @@ async def list_runs(
     ref = None if program is None else ProgramRef.parse(program)
     owner = None if app is None else AppRef.parse(app)
     before = read_moment_cursor(after)
-    found = await runs.recent(program=ref, app=owner, states=state or (), limit=limit + 1, before=before)
+    found = await runs.recent(
+        program=ref, app=owner, namespace=namespace, states=state or (), limit=limit + 1, before=before
+    )
     return rendered(page("runs", found, limit, run_view, lambda run: moment_cursor(run.created_at, run.id)))
 
 

@@ -93,9 +93,10 @@ def list_jobs(
     app: Annotated[
         str, typer.Option("--app", autocompletion=app_names, help="Only jobs of this app, [namespace.]app.")
     ] = "",
+    namespace: Annotated[str, typer.Option(help="Only jobs of this namespace.")] = "",
     state: Annotated[
         list[str] | None,
-        typer.Option(help="Only jobs in this state, such as PENDING_CONSTRAINT or LAUNCHED; can be repeated."),
+        typer.Option(help="Only jobs in this state, such as PENDING_CONSTRAINT, LAUNCHED or FAILED; can be repeated."),
     ] = None,
     after: AfterOption = "",
     limit: Annotated[int, typer.Option("-n", "--limit", min=1, max=1000, help="Number of jobs.")] = 30,
@@ -104,13 +105,16 @@ def list_jobs(
 ) -> None:
     """Lists jobs, newest first. A launched job is shown with the state of its last run."""
     states = [each.upper() for each in state or ()]
-    params = {"schedule": full_name(schedule), "app": full_app(app), "state": states, "after": after, "limit": limit}
+    params = {"schedule": full_name(schedule), "app": full_app(app), "namespace": namespace}
+    params |= {"state": states, "after": after, "limit": limit}
     found = ask("GET", "/v1/jobs", url=url, params=params)
     jobs = found["jobs"]
     if output.structured:
         print_structured(jobs, output)
     else:
-        empty = "no such jobs" if schedule or app or state else "no jobs yet: no schedule has been satisfied"
+        empty = (
+            "no such jobs" if schedule or app or namespace or state else "no jobs yet: no schedule has been satisfied"
+        )
         print_table(map(_row, jobs), _COLUMNS, wide=output.wide, empty=empty)
         print_more(found.get("next", ""))
 

@@ -146,6 +146,7 @@ def list_runs(
     app: Annotated[
         str, typer.Option("--app", autocompletion=app_names, help="Only runs of this app, [namespace.]app.")
     ] = "",
+    namespace: Annotated[str, typer.Option(help="Only runs of this namespace.")] = "",
     state: Annotated[
         list[str] | None, typer.Option(help="Only runs in this state, such as RUNNING or FAILED; can be repeated.")
     ] = None,
@@ -156,7 +157,8 @@ def list_runs(
 ) -> None:
     """Lists runs, newest first."""
     states = [each.upper() for each in state or ()]
-    params = {"program": full_name(program), "app": full_app(app), "state": states, "after": after, "limit": limit}
+    params = {"program": full_name(program), "app": full_app(app), "namespace": namespace}
+    params |= {"state": states, "after": after, "limit": limit}
     found = ask("GET", "/v1/runs", url=url, params=params)
     runs = found["runs"]
     if output.structured:
@@ -166,7 +168,7 @@ def list_runs(
             map(_row, runs),
             _COLUMNS,
             wide=output.wide,
-            empty="no such runs" if program or app or state else "no runs yet",
+            empty="no such runs" if program or app or namespace or state else "no runs yet",
         )
         print_more(found.get("next", ""))
 

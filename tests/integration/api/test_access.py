@@ -278,10 +278,26 @@ async def test_an_emitter_may_announce_only_its_names(client: httpx.AsyncClient,
     assert answer.status_code == 403
 
 
-async def test_a_list_of_all_namespaces_asks_for_one(client: httpx.AsyncClient, services: Services) -> None:
+async def test_a_list_is_of_the_only_namespace_that_its_caller_may_view(
+    client: httpx.AsyncClient, services: Services
+) -> None:
     header = await token(services, "seer", Grant(role=AccessRole.VIEWER, namespace=OWN))
-    answer = await client.get("/v1/schedules", headers=header)
+    admin = await token(services, "all", Grant(role=AccessRole.ADMIN, namespace="*"))
+    lists = [each.removeprefix("GET ") for each, rule in RULES.items() if rule.scope is Scope.QUERY]
+    for path in sorted({*lists} - {"/v1/decisions"}):  # that one is a stream
+        answer = await client.get(path, headers=header)
+        wanted = await client.get(path, params={"namespace": OWN}, headers=admin)
+        assert (answer.status_code, answer.json()) == (200, wanted.json()), path
+    assert len(lists) >= 8
+    assert (await client.get(f"/v1/jobs?schedule={FOREIGN}.a.s", headers=header)).status_code == 403
+    assert (await client.get(f"/v1/runs?program={FOREIGN}.a.p", headers=header)).status_code == 403
+
+
+async def test_a_list_of_several_namespaces_asks_for_one(client: httpx.AsyncClient, services: Services) -> None:
+    both = (Grant(role=AccessRole.VIEWER, namespace=each) for each in (OWN, "third"))
+    answer = await client.get("/v1/schedules", headers=await token(services, "seer of two", *both))
     assert (answer.status_code, "name a namespace" in answer.json()["detail"]) == (403, True)
+    header = await token(services, "seer", Grant(role=AccessRole.VIEWER, namespace=OWN))
     assert (await client.get(f"/v1/schedules?namespace={OWN}", headers=header)).status_code == 200
     assert (await client.get(f"/v1/schedules?namespace={FOREIGN}", headers=header)).status_code == 403
     both = f"/v1/schedules?namespace={OWN}&app={FOREIGN}.x"
@@ -291,8 +307,9 @@ async def test_a_list_of_all_namespaces_asks_for_one(client: httpx.AsyncClient, 
 async def test_a_filter_that_a_list_does_not_have_gives_no_access(
     client: httpx.AsyncClient, services: Services
 ) -> None:
-    header = await token(services, "viewer", Grant(role=AccessRole.VIEWER, namespace=OWN))
-    for path in ("/v1/jobs?namespace=", "/v1/runs?schedule=", "/v1/decisions?seconds=0&app=", "/v1/schedules?program="):
+    two = (Grant(role=AccessRole.VIEWER, namespace=each) for each in (OWN, "third"))
+    header = await token(services, "viewer", *two)
+    for path in ("/v1/jobs?program=", "/v1/runs?schedule=", "/v1/decisions?seconds=0&app=", "/v1/schedules?program="):
         answer = await client.get(f"{path}{OWN}", headers=header)
         assert answer.status_code == 403, path
     assert (await client.get(f"/v1/jobs?app={OWN}.app", headers=header)).status_code == 200

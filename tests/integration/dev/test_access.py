@@ -37,9 +37,10 @@ def test_commands_find_the_token_of_dev_and_others_need_their_own(tmp_path: Path
         (tmp_path / "app.py").write_text(APP)
         refused = dev.run("deploy", "app.py", STREAMSCHED_TOKEN=anna)
         assert (refused.code, "no permission to deploy in namespace 'default'" in refused.err) == (8, True)
-        listed = dev.run("schedule", "list", STREAMSCHED_TOKEN=anna)
-        assert (listed.code, "name a namespace" in listed.err) == (8, True)
-        assert dev.run("schedule", "list", "--namespace", "sales", STREAMSCHED_TOKEN=anna).code == 0
+        for noun in ("schedule", "job", "run"):  # those of her only namespace
+            assert dev.run(noun, "list", STREAMSCHED_TOKEN=anna).code == 0
+            assert dev.run(noun, "list", "--namespace", "sales", STREAMSCHED_TOKEN=anna).code == 0
+            assert dev.run(noun, "list", "--namespace", "default", STREAMSCHED_TOKEN=anna).code == 8
         again = dev.run("token", "create", "anna", "--role", "viewer")
         assert (again.code, "exists" in again.err) == (4, True)
         assert "anna" in dev.run("token", "list").out

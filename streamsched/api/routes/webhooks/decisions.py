@@ -10,7 +10,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
-from streamsched.api.access.authorise import CallerDep, check_rule
+from streamsched.api.access.authorise import CallerDep, check_rule, require
 from streamsched.api.access.rules import RULES
 from streamsched.api.deps import ApiServices, NamespaceQuery, ServicesDep
 from streamsched.api.streams.server_sent import HEADERS, MEDIA
@@ -60,6 +60,8 @@ async def follow_decisions(
     async def allowed() -> None:
         caller = await services.authentication.caller(request.headers.get("authorization"))
         check_rule(caller, _RULE, request)
+        if namespace is not None:
+            require(caller.may(_RULE.permission, namespace))
 
     services.decisions.places.check(caller)
     most_s = inf if seconds is None else seconds
