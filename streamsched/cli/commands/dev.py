@@ -62,7 +62,9 @@ def dev(
 def _welcome(started: Started) -> None:
     """Prints the URL, the data folder and the next steps."""
     out = console()
-    out.print(f"[bold green]streamsched[/] {'continues' if started.resumed else 'is running'}: [bold]{started.url}[/]")
+    out.print(f"[bold green]streamsched[/] is running: [bold]{started.url}[/]")
+    if started.resumed:
+        out.print("  it continues with the stored state")
     for warning in started.warnings:
         out.print(f"  [yellow]warning:[/] {warning}")
     out.print(f"  page: {started.page}", markup=False, soft_wrap=True)

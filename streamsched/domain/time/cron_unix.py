@@ -39,6 +39,8 @@ NICKNAMES: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 _TERM = re.compile(r"(?:(?P<all>\*)|(?P<low>\w+)(?:-(?P<high>\w+))?)(?:/(?P<step>[0-9]+))?")
+#: What Quartz writes in fields of days and Unix does not: `?`, `L`, `L-3`, `15W`, `LW`, `6L`, `2#1`.
+_QUARTZ: Final = re.compile(r"\?|(?:^|,)(?:L(?:-[0-9]+)?|LW|[0-9]+W|\w+L|\w+#[0-9])(?:,|$)", re.IGNORECASE | re.ASCII)
 
 _WEEKDAY: Final = weekday(0, 7)
 _FIELDS: Final = (SECOND, MINUTE, HOUR, DAY, MONTH, _WEEKDAY)
@@ -60,6 +62,9 @@ def parse_unix(expression: str) -> CronFields:
         parts = ["0", *parts]
     if len(parts) != 6:
         refuse(f"'{expression}' has {len(parts)} fields; write five, or six that start with seconds")
+    for part in (parts[3], parts[5]):
+        if _QUARTZ.search(part):
+            refuse(f"'{part}' is of Quartz: give dialect=\"quartz\", where days of the week are 1 (Sunday) to 7")
     seconds, minutes, hours, days, months, weekdays = (
         listed(part, field, _term) for part, field in zip(parts, _FIELDS, strict=True)
     )

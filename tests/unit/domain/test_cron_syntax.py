@@ -13,6 +13,9 @@ from streamsched.domain.triggers.trigger import At, Cron, Every
 FRIDAY = datetime(2024, 3, 1, 12, tzinfo=UTC)
 
 
+QUARTZ = 'is of Quartz: give dialect="quartz", where days of the week are 1 (Sunday) to 7'
+
+
 @pytest.mark.parametrize(
     ("expression", "tick"),
     [
@@ -59,9 +62,9 @@ def test_a_tick_is_strictly_after() -> None:
         ("* * * 13 *", "month 13 is not from 1 to 12"),
         ("* * * * 8", "day of week 8 is not from 0 to 7"),
         ("* * * FOO *", "'FOO' is no month: a number or JAN to DEC is wanted"),
-        ("* * ? * *", "'?' is no day of month; write numbers, ranges (1-5), steps (*/15) and lists (1,3)"),
-        ("* * L * *", "'L' is no day of month: a number is wanted"),
-        ("* * * * 5#3", "'5#3' is no day of week; write numbers, ranges (1-5), steps (*/15) and lists (1,3)"),
+        ("* * ? * *", f"'?' {QUARTZ}"),
+        ("* * L * *", f"'L' {QUARTZ}"),
+        ("* * * * 5#3", f"'5#3' {QUARTZ}"),
         ("1,,2 * * * *", "'' is no minute; write numbers, ranges (1-5), steps (*/15) and lists (1,3)"),
         ("-1 * * * *", "'-1' is no minute; write numbers, ranges (1-5), steps (*/15) and lists (1,3)"),
         ("٣ * * * *", "'٣' is no minute: a number is wanted"),
