@@ -1,4 +1,5 @@
-"""Checks of an installation: schema, log, shards, roles, clocks, zones, permissions. Each reports a finding and advice.
+"""Checks of an installation: schema, log, shards, roles, clocks, zones, permissions, disks, memory. Each reports a
+finding and advice.
 
 Read-only, except that it opens (and so fences) a writer of its own name to check the permission.
 """
@@ -15,6 +16,7 @@ from typing import Final
 from streamsched.admin.changelog import lags
 from streamsched.admin.checks.check_result import CheckLevel, CheckResult
 from streamsched.admin.checks.clock_checks import clock_checks, skew
+from streamsched.admin.checks.host_checks import host_checks
 from streamsched.admin.java import OLDEST, Java, find_java
 from streamsched.admin.prepared_drivers import PreparedMemory, prepared_memory
 from streamsched.admin.topics import check_topics
@@ -26,12 +28,14 @@ from streamsched.ports.archive import ArchiveTable
 from streamsched.ports.broker import Broker, TopicPartition, TopicSpec
 from streamsched.ports.clock import Clock
 from streamsched.ports.leases import is_shard_lease, role_lease, shard_lease
-from streamsched.ports.server import DatabaseFacts, DatabaseProbe
+from streamsched.ports.server import DatabaseFacts, DatabaseProbe, HeldSnapshot
 from streamsched.process.separation import not_separated
 
 #: Lag of a shard in records, and delay of outbox and timers in seconds, above which a warning is given.
 _LAG_OK: Final = 10_000
 _LATE_OK: Final = 30.0
+#: Seconds that a transaction may hold its snapshot.
+_SNAPSHOT_OK: Final = 600.0
 #: Namespaces that a finding names.
 _NAMED: Final = 10
 
@@ -47,8 +51,8 @@ async def examine(
 ) -> Sequence[CheckResult]:
     """All checks, in the order in which to repair. A check that cannot run is a failed finding; the others still run.
 
-    `revisions`: schema revisions this release supports. `environ`: of this process, to find Java and what separates
-    programs; None skips these checks.
+    `revisions`: schema revisions this release supports. `environ`: of this process, to find Java, what separates
+    programs, and the data folder; None skips the checks of its machine.
     """
     findings: list[CheckResult] = []
     try:
@@ -68,6 +72,7 @@ async def examine(
         findings.append(_java(await asyncio.to_thread(find_java, environ)))
         findings += _prepared_drivers(await asyncio.to_thread(prepared_memory))
         findings += _separation(environ)
+        findings += await asyncio.to_thread(lambda: list(host_checks(environ)))
     return findings
 
 
@@ -144,8 +149,18 @@ def _database(
     if facts.executing:
         found.append(_executing(facts.executing))
     found.append(skew("clock of the database", max((before - facts.now, facts.now - after)).total_seconds()))
+    found.append(_snapshot(facts.snapshot))
     found += clock_checks(facts.clock, facts.processes, facts.zones)
     return found
+
+
+def _snapshot(held: HeldSnapshot | None) -> CheckResult:
+    """A held snapshot keeps the dead rows of every table: queues get slower by the minute."""
+    check = "transactions"
+    if held is None or held.age < _SNAPSHOT_OK:
+        return CheckResult(check, CheckLevel.OK, f"none is older than {_SNAPSHOT_OK / 60:.0f} minutes")
+    found = f"{held.holder} keeps one open since {held.age / 60:.0f} minutes, so dead rows cannot be removed"
+    return CheckResult(check, CheckLevel.WARNING, found, "end it: pg_terminate_backend, ROLLBACK PREPARED")
 
 
 def _executing(programs: Mapping[str, int]) -> CheckResult:

@@ -36,6 +36,7 @@ class DatabaseFacts:
         clock: its clock, and the newest judgement about it; None: the schema has none.
         processes: of the installation, that have said something lately.
         zones: that definitions of schedules name.
+        snapshot: the oldest transaction that keeps dead rows from being removed; None: none, or this user may not see.
     """
 
     server: str
@@ -55,6 +56,14 @@ class DatabaseFacts:
     clock: ClockState | None = None
     processes: Sequence[ProcessRow] = ()
     zones: Sequence[ZoneUse] = ()
+    snapshot: HeldSnapshot | None = None
+
+
+class HeldSnapshot(NamedTuple):
+    """Who has held a snapshot for how many seconds: a session, a prepared transaction, or a replication slot."""
+
+    holder: str
+    age: float
 
 
 class ZoneUse(NamedTuple):

@@ -1,10 +1,13 @@
-"""Settings of the garbage collector and of the C library's allocator for a process that runs shards or launches."""
+"""Memory: settings of the garbage collector and of the C library's allocator for a process that runs shards or
+launches, and what the machine has left.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import gc
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 #: The heap is full of long-lived events and states, and with Python's default thresholds garbage collection takes two
@@ -23,3 +26,12 @@ def configure_memory() -> None:
         mallopt = ctypes.CDLL(None).mallopt
         for parameter, value in _MALLOC.items():
             mallopt(parameter, value)
+
+
+def available_memory() -> int | None:
+    """Bytes that processes of this machine may still take; None where that is unknown."""
+    with suppress(OSError, ValueError, IndexError):
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) << 10
+    return None

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from streamsched.process.memory import available_memory
 from streamsched.process.os_user import private_folder
 from streamsched.spark.warm.messages import Message, receive, send
 from streamsched.spark.warm.waiting_process import WaitingProcess
@@ -144,7 +145,12 @@ class Drivers:
                 self._end(each)
             del found.drivers[share:]
         for found in reversed(self._profiles.values()):
-            if not preparing and now >= found.due and len(found.drivers) < share and _free_memory() > _FREE:
+            if (
+                not preparing
+                and now >= found.due
+                and len(found.drivers) < share
+                and (available_memory() or _FREE + 1) > _FREE
+            ):
                 self._prepare(found, now)
                 return
 
@@ -173,12 +179,3 @@ class Drivers:
     def _end(self, driver: _Driver) -> None:
         driver.close()  # its JVM ends with it
         self._leaving.append(driver)
-
-
-def _free_memory() -> int:
-    """Bytes that processes may still take; many where that is unknown."""
-    with suppress(OSError, ValueError, IndexError):
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) << 10
-    return 1 << 62

@@ -10,7 +10,7 @@ from streamsched.domain.names import ScheduleRef
 from streamsched.log.topics import DEAD_LETTER, LAUNCH
 from streamsched.ports.leases import Lease
 from streamsched.ports.outbox import OutboxRecord
-from streamsched.ports.server import DatabaseFacts, ZoneUse
+from streamsched.ports.server import DatabaseFacts, HeldSnapshot, ZoneUse
 from streamsched.store.access.spools import last_refused
 from streamsched.store.catalog import outbox
 from streamsched.store.connections import translated
@@ -47,6 +47,7 @@ class PostgresProbe:
                 history = await kept(connection) if revision else ()
                 refused = await last_refused(connection, _REFUSED) if revision else ()
                 zones = await connection.fetch(_SQL["zones"]) if revision else ()
+                snapshot = await connection.fetchrow(_SQL["snapshot"])
                 pending = await connection.fetch(_SQL["pending_grants"], _PENDING) if row["has_grants"] else ()
             judged = row["has_processes"]
             clock = await PostgresClockJudgements(self._pool).state() if judged else None
@@ -69,6 +70,7 @@ class PostgresProbe:
             clock=clock,
             processes=processes,
             zones=tuple(ZoneUse(**each) for each in zones),
+            snapshot=None if snapshot is None else HeldSnapshot(**snapshot),
         )
 
 

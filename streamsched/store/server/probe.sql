@@ -35,6 +35,20 @@ WHERE definition ->> 'type' IN ('bash', 'python')
     OR (definition ->> 'type' = 'spark' AND coalesce(definition ->> 'deploy_mode', '') <> 'cluster')
 GROUP BY 1 ORDER BY 2 DESC, 1;
 
+-- name: snapshot
+-- The oldest transaction of this database that keeps dead rows from being removed, this one aside.
+SELECT holder, extract(epoch FROM clock_timestamp() - since)::float8 AS age FROM (
+    SELECT format('process %s of %s (%s)', pid, usename, coalesce(nullif(state, ''), 'running')) AS holder,
+        xact_start AS since
+    FROM pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+        AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL)
+    UNION ALL
+    SELECT format('prepared transaction %s of %s', gid, owner), prepared FROM pg_prepared_xacts
+    WHERE database = current_database()
+) AS held
+WHERE since IS NOT NULL ORDER BY since LIMIT 1;
+
 -- name: zones
 -- The zones that definitions of schedules name.
 SELECT zone, count(DISTINCT id)::int AS schedules, min(id) AS example

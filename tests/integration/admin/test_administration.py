@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, cast
 
+import asyncpg
 import pytest
 
 from streamsched.admin import dead_letters, resync, state
@@ -277,3 +278,17 @@ async def _letters(site: Site, count: int) -> bool:
 
 async def _well(site: Site, check: str) -> bool:
     return (await site.doctor()).get(check) is CheckLevel.OK
+
+
+async def test_a_transaction_that_keeps_dead_rows_is_named(site: Site, database: str) -> None:
+    connection = await asyncpg.connect(database)
+    try:
+        await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM jobs")
+        held = (await site.at.probe.facts()).snapshot
+
+        assert held is not None
+        assert held.holder.startswith(f"process {connection.get_server_pid()} of ")
+        assert "idle in transaction" in held.holder
+        assert held.age >= 0
+    finally:
+        await connection.close()

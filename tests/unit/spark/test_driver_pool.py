@@ -99,7 +99,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
     Double.made = []
     monkeypatch.setattr(pool, "time", clock)
     monkeypatch.setattr(pool, "_Driver", Double)
-    monkeypatch.setattr(pool, "_free_memory", lambda: 1 << 40)
+    monkeypatch.setattr(pool, "available_memory", lambda: 1 << 40)
     yield clock
     for each in Double.made:
         each.theirs.close()
@@ -196,7 +196,7 @@ def test_a_driver_that_cannot_be_prepared_is_a_reason_and_is_tried_later(tmp_pat
 
 
 def test_without_memory_none_is_prepared(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "_free_memory", lambda: 512 << 20)
+    monkeypatch.setattr(pool, "available_memory", lambda: 512 << 20)
     bench = Bench(tmp_path, clock, 1)
     bench.learn("a")
     bench.pool.sweep()
