@@ -12,6 +12,7 @@ from streamsched.catalog.paging import moment_cursor, read_moment_cursor
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.names import ScheduleRef
 from streamsched.web.rendering import Renderer
+from streamsched.web.views.names import read_name
 from streamsched.web.views.paging import PageLinks, page_links
 from streamsched.web.views.states import JOB_WORDS
 from streamsched.web.visit import PageRoute, Visit
@@ -28,12 +29,17 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 async def show(renderer: Renderer, visit: Visit) -> Response:
     states = [JobState(each) for each in visit.request.query_params.getlist("state") if each in set(_SHOWN)]
     schedule, after = visit.query("schedule"), visit.query("after")
-    found = await visit.api.jobs.recent(
-        schedule=ScheduleRef.parse(schedule) if schedule else None,
-        namespace=visit.namespace,
-        states=states,
-        limit=ROWS + 1,
-        before=read_moment_cursor(after),
+    named = read_name(schedule, ScheduleRef.parse, visit.namespace)
+    found = (
+        []
+        if named.problem
+        else await visit.api.jobs.recent(
+            schedule=named.ref,
+            namespace=visit.namespace,
+            states=states,
+            limit=ROWS + 1,
+            before=read_moment_cursor(after),
+        )
     )
     kept = [("schedule", schedule), *(("state", state.value) for state in states), ("namespace", visit.namespace or "")]
     last = found[ROWS - 1] if len(found) > ROWS else None
@@ -45,6 +51,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
         "jobs.html",
         jobs=found[:ROWS],
         schedule=schedule,
+        problem=named.problem,
         states=states,
         choices=[(state, JOB_WORDS[state].word) for state in _SHOWN],
         links=links,

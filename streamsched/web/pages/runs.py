@@ -15,6 +15,7 @@ from streamsched.domain.names import ProgramRef
 from streamsched.ports.web.activity_reads import COUNTED_RUNS, RunDay
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.calendar import CalendarDay, calendar
+from streamsched.web.views.names import read_name
 from streamsched.web.views.paging import address, page_links
 from streamsched.web.views.spans import frame_of, gantt_bar
 from streamsched.web.views.states import RUN_WORDS
@@ -35,17 +36,22 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
     states = [RunState(each) for each in visit.request.query_params.getlist("state") if each in known]
     program, after = visit.query("program"), visit.query("after")
     view = "calendar" if visit.query("view") == "calendar" else "list"
-    found = await visit.api.runs.recent(
-        program=ProgramRef.parse(program) if program else None,
-        namespace=visit.namespace,
-        states=states,
-        limit=ROWS + 1,
-        before=read_moment_cursor(after),
+    named = read_name(program, ProgramRef.parse, visit.namespace)
+    found = (
+        []
+        if named.problem
+        else await visit.api.runs.recent(
+            program=named.ref,
+            namespace=visit.namespace,
+            states=states,
+            limit=ROWS + 1,
+            before=read_moment_cursor(after),
+        )
     )
     shown = found[:ROWS]
     kept = [("program", program), *(("state", state.value) for state in states), ("namespace", visit.namespace or "")]
     last = shown[-1] if len(found) > ROWS else None
-    days = await _days(visit, program) if view == "calendar" else []
+    days = await _days(visit, str(named.ref or "")) if view == "calendar" else []
     frame = frame_of(shown, visit.now)
     return renderer.page(
         visit,
@@ -59,6 +65,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
             for each in ("list", "calendar")
         ],
         program=program,
+        problem=named.problem,
         states=states,
         choices=[(state, word.word) for state, word in RUN_WORDS.items()],
         links=page_links(

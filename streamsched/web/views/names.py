@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, Generic, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 
 from markupsafe import Markup, escape
 
-from streamsched.domain.names import DEFAULT_NAMESPACE
+from streamsched.domain.errors import InvalidError
+from streamsched.domain.names import DEFAULT_NAMESPACE, ProgramRef, ScheduleRef
 
+_R = TypeVar("_R", ScheduleRef, ProgramRef)
 _PREFIX: Final = f"{DEFAULT_NAMESPACE}."
 #: Nothing in it is quoted in an address.
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.~-]*")
@@ -109,3 +111,23 @@ def linked(sentence: str, hrefs: Mapping[str, str]) -> Markup:
         parts.append(Markup('<a class="mono" href="{}">{}</a>').format(hrefs[found[1]], short(found[1])))
         at = found.end()
     return Markup("").join([*parts, escape(shortened(sentence[at:]))])
+
+
+class NameFilter(NamedTuple, Generic[_R]):
+    """The schedule or program by which a list is filtered; None when its field is empty, or holds no name, which
+    `problem` then says.
+    """
+
+    ref: _R | None = None
+    problem: str = ""
+
+
+def read_name(text: str, parse: Callable[[str], _R], namespace: str | None) -> NameFilter[_R]:
+    """Reads `namespace.app.name`, or `app.name` of the page's namespace, by default of `default`."""
+    if not text:
+        return NameFilter()
+    whole = f"{namespace or DEFAULT_NAMESPACE}.{text}" if text.count(".") == 1 else text
+    try:
+        return NameFilter(parse(whole))
+    except InvalidError:
+        return NameFilter(problem=f"“{text[:100]}” is no name: write app.name or namespace.app.name.")

@@ -66,7 +66,11 @@ async def test_a_waiting_job_says_why_and_takes_orders(log_in: LogIn) -> None:
         assert said in (await browser.http.get(sent.headers["location"])).text
     assert (await browser.send(f"/ui/jobs/{job}/nonsense")).status_code == 404
     assert (await browser.get("/ui/jobs/default.flights.weekly.1.99")).status_code == 404
-    assert (await browser.get("/ui/jobs", schedule="nonsense")).status_code == 400
+    for page, field in (("jobs", "schedule"), ("runs", "program"), ("backfills", "schedule")):
+        for text in ("sales", "a.b.c.d", "a b.c"):
+            found = await browser.get(f"/ui/{page}", **{field: text})
+            assert (found.status_code, f"“{text}” is no name: write app.name" in found.text) == (200, True)
+    assert f'<tr id="j-{job}">' in (await browser.get("/ui/jobs", schedule="flights.weekly")).text
     assert (await browser.get("/ui/jobs", after="nonsense")).status_code == 400
 
 

@@ -20,7 +20,7 @@ from streamsched.domain.names import ScheduleRef
 from streamsched.web.pages.schedule_actions import by
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.commands import SameAs, command_line, curl_line
-from streamsched.web.views.names import backfill_href, short
+from streamsched.web.views.names import backfill_href, read_name, short
 from streamsched.web.views.paging import page_links
 from streamsched.web.views.states import StateWord
 from streamsched.web.visit import PageRoute, Visit
@@ -57,11 +57,13 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 async def show(renderer: Renderer, visit: Visit) -> Response:
     schedule, after = visit.query("schedule"), visit.query("after")
-    found = await visit.api.backfills.recent(
-        schedule=ScheduleRef.parse(schedule) if schedule else None,
-        namespace=visit.namespace,
-        limit=ROWS + 1,
-        before=read_moment_cursor(after),
+    named, before = read_name(schedule, ScheduleRef.parse, visit.namespace), read_moment_cursor(after)
+    found = (
+        []
+        if named.problem
+        else await visit.api.backfills.recent(
+            schedule=named.ref, namespace=visit.namespace, limit=ROWS + 1, before=before
+        )
     )
     last = found[ROWS - 1] if len(found) > ROWS else None
     return renderer.page(
@@ -70,6 +72,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
         backfills=found[:ROWS],
         words=STATE_WORDS,
         schedule=schedule,
+        problem=named.problem,
         links=page_links(
             visit.path,
             [("schedule", schedule), ("namespace", visit.namespace or "")],
