@@ -7,6 +7,7 @@ import errno
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Final
 
 import uvicorn
 from fastapi import FastAPI
@@ -69,6 +70,11 @@ class _Server(uvicorn.Server):
             self._on_started()
 
 
+#: Seconds after which an idle connection is closed: longer than clients and balancers keep theirs (5 s of httpx, 60 s
+#: of many balancers), or one of them would now and then send a request into a connection that is just being closed.
+KEEP_ALIVE_S: Final = 75
+
+
 class HttpServer:
     """Serves an application on a bound socket. `started` is called once, when it accepts requests; the functions in
     `api.state.closing` when it stops, to end responses that would go on.
@@ -95,6 +101,7 @@ class HttpServer:
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=5,
+            timeout_keep_alive=KEEP_ALIVE_S,
         )
         self._started = started
 

@@ -7,11 +7,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from time import monotonic
 
+import httpx
 from fastapi import FastAPI, Request
 from fastapi.responses import Response, StreamingResponse
 
 from streamsched.api.bounds.connections import Connections
-from streamsched.api.serving import HttpServer, bind
+from streamsched.api.serving import KEEP_ALIVE_S, HttpServer, bind
 
 _HEAD = b"GET / HTTP/1.1\r\nhost: 127.0.0.1\r\n"
 
@@ -129,3 +130,10 @@ async def read_to_end(reader: asyncio.StreamReader) -> bytes:
     except ConnectionError:
         pass
     return found
+
+
+def test_a_client_closes_an_idle_connection_before_the_server_does() -> None:
+    """Else a request meets a connection that is being closed, and is reset."""
+    assert (httpx.Limits().keepalive_expiry or 0) * 2 < KEEP_ALIVE_S
+    with bind("127.0.0.1", 0) as bound:
+        assert HttpServer(FastAPI(), bound)._config.timeout_keep_alive == KEEP_ALIVE_S
