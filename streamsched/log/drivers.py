@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from importlib.metadata import entry_points
-from urllib.parse import urlsplit
+from typing import Final
+from urllib.parse import parse_qsl, urlsplit
 
 from streamsched.domain.errors import ConfigurationError
+from streamsched.log.topics import ALL_TOPICS
 from streamsched.ports.broker import Broker
 from streamsched.process.extras import not_installed
 
 GROUP = "streamsched.brokers"
+_NAME: Final = "name."
 
 
 async def open_broker(url: str) -> Broker:
@@ -20,6 +23,7 @@ async def open_broker(url: str) -> Broker:
         UnavailableError: the broker cannot be reached.
     """
     scheme = urlsplit(url).scheme
+    _check_names(url)
     drivers = {point.name: point for point in entry_points(group=GROUP)}
     if scheme not in drivers:
         raise ConfigurationError(
@@ -32,3 +36,12 @@ async def open_broker(url: str) -> Broker:
             f"the broker driver for '{scheme}://' cannot be loaded: {exc}"
         ) from exc
     return await factory(url)
+
+
+def _check_names(url: str) -> None:
+    """An option `name.partitions=…` of the URL gives a topic of ours another name in the broker."""
+    given = (name for name, _ in parse_qsl(urlsplit(url).query, keep_blank_values=True) if name.startswith(_NAME))
+    for topic in (name.removeprefix(_NAME) for name in given):
+        if topic not in ALL_TOPICS:
+            known = ", ".join(sorted(ALL_TOPICS))
+            raise ConfigurationError(f"the log's URL has {_NAME}{topic}, but no topic is called so; ours are {known}")

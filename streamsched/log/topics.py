@@ -43,6 +43,9 @@ CHANGELOGS: Final = (SUBSCRIPTIONS_CHANGELOG, SEEN_CHANGELOG, TRIGGERS_CHANGELOG
 #: Topics whose partitions are homes.
 KEYED: Final = (SIGNALS, *CHANGELOGS)
 
+#: All topics but those of later generations.
+ALL_TOPICS: Final = (*PUBLIC, LAUNCH, WAKEUPS, LATE, VERDICTS, DEAD_LETTER, *KEYED, RELAY_POSITION, LAYOUT)
+
 
 def topic_specs(shards: int, retention: timedelta, *, unkeyed_partitions: int | None = None) -> tuple[TopicSpec, ...]:
     """All topics of an installation with `shards` shards; topics cleaned by age keep records for `retention`.

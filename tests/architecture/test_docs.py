@@ -165,3 +165,13 @@ def test_the_page_of_rooms_has_the_layers_of_the_import_rules() -> None:
     table = re.findall(r"^\| (`[^|]+) \|", (ROOT / "docs/explanation/rooms.md").read_text(), re.MULTILINE)
 
     assert [set(re.findall(r"\w+", row)) for row in table] == [set(re.findall(r"\w+", layer)) for layer in layers]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_test_that_a_page_names_exists(page: Path) -> None:
+    for text in quoted(page):
+        if text.startswith("tests/") and "::" in text:
+            file, _, name = text.partition("::")
+            assert re.search(
+                rf"^ *(async )?def {name.rpartition('::')[2]}\(", (ROOT / file).read_text(), re.MULTILINE
+            ), text

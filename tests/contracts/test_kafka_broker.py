@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import GroupCoordinatorNotAvailableError
+from streamsched_brokers.kafka.address import Address
 from streamsched_brokers.kafka.driver import KafkaBroker, open_broker
 from streamsched_brokers.kafka.sending import abandon, send
 
@@ -100,7 +101,7 @@ async def test_what_an_aborted_transaction_left_is_passed_without_a_record(broke
     at = TopicPartition("topic", 0)
     old = await broker.writer("writer")
     await old._producer.begin_transaction()
-    await send(old._producer, [Outgoing(*at, None, b"never %d" % n) for n in range(5)], broker._link.address.prefix)
+    await send(old._producer, [Outgoing(*at, None, b"never %d" % n) for n in range(5)], broker._link.address)
     new = await broker.writer("writer")  # aborts it
 
     assert await values(broker, at) == []
@@ -153,7 +154,7 @@ async def test_an_unfinished_transaction_holds_others_up_only_until_its_name_is_
     at = TopicPartition("topic", 0)
     stuck, other = await broker.writer("stuck"), await broker.writer("other")
     await stuck._producer.begin_transaction()
-    await send(stuck._producer, [Outgoing(*at, None, b"never")], broker._link.address.prefix)
+    await send(stuck._producer, [Outgoing(*at, None, b"never")], broker._link.address)
     await other.commit([Outgoing(*at, None, b"waits")])
 
     assert (await broker.ends([at]))[at] == 0
@@ -169,7 +170,7 @@ async def test_a_writer_that_stands_still_is_aborted_after_a_while(kafka_log: st
     at = TopicPartition("topic", 0)
     stuck, other = await broker.writer("stuck"), await broker.writer("other")
     await stuck._producer.begin_transaction()
-    await send(stuck._producer, [Outgoing(*at, None, b"never")], broker._link.address.prefix)
+    await send(stuck._producer, [Outgoing(*at, None, b"never")], broker._link.address)
     await other.commit([Outgoing(*at, None, b"waits")])
     async with asyncio.timeout(20):
         while (await broker.ends([at]))[at] == 0:  # noqa: ASYNC110
@@ -216,6 +217,27 @@ async def test_a_producer_thrown_away_at_any_moment_leaves_no_task_and_says_noth
 
 
 # -- its own tools, and the way to it
+
+
+async def test_a_topic_may_have_another_name_in_the_cluster(kafka: str, kafka_log: str) -> None:
+    joint = "&" if "?" in kafka_log else "?"
+    name = f"{Address.parse(kafka_log).prefix}lake-commits"
+    broker = await open_broker(f"{kafka_log}{joint}name.topic={name}")
+    at = TopicPartition("topic", 0)
+    await broker.create_topics([TopicSpec("topic", 2), TopicSpec("more", 1)])
+    await broker.append([Outgoing("topic", 0, b"k", b"v")])
+    admin = AIOKafkaAdminClient(bootstrap_servers=kafka.removeprefix("kafka://").rstrip("/"))
+    await admin.start()
+    try:
+        names = await admin.list_topics()
+    finally:
+        await admin.close()
+
+    assert await values(broker, at) == [b"v"]
+    assert (await broker.partitions("topic"), await broker.ends([at])) == (2, {at: 1})
+    assert name in names
+    assert f"{Address.parse(kafka_log).prefix}topic" not in names
+    await broker.close()
 
 
 async def test_positions_are_shown_as_the_offsets_of_a_group(kafka: str, kafka_log: str, broker: KafkaBroker) -> None:

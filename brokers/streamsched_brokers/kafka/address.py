@@ -1,11 +1,13 @@
 """The URL of a Kafka cluster: its servers, credentials, and settings of topics.
 
 kafka://host:9092,host:9092/?prefix=acme.&replication=3
+kafka://host:9092/?name.partitions=lake-commits&name.program-status=runs
 kafka://user:password@host:9093/?security=sasl_ssl&mechanism=SCRAM-SHA-512&cafile=/etc/kafka/ca.pem
 """
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +22,8 @@ _SECURITY: Final = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
 _MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _COMPRESSION: Final = ("gzip", "snappy", "lz4", "zstd")
 _TOPIC: Final = "topic."
+_NAME: Final = "name."
+_LEGAL: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 _PORT: Final = 9092
 
 #: The timeout of one request in seconds; afterwards its connection is closed.
@@ -44,6 +48,7 @@ class Address:
             commit: a transaction of more than 16 MiB per second of this is refused.
         max_record_bytes: the largest record that topics accept.
         topic: topic settings that override the driver's: `topic.segment.bytes=…`.
+        name: names of topics in the cluster, where they are others than the prefix and ours: `name.partitions=…`.
     """
 
     servers: Sequence[str]
@@ -62,6 +67,16 @@ class Address:
     max_record_bytes: int = 16 << 20
     compression: str = ""
     topic: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    name: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    def real_name(self, topic: str) -> str:
+        """The name of a topic of ours in the cluster."""
+        return self.name.get(topic) or self.prefix + topic
+
+    def own_name(self, name: str) -> str:
+        """The topic of ours that has this name in the cluster."""
+        own = next((topic for topic, given in self.name.items() if given == name), None)
+        return name.removeprefix(self.prefix) if own is None else own
 
     @property
     def max_transaction_bytes(self) -> float:
@@ -80,6 +95,10 @@ class Address:
         _require(self.min_insync is None or self.min_insync > 0, "min_insync", "at least 1")
         _require(self.transaction_seconds >= 1, "transaction_seconds", "at least 1")
         _require(self.max_record_bytes >= 1 << 20, "max_record_bytes", f"at least {1 << 20}")
+        for topic, given in self.name.items():
+            _require(bool(_LEGAL.fullmatch(given)), f"{_NAME}{topic}", "a name that Kafka permits")
+            twice = list(self.name.values()).count(given) > 1
+            _require(not twice, f"{_NAME}{topic}", f"another name than '{given}', which another topic has")
         sasl = self.security.startswith("sasl")
         _require(
             not sasl or bool(self.user and self.password), "security", "sasl_… only with user:password@ in the URL"
@@ -103,10 +122,12 @@ class Address:
         for name, text in parse_qsl(parts.query, keep_blank_values=True):
             if name.startswith(_TOPIC):
                 values.setdefault("topic", {})[name.removeprefix(_TOPIC)] = text
+            elif name.startswith(_NAME):
+                values.setdefault("name", {})[name.removeprefix(_NAME)] = text
             elif name in _READERS:
                 values[name] = _read(name, text)
             else:
-                known = ", ".join(sorted((*_READERS, "topic.…")))
+                known = ", ".join(sorted((*_READERS, "topic.…", "name.…")))
                 raise ConfigurationError(f"the log's URL has an unknown option '{name}'; known are {known}")
         return cls(servers=servers, **values)
 

@@ -96,7 +96,7 @@ class KafkaAppender:
             self._producer = await open_producer(address)
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
-                await send(self._producer, records, address.prefix)
+                await send(self._producer, records, address)
         except BaseException:
             producer, self._producer = self._producer, None
             await abandon(producer)

@@ -68,7 +68,7 @@ class KafkaTopicCatalog:
             UnavailableError: fewer brokers are available than a new topic needs replicas.
         """
         address, link = self._link.address, self._link
-        names = {address.prefix + spec.name: spec for spec in specs}
+        names = {address.real_name(spec.name): spec for spec in specs}
         there = await administration.layouts(link, list(names))
         missing = [name for name in names if name not in there]
         if missing:
@@ -110,9 +110,9 @@ class KafkaTopicCatalog:
         return copies
 
     async def _read(self, topics: Sequence[str]) -> None:
-        prefix = self._link.address.prefix
-        for name, layout in (await administration.layouts(self._link, [prefix + topic for topic in topics])).items():
-            self._partitions[name.removeprefix(prefix)] = layout.partitions
+        address = self._link.address
+        for name, layout in (await administration.layouts(self._link, [*map(address.real_name, topics)])).items():
+            self._partitions[address.own_name(name)] = layout.partitions
         await self._link.follow(topic for topic in topics if topic in self._partitions)
 
     async def _led(self, names: Sequence[str]) -> dict[str, TopicLayout]:

@@ -63,7 +63,7 @@ class KafkaConnection:
 
     async def follow(self, topics: Iterable[str]) -> None:
         """Also tracks the leaders of these topics. They must exist: some Kafka clusters create topics on request."""
-        wanted = self._followed.union(self.address.prefix + topic for topic in topics)
+        wanted = self._followed.union(map(self.address.real_name, topics))
         if wanted != self._followed:
             self._followed = wanted
             await self.client.set_topics(sorted(wanted))
@@ -104,8 +104,8 @@ class KafkaConnection:
         return led, leaderless
 
     def real(self, at: TopicPartition) -> KafkaPartition:
-        """The partition with the prefix of topics."""
-        return KafkaPartition(self.address.prefix + at.topic, at.partition)
+        """The partition with the name of its topic in the cluster."""
+        return KafkaPartition(self.address.real_name(at.topic), at.partition)
 
     async def offsets(
         self, partitions: Iterable[TopicPartition], place: CommitPoint, isolation: Isolation = Isolation.COMMITTED
@@ -137,7 +137,7 @@ class KafkaConnection:
             for partition, error, _time, offset in parts:
                 if error:
                     raise kafka.for_code(error)(f"{topic}/{partition}")
-                found[TopicPartition(topic.removeprefix(self.address.prefix), partition)] = offset
+                found[TopicPartition(self.address.own_name(topic), partition)] = offset
         return found
 
 

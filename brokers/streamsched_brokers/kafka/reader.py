@@ -149,9 +149,9 @@ class KafkaReader:
         """One fetch at a broker, which waits up to `wait` seconds for the first record: by partition the records, or
         the error.
         """
-        prefix = self._link.address.prefix
+        address = self._link.address
         topics = [  # a topic may occur more than once, which keeps the order of partitions
-            (prefix + topic, [(at.partition, positions[at], PARTITION_BYTES) for at in partitions])
+            (address.real_name(topic), [(at.partition, positions[at], PARTITION_BYTES) for at in partitions])
             for topic, partitions in groupby(positions, key=lambda at: at.topic)
         ]
         request = FetchRequest(int(wait * 1000), 1, FETCH_BYTES, int(Isolation.COMMITTED), topics)
@@ -160,7 +160,7 @@ class KafkaReader:
             answer = await self._link.client.send(node, request)
             for topic, parts in answer.topics:
                 for partition, error, *_, aborted, raw in (_plain(part) for part in parts):
-                    at = TopicPartition(topic.removeprefix(prefix), partition)
+                    at = TopicPartition(address.own_name(topic), partition)
                     if error == kafka.OffsetOutOfRangeError.errno:
                         found[at] = await self._out_of_range(at, positions[at])
                     elif error:

@@ -17,7 +17,7 @@ async def too_large(link: KafkaConnection, records: Sequence[Outgoing], at: Topi
     Raises:
         KafkaError: the topic's limit cannot be read.
     """
-    topic = link.address.prefix + at.topic
+    topic = link.address.real_name(at.topic)
     limit = int((await administration.settings(link, [topic]))[topic]["max.message.bytes"])
     sizes = [len(each.key or b"") + len(each.value or b"") for each in records if each[:2] == at]
     if max(sizes) > limit:

@@ -68,7 +68,9 @@ class OversizedError(kafka.KafkaError):
         self.at = at
 
 
-async def send(producer: AIOKafkaProducer, records: Sequence[Outgoing], prefix: str) -> Mapping[TopicPartition, int]:
+async def send(
+    producer: AIOKafkaProducer, records: Sequence[Outgoing], address: Address
+) -> Mapping[TopicPartition, int]:
     """Sends the records, in order within each partition, and waits for the acknowledgements. Returns the last offset of
     each partition.
 
@@ -81,7 +83,7 @@ async def send(producer: AIOKafkaProducer, records: Sequence[Outgoing], prefix: 
     for nth in range(max(map(len, batches.values()), default=0)):
         for at, mine in batches.items():
             if nth < len(mine):
-                future = await producer.send_batch(mine[nth], prefix + at.topic, partition=at.partition)
+                future = await producer.send_batch(mine[nth], address.real_name(at.topic), partition=at.partition)
                 future.add_done_callback(retrieve_exception)
                 sent[at].append(future)
     _retrieve_exceptions(producer)

@@ -87,7 +87,7 @@ class KafkaWriter:
         """Commits only after every batch is acknowledged: aiokafka would commit the rest when a batch has failed."""
         try:
             await begin(self._producer)
-            reached = await send(self._producer, records, self._link.address.prefix)
+            reached = await send(self._producer, records, self._link.address)
             await self._producer.commit_transaction()
         except (AssertionError, kafka.IllegalOperation) as exc:  # raised by aiokafka when its sender task has ended
             raise sender_failure(self._producer) from exc

@@ -8,6 +8,7 @@ import pytest
 from streamsched_brokers.kafka.address import Address
 
 from streamsched.domain.errors import ConfigurationError
+from streamsched.log.drivers import open_broker
 
 
 def test_hosts_and_ports() -> None:
@@ -40,6 +41,18 @@ def test_options_are_read_in_their_units() -> None:
     assert address.topic == {"segment.ms": "100", "retention.bytes": "9"}
 
 
+def test_topics_have_the_names_that_are_given_to_them() -> None:
+    address = Address.parse("kafka://a/?prefix=acme.&name.partitions=lake-commits&name.events=acme.signals2")
+
+    for topic, name in {"partitions": "lake-commits", "events": "acme.signals2", "signals": "acme.signals"}.items():
+        assert (address.real_name(topic), address.own_name(name)) == (name, topic)
+
+
+async def test_a_name_for_a_topic_that_is_none_of_ours_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"name\.partition, but no topic is called so; ours are dead-letter"):
+        await open_broker("kafka://127.0.0.1:1/?name.partition=x")
+
+
 @pytest.mark.parametrize(
     ("url", "says"),
     [
@@ -53,6 +66,9 @@ def test_options_are_read_in_their_units() -> None:
         ("kafka://me@a/", "user:password@"),
         ("kafka://me@a/?passwordfile=/nowhere/x", "password cannot be read"),
         ("kafka://a/?transaction_seconds=0", "at least 1"),
+        ("kafka://a/?name.events=a/b", "name.events must be a name that Kafka permits"),
+        ("kafka://a/?name.events=..", "a name that Kafka permits"),
+        ("kafka://a/?name.events=x&name.launch=x", "another name than 'x'"),
         ("kafka://a/?compression=rar", "compression must be gzip"),
     ],
 )

@@ -55,7 +55,7 @@ async def _leaders(link: KafkaConnection, topic: str) -> tuple[str, dict[int, li
         ConfigurationError: Kafka is older than 2.8 and has no ids of topics.
     """
     try:
-        answer = await link.any_broker(TopicIdsRequest(link.address.prefix + topic))
+        answer = await link.any_broker(TopicIdsRequest(link.address.real_name(topic)))
     except NotImplementedError as exc:
         raise ConfigurationError("a topic can be watched in Kafka 2.8 or later: older ones have no topic ids") from exc
     ((error, _name, topic_id, _internal, partitions, *_),) = answer.topics
@@ -100,7 +100,7 @@ async def _sizes(link: KafkaConnection, topic: str, node: int, numbers: list[int
     Raises:
         ConfigurationError: this client may not read sizes: Kafka answers with no folder then.
     """
-    answer = await link.client.send(node, LogDirsRequest({link.address.prefix + topic: numbers}))
+    answer = await link.client.send(node, LogDirsRequest({link.address.real_name(topic): numbers}))
     if not answer.folders:
         raise ConfigurationError(
             f"Kafka does not say how large topic '{topic}' is: its sizes need the permission DESCRIBE of the cluster. "
