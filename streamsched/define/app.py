@@ -11,9 +11,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from datetime import time, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from streamsched.codec.graph.arrival import Arrival, ArrivalReader
 from streamsched.codec.graph.task import task_from_json
@@ -53,6 +54,10 @@ Window = tuple[str | time, str | time] | tuple[str | time, str | time, str]
 Lateness = Duration | tuple[Duration, OnLate | str]
 
 
+#: The namespace of apps that name none, while a file is loaded for it.
+loading_namespace: Final[ContextVar[str]] = ContextVar("loading_namespace", default=DEFAULT_NAMESPACE)
+
+
 class App(ExpectationBuilder):
     """Programs, schedules and expectations that are deployed together.
 
@@ -61,11 +66,13 @@ class App(ExpectationBuilder):
     """
 
     def __init__(
-        self, name: str, *, namespace: str = DEFAULT_NAMESPACE, on_failure: Notified | Iterable[Notified] = ()
+        self, name: str, *, namespace: str | None = None, on_failure: Notified | Iterable[Notified] = ()
     ) -> None:
-        """`on_failure`: who is notified, as of the method `on_failure`."""
+        """`namespace`: default: the one for which the file is loaded (`deploy --namespace`), else `default`.
+        `on_failure`: who is notified, as of the method `on_failure`.
+        """
         with anchored("$.application"):
-            super().__init__(AppRef(namespace, name))
+            super().__init__(AppRef(loading_namespace.get() if namespace is None else namespace, name))
         if isinstance(on_failure, Iterable) and not isinstance(on_failure, str):
             self.on_failure(*on_failure)
         else:

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import streamsched
 from streamsched.codec.schedules.schedule import app_from_json
-from streamsched.define.app import App
+from streamsched.define.app import App, loading_namespace
 from streamsched.define.programs import located
 from streamsched.define.yaml import YamlError, read_yaml
 from streamsched.domain.errors import (
@@ -30,28 +30,49 @@ from streamsched.domain.errors import (
     NotFoundError,
     StreamschedError,
 )
+from streamsched.domain.names import check_namespace
 from streamsched.domain.schedules.app import AppDefinition
 
 _PACKAGE: Final = Path(streamsched.__file__).resolve().parent
 _DATA: Final = frozenset({".yaml", ".yml", ".json"})
 
 
-def load_app(target: str) -> AppDefinition:
+def load_app(target: str, *, namespace: str = "") -> AppDefinition:
     """The definition in `target`. Relative main files are resolved against the folder of the defining file.
 
     Python code is executed. Meanwhile its folder, or for a module the current folder, is first on the import path.
+
+    Args:
+        namespace: of the app, which must not name another; "": the one that it names, else `default`.
 
     Raises:
         NotFoundError: the file or module does not exist.
         InvalidError: it defines no app or several, or the definition is invalid; the path starts with the file.
     """
-    return load_app_and_folder(target)[0]
+    return load_app_and_folder(target, namespace=namespace)[0]
 
 
-def load_app_and_folder(target: str) -> tuple[AppDefinition, Path]:
+def load_app_and_folder(target: str, *, namespace: str = "") -> tuple[AppDefinition, Path]:
     """As `load_app`, with the folder of the defining file."""
+    if not namespace:
+        return _loaded(target, "")
+    check_namespace(namespace)
+    token = loading_namespace.set(namespace)
+    try:
+        app, folder = _loaded(target, namespace)
+    finally:
+        loading_namespace.reset(token)
+    if app.ref.namespace != namespace:
+        raise InvalidDefinitionError(
+            f"{target} $.namespace",
+            f"is '{app.ref.namespace}', so it cannot be deployed in '{namespace}': leave it out",
+        )
+    return app, folder
+
+
+def _loaded(target: str, namespace: str) -> tuple[AppDefinition, Path]:
     if Path(target).suffix.lower() in _DATA:
-        return _from_data(Path(target)), Path(target).resolve().parent
+        return _from_data(Path(target), namespace), Path(target).resolve().parent
     source, _, attribute = target.partition(":")
     if source.endswith(".py") or "/" in source:
         path = Path(source)
@@ -80,10 +101,12 @@ def read_data(path: Path) -> Any:
         return _json(path) if path.suffix.lower() == ".json" else _yaml(path)
 
 
-def _from_data(path: Path) -> AppDefinition:
+def _from_data(path: Path, namespace: str) -> AppDefinition:
     if not path.is_file():
         raise NotFoundError("file", str(path))
     obj = read_data(path)
+    if namespace and isinstance(obj, dict) and "namespace" not in obj:
+        obj = {**obj, "namespace": namespace}
     with _prefixed(str(path)):
         app = app_from_json(obj)
     programs = tuple(located(program, path.resolve().parent) for program in app.programs)

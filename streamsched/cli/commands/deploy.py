@@ -37,6 +37,9 @@ UpdateOption = Annotated[
         "server's `STREAMSCHED_UPDATE_SCHEDULES`, which is `true` unless its owner changed it.",
     ),
 ]
+NamespaceOption = Annotated[
+    str, typer.Option("--namespace", help="Namespace of the app, where its file names none, such as `staging`.")
+]
 ElsewhereOption = Annotated[
     bool, typer.Option("--elsewhere", help="Do not check that the files of Spark programs exist on this machine.")
 ]
@@ -61,6 +64,7 @@ BundleOption = Annotated[
 def deploy(
     target: Target,
     *,
+    namespace: NamespaceOption = "",
     update_schedules: UpdateOption = None,
     keep: KeepOption = None,
     bundle: BundleOption = False,
@@ -79,7 +83,7 @@ def deploy(
     from streamsched.define.bundling import missing_files
     from streamsched.define.loading import load_app_and_folder
 
-    app, folder = load_app_and_folder(target)
+    app, folder = load_app_and_folder(target, namespace=namespace)
     if not elsewhere:
         missing_files(app)
     if bundle:
@@ -116,6 +120,7 @@ def deploy(
 def diff(
     target: Target,
     *,
+    namespace: NamespaceOption = "",
     update_schedules: UpdateOption = None,
     keep: KeepOption = None,
     bundle: BundleOption = False,
@@ -129,7 +134,7 @@ def diff(
     from streamsched.codec.schedules.schedule import app_to_json
     from streamsched.define.loading import load_app_and_folder
 
-    app, folder = load_app_and_folder(target)
+    app, folder = load_app_and_folder(target, namespace=namespace)
     if bundle:
         app = bundled_app(app, folder, url, upload=False, quiet=True)
     params = {"updateSchedules": update_schedules, "keep": keep, "dry_run": True}

@@ -259,3 +259,32 @@ def test_a_file_that_is_no_python_is_refused(folder: Path) -> None:
     (folder / "app.txt").write_text(PIPELINE)
     with pytest.raises(InvalidError, match="is not a Python file"):
         load_app("./app.txt")
+
+
+@pytest.mark.parametrize(("name", "text"), [("app.py", PIPELINE), ("app.yaml", PIPELINE_YAML)])
+def test_an_app_that_names_no_namespace_is_of_the_given_one(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+
+    staging, usual = (load_app(str(tmp_path / name), namespace=each) for each in ("staging", ""))
+
+    assert (str(staging.ref), str(usual.ref)) == ("staging.flights", "default.flights")
+    assert {each.ref.namespace for each in (*staging.programs, *staging.schedules)} == {"staging"}
+    assert "staging.flights" in str(staging.schedules[0].trigger)
+    assert app_to_json(usual) == json.loads(json.dumps(app_to_json(staging)).replace("staging", "default"))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("app.py", PIPELINE.replace('App("flights")', 'App("flights", namespace="prod")')),
+        ("app.json", '{"namespace": "prod", "application": "flights", "programs": {}}'),
+    ],
+)
+def test_an_app_of_another_namespace_is_refused(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+
+    assert load_app(str(tmp_path / name), namespace="prod").ref.namespace == "prod"
+    with pytest.raises(InvalidError, match=r"\$\.namespace: is 'prod', so it is not deployed in 'staging'"):
+        load_app(str(tmp_path / name), namespace="staging")
+    with pytest.raises(InvalidError, match="namespace name 'a b'"):
+        load_app(str(tmp_path / name), namespace="a b")

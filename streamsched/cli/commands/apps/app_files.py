@@ -34,8 +34,8 @@ def files_of(targets: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(file for target in targets for file in _files(target)))
 
 
-def loaded(files: Sequence[str]) -> Iterator[tuple[str, AppDefinition]]:
-    """Each file with its app.
+def loaded(files: Sequence[str], namespace: str) -> Iterator[tuple[str, AppDefinition]]:
+    """Each file with its app. `namespace`: as of `load_app`.
 
     Raises:
         InvalidDefinitionError: two files define the same app.
@@ -45,7 +45,7 @@ def loaded(files: Sequence[str]) -> Iterator[tuple[str, AppDefinition]]:
 
     seen: dict[object, str] = {}
     for file in files:
-        app = load_app(file)
+        app = load_app(file, namespace=namespace)
         if app.ref in seen:
             raise InvalidDefinitionError(file, f"defines app '{app.ref}', and so does {seen[app.ref]}")
         seen[app.ref] = file

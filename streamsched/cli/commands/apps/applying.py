@@ -14,6 +14,7 @@ from streamsched.cli.commands.deploy import (
     WAIT,
     ElsewhereOption,
     KeepOption,
+    NamespaceOption,
     await_log,
     origin_of,
     print_former_origin,
@@ -25,6 +26,7 @@ from streamsched.cli.naming import short
 from streamsched.cli.output import Format, FormatOption, console, counted, print_structured
 from streamsched.cli.preview import print_preview
 from streamsched.cli.server import UrlOption, ask
+from streamsched.domain.errors import InvalidError
 
 PruneOption = Annotated[
     bool,
@@ -47,12 +49,19 @@ class AppFile:
         self.name, self.origin, self.body = short(str(app.ref)), origin_of(file), app_to_json(app)
         self._path = f"/v1/apps/{app.ref.namespace}/{app.ref.app}"
         self._params: dict[str, Any] = {"prune": prune, "keep": keep, "updateSchedules": True}
-        self._url = url
+        self._url, self._file = url, file
 
     def plan(self) -> dict[str, Any]:
-        """The plan of the server."""
+        """The plan of the server.
+
+        Raises:
+            InvalidError: the server refuses the app; the path begins with its file.
+        """
         params = {**self._params, "dry_run": True}
-        return ask("PUT", self._path, url=self._url, params=params, body=self.body, timeout=STORE_TIMEOUT)
+        try:
+            return ask("PUT", self._path, url=self._url, params=params, body=self.body, timeout=STORE_TIMEOUT)
+        except InvalidError as exc:
+            raise InvalidError(f"{self._file} {exc.path}", exc.reason) from exc
 
     def change(self, plan: str) -> dict[str, Any]:
         """Applies the plan, and waits until the log has acknowledged it."""
@@ -66,6 +75,7 @@ class AppFile:
 def plan(
     targets: Targets,
     *,
+    namespace: NamespaceOption = "",
     prune: PruneOption = False,
     keep: KeepOption = None,
     elsewhere: ElsewhereOption = False,
@@ -76,7 +86,7 @@ def plan(
 
     Exit code 0: nothing would change; 6: something would change.
     """
-    planned = _planned(_apps(targets, prune=prune, keep=keep, elsewhere=elsewhere, url=url))
+    planned = _planned(_apps(targets, namespace, prune=prune, keep=keep, elsewhere=elsewhere, url=url))
     if output.structured:
         print_structured(planned, output)
     else:
@@ -88,6 +98,7 @@ def plan(
 def apply(
     targets: Targets,
     *,
+    namespace: NamespaceOption = "",
     prune: PruneOption = False,
     keep: KeepOption = None,
     elsewhere: ElsewhereOption = False,
@@ -103,7 +114,7 @@ def apply(
     terminal it needs --yes (otherwise exit code 7). All files are read and planned before the first is applied; each
     app is applied as a whole, one after another.
     """
-    apps = _apps(targets, prune=prune, keep=keep, elsewhere=elsewhere, url=url)
+    apps = _apps(targets, namespace, prune=prune, keep=keep, elsewhere=elsewhere, url=url)
     done: dict[str, dict[str, Any]] = {}
 
     def change(token: str) -> list[dict[str, Any]]:
@@ -135,12 +146,14 @@ def apply(
         console().print(f"{short(app['app'])} is applied: {what}", markup=False)
 
 
-def _apps(targets: list[str], *, prune: bool, keep: bool | None, elsewhere: bool, url: str) -> list[AppFile]:
+def _apps(
+    targets: list[str], namespace: str, *, prune: bool, keep: bool | None, elsewhere: bool, url: str
+) -> list[AppFile]:
     from streamsched.define.bundling import missing_files
 
     files = files_of(targets)
     with notice(f"reading {counted(len(files), 'file')}"):
-        apps = list(loaded(files))
+        apps = list(loaded(files, namespace))
     for _, app in apps if not elsewhere else ():
         missing_files(app)
     return [AppFile(file, app, prune=prune, keep=keep, url=url) for file, app in apps]
