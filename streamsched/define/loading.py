@@ -65,7 +65,7 @@ def load_app_and_folder(target: str, *, namespace: str = "") -> tuple[AppDefinit
     if app.ref.namespace != namespace:
         raise InvalidDefinitionError(
             f"{target} $.namespace",
-            f"is '{app.ref.namespace}', so it cannot be deployed in '{namespace}': leave it out",
+            f"is '{app.ref.namespace}', so it is not deployed in '{namespace}': leave it out",
         )
     return app, folder
 
