@@ -82,6 +82,7 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType(
     {
         # events
         "POST /v1/events": Rule(_EMIT, _BODY),
+        "GET /v1/events": Rule(_VIEW, _ALL),
         "POST /api/v1/lineage": Rule(_EMIT, _BODY),
         "GET /v1/events/{event}/verdicts": Rule(_VIEW, _ALL),
         # definitions
@@ -97,6 +98,7 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType(
         "GET /v1/bookmarks/{name}/cue": Rule(_EMIT, _BODY),
         "PUT /v1/bookmarks/{name}": Rule(_EMIT, _BODY),
         "DELETE /v1/bookmarks/{name}": Rule(_OPERATE, _BODY),
+        "GET /v1/datasets": Rule(_VIEW, _LIST),
         "GET /v1/datasets/{namespace}/{dataset}": Rule(_VIEW),
         "GET /v1/datasets/{namespace}/{dataset}/commits": Rule(_EMIT, emits="{dataset}"),
         "POST /v1/datasets/{namespace}/{dataset}/commits": Rule(_EMIT, emits="{dataset}"),

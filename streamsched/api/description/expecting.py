@@ -110,6 +110,16 @@ _DATASET: Final = answer(
 )
 
 EXPECTING: Final[Definitions] = {
+    "DatasetPage": paged(
+        "datasets",
+        answer(
+            {
+                "id": any_text("default.flights"),
+                "schedules": whole(2, about="Schedules that wait for it and that the caller may view."),
+                "otherSchedules": whole(0, about="Schedules of other namespaces that wait for it."),
+            }
+        ),
+    ),
     "Dataset": _DATASET,
     "ExpectationMiss": _MISS,
     "StoredExpectation": _EXPECTATION,

@@ -11,6 +11,7 @@ from streamsched.codec.schema.shapes import (
     answer,
     any_text,
     anything,
+    boolean,
     constant,
     listed,
     named,
@@ -96,6 +97,26 @@ _PAGERDUTY_TASK: Final = answer(
 _ERRORS: Final = {"errors": listed(any_text("Unable to parse provided task key"))}
 
 FOREIGN: Final[Definitions] = {
+    "EventList": answer(
+        {
+            "events": listed(
+                answer(
+                    {
+                        "id": any_text("e1"),
+                        "source": any_text("feeds"),
+                        "at": any_text("2026-03-01T06:00:00Z"),
+                        "position": any_text("partitions/0/17"),
+                        "time": MAYBE_TEXT,
+                        "key": MAYBE_TEXT,
+                        "what": MAYBE_TEXT,
+                        "problem": MAYBE_TEXT,
+                    }
+                )
+            ),
+            "searched": whole(1000),
+            "searchedAll": boolean(example=False),
+        }
+    ),
     "AcceptedEvents": _ACCEPTED,
     "RefusedEvents": {
         "type": "object",

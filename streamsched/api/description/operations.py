@@ -76,6 +76,7 @@ _EVENTS: Final = {
         answers={202: "AcceptedEvents"},
         missing=True,
     ),
+    "GET /v1/events": _read("EventList"),
     "GET /v1/events/{event}/verdicts": _read("EventReport"),
 }
 _DEFINITIONS: Final = {
@@ -125,6 +126,7 @@ _DEFINITIONS: Final = {
     f"GET {_GRANTS}": _read("NamespaceGrantPage"),
     f"PUT {_GRANTS}": _write("NewNamespaceGrant", {200: "DecidedNamespaceGrant"}, conflict=True),
     f"DELETE {_GRANTS}": _read("DecidedNamespaceGrant", missing=True),
+    "GET /v1/datasets": _read("DatasetPage"),
     "GET /v1/datasets/{namespace}/{dataset}": _read("Dataset", missing=True),
     f"GET {_COMMITS}": _read("FileSetCommitPage"),
     f"POST {_COMMITS}": _write("NewFileSetCommit", {200: "FileSetCommit"}, conflict=True),

@@ -1,4 +1,5 @@
-"""`POST /v1/events`: accepts events in any dialect and responds after the log has acknowledged them.
+"""`GET /v1/events`: the newest ones of the log. `POST`: accepts events in any dialect and responds after the log has
+acknowledged them.
 
 | body | headers |
 |---|---|
@@ -18,7 +19,7 @@ from datetime import datetime
 from enum import StrEnum
 from functools import partial
 from http import HTTPStatus
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, assert_never
 from uuid import uuid4
 
 from fastapi import APIRouter, HTTPException, Query, Request
@@ -29,17 +30,30 @@ from streamsched.api.access.authorise import CallerDep
 from streamsched.api.body import BodyBytes, decode_body
 from streamsched.api.bounds.request_limits import EVENTS, MOST_LISTED
 from streamsched.api.deps import ServicesDep
+from streamsched.api.reads.logged_events import LoggedEvent, newest_events
 from streamsched.api.rendering import rendered
 from streamsched.codec import event as event_codec
 from streamsched.codec.events import cloudevents
 from streamsched.codec.json.scalar import elements
 from streamsched.domain.errors import DecodeError, ForbiddenError, Refusal
-from streamsched.domain.events.event import Event
+from streamsched.domain.events.event import (
+    CustomHappened,
+    Event,
+    Fact,
+    PartitionsAdded,
+    ProgramReached,
+    StreamSize,
+    Ticked,
+)
+from streamsched.log.topics import PUBLIC
 
 router = APIRouter(tags=["events"])
 
 #: Characters of a path or reason in an answer.
 _LONGEST: Final = 500
+#: Records of each partition that a list searches at most, and partitions or attributes that it names.
+_DEEPEST: Final = 100_000
+_NAMED: Final = 5
 
 
 class ContentMode(StrEnum):
@@ -56,6 +70,58 @@ class Check(StrEnum):
 
     LISTENERS = "listeners"
     NONE = "none"
+
+
+@router.get("/v1/events", summary="List events")
+async def list_events(
+    services: ServicesDep,
+    *,
+    text: Annotated[
+        str, Query(max_length=200, description="Only events whose record contains this, in any case.")
+    ] = "",
+    depth: Annotated[
+        int, Query(ge=1, le=_DEEPEST, description="Newest records of each partition of a topic that are searched.")
+    ] = 1000,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Number of events.")] = 100,
+) -> Response:
+    """The newest events of the public topics, newest first, as the log has them: repeated ones too, and those that
+    cannot be read, which have a `problem`. `position` is `topic/partition/offset`, `at` when the log appended it.
+    """
+    tail = await newest_events(services.broker, PUBLIC, depth=depth, text=text, limit=limit)
+    listed = [_listed(each) for each in tail.events]
+    return rendered({"events": listed, "searched": tail.searched, "searchedAll": tail.whole})
+
+
+def _listed(found: LoggedEvent) -> dict[str, Any]:
+    event = found.event
+    return {
+        "id": found.id,
+        "source": found.source,
+        "at": found.at,
+        "position": found.position,
+        "time": None if event is None else event.time,
+        "key": None if event is None else event.key,
+        "what": None if event is None else _what(event.fact),
+        "problem": found.problem[:_LONGEST] or None,
+    }
+
+
+def _what(fact: Fact) -> str:
+    """What happened, in a few words."""
+    match fact:
+        case PartitionsAdded(partitions=named, count=count):
+            keys = ", ".join(each.key for each in named[:_NAMED])
+            return (f"{count} partition{'' if count == 1 else 's'}" + (f": {keys}" if keys else ""))[:_LONGEST]
+        case StreamSize(bytes=size, absolute=absolute):
+            return f"{size} bytes" if absolute else f"{size} bytes more"
+        case ProgramReached(run_id=run, outcome=outcome):
+            return f"{outcome}: {run}"[:_LONGEST]
+        case CustomHappened(attributes=attributes):
+            return ", ".join(f"{name}={value}" for name, value in [*attributes.items()][:_NAMED])[:_LONGEST]
+        case Ticked(due_at=due_at):
+            return f"tick of {due_at.isoformat()}"
+        case _:
+            assert_never(fact)
 
 
 @router.post("/v1/events", summary="Emit events")

@@ -7,7 +7,7 @@ import shlex
 import socket
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -15,12 +15,20 @@ import typer
 
 from streamsched.cli.arguments import pairs
 from streamsched.cli.group import new_group
-from streamsched.cli.naming import field_path
-from streamsched.cli.output import Format, FormatOption, console, escaped, moment, print_structured
+from streamsched.cli.naming import field_path, without_default
+from streamsched.cli.output import Format, FormatOption, console, escaped, moment, print_structured, print_table
 from streamsched.cli.server import UrlOption, ask
-from streamsched.cli.table import plain
+from streamsched.cli.table import Column, ColumnKind, plain
 from streamsched.domain.errors import InvalidError
 
+_COLUMNS: Final = (
+    Column("at", "logged"),
+    Column("key", kind=ColumnKind.ID),
+    Column("what", kind=ColumnKind.TEXT, breakable=True),
+    Column("id", "event", ColumnKind.ID, optional=1),
+    Column("source", kind=ColumnKind.TEXT, optional=2, breakable=True),
+    Column("position", optional=3),
+)
 IdOption = Annotated[
     str, typer.Option("--id", help="Id of the event. An event with a known id has no effect. Default: a random id.")
 ]
@@ -35,8 +43,33 @@ def commands() -> typer.Typer:
     emit.command("custom")(custom)
     emit.command("json")(raw)
     app.add_typer(emit, name="emit")
+    app.command("list")(list_events)
     app.command()(why)
     return app
+
+
+def list_events(
+    *,
+    text: Annotated[str, typer.Option("--text", help="Only events whose record contains this, in any case.")] = "",
+    depth: Annotated[
+        int, typer.Option(min=1, max=100_000, help="Newest records of each partition of a topic that are searched.")
+    ] = 1000,
+    limit: Annotated[int, typer.Option("-n", "--limit", min=1, max=1000, help="Number of events.")] = 30,
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Lists the newest events of the log, newest first."""
+    found = ask("GET", "/v1/events", url=url, params={"text": text, "depth": depth, "limit": limit})
+    if output.structured:
+        print_structured(found["events"], output)
+        return
+    rows = [
+        {**each, "key": without_default(each["key"] or "-"), "what": without_default(each["problem"] or each["what"])}
+        for each in found["events"]
+    ]
+    print_table(rows, _COLUMNS, wide=output.wide, empty="no such event" if text else "no events yet")
+    if not found["searchedAll"]:
+        console().print(f"{found['searched']} records were searched; more: --depth", style="dim")
 
 
 def partitions(

@@ -21,7 +21,7 @@ from streamsched.domain.signals.home import home
 from streamsched.log.drivers import open_broker
 from streamsched.log.records import records
 from streamsched.log.topics import PUBLIC, topic_specs
-from streamsched.ports.broker import TopicPartition
+from streamsched.ports.broker import Outgoing, TopicPartition
 
 pytestmark = pytest.mark.postgres
 
@@ -277,3 +277,45 @@ async def test_spans_are_made_of_accepted_events_with_a_context_only(services: S
     assert (span.name, str(span.parent)) == ("emit", CONTEXT)
     assert span.attributes["streamsched.event.id"] == "x2"
     assert [event.traceparent for event in await logged(services)] == [None, str(span.context)]
+
+
+async def test_the_newest_events_are_listed(client: httpx.AsyncClient, services: Services) -> None:
+    many = {**NATIVE, "id": "n2", "data": {"dataset": "flights", "partitions": [f"day={day}" for day in range(9)]}}
+    custom = {"id": "c1", "source": "test", "type": "custom", "data": {"name": "done", "attributes": {"by": "ana"}}}
+    size = {"id": "s1", "source": "test", "type": "stream.size", "data": {"stream": "clicks", "bytes": 7}}
+    await post(client, [many, custom, size], "application/json")
+    await services.broker.append([Outgoing(PUBLIC[0], 0, b"k", b"nonsense")])
+
+    found = (await client.get("/v1/events")).json()
+
+    assert found["searchedAll"] is True
+    told = {each["id"]: each for each in found["events"]}
+    assert told["n2"]["what"] == "9 partitions: day=0, day=1, day=2, day=3, day=4"
+    assert (told["c1"]["key"], told["c1"]["what"]) == ("event:default.done", "by=ana")
+    assert told["s1"]["what"] == "7 bytes"
+    [unread] = [each for each in found["events"] if each["problem"]]
+    assert (unread["position"], unread["key"]) == (f"{PUBLIC[0]}/0/0", None) or unread["position"].startswith(PUBLIC[0])
+    assert [each["id"] for each in (await client.get("/v1/events?text=ANA")).json()["events"]] == ["c1"]
+    assert len((await client.get("/v1/events?limit=2")).json()["events"]) == 2
+    assert (await client.get("/v1/events?limit=0")).status_code == 400
+
+
+async def test_datasets_are_listed_by_who_waits_for_them(deployed: httpx.AsyncClient) -> None:
+    def schedule(name: str, dataset: str) -> dict[str, Any]:
+        trigger = {"type": "PARTITION", "dataset": dataset, "numPartitions": 1}
+        return {"name": name, "program": "p", "trigger": trigger}
+
+    programs = [{"name": "p", "type": "bash", "command": "true"}]
+    body = {"programs": programs, "schedules": [schedule("a", "flights"), schedule("b", "weather")]}
+    assert (await deployed.put("/v1/apps/default/other", json=body)).status_code == 200
+    body = {"programs": programs, "schedules": [schedule("a", "default.flights")]}
+    assert (await deployed.put("/v1/apps/sales/more", json=body)).status_code == 200
+
+    found = (await deployed.get("/v1/datasets")).json()["datasets"]
+    assert [(each["id"], each["schedules"]) for each in found] == [("default.flights", 3), ("default.weather", 1)]
+    page = (await deployed.get("/v1/datasets?limit=1")).json()
+    assert ([each["id"] for each in page["datasets"]], page["next"]) == (["default.flights"], "default.flights")
+    rest = (await deployed.get("/v1/datasets", params={"after": page["next"]})).json()
+    assert ([each["id"] for each in rest["datasets"]], "next" in rest) == (["default.weather"], False)
+    assert (await deployed.get("/v1/datasets?namespace=none")).json() == {"datasets": []}
+    assert (await deployed.get("/v1/datasets?namespace=a.b")).status_code == 400

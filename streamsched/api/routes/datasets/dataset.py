@@ -1,4 +1,4 @@
-"""A dataset: what came, what waits for it, which periods are missing, and what is expected of it."""
+"""Datasets: what came, what waits for it, which periods are missing, and what is expected of it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from streamsched.api.datasets.dataset_view import (
     dataset_view,
     state_of,
 )
-from streamsched.api.deps import ServicesDep
+from streamsched.api.deps import NamespaceQuery, ServicesDep
+from streamsched.api.paging import After, Limit, page
 from streamsched.api.rendering import rendered
 from streamsched.api.routes.expectations import expectation_view
-from streamsched.domain.names import DatasetRef
+from streamsched.domain.names import DatasetRef, check_namespace
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
 
@@ -33,6 +34,31 @@ DepthQuery = Annotated[
     int, Query(ge=1, le=DEEPEST, description="Newest records of the dataset's shard that are searched for its commits.")
 ]
 PartitionLimit = Annotated[int, Query(ge=1, le=1000, description="Partitions that are shown.")]
+
+
+@router.get("", summary="List datasets")
+async def list_datasets(
+    services: ServicesDep,
+    caller: CallerDep,
+    *,
+    namespace: NamespaceQuery = None,
+    after: After = "",
+    limit: Limit = 100,
+) -> Response:
+    """A page of the datasets for which schedules wait, ordered by name: how many of those that the caller may view, and
+    how many others. What nothing waits for is only in the log (`GET /v1/events`).
+    """
+    if namespace is not None:
+        check_namespace(namespace)
+    links = await services.links.links(caller)
+    names = [name for name in links.sources("dataset", namespace) if name > after][: limit + 1]
+    listeners, others = links.listeners, links.others
+
+    def view(name: str) -> dict[str, Any]:
+        source = ("dataset", name)
+        return {"id": name, "schedules": len(listeners.get(source, ())), "otherSchedules": others.get(source, 0)}
+
+    return rendered(page("datasets", names, limit, view, str))
 
 
 @router.get("/{namespace}/{dataset}", summary="Get a dataset")

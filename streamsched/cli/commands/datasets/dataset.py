@@ -19,10 +19,16 @@ from streamsched.cli.output import (
     print_structured,
     print_table,
 )
+from streamsched.cli.paging import AfterOption, print_more
 from streamsched.cli.server import UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.names import DEFAULT_NAMESPACE
 
+_DATASETS: Final = (
+    Column("id", "dataset", ColumnKind.ID),
+    Column("schedules", "waiting schedules"),
+    Column("otherSchedules", "of other namespaces", optional=1),
+)
 _PARTITIONS: Final = (
     Column("partition", kind=ColumnKind.ID),
     Column("at", "came"),
@@ -48,10 +54,29 @@ _NOTHING_SAYS: Final = "nothing says what belongs to it: no schedule (`rolled_up
 
 def commands() -> typer.Typer:
     """The commands of `streamsched dataset`."""
-    app = new_group("Shows a dataset: what came, what waits for it, and which periods are missing.")
-    app.callback()(_group)
+    app = new_group("Shows datasets: what came, what waits for them, and which periods are missing.")
+    app.command("list")(list_datasets)
     app.command("show")(show)
     return app
+
+
+def list_datasets(
+    *,
+    namespace: Annotated[str, typer.Option(help="Only datasets of this namespace.")] = "",
+    after: AfterOption = "",
+    limit: Annotated[int, typer.Option("-n", "--limit", min=1, max=1000, help="Number of datasets.")] = 100,
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Lists the datasets for which schedules wait. `event list` shows what came of any."""
+    params = {"namespace": namespace, "after": after, "limit": limit}
+    found = ask("GET", "/v1/datasets", url=url, params=params)
+    if output.structured:
+        print_structured(found["datasets"], output)
+        return
+    rows = [{**each, "id": short(each["id"])} for each in found["datasets"]]
+    print_table(rows, _DATASETS, wide=output.wide, empty="no schedule waits for a dataset")
+    print_more(found.get("next", ""))
 
 
 def show(
@@ -92,10 +117,6 @@ def show(
     _more(found["morePartitions"], "partition", "--limit")
     if not found["searchedAll"]:
         _say(f"{searched} were searched; more: --depth", style="dim")
-
-
-def _group() -> None:
-    """Keeps `show` a command of a group, though it is the only one."""
 
 
 def _print_roll_up(found: Mapping[str, Any]) -> None:
