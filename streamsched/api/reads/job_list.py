@@ -12,7 +12,7 @@ from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import AppRef, ScheduleRef
 from streamsched.ports.jobs import JobRecord, JobStore
 
-#: Launched jobs whose last run is looked at for a page, at most, and how many at a time.
+#: Launched jobs whose last run is read for a page, at most, and how many at a time.
 _EXAMINED: Final = 10_000
 _STEP: Final = 1000
 

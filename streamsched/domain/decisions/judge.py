@@ -332,10 +332,7 @@ def _with_questions(schedule: Schedule, facts: ConstraintInput, wait: Wait, job:
     """The wait with the plug-ins to ask. It also has a recheck time, in case the launcher that asks them dies."""
     assert facts.schedule_key is not None
     question = Question(
-        job.id,
-        schedule.ref,
-        schedule.program,
-        facts.schedule_key.key,
+        *(job.id, schedule.ref, schedule.program, facts.schedule_key.key),
         facts.satisfied_at,
         now,
         facts.active_runs,

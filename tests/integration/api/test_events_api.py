@@ -289,10 +289,10 @@ async def test_the_newest_events_are_listed(client: httpx.AsyncClient, services:
     found = (await client.get("/v1/events")).json()
 
     assert found["searchedAll"] is True
-    told = {each["id"]: each for each in found["events"]}
-    assert told["n2"]["what"] == "9 partitions: day=0, day=1, day=2, day=3, day=4"
-    assert (told["c1"]["key"], told["c1"]["what"]) == ("event:default.done", "by=ana")
-    assert told["s1"]["what"] == "7 bytes"
+    known = {each["id"]: each for each in found["events"]}
+    assert known["n2"]["what"] == "9 partitions: day=0, day=1, day=2, day=3, day=4"
+    assert (known["c1"]["key"], known["c1"]["what"]) == ("event:default.done", "by=ana")
+    assert known["s1"]["what"] == "7 bytes"
     [unread] = [each for each in found["events"] if each["problem"]]
     assert (unread["position"], unread["key"]) == (f"{PUBLIC[0]}/0/0", None) or unread["position"].startswith(PUBLIC[0])
     assert [each["id"] for each in (await client.get("/v1/events?text=ANA")).json()["events"]] == ["c1"]
