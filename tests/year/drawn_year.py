@@ -118,7 +118,7 @@ def draw_year(seed: int, *, first: date = date(2026, 1, 1), days: int = 365, mar
     instants = set[datetime]()
     spread: list[Write] = []
     for each in sorted(found, key=lambda write: (write.at, write.id)):
-        at = each.at
+        at = each.at.replace(microsecond=each.at.microsecond // 1000 * 1000)
         while at in instants:
             at += timedelta(milliseconds=1)
         instants.add(at)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from itertools import groupby
 from pathlib import Path
@@ -18,7 +18,7 @@ import httpx
 from tests.judgement import Judgement
 from tests.support.dev_process import DevProcess
 from tests.year.drawn_year import LATE, MARKED, TWO_COLUMNS, ZONES, Write, Year
-from tests.year.naive_model import NaiveYear, Waiting
+from tests.year.naive_model import NaiveYear, ShownDay, Waiting
 
 _FOR_EVER: Final = timedelta(days=30_000)
 #: The schedules, as the app below says. `by_day` follows `daily`.
@@ -71,9 +71,14 @@ hours = spark.createDataFrame([(each.key,) for each in run.new_partitions("berli
 print(run.arguments["day"], hours.distinct().count())
 spark.stop()
 """
-#: Newest partitions of a dataset that are compared; the product looks up lateness for so many of its newest events.
+#: Newest partitions of a dataset that are compared.
 _ROWS: Final = 60
-_JUDGED: Final = 500
+#: Records of the shard that are searched, and how many of the newest commits of a dataset are among them at least. Of a
+#: day that has older ones, which hours came late or were written again is not compared.
+_SHALLOW: Final = (1_500, 150)
+_DEEP: Final = (10_000, 1_000)
+#: Every so many arrival days the deep search is compared.
+_DEEP_EVERY: Final = 10
 _PAGE: Final = 1000
 #: Seconds within which what the log has must be seen.
 _WITHIN_S: Final = 5.0
@@ -123,15 +128,16 @@ class _Through:
             for write in batch:
                 self._model.take(write)
             for dataset in ZONES:
-                self._compare_dataset(dataset, day)
+                self._compare_dataset(dataset, day, *(_SHALLOW if number % _DEEP_EVERY else _DEEP))
             if number % 30 == 0:
                 self._show(f"{day}: {sum(len(each.jobs) for each in self._model.schedules.values())} jobs so far")
 
-    def _compare_dataset(self, dataset: str, day: date) -> None:
-        wanted = self._wanted(dataset)
+    def _compare_dataset(self, dataset: str, day: date, depth: int, read: int) -> None:
+        old = {str(each.day) for each in self._model.newest[dataset][:-read]}
+        wanted = self._wanted(dataset, old)
         deadline = time.monotonic() + _WITHIN_S
         while True:
-            found = _shown(self._ask(f"/v1/datasets/default/{dataset}", limit=_ROWS))
+            found = _shown(self._ask(f"/v1/datasets/default/{dataset}", limit=_ROWS, depth=depth), old)
             if found == wanted or time.monotonic() > deadline:
                 break
             time.sleep(0.05)
@@ -146,15 +152,16 @@ class _Through:
             lines += [f"  + {each}" for each in found if each not in wanted]
             self._show("\n".join([what, *lines[:8]]))
 
-    def _wanted(self, dataset: str) -> dict[str, list[str]]:
-        """What `dataset show` is to say, as lines."""
+    def _wanted(self, dataset: str, old: Collection[str]) -> dict[str, list[str]]:
+        """What `dataset show` is to say, as lines. `old`: days that have commits which are not searched."""
         found: dict[str, list[str]] = {}
         lacking = False
         for name, schedule in self._model.schedules.items():
             if dataset in schedule.waiting.datasets:
                 days = schedule.newest_days(dataset)
                 shown = schedule.shown_days(dataset, self._model.commits[dataset], days)
-                found[f"keys of {name}"] = [*map(str, map(tuple, shown)), f"{len(schedule.incomplete()) - len(shown)} more"]
+                more = f"{len(schedule.incomplete()) - len(shown)} more"
+                found[f"keys of {name}"] = [*(_key_line(each, old) for each in shown), more]
                 lacking = lacking or any(each.missing for each in shown)
         found["completeness"] = ["incomplete" if lacking else "as expected"]
         found["partitions"] = list(self._rows(dataset))
@@ -234,13 +241,10 @@ def _event(write: Write) -> Mapping[str, Any]:
     }
 
 
-def _shown(found: Mapping[str, Any]) -> dict[str, list[str]]:
+def _shown(found: Mapping[str, Any], old: Collection[str]) -> dict[str, list[str]]:
     lines: dict[str, list[str]] = {}
     for each in found["rollUps"]:
-        keys = [
-            str((one["key"], one["expected"], one["present"], *(tuple(one[name]) for name in _LISTS)))
-            for one in each["keys"]
-        ]
+        keys = [_key_line(_shown_day(one), old) for one in each["keys"]]
         lines[f"keys of {each['schedule'].rpartition('.')[2]}"] = [*keys, f"{each['moreKeys']} more"]
     lines["completeness"] = [found["completeness"]]
     lines["partitions"] = [
@@ -249,7 +253,13 @@ def _shown(found: Mapping[str, Any]) -> dict[str, list[str]]:
     return lines
 
 
-_LISTS: Final = ("missingPeriods", "late", "rewritten")
+def _shown_day(key: Mapping[str, Any]) -> ShownDay:
+    lists = (tuple(key[name]) for name in ("missingPeriods", "late", "rewritten"))
+    return ShownDay(key["key"], key["expected"], key["present"], *lists)
+
+
+def _key_line(day: ShownDay, old: Collection[str]) -> str:
+    return str(tuple(day[:4] if day.day in old else day))
 
 
 def _listed(runs: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
