@@ -170,7 +170,8 @@ class NaiveSchedule:
         partitions = [(each.hour, each.partition) for each in wanted]
         again = {hour for hour, partition in partitions if partitions.count((hour, partition)) > 1}
         missing, late_names, again_names = (
-            tuple(hour_name(hour, zone) for hour in hours if hour in some) for some in (set(hours) - set(came), late, again)
+            tuple(hour_name(hour, zone) for hour in hours if hour in some)
+            for some in (set(hours) - set(came), late, again)
         )
         return ShownDay(name.isoformat(), len(hours), len(came), missing, late_names, again_names)
 
@@ -200,6 +201,10 @@ class NaiveYear:
     def pass_time(self, at: datetime) -> None:
         for schedule in self.schedules.values():
             schedule.pass_time(at)
+
+    @property
+    def number_of_jobs(self) -> int:
+        return sum(len(each.jobs) for each in self.schedules.values())
 
 
 class Due(NamedTuple):

@@ -29,8 +29,8 @@ from streamsched.store.expectations.records import PostgresExpectationReader
 from streamsched.timers.evidence import CompletionIntake
 from streamsched.timers.expectations import ExpectationWatch
 from tests.integration.tasks.task_world import SilentNotifier
-from tests.judgement import Judgement
 from tests.support.in_process_scheduler import InProcessScheduler, open_scheduler
+from tests.year.differences import Differences, YearOutcome
 from tests.year.drawn_year import DAY, LATE, ZONES, Write, Year
 from tests.year.naive_model import DayJob, NaiveYear, Waiting, missed_days
 
@@ -53,7 +53,9 @@ def simulated_app() -> App:
     quiet, open_for = rerun_after("2h"), f"{_EXPIRES.days}d"
     zones = {name: str(zone) for name, zone in ZONES.items()}
     daily = (
-        partitions("berlin").per("hour", on_correction=quiet, expires=open_for).rolled_up_to("day", zone=zones["berlin"])
+        partitions("berlin")
+        .per("hour", on_correction=quiet, expires=open_for)
+        .rolled_up_to("day", zone=zones["berlin"])
         & partitions("new-york")
         .per("hour", on_correction=quiet, expires=open_for)
         .rolled_up_to("day", zone=zones["new-york"])
@@ -73,14 +75,13 @@ def simulated_app() -> App:
     return app
 
 
-async def run(dsn: str, year: Year, *, show: Callable[[str], None] = lambda _: None) -> Judgement:
+async def run(dsn: str, year: Year, *, show: Callable[[str], None] = lambda _: None) -> YearOutcome:
     """What differs between the scheduler on a migrated, empty database and the naive model."""
     async with open_scheduler(dsn, now=year.begin) as scheduler:
         await scheduler.deploy(simulated_app())
         simulated = _Simulated(scheduler, NaiveYear.of(SCHEDULES), year, show)
         await simulated.live()
-        await simulated.judge()
-        return simulated.judgement
+        return await simulated.judge()
 
 
 class _Simulated:
@@ -89,7 +90,7 @@ class _Simulated:
     def __init__(
         self, scheduler: InProcessScheduler, model: NaiveYear, year: Year, show: Callable[[str], None]
     ) -> None:
-        self.judgement = Judgement()
+        self._differences = Differences(show)
         self._scheduler = scheduler
         self._model = model
         self._year = year
@@ -131,8 +132,7 @@ class _Simulated:
         found: list[tuple[datetime, Write | bool]] = [(each.at, each) for each in self._year.writes]
         for due in self._due:
             found += [(due, False), (due + _SETTLED, True)]
-        yield from sorted((each for each in found if each[0] <= self._due[-1] + _SETTLED), key=lambda each: each[0])
-        yield from sorted((each for each in found if each[0] > self._due[-1] + _SETTLED), key=lambda each: each[0])
+        yield from sorted(found, key=lambda each: each[0])
 
     def _due_after(self, day: date) -> datetime:
         return datetime.combine(day + DAY, _BY, ZONES["berlin"]).astimezone(UTC)
@@ -157,7 +157,7 @@ class _Simulated:
         if shown:
             await self._compare_open_days(at)
             if at.day == 1:
-                self._show(f"{at:%Y-%m-%d}: {sum(len(each.jobs) for each in self._model.schedules.values())} jobs so far")
+                self._show(f"{at:%Y-%m-%d}: {self._model.number_of_jobs} jobs so far")
 
     async def _compare_open_days(self, at: datetime) -> None:
         """Of each open day of each schedule and dataset: how much there is, and what is missing; and what was lost."""
@@ -171,27 +171,31 @@ class _Simulated:
             for key, cell in open_cells(definition, await self._keys.of(ref, after="", limit=1000)):
                 for slot, node in explained_leaves(definition.plan, cell, key.key):
                     if (what := node.completeness) is not None:
-                        found.append(f"{datasets[slot.leaf]} {key.key} {len(what.expected)} {len(what.present)} {what.missing}")
+                        found.append(
+                            f"{datasets[slot.leaf]} {key.key} {len(what.expected)} {len(what.present)} {what.missing}"
+                        )
             wanted = [
                 f"{dataset} {each.day} {each.expected} {each.present} {each.missing}"
                 for dataset in schedule.waiting.datasets
                 for each in schedule.shown_days(dataset, {}, schedule.incomplete())
             ]
-            self._compare(f"{at:%Y-%m-%d} open days of {name}", sorted(wanted), sorted(found))
+            self._differences.compare(f"{at:%Y-%m-%d} open days of {name}", sorted(wanted), sorted(found))
             lost = int((status.progress or {}).get("lost_keys", 0))
-            self._compare(f"{at:%Y-%m-%d} lost days of {name}", [str(schedule.lost)], [str(lost)])
+            self._differences.compare(f"{at:%Y-%m-%d} lost days of {name}", [str(schedule.lost)], [str(lost)])
 
-    async def judge(self) -> None:
+    async def judge(self) -> YearOutcome:
         """Every day's jobs, what was set aside, and what was not there by eight."""
         jobs = await self._scheduler.cluster.jobs()
         for name, schedule in self._model.schedules.items():
             found = [each for each in jobs if each.schedule is not None and each.schedule.name == name]
-            self._compare(f"jobs of {name}", _wanted_jobs(schedule.jobs), _found_jobs(found))
+            self._differences.compare(f"jobs of {name}", _wanted_jobs(schedule.jobs), _found_jobs(found))
         stored = await self._scheduler.job_states()
-        self._compare("stored jobs", sorted(each.id for each in jobs), sorted(stored))
-        self._compare("states", ["LAUNCHED"] * len(stored), list(stored.values()))
+        self._differences.compare("stored jobs", sorted(each.id for each in jobs), sorted(stored))
+        self._differences.compare("states", ["LAUNCHED"] * len(stored), list(stored.values()))
         aside = sum(each.aside for each in self._model.schedules.values())
-        self._compare("late ones", [str(aside)], [str(len(await self._scheduler.cluster.records(LATE_TOPIC)))])
+        self._differences.compare(
+            "late ones", [str(aside)], [str(len(await self._scheduler.cluster.records(LATE_TOPIC)))]
+        )
         reader, ref = PostgresExpectationReader(self._scheduler.pool), ExpectationRef("default", "year", "by-eight")
         misses = sorted(await reader.misses(ref, limit=1000), key=lambda miss: miss.due_at)
         last = self._due[-1] + _SETTLED
@@ -200,18 +204,12 @@ class _Simulated:
             f"{due.at} day={due.day} {due.came_at if due.came_at is not None and due.came_at <= last else None} True"
             for due in missed_days(self._model.schedules["daily"].jobs, days, _BY, "berlin")
         ]
-        self._compare(
+        self._differences.compare(
             "not there by eight",
             wanted,
             [f"{miss.due_at} {miss.key} {miss.came_at} {miss.announced}" for miss in misses],
         )
-
-    def _compare(self, what: str, wanted: list[str], found: list[str]) -> None:
-        self.judgement.compare(what, wanted, found)
-        if wanted != found:
-            lines = [f"  - {each}" for each in wanted if each not in found]
-            lines += [f"  + {each}" for each in found if each not in wanted]
-            self._show("\n".join([what, *lines[:8]]))
+        return self._differences.outcome(self._model.number_of_jobs)
 
 
 def _leaves(trigger: Trigger) -> dict[str, str]:

@@ -5,6 +5,7 @@ Nothing here needs a clock: days stay open, corrections make jobs at once, and a
 
 from __future__ import annotations
 
+import json
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -15,9 +16,9 @@ from typing import Any, Final
 
 import httpx
 
-from tests.judgement import Judgement
 from tests.support.dev_process import DevProcess
-from tests.year.drawn_year import LATE, MARKED, TWO_COLUMNS, ZONES, Write, Year
+from tests.year.differences import Differences, YearOutcome
+from tests.year.drawn_year import LATE, MARKED, ZONES, Write, Year
 from tests.year.naive_model import NaiveYear, ShownDay, Waiting
 
 _FOR_EVER: Final = timedelta(days=30_000)
@@ -84,7 +85,7 @@ _PAGE: Final = 1000
 _WITHIN_S: Final = 5.0
 
 
-def run(folder: Path, year: Year, *, show: Callable[[str], None] = lambda _: None) -> Judgement:
+def run(folder: Path, year: Year, *, show: Callable[[str], None] = lambda _: None) -> YearOutcome:
     """What differs between `dev` and the naive model."""
     (folder / "app.py").write_text(APP)
     (folder / "count.py").write_text(COUNT)
@@ -96,15 +97,12 @@ def run(folder: Path, year: Year, *, show: Callable[[str], None] = lambda _: Non
         with httpx.Client(base_url=_url(dev), headers=dev.authorization, timeout=60) as api:
             through = _Through(api, NaiveYear.of(SCHEDULES), year, show)
             through.emit()
-            through.settle()
-            return through.judgement
+            return through.settle()
     finally:
         dev.close()
 
 
 def _url(dev: DevProcess) -> str:
-    import json
-
     return json.loads((dev.state / "dev.json").read_text())["url"]
 
 
@@ -112,7 +110,7 @@ class _Through:
     """One `dev` beside one model."""
 
     def __init__(self, api: httpx.Client, model: NaiveYear, year: Year, show: Callable[[str], None]) -> None:
-        self.judgement = Judgement()
+        self._differences = Differences(show)
         self._api = api
         self._model = model
         self._year = year
@@ -130,7 +128,7 @@ class _Through:
             for dataset in ZONES:
                 self._compare_dataset(dataset, day, *(_SHALLOW if number % _DEEP_EVERY else _DEEP))
             if number % 30 == 0:
-                self._show(f"{day}: {sum(len(each.jobs) for each in self._model.schedules.values())} jobs so far")
+                self._show(f"{day}: {self._model.number_of_jobs} jobs so far")
 
     def _compare_dataset(self, dataset: str, day: date, depth: int, read: int) -> None:
         old = {str(each.day) for each in self._model.newest[dataset][:-read]}
@@ -142,15 +140,7 @@ class _Through:
                 break
             time.sleep(0.05)
         for name in sorted(wanted.keys() | found.keys()):
-            self._compare(f"{day} {dataset} {name}", wanted.get(name, []), found.get(name, []))
-
-    def _compare(self, what: str, wanted: list[str], found: list[str]) -> None:
-        """A difference is shown at once, with the lines of both sides."""
-        self.judgement.compare(what, wanted, found)
-        if wanted != found:
-            lines = [f"  - {each}" for each in wanted if each not in found]
-            lines += [f"  + {each}" for each in found if each not in wanted]
-            self._show("\n".join([what, *lines[:8]]))
+            self._differences.compare(f"{day} {dataset} {name}", wanted.get(name, []), found.get(name, []))
 
     def _wanted(self, dataset: str, old: Collection[str]) -> dict[str, list[str]]:
         """What `dataset show` is to say, as lines. `old`: days that have commits which are not searched."""
@@ -179,8 +169,8 @@ class _Through:
             late = last.late and dataset in ZONES
             yield str((partition, last.id, late, len(commits[partition]) - 1))
 
-    def settle(self) -> None:
-        """All jobs, once every run has ended."""
+    def settle(self) -> YearOutcome:
+        """Compares all jobs, once every run has ended."""
         wanted = self._wanted_runs()
         number = sum(map(len, wanted.values()))
         deadline = time.monotonic() + 600
@@ -190,8 +180,9 @@ class _Through:
             runs = self._runs()
         found = _listed(runs)
         for name in wanted.keys() | found.keys():
-            self.judgement.compare(f"jobs of {name}", wanted.get(name, []), found.get(name, []))
-        self.judgement.compare("runs", ["COMPLETED"] * number, [each["state"] for each in runs])
+            self._differences.compare(f"jobs of {name}", wanted.get(name, []), found.get(name, []))
+        self._differences.compare("runs", ["COMPLETED"] * number, [each["state"] for each in runs])
+        return self._differences.outcome(number)
 
     def _wanted_runs(self) -> dict[str, list[str]]:
         wanted = {

@@ -259,9 +259,7 @@ class _Waiting(NamedTuple):
         return {event.id for keys in self.shown.values() for node in keys.values() for event in node.events}
 
 
-def _waiting(
-    status: ScheduleStatus, leaves: Mapping[str, tuple[Partitions, Per]], keys: Sequence[OpenKey]
-) -> _Waiting:
+def _waiting(status: ScheduleStatus, leaves: Mapping[str, tuple[Partitions, Per]], keys: Sequence[OpenKey]) -> _Waiting:
     """A schedule with its newest open keys; `keys`: those that were read, the newest first."""
     definition = definition_of(status.record)
     found: dict[str, dict[str, Explanation]] = {each: {} for each in leaves}
