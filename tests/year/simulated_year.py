@@ -75,11 +75,17 @@ def simulated_app() -> App:
     return app
 
 
-async def run(dsn: str, year: Year, *, show: Callable[[str], None] = lambda _: None) -> YearOutcome:
-    """What differs between the scheduler on a migrated, empty database and the naive model."""
+async def run(
+    dsn: str,
+    year: Year,
+    *,
+    show: Callable[[str], None] = lambda _: None,
+    schedules: Iterable[Waiting] = SCHEDULES,
+) -> YearOutcome:
+    """What differs between the scheduler on a migrated, empty database and the naive model of these schedules."""
     async with open_scheduler(dsn, now=year.begin) as scheduler:
         await scheduler.deploy(simulated_app())
-        simulated = _Simulated(scheduler, NaiveYear.of(SCHEDULES), year, show)
+        simulated = _Simulated(scheduler, NaiveYear.of(schedules), year, show)
         await simulated.live()
         return await simulated.judge()
 
@@ -254,5 +260,5 @@ def given_of(job: ReadyJob) -> frozenset[tuple[str, str]]:
 
 
 def _line(day: str, place: int, at: datetime, corrects: int, given: Iterable[tuple[str, str]]) -> str:
-    told = f" corrects {corrects}" if corrects >= 0 else ""
-    return f"{day} job {place} at {at}{told} given {sorted(given)}"
+    corrected = f" corrects {corrects}" if corrects >= 0 else ""
+    return f"{day} job {place} at {at}{corrected} given {sorted(given)}"
