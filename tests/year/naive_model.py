@@ -83,7 +83,7 @@ class NaiveSchedule:
     """Attributes:
     jobs: in order.
     open: by day, also those that have their job.
-    lost: days that expired incomplete, and days whose corrections did.
+    lost: how many days expired incomplete.
     aside: late commits that did not count.
     """
 
@@ -109,13 +109,11 @@ class NaiveSchedule:
 
     def _pass(self, day: date, when: datetime) -> None:
         found = self.open[day]
-        end = found.since + self.waiting.expires
         if found.last is not None:
             self._make(day, found, when, frozenset(found.corrections))
             return
-        if when >= end:
-            self.lost += not found.job
-            del self.open[day]
+        self.lost += not found.job
+        del self.open[day]
 
     def take(self, write: Write) -> None:
         """A commit arrives, in order of time, that is no duplicate."""

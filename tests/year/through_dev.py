@@ -19,7 +19,7 @@ import httpx
 from tests.support.dev_process import DevProcess
 from tests.year.differences import Differences, YearOutcome
 from tests.year.drawn_year import LATE, MARKED, ZONES, Write, Year
-from tests.year.naive_model import NaiveYear, ShownDay, Waiting
+from tests.year.naive_model import DayJob, NaiveYear, ShownDay, Waiting
 
 _FOR_EVER: Final = timedelta(days=30_000)
 #: The schedules, as the app below says. `by_day` follows `daily`.
@@ -168,8 +168,7 @@ class _Through:
             commits[each.partition].append(each)
         for partition in listed:
             last = commits[partition][-1]
-            late = last.late and dataset in ZONES
-            yield str((partition, last.id, late, len(commits[partition]) - 1))
+            yield str((partition, last.id, last.late, len(commits[partition]) - 1))
 
     def settle(self) -> YearOutcome:
         """Compares all jobs, once every run has ended."""
@@ -217,7 +216,7 @@ class _Through:
         return answer.json()
 
 
-def _corrected(job: Any) -> list[str]:
+def _corrected(job: DayJob) -> list[str]:
     return sorted(partition for _, partition in job.given) if job.corrects else []
 
 
