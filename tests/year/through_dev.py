@@ -76,7 +76,7 @@ spark.stop()
 _ROWS: Final = 60
 #: Records of the shard that are searched, and how many of the newest commits of a dataset are among them at least. Of a
 #: day that has older ones, which hours came late or were written again is not compared.
-_SHALLOW: Final = (1_500, 150)
+_SHALLOW: Final = (2_000, 150)
 _DEEP: Final = (10_000, 1_000)
 #: Every so many arrival days the deep search is compared.
 _DEEP_EVERY: Final = 10
@@ -180,7 +180,7 @@ class _Through:
             time.sleep(1)
             runs = self._runs()
         found = _listed(runs)
-        for name in wanted.keys() | found.keys():
+        for name in sorted(wanted.keys() | found.keys()):
             self._differences.compare(f"jobs of {name}", wanted.get(name, []), found.get(name, []))
         self._differences.compare("runs", ["COMPLETED"] * number, [each["state"] for each in runs])
         return self._differences.outcome(number)
