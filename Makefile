@@ -14,7 +14,7 @@ endef
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo cluster test test-long test-nightly check bench properties faults task-faults dapr-real spark-faults hostile fuzz fuzz-events outages datacentre writers newest-spark restore upgrade simulate clean
+.PHONY: help demo cluster test test-long test-nightly check bench properties faults task-faults dapr-real spark-faults hostile fuzz fuzz-events outages datacentre writers newest-spark restore upgrade simulate year clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -88,6 +88,9 @@ upgrade: $(VENV)/.dev ## BROKER=postgres|kafka: workers of two releases take ove
 
 simulate: $(VENV)/.dev ## SEEDS=n or SEED=s: the same code on a simulated log, clock and network, by seeds, judged by an oracle
 	@$(BIN)/python -m tests.simulation.run --seeds $(or $(SEEDS),100) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY)) $(ARGS)
+
+year: $(VENV)/.dev ## SEED=s SPARK=n: a year of hours of three zones through a real dev (n days on Spark) and in virtual time, beside a naive model
+	@$(BIN)/python -m tests.year.run --seed $(or $(SEED),1) --spark $(or $(SPARK),20) $(ARGS)
 
 # A folder has the same name.
 .PHONY: docs

@@ -170,3 +170,11 @@ class OpenKeyReader(Protocol):
             UnavailableError: PostgreSQL is unavailable.
         """
         ...
+
+    async def newest(self, schedule: ScheduleRef, *, limit: int) -> Sequence[OpenKey]:
+        """The last open keys of a schedule by key, the last one first: of periods the newest.
+
+        Raises:
+            UnavailableError: PostgreSQL is unavailable.
+        """
+        ...

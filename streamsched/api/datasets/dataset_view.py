@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -34,8 +34,6 @@ DEPTH: Final = 2000
 DEEPEST: Final = 100_000
 #: Commits of partitions that are read.
 _COMMITS: Final = 2000
-#: Events of which it is known whether they were late.
-_JUDGED: Final = 500
 #: Schedules, and expectations, that are shown.
 LISTENERS: Final = 20
 #: Expectations that are read; some may be of namespaces that the caller may not view. Misses of each.
@@ -160,16 +158,20 @@ async def dataset_view(services: ApiServices, caller: Caller, ref: DatasetRef, *
     source = ("dataset", str(ref))
     names = links.listeners.get(source, ())
     statuses = await services.catalog.some([ScheduleRef.parse(each) for each in names[:LISTENERS]])
-    ids = [each.id for each in events[:_JUDGED]]
-    late = await services.activity.late(names[:LISTENERS], ids) if ids and names else frozenset()
-    roll_ups: list[RollUp] = []
+    waiting: list[_Waiting] = []
     for status in statuses:
-        if waits := _roll_ups(status, ref):
-            name = str(status.record.definition.ref)
-            keys = await services.keys.of(status.record.definition.ref, after="", limit=_KEYS)
-            its_late = {event for schedule, event in late if schedule == name}
-            commits = [each.event for each in events if each.event is not None]
-            roll_ups += await asyncio.to_thread(_rolled_up, status, waits, keys, commits, its_late)
+        if leaves := _roll_ups(status, ref):
+            keys = await services.keys.newest(status.record.definition.ref, limit=_KEYS)
+            waiting.append(await asyncio.to_thread(_waiting, status, leaves, keys))
+    ids = {each.id for each in events}.union(*(each.event_ids for each in waiting))
+    late = await services.activity.late(names[:LISTENERS], sorted(ids)) if ids and names else frozenset()
+    commits = [each.event for each in events if each.event is not None]
+    roll_ups: list[RollUp] = []
+    for each in waiting:
+        name = str(each.status.record.definition.ref)
+        known_by = {event for schedule, event in late if schedule == name}
+        its_late = {event for event in ids if event[:KNOWN_BY] in known_by}
+        roll_ups += await asyncio.to_thread(_rolled_up, each, commits, its_late)
     expected = await _expected(services, caller, ref)
     return DatasetView(
         ref=ref,
@@ -237,29 +239,49 @@ def _roll_ups(status: ScheduleStatus, ref: DatasetRef) -> dict[str, tuple[Partit
     }
 
 
-def _rolled_up(
-    status: ScheduleStatus,
-    waits: dict[str, tuple[Partitions, Per]],
-    keys: Sequence[OpenKey],
-    commits: Sequence[Event],
-    late: Collection[str],
-) -> list[RollUp]:
-    """The roll-ups of a schedule with its newest open keys, in order."""
+class _Waiting(NamedTuple):
+    """A schedule that waits for periods of the dataset.
+
+    Attributes:
+        leaves: what waits, by id.
+        read: how many of its open keys were read.
+        shown: leaf → key → what has come of it, of the newest keys; the newest key first.
+    """
+
+    status: ScheduleStatus
+    leaves: Mapping[str, tuple[Partitions, Per]]
+    read: int
+    shown: Mapping[str, Mapping[str, Explanation]]
+
+    @property
+    def event_ids(self) -> set[str]:
+        """Of what has come of the keys that are shown."""
+        return {event.id for keys in self.shown.values() for node in keys.values() for event in node.events}
+
+
+def _waiting(status: ScheduleStatus, leaves: Mapping[str, tuple[Partitions, Per]], keys: Sequence[OpenKey]) -> _Waiting:
+    """A schedule with its newest open keys; `keys`: those that were read, the newest first."""
     definition = definition_of(status.record)
-    found: dict[str, dict[str, Explanation]] = {each: {} for each in waits}
-    enough = dict.fromkeys(((leaf, whole) for leaf in waits for whole in (True, False)), _SHOWN_KEYS)
-    for key, cell in open_cells(definition, keys[::-1]):
+    found: dict[str, dict[str, Explanation]] = {each: {} for each in leaves}
+    enough = dict.fromkeys(((leaf, whole) for leaf in leaves for whole in (True, False)), _SHOWN_KEYS)
+    for key, cell in open_cells(definition, keys):
         for slot, node in explained_leaves(definition.plan, cell, key.key):
             if slot.leaf in found and not slot.veto and enough[slot.leaf, node.holds]:
                 enough[slot.leaf, node.holds] -= 1
                 found[slot.leaf][key.key] = node
         if not any(enough.values()):
             break
+    return _Waiting(status, leaves, len(keys), found)
+
+
+def _rolled_up(waiting: _Waiting, commits: Sequence[Event], late: Collection[str]) -> list[RollUp]:
+    """The roll-ups of a schedule with its newest open keys, in order. `late`: ids of events that came late for it."""
     made: list[RollUp] = []
-    for name, (leaf, per) in waits.items():
+    status = waiting.status
+    for name, (leaf, per) in waiting.leaves.items():
         some = [event for each in commits if (event := _wanted(leaf, each)) is not None]
-        shown = [_key(key, per, node, some, late) for key, node in reversed(found[name].items())]
-        more, unread = status.open_keys - len(shown), status.open_keys - len(keys)
+        shown = [_key(key, per, node, some, late) for key, node in reversed(list(waiting.shown[name].items()))]
+        more, unread = status.open_keys - len(shown), status.open_keys - waiting.read
         of = str(status.record.definition.ref)
         made.append(RollUp(of, str(leaf), per, tuple(shown), max(0, more), max(0, unread)))
     return made

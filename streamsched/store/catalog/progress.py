@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from typing import Final
+from typing import Any, Final
 
 import asyncpg
 
@@ -78,4 +78,13 @@ class PostgresOpenKeyReader:
     async def of(self, schedule: ScheduleRef, *, after: str, limit: int) -> Sequence[OpenKey]:
         with translated():
             rows = await self._pool.fetch(_SQL["keys"], str(schedule), _fitting(after)[0], limit)
-        return [OpenKey(schedule, row["key"], row["generation"], row["state"], row["updated_at"]) for row in rows]
+        return _open_keys(schedule, rows)
+
+    async def newest(self, schedule: ScheduleRef, *, limit: int) -> Sequence[OpenKey]:
+        with translated():
+            rows = await self._pool.fetch(_SQL["newest_keys"], str(schedule), limit)
+        return _open_keys(schedule, rows)
+
+
+def _open_keys(schedule: ScheduleRef, rows: Sequence[Any]) -> list[OpenKey]:
+    return [OpenKey(schedule, row["key"], row["generation"], row["state"], row["updated_at"]) for row in rows]

@@ -58,3 +58,10 @@ SELECT schedule, coalesce(whole, key) AS key, generation, state, updated_at FROM
 WHERE schedule = $1 AND open_keys.key > $2
 ORDER BY open_keys.key
 LIMIT $3;
+
+-- name: newest_keys
+-- The last open keys of a schedule, the last one first.
+SELECT schedule, coalesce(whole, key) AS key, generation, state, updated_at FROM open_keys
+WHERE schedule = $1
+ORDER BY open_keys.key DESC
+LIMIT $2;

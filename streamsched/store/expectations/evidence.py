@@ -130,7 +130,8 @@ async def put(connection: Any, kind: SubjectKind, found: Sequence[Evidence]) -> 
         return 0
     rows = [(each.subject, each.mark, each.at) for each in expected]
     await connection.execute(_SQL["put"], kind.value, *map(list, zip(*rows, strict=True)))
-    keys = {(each.subject, key): each.at for each in reversed(expected) for key in _keys(each, templates[each.subject])}
+    newest_first = sorted(expected, key=lambda each: each.at, reverse=True)  # they come in the order of several readers
+    keys = {(each.subject, key): each.at for each in newest_first for key in _keys(each, templates[each.subject])}
     if keys:
         listed = [subject for subject, _ in keys], [key for _, key in keys]
         await connection.execute(_SQL["put_keys"], kind.value, *listed, list(keys.values()))

@@ -8,8 +8,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from streamsched import App, cron
+from streamsched.domain.expectations.expectation import SubjectKind
 from streamsched.domain.expectations.miss import MET_LATE, MISSED
+from streamsched.domain.expectations.presence import evidence_mark
+from streamsched.ports.schedules.expectations import Evidence
 from streamsched.process.health import measure_installation
+from streamsched.store.expectations.evidence import put
 from streamsched.store.server.gauges import PostgresGauges
 from streamsched.telemetry.metrics import Metrics
 from tests.integration.expectations.expectation_world import DAY, HOUR, MINUTE, NOW, SECOND, ExpectationWorld
@@ -197,6 +201,24 @@ async def test_runs_of_a_schedule_and_its_keys(world: ExpectationWorld) -> None:
     await world.completed("default.shop.daily", 2, {"key.day": "2026-03-01"})
     await world.look()
     assert (await world.misses("of-the-day"))[0].came_at == EIGHT + MINUTE
+
+
+@pytest.mark.parametrize("late_first", [False, True])
+async def test_a_corrected_key_was_there_when_its_first_run_ended(world: ExpectationWorld, late_first: bool) -> None:
+    """Both runs are read together, in any order, as after an outage of the launchers."""
+    app = App("shop")
+    daily = app.schedule("daily", app.bash("load", "true"), when=cron("0 5 * * *"))
+    app.expect(daily, by="08:00", zone="Europe/Berlin", key="day={day}", name="of-the-day")
+    await world.deploy(app)
+    await world.look()
+    ended = [EIGHT + HOUR, EIGHT - HOUR] if late_first else [EIGHT - HOUR, EIGHT + HOUR]
+    found = [
+        Evidence(SubjectKind.SCHEDULE, str(daily), evidence_mark(f"{at}"), at, [{"day": "2026-03-01"}]) for at in ended
+    ]
+    async with world.pool.acquire() as connection, connection.transaction():
+        await put(connection, SubjectKind.SCHEDULE, found)
+    await world.look_at(EIGHT + 2 * HOUR)
+    assert await world.misses("of-the-day") == []
 
 
 async def test_a_schedule_that_is_held_up_says_by_what(world: ExpectationWorld) -> None:

@@ -69,6 +69,16 @@ class DatasetWorld:
             answer = await self.browser.http.post("/v1/events", json=event, headers=self.browser.authorization)
             assert answer.status_code == 202, answer.text
 
+    async def commit_at_once(self, dataset: str, partitions: Sequence[str]) -> None:
+        """One event for each partition, in one request."""
+        events: list[dict[str, Any]] = []
+        for partition in partitions:
+            self._sent += 1
+            data = {"dataset": dataset, "partitions": [partition]}
+            events.append({"id": f"e{self._sent}", "source": "etl", "type": "partitions.added", "data": data})
+        answer = await self.browser.http.post("/v1/events", json=events, headers=self.browser.authorization)
+        assert answer.status_code == 202, answer.text
+
     async def settled(self) -> None:
         """Until the read model has what was sent."""
         await self._cluster.settled()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import date, timedelta
 from html import unescape
 from typing import Any
 
@@ -176,6 +176,27 @@ async def test_open_keys_are_bounded_and_the_newest_are_shown(world: DatasetWorl
     assert roll_up["moreKeys"] == 7
     assert roll_up["keys"][0]["missing"] == "2026-03-08T01 to 2026-03-08T23"
     assert len(roll_up["keys"][0]["missingPeriods"]) == 23
+
+
+async def test_the_newest_of_many_open_keys_are_shown(world: DatasetWorld) -> None:
+    await world.deploy(app(rolled_up(), "daily"))
+    days = [date(2026, 1, 1) + number * timedelta(days=1) for number in range(203)]
+    await world.commit_at_once("clicks", [f"day={day}/hour=00" for day in days])
+    await world.settled()
+    (roll_up,) = (await world.dataset())["rollUps"]
+    assert [each["key"] for each in roll_up["keys"]] == [str(day) for day in days[-5:]]
+    assert roll_up["moreKeys"] == 198
+
+
+async def test_an_open_day_names_its_late_hours_however_much_came_since(world: DatasetWorld) -> None:
+    late = {"after": "1h", "then": "accept"}
+    await world.deploy(app(rolled_up(), "daily", late=late))
+    await world.commit("clicks", f"day={DAY}/hour=06", age=timedelta(hours=2))
+    await world.commit_at_once("clicks", [f"day={DAY}/hour=07"] * 600)
+    await world.settled()
+    for depth in (2_000, 300):
+        ((key,), *_) = [each["keys"] for each in (await world.dataset(depth=depth))["rollUps"]]
+        assert (key["present"], key["late"]) == (2, [f"{DAY}T06"])
 
 
 @pytest.mark.parametrize(
