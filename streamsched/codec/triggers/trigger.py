@@ -27,7 +27,7 @@ from streamsched.domain.errors import DecodeError
 from streamsched.domain.events.event import Outcome
 from streamsched.domain.events.match import Match
 from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, DatasetRef, EventName, ProgramRef, StreamRef
-from streamsched.domain.triggers.key_value import grain_by_name
+from streamsched.domain.triggers.keys.key_value import grain_by_name
 from streamsched.domain.triggers.trigger import (
     At,
     Cron,
