@@ -11,7 +11,7 @@ it needs stays satisfied, also when a smaller size replaces a larger one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final, assert_never
 
@@ -39,6 +39,7 @@ class Accumulation:
         events: those that counted, in order of arrival; for a distinct leaf also those replaced since.
         newest: for a distinct leaf, the event with the newest commit of each partition; None until it is needed.
         by_part: of a key with parts, the event of each; None until it is needed.
+        present: of a key with parts, those that have come, where only the newest events are at hand; otherwise None.
     """
 
     count: int = 0
@@ -46,6 +47,7 @@ class Accumulation:
     events: EventList = EMPTY_LIST
     newest: Newest | None = field(default=None, compare=False, repr=False)
     by_part: Mapping[str | NoKey, Event] | None = field(default=None, compare=False, repr=False)
+    present: frozenset[str] | None = field(default=None, compare=False, repr=False)
 
 
 NOTHING: Final = Accumulation()
@@ -118,9 +120,7 @@ def added_once(had: Accumulation, slot: LeafSlot, part: str, event: Event) -> Ac
     if has is NOTHING or slot.per is None:
         return had
     new = next(iter(has.events))
-    known = had.by_part
-    if known is None:
-        known = {part_of_slice(slot.per, old): old for old in had.events}
+    known = _by_part(had, slot.per)
     if part not in known:
         return Accumulation(had.count + 1, None, had.events.plus(new), by_part={**known, part: new})
     merged = rewritten(known[part], new) if slot.distinct else None
@@ -128,6 +128,15 @@ def added_once(had: Accumulation, slot: LeafSlot, part: str, event: Event) -> Ac
         return had
     others = (each for each in had.events if each is not known[part])
     return Accumulation(had.count, None, EventList((*others, merged)))
+
+
+def counted_parts(has: Accumulation, slot: LeafSlot) -> Collection[str | NoKey]:
+    """The parts of the key of which the leaf has counted one."""
+    return () if slot.per is None else _by_part(has, slot.per).keys()
+
+
+def _by_part(has: Accumulation, per: Per) -> Mapping[str | NoKey, Event]:
+    return has.by_part if has.by_part is not None else {part_of_slice(per, each): each for each in has.events}
 
 
 def renewed(has: Accumulation, slot: LeafSlot, needed: int) -> Accumulation:

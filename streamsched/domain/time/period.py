@@ -166,11 +166,19 @@ def period(text: str, grain: Grain, zone: str = NO_ZONE) -> Period | NoPeriod:
 @lru_cache(maxsize=16384)
 def count_of_parts(text: str, coarse: Grain, fine: Grain, zone: str, calendar: Calendar | None = None) -> int | None:
     """The number of finer periods of the coarser one that a text names, on open days; None when it names none."""
+    found = keys_of_parts(text, coarse, fine, zone, calendar)
+    return None if found is None else len(found)
+
+
+@lru_cache(maxsize=64)
+def keys_of_parts(
+    text: str, coarse: Grain, fine: Grain, zone: str, calendar: Calendar | None = None
+) -> tuple[str, ...] | None:
+    """The finer periods of the coarser one that a text names, on open days, in order; None when it names none."""
     found = period(text, coarse, zone)
     if isinstance(found, NoPeriod):
         return None
-    parts = found.parts(fine)
-    return len(parts) if calendar is None else sum(calendar.is_open(part.day) for part in parts)
+    return tuple(part.key for part in found.parts(fine) if calendar is None or calendar.is_open(part.day))
 
 
 def _may_name(written: Grain, grain: Grain, *, timestamp: bool) -> bool:

@@ -105,15 +105,18 @@ def part_name(part: str, column: str, key: str) -> str:
     return f"{column} {own}" if value == key else f"{value} of {column} {own}"
 
 
-def completeness(per: Per, key: str, events: Iterable[Event]) -> KeyCompleteness | None:
-    """What has come for a key, of the events that a leaf has counted under it. None: nothing says what belongs to the
-    key, because it has no parts or names no period.
+def completeness(
+    per: Per, key: str, events: Iterable[Event], present: Collection[str] | None = None
+) -> KeyCompleteness | None:
+    """What has come for a key, of the events that a leaf has counted under it; `present`: the parts, where they are
+    known. None: nothing says what belongs to the key, because it has no parts or names no period.
     """
     expected = per.parts(key)
     if expected is None:
         return None
-    came = frozenset(part for event in events for _, part, _ in event_slices(per, event))
-    return KeyCompleteness(expected, came.intersection(expected), _column(per), key)
+    if present is None:
+        present = {part for event in events for _, part, _ in event_slices(per, event)}
+    return KeyCompleteness(expected, frozenset(present).intersection(expected), _column(per), key)
 
 
 def _column(per: Per) -> str:

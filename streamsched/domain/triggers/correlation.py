@@ -36,7 +36,7 @@ from streamsched.domain.names import ProgramRef
 from streamsched.domain.time.calendar import Calendar
 from streamsched.domain.time.duration import duration_text
 from streamsched.domain.time.grain import Grain
-from streamsched.domain.time.period import NO_ZONE, Period, count_of_parts, period
+from streamsched.domain.time.period import NO_ZONE, Period, count_of_parts, keys_of_parts, period
 from streamsched.domain.time.zone import check_zone
 from streamsched.domain.triggers.composite import Composable, at_least_one
 from streamsched.domain.triggers.keys.key_value import (
@@ -196,10 +196,10 @@ class Per(Composable):
         """The parts of a key, value by value, periods in order of time; None when it has none, or names no period."""
         periods: tuple[str, ...] = (cell,)
         if self.grain is not None and self.rolled_up_to is not None:
-            whole = period(cell, self.rolled_up_to, self.zone)
-            if not isinstance(whole, Period):
+            found = keys_of_parts(cell, self.rolled_up_to, self.grain, self.zone, self.calendar)
+            if found is None:
                 return None
-            periods = tuple(part.key for part in whole.parts(self.grain) if self._open(part.key))
+            periods = found
         elif self.each is None:
             return None
         if self.each is None:
