@@ -167,7 +167,11 @@ def without_defaults(trigger: Trigger) -> Trigger:
 
 
 def _is_named_by_grain(obj: Mapping[str, Any]) -> bool:
-    if obj["type"] != "PER" or len(obj.get("by", ())) != 1 or obj.keys() & {"rolledUpTo", "fannedOutTo", "zone"}:
+    if (
+        obj["type"] != "PER"
+        or len(obj.get("by", ())) != 1
+        or obj.keys() & {"rolledUpTo", "fannedOutTo", "zone", "calendar"}
+    ):
         return False
     return obj.get("grain") == grain_by_name(obj["by"])
 
