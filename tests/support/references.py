@@ -67,6 +67,7 @@ CLASSIFIED: Final[Mapping[str, Kind]] = {
     "Cron.expression": Plain.TEXT,
     "KnownSet.column": Plain.TEXT,
     "KnownSet.values": Plain.TEXT,
+    "KnownSet.listed": Plain.TEXT,
     "KnownSet.parts": Plain.TEXT,
     "Cron.zone": Plain.TEXT,
     "CustomEvent.name": SharedKind.EVENT,

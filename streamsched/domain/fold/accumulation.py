@@ -11,7 +11,7 @@ it needs stays satisfied, also when a smaller size replaces a larger one.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final, assert_never
 
@@ -46,7 +46,7 @@ class Accumulation:
     level: int | None = None
     events: EventList = EMPTY_LIST
     newest: Newest | None = field(default=None, compare=False, repr=False)
-    by_part: Mapping[str | NoKey, Event] | None = field(default=None, compare=False, repr=False)
+    by_part: dict[str | NoKey, Event] | None = field(default=None, compare=False, repr=False)
     present: frozenset[str] | None = field(default=None, compare=False, repr=False)
 
 
@@ -122,7 +122,8 @@ def added_once(had: Accumulation, slot: LeafSlot, part: str, event: Event) -> Ac
     new = next(iter(has.events))
     known = _by_part(had, slot.per)
     if part not in known:
-        return Accumulation(had.count + 1, None, had.events.plus(new), by_part={**known, part: new})
+        known[part] = new
+        return Accumulation(had.count + 1, None, had.events.plus(new), by_part=known)
     merged = rewritten(known[part], new) if slot.distinct else None
     if merged is None:
         return had
@@ -135,8 +136,10 @@ def counted_parts(has: Accumulation, slot: LeafSlot) -> Collection[str | NoKey]:
     return () if slot.per is None else _by_part(has, slot.per).keys()
 
 
-def _by_part(has: Accumulation, per: Per) -> Mapping[str | NoKey, Event]:
-    return has.by_part if has.by_part is not None else {part_of_slice(per, each): each for each in has.events}
+def _by_part(has: Accumulation, per: Per) -> dict[str | NoKey, Event]:
+    """Versions share one map, which has more parts than an outdated version has counted."""
+    known = has.by_part
+    return known if known is not None and len(known) == has.count else {part_of_slice(per, e): e for e in has.events}
 
 
 def renewed(has: Accumulation, slot: LeafSlot, needed: int) -> Accumulation:

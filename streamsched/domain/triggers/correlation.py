@@ -213,7 +213,7 @@ class Per(Composable):
             return found
         if (closed := closed_by(self.calendar, found)) is not None:
             return NoKey(f"{found} is closed by {self.calendar}: {closed}", closed=True)
-        if not self._keys(found):
+        if self.fanned_out_to is not None and not self._keys(found):
             return NoKey(f"{self.calendar} closes all of {found}", closed=True)
         return found
 

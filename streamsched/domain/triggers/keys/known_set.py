@@ -42,12 +42,14 @@ class KnownSet:
 
     Attributes:
         values: at least one, each once.
+        listed: the first few as text.
         parts: value → its text in a part of a key (`joined_part`).
     """
 
     column: str
     values: tuple[str, ...]
     parts: Mapping[str, str] = field(init=False, compare=False, repr=False)
+    listed: str = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         _check_text(self.column, "$.column")
@@ -63,6 +65,7 @@ class KnownSet:
                 )
             if value == HIVE_NULL:
                 raise InvalidDefinitionError(f"$.values[{place}]", f"is {HIVE_NULL}, which is no value")
+        object.__setattr__(self, "listed", named(map(repr, self.values)))
         object.__setattr__(self, "parts", {value: escaped_value(value) for value in self.values})
 
     @property
@@ -77,9 +80,7 @@ class KnownSet:
             return found
         if isinstance(none := key_value((self.column,), columns), NoKey):
             return none
-        return NoKey(
-            f"{abridged_name(self.column)}={abridged(value, _SHOWN)} is not one of {named(map(repr, self.values))}"
-        )
+        return NoKey(f"{abridged_name(self.column)}={abridged(value, _SHOWN)} is not one of {self.listed}")
 
     def __str__(self) -> str:
         return f"{self.column} {named(self.values)}"
