@@ -14,9 +14,10 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from streamsched.define.app import App
     from streamsched.define.calendars import calendar
-    from streamsched.define.combinators import TriggerExpression, at_least, rerun_after, silence, then
+    from streamsched.define.combinators import TriggerExpression, at_least, silence, then
     from streamsched.define.deadlines import finish_by, start_by, takes_at_most
     from streamsched.define.expectations import mail, webhook
+    from streamsched.define.keys import rerun_after
     from streamsched.define.limits import catch_up, group, load, plugin, pool, rate, window
     from streamsched.define.needs import secret
     from streamsched.define.retries import failures, retry
@@ -113,7 +114,7 @@ _LAZY: Final = {
     "pool": "streamsched.define.limits",
     "program": "streamsched.define.triggers",
     "rate": "streamsched.define.limits",
-    "rerun_after": "streamsched.define.combinators",
+    "rerun_after": "streamsched.define.keys",
     "retry": "streamsched.define.retries",
     "secret": "streamsched.define.needs",
     "silence": "streamsched.define.combinators",

@@ -14,7 +14,8 @@ from typing import Final, NamedTuple
 from streamsched.domain.errors import StreamschedError
 from streamsched.domain.events.event import Event, PartitionsAdded
 from streamsched.domain.events.match import Match
-from streamsched.domain.triggers.correlation import Per, keyed_event, without_key
+from streamsched.domain.triggers.correlation import Per
+from streamsched.domain.triggers.keyed_event import keyed_event, without_key
 from streamsched.domain.triggers.trigger import CustomEvent, Partitions, ProgramStatus, Total, correlated, leaf_keys
 from streamsched.ports.clock import Clock
 from streamsched.ports.verdicts import CurrentSchedule, EventTraces
@@ -105,7 +106,7 @@ def _heard(key: str, listening: Sequence[CurrentSchedule], until: datetime) -> _
     for each in listening:
         for leaf, per in correlated(each.record.definition.trigger):
             if key in leaf_keys(leaf) and isinstance(leaf, Partitions | Total | ProgramStatus | CustomEvent):
-                derived = (leaf.match, per and per.by, per and per.grain, per and per.zone)
+                derived = (leaf.match, per and (per.by, per.grain, per.zone, per.each, per.calendar))
                 leaves.setdefault(derived, (leaf.match, per))
         if len(leaves) > _MAX_LEAVES:
             break

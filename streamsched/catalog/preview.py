@@ -24,6 +24,8 @@ from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.quotas.quota import NO_GROWTH, QuotaGrowth
 from streamsched.domain.revision import Expected, digest
 from streamsched.domain.schedules.schedule import Program, Schedule
+from streamsched.domain.triggers.keys.known_set import named
+from streamsched.domain.triggers.trigger import Trigger, correlations
 from streamsched.ports.access.quotas import growth_of
 from streamsched.ports.catalog import (
     Action,
@@ -328,6 +330,22 @@ def _differences(before: Schedule, after: Schedule) -> Iterator[Difference]:
     yield from _fields(schedule_to_json(before), schedule_to_json(after))
     if before.trigger != after.trigger:
         yield Difference("when", str(before.trigger), str(after.trigger))
+        yield from _known_sets(before.trigger, after.trigger)
+
+
+def _known_sets(before: Trigger, after: Trigger) -> Iterator[Difference]:
+    """The known sets that change, which may be too long for the texts of the triggers."""
+    sets = [dict.fromkeys(per.each for per in correlations(each) if per.each is not None) for each in (before, after)]
+    for was in sets[0]:
+        now = next((each for each in sets[1] if each.column == was.column), None)
+        if now is None or now in sets[0]:
+            continue
+        gone = [each for each in was.values if each not in now.parts]
+        new = [each for each in now.values if each not in was.parts]
+        texts = [f"{len(now.values)} values", *([f"{named(new)} new"] if new else [])]
+        if gone:
+            texts.append(f"{named(gone)} gone, with what open keys have of it")
+        yield Difference(f"each {was.column}", f"{len(was.values)} values", ", ".join(texts))
 
 
 def _fields(was: Mapping[str, Any], becomes: Mapping[str, Any]) -> Iterator[Difference]:

@@ -6,20 +6,22 @@ namespace.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
+from streamsched.define.keys import correction_policy, key_grain, known_set
 from streamsched.define.units import Duration, choice, duration, whole
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError
+from streamsched.domain.limits import abridged
 from streamsched.domain.names import AppRef, ProgramRef
+from streamsched.domain.time.calendar import Calendar
 from streamsched.domain.time.grain import Grain
 from streamsched.domain.time.period import NO_ZONE
 from streamsched.domain.triggers.correlation import AT_MOST, EXPIRES, OnFull, Per, usual_policy
-from streamsched.domain.triggers.key_value import grain_by_name
-from streamsched.domain.triggers.on_correction import IGNORE, RERUN, CorrectionPolicy, OnCorrection, usual
+from streamsched.domain.triggers.on_correction import OnCorrection, usual
 from streamsched.domain.triggers.trigger import (
     AllOf,
     AtLeast,
@@ -38,9 +40,6 @@ from streamsched.domain.triggers.trigger import (
     Within,
     needed,
 )
-
-#: As a grain: the values are no periods, also where the name of the column says so.
-_TEXT: Final = "text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +122,7 @@ class TriggerExpression:
         at_most: int | None = None,
         then: str | None = None,
         on_correction: str | OnCorrection | None = None,
+        calendar: Calendar | None = None,
     ) -> PerKey:
         """Accumulates separately for each value (key) of the columns, so that a join waits for the same day of each
         input. Columns are partition columns, attributes of an event or arguments of a run.
@@ -143,25 +143,27 @@ class TriggerExpression:
                 becomes a dead letter that can be replayed. `"drop_oldest"`: it counts, and the oldest keys are dropped.
             on_correction: what becomes of what comes for a key after its job. `"rerun"`: a job at once that is given
                 what it corrects; `rerun_after("10m")`: a job of all corrections after so much quiet, the default of a
-                roll-up. `"ignore"`: it is said and makes no job. `"reopen"`: the key is accumulated anew, the default
-                of any other. Keys that have fired are known until they expire.
+                roll-up or a known set. `"ignore"`: it is said and makes no job. `"reopen"`: the key is accumulated
+                anew, the default of any other. Keys that have fired are known until they expire.
+            calendar: closed days, made by `calendar`. Hours and days of a closed day have no key, and say so.
         """
         options = {"grain": grain, "zone": zone, "expires": expires, "at_most": at_most, "then": then}
-        options["on_correction"] = on_correction
+        options |= {"on_correction": on_correction, "calendar": calendar}
         return PerKey(
             f"{self}.per({', '.join(map(repr, columns))}{''.join(_named(*each) for each in options.items())})",
             self,
             lambda only: Per(
                 only,
                 columns,
-                _grain(grain, columns if len(columns) == 1 or zone is not None else ()),
+                key_grain(grain, columns if len(columns) == 1 or zone is not None else ()),
                 expires=EXPIRES if expires is None else duration(expires, "$.expires"),
                 at_most=AT_MOST if at_most is None else whole(at_most, "$.at_most"),
                 full=OnFull.REFUSE if then is None else choice(OnFull, then, "$.then"),
                 zone=NO_ZONE if zone is None else zone,
-                on_correction=_on_correction(on_correction),
+                on_correction=correction_policy(on_correction),
+                calendar=calendar,
             ),
-            lambda per: per.grain or _grain(grain, per.by, ordered=False),
+            lambda per: per.grain or key_grain(grain, per.by, ordered=False),
             said=on_correction is not None,
         )
 
@@ -231,51 +233,58 @@ class PerKey(TriggerExpression):
         object.__setattr__(self, "_grain", grain)
         object.__setattr__(self, "_said", said)
 
-    def rolled_up_to(self, period: str, *, of: int | None = None, zone: str | None = None) -> TriggerExpression:
+    def rolled_up_to(
+        self, period: str, *, of: int | None = None, zone: str | None = None, calendar: Calendar | None = None
+    ) -> PerKey:
         """Uses the coarser `period` as the key. It is complete when all of its finer periods have arrived, or `of`. In
-        a `zone` a day has the hours that its clocks show: 23, 24 or 25.
+        a `zone` a day has the hours that its clocks show: 23, 24 or 25. Days that the `calendar` closes are not
+        expected: `rolled_up_to("week", calendar=calendar(weekdays=["sat", "sun"]))`.
         """
-        return _over(
-            f"{self}.rolled_up_to({period!r}{_named('of', of)}{_named('zone', zone)})",
-            lambda only: self._of(only, zone, rolled_up_to=choice(Grain, period, "$.rolled_up_to"), of=of),
-            self._only,
+        return self._with(
+            f"rolled_up_to({period!r}{_named('of', of)}{_named('zone', zone)}{_named('calendar', calendar)})",
+            lambda per: self._of(per, zone, calendar, of, rolled_up_to=choice(Grain, period, "$.rolled_up_to")),
         )
 
-    def fanned_out_to(self, period: str, *, zone: str | None = None) -> TriggerExpression:
+    def fanned_out_to(self, period: str, *, zone: str | None = None, calendar: Calendar | None = None) -> PerKey:
         """Uses the finer `period` as the key. One event counts for each of the finer periods it covers, in a `zone`
-        those that its clocks show.
+        those that its clocks show, without days that the `calendar` closes.
         """
-        return _over(
-            f"{self}.fanned_out_to({period!r}{_named('zone', zone)})",
-            lambda only: self._of(only, zone, fanned_out_to=choice(Grain, period, "$.fanned_out_to")),
-            self._only,
+        return self._with(
+            f"fanned_out_to({period!r}{_named('zone', zone)}{_named('calendar', calendar)})",
+            lambda per: self._of(per, zone, calendar, None, fanned_out_to=choice(Grain, period, "$.fanned_out_to")),
         )
 
-    def _of(self, only: Trigger, zone: str | None, **change: Any) -> Per:
+    def each(self, column: str, values: Iterable[str], *, of: int | None = None) -> PerKey:
+        """Waits under each key for every one of the `values` of `column` (at most 1,000), once; of a roll-up for each
+        value in each finer period. `of`: as many suffice. Other values have no key, and say so:
+        `partitions("clicks").per("day").each("region", ["eu", "us", "apac"])`.
+        """
+        some = [*values] if isinstance(values, list | tuple) else values
+
+        def known(per: Per) -> Per:
+            if per.each is not None:
+                raise InvalidDefinitionError("$.each", "is said twice; one column has a known set")
+            return self._changed(per, {"each": known_set(column, some)}, of)
+
+        return self._with(f"each({column!r}, {abridged(some)}{_named('of', of)})", known)
+
+    def _with(self, call: str, change: Callable[[Per], Per]) -> PerKey:
+        make = self._make
+        return PerKey(f"{self}.{call}", self._only, lambda only: change(make(only)), self._grain, said=self._said)
+
+    def _of(self, per: Per, zone: str | None, calendar: Calendar | None, of: int | None, **periods: Grain) -> Per:
         """The `per` with other periods as its keys."""
-        per = self._make(only)
         if zone is not None and per.zone not in (NO_ZONE, zone):
             raise InvalidDefinitionError("$.zone", f"is {zone}, but `per` says {per.zone}")
-        if "rolled_up_to" in change and not self._said:
-            change["on_correction"] = usual(per.expires)
-        return replace(per, grain=self._grain(per), zone=per.zone if zone is None else zone, **change)
+        if calendar is not None and per.calendar not in (None, calendar):
+            raise InvalidDefinitionError("$.calendar", f"is {calendar}, but `per` says {per.calendar}")
+        own = {"zone": per.zone if zone is None else zone, "calendar": calendar or per.calendar}
+        return self._changed(per, {"grain": self._grain(per), **own, **periods}, of)
 
-
-def rerun_after(quiet: Duration) -> OnCorrection:
-    """For `on_correction`: one job of all corrections of a key, when none has come for so long."""
-    return OnCorrection(duration(quiet, "$.on_correction"))
-
-
-def _on_correction(said: str | OnCorrection | None) -> OnCorrection | None:
-    if said is None or isinstance(said, OnCorrection):
-        return said
-    match choice(CorrectionPolicy, said, "$.on_correction"):
-        case CorrectionPolicy.REOPEN:
-            return None
-        case CorrectionPolicy.IGNORE:
-            return IGNORE
-        case CorrectionPolicy.RERUN:
-            return RERUN
+    def _changed(self, per: Per, change: Mapping[str, Any], of: int | None) -> Per:
+        if not self._said and not {"rolled_up_to", "each"}.isdisjoint(change):
+            change = {**change, "on_correction": usual(per.expires)}
+        return replace(per, **change, of=per.of if of is None else of)
 
 
 def as_when(trigger: TriggerExpression | Trigger) -> TriggerExpression:
@@ -365,13 +374,6 @@ def _quoting(text: str) -> Iterator[None]:
         yield
     except InvalidError as exc:
         raise InvalidDefinitionError(exc.path, f"{exc.reason}, in {text}") from exc
-
-
-def _grain(grain: str | None, columns: Sequence[str], *, ordered: bool = True) -> Grain | None:
-    """The grain as given; by default the one that the names of the columns say (`grain_by_name`)."""
-    if grain is None:
-        return grain_by_name(columns, ordered=ordered)
-    return None if grain == _TEXT else choice(Grain, grain, "$.grain")
 
 
 def _duration(value: Duration | None, path: str) -> timedelta | None:

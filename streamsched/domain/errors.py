@@ -55,6 +55,10 @@ class InvalidError(StreamschedError):
         self.reason = reason
 
 
+class ClosedDayError(InvalidError):
+    """What is asked for is of a day that a calendar closes."""
+
+
 class DecodeError(InvalidError):
     """Bytes or JSON that cannot be decoded."""
 

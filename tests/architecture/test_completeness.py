@@ -25,7 +25,9 @@ DIVIDERS = {
     HOME,
     "streamsched/domain/time/period.py",
     "streamsched/domain/triggers/correlation.py",
+    "streamsched/domain/triggers/keyed_event.py",
     "streamsched/domain/backfills/items.py",
+    "streamsched/domain/fold/accumulation.py",
 }
 _DIVIDING = {"count_of_parts", "event_slices"}
 

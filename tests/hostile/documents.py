@@ -101,6 +101,15 @@ def triggers(name: str) -> list[Json]:
             "by": ["date"],
         },
         {"type": "PER", "trigger": bare, "by": ["date"]},
+        {
+            "type": "PER",
+            "trigger": bare,
+            "by": ["hour"],
+            "grain": "hour",
+            "rolledUpTo": "week",
+            "each": {"column": "region", "values": ["eu", "us"]},
+            "calendar": {"weekdays": ["SAT", "SUN"]},
+        },
     ]
 
 

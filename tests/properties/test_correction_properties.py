@@ -211,7 +211,7 @@ def test_finished_keys_survive_a_change_that_keeps_and_are_forgotten_before_an_o
     engine.tell(START, Occurred(commit(0, Beat(0, 0, frozenset({5, 6})), START)))
     engine.tell(START, Occurred(commit(1, Beat(0, 0, frozenset({7})), START)))
     assert engine.state is not None
-    stored = state.encode_key(engine.state.definition, engine.cells["2013-01-07"])
+    stored = state.encode_key(engine.state.definition, engine.cells["2013-01-07"], "2013-01-07")
     assert state.decode_key(stored, engine.state.definition, "2013-01-07") == engine.cells["2013-01-07"]
 
     engine.tell(START, put(OnCorrection(2 * STEP), DAY, generation=2, keep=True))

@@ -16,7 +16,8 @@ from streamsched.domain.schedules.arguments import arguments
 from streamsched.domain.schedules.key_columns import LONGEST_VALUE, key_columns
 from streamsched.domain.schedules.schedule import BashJob, Program, Schedule
 from streamsched.domain.time.grain import Grain
-from streamsched.domain.triggers.correlation import Per, event_slices
+from streamsched.domain.triggers.correlation import Per
+from streamsched.domain.triggers.keyed_event import event_slices
 from streamsched.domain.triggers.trigger import CustomEvent, Partitions, ProgramStatus, Trigger
 from streamsched.testing.examples import examples
 from tests.support.keyed_strategies import FLIGHTS, triggers

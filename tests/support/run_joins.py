@@ -60,6 +60,6 @@ async def open_key(pool: Pool) -> str:
     assert cell is not None
     await pool.execute(
         "INSERT INTO open_keys (schedule, key, generation, state, updated_at) VALUES ($1, $2, $3, $4, $5)",
-        *(str(D), key, record.generation, loads(encode_key(definition, cell)), NOW),
+        *(str(D), key, record.generation, loads(encode_key(definition, cell, key)), NOW),
     )
     return key

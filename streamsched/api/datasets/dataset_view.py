@@ -231,11 +231,11 @@ def _partitions(events: Sequence[LoggedEvent], late: Collection[str]) -> list[Pa
 
 
 def _roll_ups(status: ScheduleStatus, ref: DatasetRef) -> dict[str, tuple[Partitions, Per]]:
-    """The leaves of a schedule that say what belongs to a period of the dataset, by id."""
+    """The leaves of a schedule that say what belongs to a key of the dataset, by id."""
     return {
         leaf_id(leaf): (leaf, per)
         for leaf, per in correlated(status.record.definition.trigger)
-        if per is not None and per.rolled_up_to is not None and isinstance(leaf, Partitions) and leaf.dataset == ref
+        if per is not None and per.has_parts and isinstance(leaf, Partitions) and leaf.dataset == ref
     }
 
 

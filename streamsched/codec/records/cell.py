@@ -1,10 +1,13 @@
 """Cells as JSON: the accumulation of a schedule, or of one key of it. Every event is written once.
 
 {"slots": [[index of the slot, count, level or null, number of the first event, number of the first one included,
-            [index in `events`, …], index in `events` of the rest of a cut first event, or null], …],
+            [index in `events`, …], index in `events` of the rest of a cut first event, or null,
+            which parts of the key have come, where older events are stored separately?], …],
  "events": [native event, …],
  "clocks"?: [[index of the timed node, since or null, last or null, holds], …], "opened_at"?: instant,
  "asked"?: instant, "number"?: n, "finished"?: [id of the job, time of the last correction that waits or null]}
+
+Which parts have come is a number in hexadecimal: the bit 2^n stands for part n of `Per.parts`.
 
 Older events may be stored separately, in pages of `PAGE` by their numbers, so that a long accumulation is not rewritten
 with each event. A page is {"first": number, "events": [native event, …]}.
@@ -13,6 +16,7 @@ with each event. A page is {"first": number, "events": [native event, …]}.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -24,19 +28,22 @@ from streamsched.codec.json.scalar import boolean, instant, integer, loads, mapp
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.events.event import Event
 from streamsched.domain.events.event_list import EventList
-from streamsched.domain.fold.accumulation import Accumulation
+from streamsched.domain.fold.accumulation import Accumulation, counted_parts
 from streamsched.domain.fold.cell import Cell, Finished, TimedNodeState, cell_of
-from streamsched.domain.fold.plan import Plan
+from streamsched.domain.fold.plan import LeafSlot, Plan
 
 #: Events in a page. Events newer than the last whole page are written with the cell.
 PAGE: Final = 32
+
+#: Index of the parts that have come, in a slot.
+_CAME: Final = 7
 
 #: (index of the slot, number of the page) → (number of the page's first event, its events).
 Pages = Callable[[int, int], tuple[int, Sequence[Event]]]
 
 
-def to_json(plan: Plan, cell: Cell, *, paged: bool = False) -> dict[str, Any]:
-    """The cell as values for `native.dumps`; `paged` omits the events of whole pages."""
+def to_json(plan: Plan, cell: Cell, *, paged: bool = False, key: str = "") -> dict[str, Any]:
+    """The cell of a key as values for `native.dumps`; `paged` omits the events of whole pages."""
     table = EventTable()
     slots: list[list[Any]] = []
     for index, slot in enumerate(plan.slots):
@@ -48,7 +55,8 @@ def to_json(plan: Plan, cell: Cell, *, paged: bool = False) -> dict[str, Any]:
         here = max(first, events.after // PAGE * PAGE) if paged else first
         some = events.numbered(here, events.after)
         cut = None if events.cut is None else table.indexes([events.cut])[0]
-        slots.append([index, has.count, has.level, first, here, table.indexes(some), cut])
+        came = [] if here == first or cell.finished is not None else _came(slot, key, has)
+        slots.append([index, has.count, has.level, first, here, table.indexes(some), cut, *came])
     found: dict[str, Any] = {"slots": slots, "events": table.to_json()}
     if cell.clocks:
         found["clocks"] = [[index, *clock] for index, clock in sorted(cell.clocks.items())]
@@ -77,7 +85,8 @@ def from_json(value: object, path: str, plan: Plan, *, key: str = "", pages: Pag
         index = integer(_part(item, 0, where), where)
         if index >= len(plan.slots):
             raise DecodeError(where, "is no leaf of the trigger")
-        accumulations[plan.slots[index].id] = _accumulation(item, index, table, where, pages)
+        has, slot = _accumulation(item, index, table, where, pages), plan.slots[index]
+        accumulations[slot.id] = replace(has, present=_present(item, slot, key, where)) if has.events.older else has
     clocks: dict[int, TimedNodeState] = {}
     for number, item in enumerate(sequence(found.get("clocks", []), f"{path}.clocks")):
         where = f"{path}.clocks[{number}]"
@@ -126,6 +135,26 @@ def _finished(value: object, path: str) -> Finished | None:
     if value is None:
         return None
     return Finished(text(_part(value, 0, path), path), _instant(_part(value, 1, path), path))
+
+
+def _came(slot: LeafSlot, key: str, has: Accumulation) -> list[str]:
+    """Which parts of the key have come; empty where it has none."""
+    parts = None if slot.per is None else slot.per.parts(key)
+    if not parts:
+        return []
+    came = counted_parts(has, slot)
+    return [f"{int(''.join('1' if each in came else '0' for each in reversed(parts)), 2):x}"]
+
+
+def _present(item: Any, slot: LeafSlot, key: str, path: str) -> frozenset[str] | None:
+    """The inverse of `_came`; None where it was not written."""
+    if len(item) <= _CAME or slot.per is None:
+        return None
+    try:
+        bits = f"{int(text(item[_CAME], path), 16):b}"
+    except ValueError as exc:
+        raise DecodeError(path, "has parts that are no number in hexadecimal") from exc
+    return frozenset(part for part, bit in zip(slot.per.parts(key) or (), reversed(bits), strict=False) if bit == "1")
 
 
 def _accumulation(item: Any, index: int, table: list[Event], path: str, pages: Pages | None) -> Accumulation:

@@ -121,10 +121,10 @@ def numbered(raw: bytes, sequence: int) -> bytes:
     return raw if _header(found).sequence >= sequence else dumps({**found, "sequence": sequence})
 
 
-def encode_key(definition: Definition, cell: Cell, *, version: int = VERSION) -> bytes:
-    """The document of one open key, without the events of whole pages. `version` as in `encode`."""
+def encode_key(definition: Definition, cell: Cell, key: str, *, version: int = VERSION) -> bytes:
+    """The document of an open key, without the events of whole pages. `version` as in `encode`."""
     assert version in WRITTEN
-    body = cells.to_json(definition.plan, cell, paged=True)
+    body = cells.to_json(definition.plan, cell, paged=True, key=key)
     return dumps({"v": VERSION, "generation": definition.generation, "cell": body})
 
 

@@ -27,6 +27,7 @@ from streamsched.domain.time.calendar import WEEKDAYS, OnClosed
 from streamsched.domain.time.dialect import Dialect, InGap, InOverlap
 from streamsched.domain.time.grain import Grain
 from streamsched.domain.triggers.correlation import OnFull
+from streamsched.domain.triggers.keys.known_set import MOST_VALUES
 from streamsched.domain.triggers.on_correction import CorrectionPolicy
 from streamsched.domain.triggers.trigger import Measure, OnExpiry
 
@@ -75,6 +76,7 @@ _DATASET: Final = {"dataset": _referred("dataset", "flights")}
 _NESTED: Final = ref("Trigger")
 _SEVERAL: Final = {"triggers": listed(_NESTED, minItems=1)}
 _CALENDAR: Final = one_of(ref("Calendar"), text("exchange"), about="A calendar, or in an app the name of one.")
+_VALUES: Final = listed(text("eu"), minItems=1, maxItems=MOST_VALUES, uniqueItems=True)
 _ON_TIME: Final = {"calendar": _CALENDAR, "timeZone": text("Europe/Berlin"), "jitter": duration("5m")}
 
 _LEAVES: Final[Definitions] = {
@@ -138,6 +140,14 @@ _COMPOSITE: Final[Definitions] = {
             "atMost": whole(1000, least=1),
             "then": choice(OnFull),
             "zone": text("Europe/Berlin"),
+            "each": record(
+                {
+                    "column": text("region"),
+                    "values": _VALUES,
+                },
+                about="A known set: a key waits for each of these values of the column.",
+            ),
+            "calendar": _CALENDAR,
             "onCorrection": choice(CorrectionPolicy),
             "quiet": duration("10m"),
         },

@@ -9,7 +9,8 @@ QUIET     trigger, duration, atMost?
 SILENCE   of, duration
 PER       trigger, by: a list of columns, or runOf: {programId}, also the program itself; grain?, rolledUpTo?,
           fannedOutTo?, of?, expires?, atMost?, then?: refuse (default with `by`) or drop_oldest (with `runOf`), zone?,
-          onCorrection?: ignore, reopen or rerun, the last with quiet?
+          onCorrection?: ignore, reopen or rerun, the last with quiet?; each?: {column, values: a list of texts},
+          calendar?: see `codec.triggers.calendar`
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from datetime import timedelta
 from typing import Any, Final, assert_never
 
 from streamsched.codec.json.reading import Fields, anchored
+from streamsched.codec.triggers import calendar as calendars
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.time.duration import duration_text, parse_duration
 from streamsched.domain.time.grain import Grain
 from streamsched.domain.time.period import NO_ZONE
 from streamsched.domain.triggers.correlation import AT_MOST, EXPIRES, OnFull, Per, usual_policy
+from streamsched.domain.triggers.keys.known_set import KnownSet
 from streamsched.domain.triggers.on_correction import IGNORE, RERUN, CorrectionPolicy, OnCorrection, usual
 from streamsched.domain.triggers.trigger import (
     AllOf,
@@ -153,12 +156,24 @@ def _per(fields: Fields, read: Read, program: ReadProgram, *, submitted: bool) -
     of = fields.optional_integer("of", minimum=1)
     expires = _optional_duration(fields, "expires")
     at_most = fields.optional_integer("atMost", minimum=1)
+    each, calendar = _each(fields), calendars.field(fields)
     full, zone = fields.optional_choice("then", OnFull) or usual_policy(run_of), fields.optional_text("zone") or NO_ZONE
     renamed = {"rolled_up_to": "rolledUpTo", "fanned_out_to": "fannedOutTo", "on_correction": "onCorrection"}
     with anchored(fields.path, at_most="atMost", **renamed):
         longest = EXPIRES if expires is None else expires
-        corrected = _on_correction(fields, usual(longest) if submitted and coarse is not None else None)
-        return Per(trigger, by, grain, coarse, fine, of, longest, at_most or AT_MOST, full, zone, corrected, run_of)
+        corrected = _on_correction(fields, usual(longest) if submitted and (coarse or each) else None)
+        bounds = longest, at_most or AT_MOST, full
+        return Per(trigger, by, grain, coarse, fine, of, *bounds, zone, corrected, run_of, each, calendar)
+
+
+def _each(fields: Fields) -> KnownSet | None:
+    inner = fields.optional_object("each")
+    if inner is None:
+        return None
+    column, values = inner.text("column"), tuple(value for value, _ in inner.list("values"))
+    inner.done()
+    with anchored(inner.path):
+        return KnownSet(column, values)
 
 
 def _on_correction(fields: Fields, default: OnCorrection | None) -> OnCorrection | None:
@@ -181,7 +196,7 @@ def _on_correction(fields: Fields, default: OnCorrection | None) -> OnCorrection
 def _on_correction_to_json(per: Per, *, explicit: bool) -> dict[str, str]:
     policy = per.on_correction
     if policy is None:
-        reopens = explicit and per.rolled_up_to is not None
+        reopens = explicit and per.has_parts
         return {"onCorrection": CorrectionPolicy.REOPEN.value} if reopens else {}
     return {"onCorrection": policy.policy.value, **_duration("quiet", policy.quiet or None)}
 
@@ -198,6 +213,8 @@ def _per_to_json(per: Per, write: Callable[[Trigger], dict[str, Any]], *, explic
         **({} if per.at_most == AT_MOST else {"atMost": per.at_most}),
         **({} if per.full is usual_policy(per.run_of) else {"then": per.full.value}),
         **({} if per.zone == NO_ZONE else {"zone": per.zone}),
+        **({} if per.each is None else {"each": {"column": per.each.column, "values": list(per.each.values)}}),
+        **({} if per.calendar is None else {"calendar": calendars.to_json(per.calendar)}),
         **_on_correction_to_json(per, explicit=explicit),
     }
 

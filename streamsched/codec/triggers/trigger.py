@@ -27,7 +27,7 @@ from streamsched.domain.errors import DecodeError
 from streamsched.domain.events.event import Outcome
 from streamsched.domain.events.match import Match
 from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, DatasetRef, EventName, ProgramRef, StreamRef
-from streamsched.domain.triggers.key_value import grain_by_name
+from streamsched.domain.triggers.keys.key_value import grain_by_name
 from streamsched.domain.triggers.trigger import (
     At,
     Cron,
@@ -167,7 +167,11 @@ def without_defaults(trigger: Trigger) -> Trigger:
 
 
 def _is_named_by_grain(obj: Mapping[str, Any]) -> bool:
-    if obj["type"] != "PER" or len(obj.get("by", ())) != 1 or obj.keys() & {"rolledUpTo", "fannedOutTo", "zone"}:
+    if (
+        obj["type"] != "PER"
+        or len(obj.get("by", ())) != 1
+        or obj.keys() & {"rolledUpTo", "fannedOutTo", "zone", "calendar"}
+    ):
         return False
     return obj.get("grain") == grain_by_name(obj["by"])
 

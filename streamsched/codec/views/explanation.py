@@ -2,7 +2,8 @@
 
 {"text", "holds", "have", "need", "missing", "events"?: [native event], "older"?: n, "children"?: […],
  "due_at"?: instant at which time alone changes it, "then"?: "holds" or "starts over",
- "missing_periods"?: [[first, last], …], at most 50 spans of a roll-up, "missing_text"?: the same as text}
+ "missing_periods"?: [[first, last], …], at most 50 spans of what a key lacks, each with its value of a known set,
+ "missing_text"?: the same as text}
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from itertools import groupby, islice, product
 from typing import Final, assert_never
 
 from streamsched.domain.backfills.request import MOST_ITEMS, KeySpan, PartitionSpan, Span, TickSpan
-from streamsched.domain.errors import InvalidError
+from streamsched.domain.errors import ClosedDayError, InvalidError
 from streamsched.domain.events.event import Event, Partition, PartitionsAdded, Ticked
 from streamsched.domain.jobs.job import Contribution, ReadyJob
 from streamsched.domain.jobs.submission import Submission, backfill_job_id
@@ -19,8 +19,9 @@ from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedules.schedule import Schedule
 from streamsched.domain.ticks.fire_times import next_fire
 from streamsched.domain.time.zone import first_instant, zone_of
-from streamsched.domain.triggers.correlation import Per, event_slices
+from streamsched.domain.triggers.correlation import Per
 from streamsched.domain.triggers.event_slice import narrowed
+from streamsched.domain.triggers.keyed_event import event_slices
 from streamsched.domain.triggers.named_key import named_key, zone_of_keys
 from streamsched.domain.triggers.trigger import (
     At,
@@ -70,7 +71,7 @@ class BackfillItem:
 def items_of(
     schedule: Schedule, span: Span, *, generation: int, created_at: datetime, now: datetime
 ) -> Sequence[BackfillItem]:
-    """All items, oldest first; at least one, each once.
+    """All items, oldest first; at least one, each once; of keys none whose day a calendar closes.
 
     Args:
         schedule: the definition of `generation`.
@@ -103,7 +104,7 @@ def _why_empty(schedule: Schedule, span: Span) -> str:
         case TickSpan():
             return f"{schedule.trigger} has no tick from {span.begin} to {span.end}"
         case KeySpan():
-            return "a column has no values"
+            return "a column has no values, or a calendar closes all days"
         case PartitionSpan():
             return f"none of {len(span.partitions)} partitions counts for {schedule.trigger}"
         case _:
@@ -187,6 +188,8 @@ def _of_keys(trigger: Trigger, span: KeySpan) -> Iterator[BackfillItem]:
         columns = dict(zip(span.columns, combination, strict=True))
         try:
             key = named_key(trigger, columns)
+        except ClosedDayError:
+            continue
         except InvalidError as exc:
             raise InvalidError(exc.path.replace("$.key", "$.keys", 1), exc.reason) from exc
         if key not in seen:

@@ -11,7 +11,7 @@ it needs stays satisfied, also when a smaller size replaces a larger one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final, assert_never
 
@@ -19,10 +19,11 @@ from streamsched.domain.events.event import CustomHappened, Event, PartitionsAdd
 from streamsched.domain.events.event_list import EMPTY_LIST, EventList
 from streamsched.domain.fold.plan import LeafSlot
 from streamsched.domain.triggers.consumption import Consumption
-from streamsched.domain.triggers.correlation import value_of_slice
+from streamsched.domain.triggers.correlation import Per
 from streamsched.domain.triggers.distinct import Newest, each_once, rewritten
 from streamsched.domain.triggers.event_slice import EventSlice, first, grown, measured, narrowed, oldest, surplus_of
-from streamsched.domain.triggers.key_value import NoKey
+from streamsched.domain.triggers.keyed_event import event_slices, part_of_slice
+from streamsched.domain.triggers.keys.key_value import NoKey
 
 #: Counts and levels stop growing here, the largest whole number every store and dialect can hold.
 LIMIT: Final = 2**63 - 1
@@ -37,14 +38,16 @@ class Accumulation:
         level: the last known size of the stream in bytes; None for other leaves and before the first absolute report.
         events: those that counted, in order of arrival; for a distinct leaf also those replaced since.
         newest: for a distinct leaf, the event with the newest commit of each partition; None until it is needed.
-        by_period: for a roll-up, the event of each period; None until it is needed.
+        by_part: of a key with parts, the event of each; None until it is needed.
+        present: of a key with parts, those that have come, where only the newest events are at hand; otherwise None.
     """
 
     count: int = 0
     level: int | None = None
     events: EventList = EMPTY_LIST
     newest: Newest | None = field(default=None, compare=False, repr=False)
-    by_period: Mapping[str | NoKey, Event] | None = field(default=None, compare=False, repr=False)
+    by_part: dict[str | NoKey, Event] | None = field(default=None, compare=False, repr=False)
+    present: frozenset[str] | None = field(default=None, compare=False, repr=False)
 
 
 NOTHING: Final = Accumulation()
@@ -109,29 +112,39 @@ def adds(has: Accumulation, had: Accumulation, slot: LeafSlot) -> bool:
     return has.count != had.count if has.newest is None else not has.newest.repeats
 
 
-def added_once(had: Accumulation, slot: LeafSlot, value: str, event: Event) -> Accumulation:
-    """`had` plus one period of a roll-up; `had` itself when the leaf does not accept it or has counted it already. For
-    a distinct leaf a commit that rewrites partitions of a period replaces the older one.
+def added_once(had: Accumulation, slot: LeafSlot, part: str, event: Event) -> Accumulation:
+    """`had` plus one part of the key; `had` itself when the leaf does not accept it or has counted it already. For a
+    distinct leaf a commit that rewrites partitions of a part replaces the older one.
     """
     has = added(NOTHING, slot, event, Consumption.CUMULATIVE)
     if has is NOTHING or slot.per is None:
         return had
     new = next(iter(has.events))
-    known = had.by_period
-    if known is None:
-        known = {value_of_slice(slot.per, old): old for old in had.events}
-    if value not in known:
-        return Accumulation(had.count + 1, None, had.events.plus(new), by_period={**known, value: new})
-    merged = rewritten(known[value], new) if slot.distinct else None
+    known = _by_part(had, slot.per)
+    if part not in known:
+        known[part] = new
+        return Accumulation(had.count + 1, None, had.events.plus(new), by_part=known)
+    merged = rewritten(known[part], new) if slot.distinct else None
     if merged is None:
         return had
-    others = (each for each in had.events if each is not known[value])
+    others = (each for each in had.events if each is not known[part])
     return Accumulation(had.count, None, EventList((*others, merged)))
+
+
+def counted_parts(has: Accumulation, slot: LeafSlot) -> Collection[str | NoKey]:
+    """The parts of the key of which the leaf has counted one."""
+    return () if slot.per is None else _by_part(has, slot.per).keys()
+
+
+def _by_part(has: Accumulation, per: Per) -> dict[str | NoKey, Event]:
+    """Versions share one map, which has more parts than an outdated version has counted."""
+    known = has.by_part
+    return known if known is not None and len(known) == has.count else {part_of_slice(per, e): e for e in has.events}
 
 
 def renewed(has: Accumulation, slot: LeafSlot, needed: int) -> Accumulation:
     """Without the oldest events beyond what the leaf needs."""
-    if slot.rolls:
+    if slot.has_parts:
         return Accumulation(needed, None, has.events.without(has.count - needed))
     if slot.distinct:
         newest = _newest(has, slot)
@@ -145,7 +158,7 @@ def renewed(has: Accumulation, slot: LeafSlot, needed: int) -> Accumulation:
 
 def brought(has: Accumulation, slot: LeafSlot) -> tuple[int, tuple[Event, ...]]:
     """The amount and the counted parts of the events, for a job that takes everything."""
-    if not slot.distinct or slot.rolls or len(has.events) <= 1:
+    if not slot.distinct or slot.has_parts or len(has.events) <= 1:
         return has.count, tuple(has.events)
     newest = _newest(has, slot)
     return min(newest.amount, LIMIT), tuple(newest.of(has.events))
@@ -153,7 +166,7 @@ def brought(has: Accumulation, slot: LeafSlot) -> tuple[int, tuple[Event, ...]]:
 
 def divided(has: Accumulation, slot: LeafSlot, wanted: int) -> tuple[EventSlice, Accumulation]:
     """The oldest events that bring the wanted amount, and the remaining accumulation (`NOTHING` when empty)."""
-    if slot.rolls:
+    if slot.has_parts:
         taken = first(has.events, wanted)
     elif slot.distinct and len(has.events) > 1:
         newest = _newest(has, slot)
@@ -164,9 +177,13 @@ def divided(has: Accumulation, slot: LeafSlot, wanted: int) -> tuple[EventSlice,
     return taken, Accumulation(max(0, has.count - taken.amount) if taken.rest else 0, has.level, taken.rest)
 
 
-def recounted(has: Accumulation, old: LeafSlot, new: LeafSlot) -> Accumulation:
-    """An accumulation converted for the leaf of a new definition that differs in `distinct` or in the amount needed."""
-    if new.rolls or not (old.distinct or new.distinct) or (old.distinct, old.needed) == (new.distinct, new.needed):
+def recounted(has: Accumulation, old: LeafSlot, new: LeafSlot, key: str) -> Accumulation:
+    """An accumulation converted for the leaf of a new definition that differs in `distinct`, in the amount needed, or
+    in what belongs to the key.
+    """
+    if _belonging(old) != _belonging(new) and new.per is not None:
+        return _counted_anew(has, new, new.per, key)
+    if new.has_parts or not (old.distinct or new.distinct) or (old.distinct, old.needed) == (new.distinct, new.needed):
         return has
     if not new.distinct:
         count, events = brought(has, old)
@@ -174,6 +191,22 @@ def recounted(has: Accumulation, old: LeafSlot, new: LeafSlot) -> Accumulation:
     once = EventList(_each_once(event) for event in has.events)
     newest = Newest(once, new.measure)
     return Accumulation(min(newest.amount, LIMIT), has.level, EventList(newest.of(once)))
+
+
+def _belonging(slot: LeafSlot) -> tuple[object, ...]:
+    """What decides which events belong to a key of the leaf, and to which part of it."""
+    return () if slot.per is None else (slot.has_parts, slot.per.each, slot.per.calendar)
+
+
+def _counted_anew(had: Accumulation, slot: LeafSlot, per: Per, key: str) -> Accumulation:
+    """What of the events still belongs to the key."""
+    has = NOTHING
+    for event in had.events:
+        for cell, part, some in event_slices(per, event):
+            if cell == key:
+                once = slot.has_parts
+                has = added_once(has, slot, part, some) if once else added(has, slot, some, Consumption.CUMULATIVE)
+    return has
 
 
 def _each_once(event: Event) -> Event:

@@ -44,11 +44,11 @@ class Satisfaction(NamedTuple):
 
 
 class LeafEvent(NamedTuple):
-    """The part of an event that one leaf counts under one key; `value` is the finer period in a roll-up."""
+    """The part of an event that one leaf counts under one key; `part`: of the key, where it has parts."""
 
     slot: LeafSlot
     event: Event
-    value: str = ""
+    part: str = ""
 
 
 class CellUpdate:
@@ -133,9 +133,9 @@ class CellUpdate:
     def count(self, leaf_events: Iterable[LeafEvent], at: datetime, *, fires: bool) -> None:
         """Counts an event in the leaves that accept parts of it, then settles."""
         before, bits, adding = self._held, 0, False
-        for slot, event, value in leaf_events:
+        for slot, event, part in leaf_events:
             had = self._accumulations.get(slot.id, NOTHING)
-            has = added_once(had, slot, value, event) if slot.rolls else added(had, slot, event, self._consumption)
+            has = added_once(had, slot, part, event) if slot.has_parts else added(had, slot, event, self._consumption)
             if has is had:
                 continue
             too_early = slot.after and not all(node.holds(before) for node in slot.after)

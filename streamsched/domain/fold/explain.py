@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from streamsched.domain.events.event_list import EMPTY_LIST, EventList
-from streamsched.domain.fold.accumulation import NOTHING
+from streamsched.domain.fold.accumulation import NOTHING, Accumulation
 from streamsched.domain.fold.cell import IDLE, Cell, due_at
 from streamsched.domain.fold.fold import TriggerState
 from streamsched.domain.fold.plan import LeafSlot, Plan, Shape, TimedNode
@@ -27,8 +27,8 @@ class Explanation:
         children: in the trigger's order; a leaf that occurs twice is explained twice.
         due_at: when time alone changes this node (UTC).
         then: what happens at that instant; "" without one.
-        completeness: of a leaf that rolls up, under a key; None where nothing says what belongs to it, or not all of
-            its events are at hand.
+        completeness: of a leaf under a key; None where nothing says what belongs to it, or not all of its events are at
+            hand and nothing says what they were of.
     """
 
     text: str
@@ -75,7 +75,7 @@ def _explain(shape: Shape, cell: Cell, key: str) -> Explanation:
         case LeafSlot() as slot:
             has = cell.accumulations.get(slot.id, NOTHING)
             node = _node(text, has.count, slot.wanted(key), events=has.events)
-            return replace(node, distinct=slot.distinct, completeness=_completeness(slot, key, has.events))
+            return replace(node, distinct=slot.distinct, completeness=_completeness(slot, key, has))
         case TimedNode() as node:
             holds = bool(cell.held & node.bit)
             due = due_at(node, cell.clocks.get(node.place, IDLE))
@@ -86,8 +86,9 @@ def _explain(shape: Shape, cell: Cell, key: str) -> Explanation:
             return _node(text, held, shape.node.wanted if len(children) > 1 else 1, children=children)
 
 
-def _completeness(slot: LeafSlot, key: str, events: EventList) -> KeyCompleteness | None:
-    return None if slot.per is None or events.older or not key else completeness(slot.per, key, events)
+def _completeness(slot: LeafSlot, key: str, has: Accumulation) -> KeyCompleteness | None:
+    known = not has.events.older or has.present is not None
+    return completeness(slot.per, key, has.events, has.present) if slot.per is not None and key and known else None
 
 
 def _then(node: TimedNode) -> str:

@@ -35,14 +35,8 @@ from streamsched.domain.fold.state import NO_CELLS, Definition, Folded, TriggerS
 from streamsched.domain.signals.signal import Drop, Occurred, Put, Replay, Signal, Subscribe, Unsubscribe, Woken
 from streamsched.domain.signals.verdict import CELLS_NAMED, JudgedEvent, Verdict
 from streamsched.domain.triggers.consumption import Consumption
-from streamsched.domain.triggers.correlation import (
-    KEYS_AT_ONCE,
-    KeyedEvent,
-    OnFull,
-    WithoutKey,
-    keyed_event,
-    without_key,
-)
+from streamsched.domain.triggers.correlation import KEYS_AT_ONCE, OnFull
+from streamsched.domain.triggers.keyed_event import KeyedEvent, WithoutKey, keyed_event, without_key
 from streamsched.domain.triggers.run_keys import why_no_run, why_too_many
 
 __all__ = ["NO_CELLS", "Definition", "Folded", "TriggerState", "fold"]
@@ -219,8 +213,8 @@ def _correlated(
         if slot.per is not None:
             keyed = keyed_event(slot.per, event, most=KEYS_AT_ONCE)
             heard.append((slot.match, keyed))
-            for number, (key, value, part) in enumerate(keyed.slices(), 1):
-                seen.setdefault(key, []).append(LeafEvent(slot, part, value))
+            for number, (key, part, some) in enumerate(keyed.slices(), 1):
+                seen.setdefault(key, []).append(LeafEvent(slot, some, part))
                 if number > KEYS_AT_ONCE:
                     return _refused(state, f"it has more than {KEYS_AT_ONCE} correlation keys, the most of one event")
     keys = OpenKeys(state, at, cells, statistics=signal.statistics)

@@ -85,7 +85,7 @@ class LeafSlot:
         id: of the slot: the leaf's id, followed by `#` and its place when it is under a timed node.
         leaf: id of the leaf.
         compatible_id: id of the leaf without the amount it needs.
-        needed: in its own unit (partitions, bytes, rows, times; one tick). A roll-up's depends on the key.
+        needed: in its own unit (partitions, bytes, rows, times; one tick). Where keys have parts it depends on the key.
         match: which partitions or events it counts.
         measure: what it counts of a partition; None counts the partition itself.
         plain: it counts whole events, without match and measure.
@@ -115,13 +115,13 @@ class LeafSlot:
     counted: JudgedEvent = field(default=JudgedEvent(Verdict.COUNTED), compare=False, repr=False)
 
     @property
-    def rolls(self) -> bool:
-        """Whether it counts periods, one for each event."""
-        return self.per is not None and self.per.rolled_up_to is not None
+    def has_parts(self) -> bool:
+        """Whether it counts parts of a key, one for each event."""
+        return self.per is not None and self.per.has_parts
 
     def wanted(self, cell: str) -> int:
         """How much it needs under this key."""
-        if self.per is None or self.per.rolled_up_to is None:
+        if self.per is None or not self.per.has_parts:
             return self.needed
         return self.per.wanted(cell) or self.needed
 
@@ -333,8 +333,10 @@ def _node(composite: Composite, below: tuple[Shape, ...]) -> Node:
 def _correlation_id(per: Per) -> str:
     """Identifies how a `per` derives correlation keys."""
     grains = [per.grain, per.rolled_up_to, per.of, per.fanned_out_to, *([] if per.zone == NO_ZONE else [per.zone])]
+    known = [] if per.each is None else [f"each {per.each.id}"]
+    days = [] if per.calendar is None else [f"on {per.calendar.id}"]
     named = "+".join(per.by) if per.run_of is None else str(per.run_of)
-    return ":".join([named, *("" if each is None else str(each) for each in grains)])
+    return ":".join([named, *("" if each is None else str(each) for each in grains), *known, *days])
 
 
 def _slot(leaf: Leaf, name: str, bit: int, where: _Position) -> LeafSlot:

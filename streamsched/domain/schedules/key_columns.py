@@ -21,7 +21,7 @@ from urllib.parse import unquote
 from streamsched.domain.schedules.template import printable
 from streamsched.domain.time.period import Period, period
 from streamsched.domain.triggers.correlation import MOST_COLUMNS, Per
-from streamsched.domain.triggers.key_value import SEPARATOR, column_grains, period_columns
+from streamsched.domain.triggers.keys.key_value import SEPARATOR, column_grains, period_columns
 from streamsched.domain.triggers.trigger import Trigger, correlations
 
 #: Most characters of a value that becomes an argument; `trigger.key` has a longer one too.

@@ -88,6 +88,15 @@ class Calendar:
         return cls(name, frozenset(weekdays), tuple(by_day), _merged(spans), tuple(sorted(set(open))))
 
     @property
+    def size(self) -> int:
+        """The number of its days and spans."""
+        return len(self.weekdays) + len(self.yearly) + len(self.spans) + len(self.open)
+
+    def __hash__(self) -> int:
+        """Costs the same for a calendar of any size."""
+        return hash((self.name, self.weekdays, self.size, *self.yearly[:2], *self.spans[:2], *self.open[:2]))
+
+    @property
     def id(self) -> str:
         """A stable text, equal exactly for equal calendars."""
         return sha256(repr(self._in_order()).encode()).hexdigest()[:16]

@@ -22,11 +22,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta
+from datetime import MAXYEAR, MINYEAR, UTC, date, datetime, timedelta
 from functools import lru_cache
 from operator import attrgetter
 from typing import Final
 
+from streamsched.domain.time.calendar import Calendar
 from streamsched.domain.time.grain import Grain, begun, following, period_name
 from streamsched.domain.time.period_text import NoPeriod, written_time
 from streamsched.domain.time.zone import first_instant, jumps, zone_of
@@ -62,6 +63,11 @@ class Period:
         if shown.fold and self.grain is Grain.HOUR:
             text += self.start.astimezone(zone_of(self.zone)).isoformat()[_TIME:]
         return text
+
+    @property
+    def day(self) -> date:
+        """What the calendar of its zone shows at its beginning."""
+        return self._shown.date()
 
     @property
     def end(self) -> datetime:
@@ -158,10 +164,21 @@ def period(text: str, grain: Grain, zone: str = NO_ZONE) -> Period | NoPeriod:
 
 
 @lru_cache(maxsize=16384)
-def count_of_parts(text: str, coarse: Grain, fine: Grain, zone: str) -> int | None:
-    """The number of finer periods of the coarser one that a text names; None when it names none."""
+def count_of_parts(text: str, coarse: Grain, fine: Grain, zone: str, calendar: Calendar | None = None) -> int | None:
+    """The number of finer periods of the coarser one that a text names, on open days; None when it names none."""
+    found = keys_of_parts(text, coarse, fine, zone, calendar)
+    return None if found is None else len(found)
+
+
+@lru_cache(maxsize=64)
+def keys_of_parts(
+    text: str, coarse: Grain, fine: Grain, zone: str, calendar: Calendar | None = None
+) -> tuple[str, ...] | None:
+    """The finer periods of the coarser one that a text names, on open days, in order; None when it names none."""
     found = period(text, coarse, zone)
-    return None if isinstance(found, NoPeriod) else len(found.parts(fine))
+    if isinstance(found, NoPeriod):
+        return None
+    return tuple(part.key for part in found.parts(fine) if calendar is None or calendar.is_open(part.day))
 
 
 def _may_name(written: Grain, grain: Grain, *, timestamp: bool) -> bool:

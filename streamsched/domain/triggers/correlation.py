@@ -3,6 +3,7 @@
     (partitions("clicks") & partitions("orders")).per("date")
     partitions("clicks").per("hour").rolled_up_to("day") & partitions("orders").per("date")
     partitions("prices").per("date").fanned_out_to("hour") & partitions("clicks").per("hour")
+    partitions("clicks").per("hour").each("region", ["eu", "us"]).rolled_up_to("day", calendar=workdays)
     (program("clean") & program("rates")).per_run_of("extract")
 
 The key consists of the named columns (of a partition), attributes (of a custom event) or arguments (of a program's
@@ -10,47 +11,59 @@ run). The runs of a key have its columns as arguments, so the key goes on along 
 of several partitions counts under the key of each. Events without a key do not count, and their verdict says why.
 Stream sizes and ticks have no key, so a trigger that correlates cannot contain them.
 
-With a grain, values are periods (`domain.triggers.key_value`): all spellings of one instant are one key.
+With a grain, values are periods (`domain.triggers.keys.key_value`): all spellings of one instant are one key.
 With `run_of` the key is a run that the ends of programs descend from (`domain.triggers.run_keys`).
 
 Every leaf of a trigger correlates, or none does. A key is open from the first event that counts under it until it has
-fired, started over or expired and is empty; silences are measured from its opening. A roll-up waits for every finer
-period of the coarser one, each counted once.
+fired, started over or expired and is empty; silences are measured from its opening.
+
+A key may have parts: the finer periods of a roll-up, the values of a known set (`KnownSet`), or each value in each
+finer period. A leaf waits for every part, each counted once. A calendar says on which days periods are expected.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import date, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
 
 from streamsched.domain.errors import InvalidDefinitionError
-from streamsched.domain.events.event import CustomHappened, Event, PartitionsAdded, ProgramReached
-from streamsched.domain.events.match import Match
 from streamsched.domain.limits import LONGEST_NAME, abridged, check_duration, check_most
 from streamsched.domain.names import ProgramRef
+from streamsched.domain.time.calendar import Calendar
 from streamsched.domain.time.duration import duration_text
 from streamsched.domain.time.grain import Grain
-from streamsched.domain.time.period import NO_ZONE, Period, count_of_parts, period
+from streamsched.domain.time.period import NO_ZONE, Period, count_of_parts, keys_of_parts, period
 from streamsched.domain.time.zone import check_zone
 from streamsched.domain.triggers.composite import Composable, at_least_one
-from streamsched.domain.triggers.event_slice import chosen
-from streamsched.domain.triggers.key_value import COMPOSED, GRAIN_NAMES, NoKey, column_grains, grain_by_name, key_value
+from streamsched.domain.triggers.keys.key_value import (
+    COMPOSED,
+    GRAIN_NAMES,
+    NoKey,
+    column_grains,
+    grain_by_name,
+    key_value,
+)
+from streamsched.domain.triggers.keys.known_set import KnownSet, divided_part, joined_part
 from streamsched.domain.triggers.on_correction import OnCorrection, usual
-from streamsched.domain.triggers.run_keys import run_slices
 
 if TYPE_CHECKING:
     from streamsched.domain.triggers.trigger import Trigger
 
 EXPIRES: Final = timedelta(days=30)
 AT_MOST: Final = 10_000
+_DATE: Final = len("2001-01-01")
 #: Begins a day, a week, a month and a year that have as many finer periods as most.
 _USUAL: Final = "2001-01-01"
 #: Most keys of one schedule under which one event counts; an event with more is refused. Folding an event is a single
 #: step, so this bounds its duration (about half a second).
 KEYS_AT_ONCE: Final = 10_000
+#: Most parts of a key, and most rules of its calendar. A schedule keeps an event for each part.
+MOST_PARTS: Final = 10_000
+MOST_DAYS: Final = 1_000
 #: Most columns of a key.
 MOST_COLUMNS: Final = 100
 
@@ -80,13 +93,15 @@ class Per(Composable):
         grain: the period the value names, of one column or composed of several; required to roll up or fan out.
         rolled_up_to: the coarser period used as the key; each leaf waits for all finer ones, or for `of`.
         fanned_out_to: the finer periods used as keys; an event counts under each of them.
-        of: number of finer periods that suffice; None: all.
+        of: number of parts of a key that suffice; None: all.
         expires: how long a key may stay open; its accumulation is dropped then, and counted as lost.
         at_most: how many keys may be open.
         full: the policy for an event that would open more keys.
         zone: of the periods; `NO_ZONE` reads wall-clock time as it is.
         on_correction: what becomes of what comes for a key after its job; None: it opens the key again.
         run_of: the program whose jobs are the keys; then there are no columns and no periods.
+        each: a known set, each of whose values belongs to each key, in a roll-up to each finer period.
+        calendar: its closed days have no period: what comes for one has no key, and no key waits for it.
     """
 
     trigger: Trigger
@@ -101,11 +116,13 @@ class Per(Composable):
     zone: str = NO_ZONE
     on_correction: OnCorrection | None = None
     run_of: ProgramRef | None = None
+    each: KnownSet | None = None
+    calendar: Calendar | None = None
 
     def __post_init__(self) -> None:
         if self.run_of is not None:
             periods = self.grain or self.rolled_up_to or self.fanned_out_to or self.zone != NO_ZONE
-            if self.by or periods or self.of or self.on_correction:
+            if self.by or periods or self.of or self.on_correction or self.each or self.calendar:
                 place = "$.on_correction" if self.on_correction else "$.by"
                 raise InvalidDefinitionError(place, "cannot be together with `per_run_of`, whose keys are runs")
         elif not self.by or not all(self.by):
@@ -125,6 +142,7 @@ class Per(Composable):
         if quiet is not None and quiet > self.expires:
             raise InvalidDefinitionError("$.on_correction", "waits longer than a key is kept (`expires`)")
         _check_grains(self)
+        _check_parts(self)
 
     def __str__(self) -> str:
         period = "".join(
@@ -137,12 +155,16 @@ class Per(Composable):
             period = f" ({self.grain or 'as text'})"
         if self.zone != NO_ZONE:
             period += f" in {self.zone}"
+        if self.calendar is not None:
+            period += f" on the open days of {self.calendar}"
+        if self.each is not None:
+            period += f", each {self.each}"
         enough = "" if self.of is None else f", {self.of} are enough"
         open_for = "" if self.expires == EXPIRES else f", for at most {duration_text(self.expires)}"
         room = "" if self.at_most == AT_MOST else f", at most {self.at_most} of them"
         how = "dropping the oldest" if self.full is OnFull.DROP_OLDEST else "refusing more"
         full = "" if self.full is usual_policy(self.run_of) else f", {how}"
-        unsaid = self.on_correction in (None, usual(self.expires) if self.rolled_up_to else None)
+        unsaid = self.on_correction in (None, usual(self.expires) if self.has_parts else None)
         corrected = "" if unsaid else f"; corrections {self.on_correction}"
         key = " and ".join(self.by) if self.run_of is None else f"run of {self.run_of}"
         return f"({self.trigger}) for each {key}{period}{enough}{open_for}{room}{full}{corrected}"
@@ -157,21 +179,57 @@ class Per(Composable):
         """How many values a key joins. Keys of different numbers are never equal."""
         return len(self.by) if self.grain is None else 1
 
+    @property
+    def has_parts(self) -> bool:
+        """Whether a leaf waits for parts of a key, each counted once."""
+        return self.rolled_up_to is not None or self.each is not None
+
     def wanted(self, cell: str) -> int | None:
-        """How many finer periods a leaf needs under this key, of no key the usual number; None when it does not roll
-        up.
-        """
-        if self.grain is None or self.rolled_up_to is None:
+        """How many parts a leaf needs under this key, of no key the usual number; None when keys have none."""
+        if not self.has_parts:
             return None
-        all_ = count_of_parts(cell or _USUAL, self.rolled_up_to, self.grain, self.zone) or 1
+        values = 1 if self.each is None else len(self.each.values)
+        all_ = self._periods(cell) * values
         return all_ if self.of is None else min(self.of, all_)
 
-    def value(self, columns: Mapping[str, str]) -> str | NoKey:
-        """The value of its columns."""
-        return key_value(self.by, columns, self.grain, self.zone)
+    def parts(self, cell: str) -> tuple[str, ...] | None:
+        """The parts of a key, value by value, periods in order of time; None when it has none, or names no period."""
+        periods: tuple[str, ...] = (cell,)
+        if self.grain is not None and self.rolled_up_to is not None:
+            found = keys_of_parts(cell, self.rolled_up_to, self.grain, self.zone, self.calendar)
+            if found is None:
+                return None
+            periods = found
+        elif self.each is None:
+            return None
+        if self.each is None:
+            return periods
+        return tuple(joined_part(each, value) for value in self.each.parts.values() for each in periods)
 
-    def cells(self, value: str) -> tuple[str, ...]:
-        """The keys under which a value counts."""
+    def value(self, columns: Mapping[str, str]) -> str | NoKey:
+        """The value of its columns, on an open day."""
+        found = key_value(self.by, columns, self.grain, self.zone)
+        if self.calendar is None or isinstance(found, NoKey):
+            return found
+        if (closed := closed_by(self.calendar, found)) is not None:
+            return NoKey(f"{found} is closed by {self.calendar}: {closed}", closed=True)
+        if self.fanned_out_to is not None and not self._keys(found):
+            return NoKey(f"{self.calendar} closes all of {found}", closed=True)
+        return found
+
+    def part(self, columns: Mapping[str, str]) -> str | NoKey:
+        """The part of a key of which they are; the value where keys have no known set."""
+        value = self.value(columns)
+        if self.each is None or isinstance(value, NoKey):
+            return value
+        own = self.each.part(columns)
+        return own if isinstance(own, NoKey) else joined_part(value, own)
+
+    def cells(self, part: str) -> tuple[str, ...]:
+        """The keys of which this is a part; of one without parts, under which the value counts."""
+        return self._keys(part if self.each is None else divided_part(part)[0])
+
+    def _keys(self, value: str) -> tuple[str, ...]:
         if self.grain is None or self.grain is self.key_grain:
             return (value,)
         found = period(value, self.grain, self.zone)
@@ -179,116 +237,36 @@ class Per(Composable):
             return (value,)
         if self.rolled_up_to is not None:
             return (found.containing(self.rolled_up_to).key,)
-        return tuple(part.key for part in found.parts(self.key_grain or self.grain))
+        return tuple(part.key for part in found.parts(self.key_grain or self.grain) if self._open(part.key))
+
+    def _open(self, key: str) -> bool:
+        return self.calendar is None or closed_by(self.calendar, key) is None
+
+    def _periods(self, cell: str) -> int:
+        """How many periods belong to a key; of no key those of usual weeks."""
+        if self.grain is None or self.rolled_up_to is None:
+            return 1
+        days = self.calendar
+        if not cell and days is not None:
+            days = Calendar(weekdays=days.weekdays) if days.weekdays and self.rolled_up_to is not Grain.DAY else None
+        return count_of_parts(cell or _USUAL, self.rolled_up_to, self.grain, self.zone, days) or 1
 
 
-@dataclass(frozen=True, slots=True)
-class KeyedEvent:
-    """An event as a `per` divides it. Texts that name the same period are the same value.
-
-    Attributes:
-        places: value → indexes of its partitions; of an event without partitions the only one is 0.
-        without: index → why there is no key.
-    """
-
-    per: Per
-    event: Event
-    places: Mapping[str, Sequence[int]]
-    without: Mapping[int, NoKey]
-
-    def slices(self) -> Iterator[tuple[str, str, Event]]:
-        """Yields (key, value, part of the event under that key)."""
-        if self.per.run_of is not None:
-            yield from ((key, key, part) for key, part in run_slices(self.per.run_of, self.event))
-            return
-        for value, some in self.places.items():
-            fact = self.event.fact
-            part = chosen(self.event, fact, some) if isinstance(fact, PartitionsAdded) else self.event
-            yield from ((cell, value, part) for cell in self.per.cells(value))
+def closed_by(calendar: Calendar, key: str) -> str | None:
+    """What closes the day of a period, which is a day or an hour; None: nothing does, or it is a longer one."""
+    return _closed_by(calendar, key[:_DATE]) if key[_DATE : _DATE + 1] in ("", "T") and len(key) >= _DATE else None
 
 
-def keyed_event(per: Per, event: Event, *, most: int | None = None) -> KeyedEvent:
-    """Divides an event by its keys; reads no further after `most` + 1 values."""
-    places: dict[str, list[int]] = {}
-    without: dict[int, NoKey] = {}
-    if per.run_of is not None:
-        return KeyedEvent(per, event, places, without)
-    for place, columns in enumerate(_columns(event)):
-        value = per.value(columns)
-        if isinstance(value, NoKey):
-            without[place] = value
-            continue
-        places.setdefault(value, []).append(place)
-        if most is not None and len(places) > most:
-            break
-    if not places and not without and isinstance(event.fact, PartitionsAdded):
-        without[0] = NoKey("it names no partition")
-    return KeyedEvent(per, event, places, without)
-
-
-def event_slices(per: Per, event: Event) -> Iterator[tuple[str, str, Event]]:
-    """As `KeyedEvent.slices`; nothing for an event without a key."""
-    return keyed_event(per, event).slices()
-
-
-def value_of_slice(per: Per, part: Event) -> str | NoKey:
-    """The value of a part that `slices` has yielded, which is the same for all its partitions."""
-    return next((per.value(columns) for columns in _columns(part)), NoKey(""))
-
-
-class WithoutKey(NamedTuple):
-    """Partitions of an event that some leaf wants and none finds a key for. An event without partitions is one.
-
-    Attributes:
-        missed: how many of `among` there are.
-        why: why the first of them has none.
-    """
-
-    missed: int
-    among: int
-    why: str
-
-    def __str__(self) -> str:
-        if self.among < 2:
-            return f"it has no key: {self.why}"
-        if self.missed == self.among:
-            return f"none of its {self.among} partitions has a key: {self.why}"
-        return f"{self.missed} of its {self.among} partitions have no key: {self.why}"
-
-
-def without_key(heard: Sequence[tuple[Match, KeyedEvent]]) -> WithoutKey | None:
-    """What of an event has no key; None: nothing. The leaves that listen to it are given by what they want and how they
-    divide it.
-    """
-    if not any(keyed.without for _, keyed in heard):
-        return None
-    columns = list(_columns(heard[0][1].event)) or [{}]
-    missed: dict[int, NoKey] = {}
-    for match, keyed in heard:
-        for place, why in keyed.without.items():
-            if match.accepts(columns[place]) and not any(
-                other.accepts(columns[place]) for other, also in heard if place not in also.without
-            ):
-                missed.setdefault(place, why)
-    return WithoutKey(len(missed), len(columns), next(iter(missed.values())).why) if missed else None
-
-
-def _columns(event: Event) -> Iterator[Mapping[str, str]]:
-    match event.fact:
-        case PartitionsAdded(partitions=partitions):
-            for partition in partitions:
-                yield partition.values
-        case CustomHappened(attributes=values) | ProgramReached(arguments=values):
-            yield values
-        case _:
-            return
+@lru_cache(maxsize=4096)
+def _closed_by(calendar: Calendar, day: str) -> str | None:
+    return calendar.closed_by(date.fromisoformat(day))
 
 
 def _check_grains(per: Per) -> None:
     coarse, fine, grain = per.rolled_up_to, per.fanned_out_to, per.grain
     if coarse is not None and fine is not None:
         raise InvalidDefinitionError("$.fanned_out_to", "cannot be together with a roll-up")
-    if per.of is not None and coarse is None:
+    if per.of is not None and not per.has_parts:
         raise InvalidDefinitionError("$.of", "says how many periods of a roll-up are enough; nothing is rolled up")
     if grain is None:
         if coarse or fine:
@@ -304,6 +282,24 @@ def _check_grains(per: Per) -> None:
         )
     if fine is not None and not fine.divides(grain):
         raise InvalidDefinitionError("$.fanned_out_to", _not_divided(grain, fine, "finer", fits=fine.rank < grain.rank))
+
+
+def _check_parts(per: Per) -> None:
+    if per.calendar is not None:
+        if not isinstance(per.calendar, Calendar):
+            raise InvalidDefinitionError("$.calendar", f"must be a calendar but is {abridged(per.calendar)}")
+        if (per.fanned_out_to or per.grain) not in (Grain.HOUR, Grain.DAY):
+            raise InvalidDefinitionError("$.calendar", "has days, so it needs hours or days as `grain`")
+        found = per.calendar.size
+        check_most(found, MOST_DAYS, "$.calendar", "days and spans of days")
+    if per.each is None:
+        return
+    if per.each.column in per.by:
+        raise InvalidDefinitionError("$.each.column", f"is {per.each.column}, which is a column of the key already")
+    values, periods = len(per.each.values), per._periods("")
+    if periods > 1:
+        what = f"parts ({periods} {per.grain}s of a {per.rolled_up_to}, each with {values} values)"
+        check_most(values * periods, MOST_PARTS, "$.each.values", what)
 
 
 def _check_composed(per: Per, grain: Grain) -> None:

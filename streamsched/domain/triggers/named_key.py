@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from streamsched.domain.errors import InvalidError
+from streamsched.domain.errors import ClosedDayError, InvalidError
+from streamsched.domain.time.grain import Grain
 from streamsched.domain.time.period import NO_ZONE
 from streamsched.domain.triggers.correlation import Per
-from streamsched.domain.triggers.key_value import NoKey
+from streamsched.domain.triggers.keys.key_value import NoKey
 from streamsched.domain.triggers.trigger import Trigger, correlations, run_of
 
 
@@ -24,6 +25,7 @@ def named_key(trigger: Trigger, columns: Mapping[str, str]) -> str:
     '2013-01-01'
 
     Raises:
+        ClosedDayError: a calendar closes its day.
         InvalidError: the columns are not those of the key, a value names no period, or several keys.
     """
     pers = tuple(correlations(trigger))
@@ -38,15 +40,18 @@ def named_key(trigger: Trigger, columns: Mapping[str, str]) -> str:
     wanted = " or ".join(sorted({" and ".join(names) for per in pers for names in (per.by, *_of_period(per))}))
     if not columns:
         raise InvalidError("$.key", f"is missing: the schedule has one accumulation for each {wanted}")
+    pers = tuple(replace(per, each=None, of=per.of if per.rolled_up_to else None) for per in pers)
     per = next((per for per in pers if set(per.by) == columns.keys()), None)
     if per is None:
         per = next((per for per in pers if tuple(columns) in _of_period(per)), None)
         if per is None:
             raise InvalidError("$.key", f"names {' and '.join(sorted(columns))}, but the schedule's key is {wanted}")
-        per = replace(per, by=tuple(columns), grain=per.key_grain, rolled_up_to=None, fanned_out_to=None, of=None)
+        days = per.calendar if per.key_grain in (Grain.HOUR, Grain.DAY) else None
+        alone = replace(per, rolled_up_to=None, fanned_out_to=None, of=None, calendar=None)
+        per = replace(alone, by=tuple(columns), grain=per.key_grain, calendar=days)
     value = per.value(columns)
     if isinstance(value, NoKey):
-        raise InvalidError("$.key", f"is none: {value.why}")
+        raise (ClosedDayError if value.closed else InvalidError)("$.key", f"is none: {value.why}")
     first, *others = per.cells(value)
     if others:
         count = f"{len(others) + 1} keys, {first} to {others[-1]}"

@@ -158,8 +158,9 @@ def check_correlation(trigger: Trigger) -> bool:
             raise InvalidDefinitionError("$", f"correlates, but not everywhere: {leaf} is under no `per`")
         if not isinstance(leaf, Partitions | Total | ProgramStatus | CustomEvent):
             raise InvalidDefinitionError("$", f"correlates, but {leaf} has no key to correlate by")
-        if per.rolled_up_to is not None and (needed(leaf) != 1 or isinstance(leaf, Total)):
-            raise InvalidDefinitionError("$", f"rolls up, so it counts periods; {leaf} wants something else")
+        if per.has_parts and (needed(leaf) != 1 or isinstance(leaf, Total)):
+            what = "names a known set, so it counts values" if per.each else "rolls up, so it counts periods"
+            raise InvalidDefinitionError("$", f"{what}; {leaf} wants something else")
         if per.run_of is not None and not isinstance(leaf, ProgramStatus):
             raise InvalidDefinitionError("$", f"correlates by runs of {per.run_of}, but {leaf} descends from no run")
     if len({per.run_of for per in pers}) > 1:

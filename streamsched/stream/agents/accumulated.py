@@ -128,7 +128,7 @@ class TriggerStates:
                 if state is None or cell is None:
                     self._write(row if name else key, None)
                 elif name:
-                    self._write(row, state_codec.encode_key(state.definition, cell, version=version))
+                    self._write(row, state_codec.encode_key(state.definition, cell, name, version=version))
                 else:
                     self._write(key, state_codec.encode(state, paged=True, version=version))
                 self._store_pages(row, plan, cell or EMPTY)

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from streamsched.domain.time.grain import Grain
 from streamsched.domain.time.period import Period, period
-from streamsched.domain.triggers.key_value import GRAIN_NAMES, key_value
+from streamsched.domain.triggers.keys.key_value import GRAIN_NAMES, key_value
 
 #: Weeks of a calendar; of a longer time the last ones are shown.
 WEEKS: Final = 40

@@ -39,7 +39,7 @@ from streamsched.domain.notices.recipient import ProgramRecipient
 from streamsched.domain.time.grain import Grain
 from streamsched.domain.time.period import Period, period
 from streamsched.domain.time.period_text import LONGEST, NoPeriod
-from streamsched.domain.triggers.key_value import HIVE_NULL
+from streamsched.domain.triggers.keys.key_value import HIVE_NULL
 from tests.architecture.reference.markdown import callable_, fenced, section, table
 
 _APP = AppRef("default", "flights")
@@ -149,7 +149,7 @@ def triggers_page() -> str:
         "",
         *_functions(("at_least", "then")),
         *_methods(TriggerExpression, ("within", "quiet", "unless", "per", "per_run_of", "mixed_runs")),
-        *_methods(PerKey, ("rolled_up_to", "fanned_out_to")),
+        *_methods(PerKey, ("rolled_up_to", "fanned_out_to", "each")),
         *_periods(),
         "## JSON and YAML",
         "",

@@ -176,7 +176,7 @@ async def test_a_key_of_any_length_is_copied_shown_paged_and_closed(scheduler: C
     fact = PartitionsAdded(FLIGHTS.dataset, (Partition("x", {"path": "x"}),), 1)
     folded = fold(TriggerState(definition), Occurred(Event("x", "test", NOON, fact)), at=NOON)
     (cell,) = (each for each in folded.cells.values() if each is not None)
-    state = state_codec.encode_key(definition, cell)
+    state = state_codec.encode_key(definition, cell, "d")
     rows = [Outgoing(TRIGGERS_CHANGELOG, shard, head + b"\x1f" + key.encode(), state) for key in (short, *long)]
     await scheduler.broker.append(
         [Outgoing(TRIGGERS_CHANGELOG, shard, head, state_codec.encode(TriggerState(definition)))]
@@ -207,7 +207,7 @@ async def test_the_open_keys_of_a_schedule_are_shown_until_they_close(scheduler:
         event = Occurred(Event(day, "test", NOON, fact))
         cells |= {k: c for k, c in fold(TriggerState(definition), event, at=NOON).cells.items() if c is not None}
     head = f"schedule:{WEEKLY}".encode()
-    rows = {head + b"\x1f" + key.encode(): state_codec.encode_key(definition, cell) for key, cell in cells.items()}
+    rows = {head + b"\x1f" + key.encode(): state_codec.encode_key(definition, cell, key) for key, cell in cells.items()}
     page = head + b"\x1f2013-01-01\x1f0.0"
     records = [(head, state_codec.encode(TriggerState(definition))), *rows.items(), (page, b"{}")]
     shard = home(head, SHARDS)

@@ -236,3 +236,43 @@ async def test_hostile_partitions_and_sources_are_values(world: DatasetWorld) ->
     answer = await world.browser.get("/ui/datasets/default.clicks")
     assert "<script>alert" not in answer.text
     assert HOSTILE in unescape(answer.text)
+
+
+async def test_a_day_names_the_regions_that_are_missing_of_each_hour_and_counts_strange_ones(
+    world: DatasetWorld,
+) -> None:
+    regions = ["eu", "us", "ap 1"]
+    closed = {"name": "work", "weekdays": ["SAT"]}
+    await world.deploy(app(rolled_up(each={"column": "region", "values": regions}, calendar=closed), "daily"))
+    every = [f"{hour}/region={region}" for hour in hours(DAY, [*HOURS, "23"]) for region in regions]
+    lacking = {f"day={DAY}/hour=05/region=us", f"day={DAY}/hour=23/region=us", f"day={DAY}/hour=23/region=eu"}
+    await world.commit("clicks", *(each for each in every if each not in lacking))
+    await world.commit("clicks", f"day={DAY}/hour=05/region=eu", f"day={DAY}/hour=05/region=mars")
+    await world.commit("clicks", "day=2026-03-28/hour=05/region=eu")
+    await world.settled()
+
+    found = await world.dataset(limit=1)
+    (roll_up,) = found["rollUps"]
+    (key,) = roll_up["keys"]
+    missing = f"{DAY}T23 of region eu; {DAY}T05 and {DAY}T23 of region us"
+    assert (roll_up["rolledUpTo"], roll_up["each"]) == ("day", "region")
+    assert (key["key"], key["expected"], key["present"], key["missing"]) == (DAY, 69, 66, missing)
+    assert key["missingPeriods"] == [f"{DAY}T23 of region eu", f"{DAY}T05 of region us", f"{DAY}T23 of region us"]
+    assert (key["rewritten"], found["completeness"]) == ([f"{DAY}T05 of region eu"], "incomplete")
+    assert missing in await page_of(world)
+
+    who = world.browser
+    answer = await who.http.get("/v1/schedules/default.traffic.daily/keys", headers=who.authorization)
+    (open_key,) = answer.json()["keys"]
+    node = open_key["progress"]
+    while node.get("children"):
+        (node,) = node["children"]
+    assert (node["have"], node["need"], node["missing_text"]) == (66, 69, missing)
+    assert node["missing_periods"] == [
+        [f"{DAY}T23", f"{DAY}T23", "eu"],
+        [f"{DAY}T05", f"{DAY}T05", "us"],
+        [f"{DAY}T23", f"{DAY}T23", "us"],
+    ]
+    losses = answer.json()["losses"]
+    assert losses["keylessEvents"] == 2
+    assert losses["keylessWhy"] == "2026-03-28T05 is closed by calendar work: every SAT"

@@ -10,7 +10,7 @@ from streamsched.domain.schedules.key_columns import key_columns
 from streamsched.domain.time.grain import Grain
 from streamsched.domain.time.period import NO_ZONE
 from streamsched.domain.triggers.correlation import Per
-from streamsched.domain.triggers.key_value import HIVE_NULL, NoKey, grain_by_name, key_value, period_columns
+from streamsched.domain.triggers.keys.key_value import HIVE_NULL, NoKey, grain_by_name, key_value, period_columns
 from streamsched.domain.triggers.named_key import named_key
 from streamsched.domain.triggers.trigger import CustomEvent, Partitions, Trigger, check_correlation, check_key_grains
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamsched.codec.records import state as state_codec
 from streamsched.codec.views import explanation
 from streamsched.domain.events.event import Event, Partition, PartitionsAdded
 from streamsched.domain.fold.explain import explain, explain_cell
@@ -21,6 +22,7 @@ from streamsched.domain.time.grain import Grain
 from streamsched.domain.time.period import Period, period
 from streamsched.domain.triggers.completeness import KeyCompleteness, completeness, key_writes
 from streamsched.domain.triggers.correlation import Per
+from streamsched.domain.triggers.keys.known_set import KnownSet
 from streamsched.domain.triggers.trigger import Partitions, leaf_id
 from streamsched.testing.examples import examples
 from tests.support.engine import Engine
@@ -154,3 +156,76 @@ def test_partitions_of_one_hour_are_not_one_another_again() -> None:
     assert key_writes(per, "2026-07-01", [of("a"), of("b", "c")], ()).rewritten == ()
     assert key_writes(per, "2026-07-01", [of("a"), of("a", "c")], ()).rewritten == (HOURS[0],)
     assert key_writes(per, "no day", [of("a")], ()).rewritten == ()
+
+
+def regional(*values: str) -> Per:
+    return replace(daily(), each=KnownSet("region", values))
+
+
+def landed(hour: str, region: str) -> Event:
+    row = Partition(f"hour={hour}/region={region}", {"hour": hour, "region": region})
+    return Event(f"{hour}{region}", "test", NOW, PartitionsAdded(CLICKS, (row,), 1))
+
+
+@pytest.mark.parametrize(
+    ("missing", "text", "spans"),
+    [
+        ([(5, "us")], "2026-07-01T05 of region us", [("2026-07-01T05", "2026-07-01T05", "us")]),
+        (
+            [(5, "us"), (5, "eu"), (7, "eu"), (7, "us"), (8, "eu"), (8, "us")],
+            "2026-07-01T05 and 2026-07-01T07 to 2026-07-01T08 of region eu and us",
+            [
+                ("2026-07-01T05", "2026-07-01T05", "eu"),
+                ("2026-07-01T07", "2026-07-01T08", "eu"),
+                ("2026-07-01T05", "2026-07-01T05", "us"),
+                ("2026-07-01T07", "2026-07-01T08", "us"),
+            ],
+        ),
+        (
+            [(23, "eu"), *((hour, "a/b") for hour in range(24))],
+            "2026-07-01T23 of region eu; region a/b",
+            [("2026-07-01T23", "2026-07-01T23", "eu"), ("2026-07-01T00", "2026-07-01T23", "a/b")],
+        ),
+        ([], "", []),
+    ],
+)
+def test_what_is_missing_of_each_value_is_named_together(
+    missing: list[tuple[int, str]], text: str, spans: list[tuple[str, ...]]
+) -> None:
+    per, day = regional("eu", "us", "a/b"), "2026-07-01"
+    cells = [(hour, value) for value in ("eu", "us", "a/b") for hour in range(24) if (hour, value) not in missing]
+    found = completeness(per, day, [landed(f"{day}T{hour:02}", value) for hour, value in cells])
+    assert found is not None
+    assert (str(found), list(found.spans())) == (text, spans)
+    assert len(found.expected) == 72
+    assert set(found.names) == {f"{day}T{hour:02} of region {value}" for hour, value in missing}
+
+
+def test_a_key_without_finer_periods_names_the_values_that_are_missing() -> None:
+    per = Per(Partitions(CLICKS), ("hour",), Grain.HOUR, each=KnownSet("region", ("eu", "us", "x")))
+    found = completeness(per, HOURS[0], [landed(HOURS[0], "us"), landed(HOURS[0], "mars"), landed(HOURS[1], "x")])
+    assert found is not None
+    assert (str(found), found.names) == ("region eu and x", ("region eu", "region x"))
+    writes = key_writes(per, HOURS[0], [landed(HOURS[0], "us"), replace(landed(HOURS[0], "us"), id="again")], {"again"})
+    assert (writes.late, writes.rewritten) == (("region us",), ("region us",))
+    none = completeness(replace(per, each=KnownSet("region", tuple(f"r{n}" for n in range(1000)))), HOURS[0], [])
+    assert str(none) == "region r0, r1, r2, r3, r4 and 995 more"
+
+
+@pytest.mark.parametrize("per", [regional("eu", "us", "a/b"), replace(daily(), rolled_up_to=Grain.MONTH)])
+def test_a_stored_key_of_many_parts_names_what_is_missing_without_its_older_events(per: Per) -> None:
+    engine = Engine(REF)
+    engine.tell(NOW, Put(REF, 1, True, per))
+    came = [landed(f"2026-07-01T{hour:02}", value) for hour in range(20) for value in ("eu", "us", "a/b")]
+    for event in came:
+        engine.tell(NOW, Occurred(event))
+    assert engine.state is not None
+    (key,) = engine.cells
+    stored = state_codec.encode_key(engine.state.definition, engine.cells[key], key)
+    read = state_codec.decode_key(stored, engine.state.definition, key)
+    assert read is not None
+    node, whole = (explain_cell(engine.state.plan, cell, key) for cell in (read, engine.cells[key]))
+    while node.children:
+        (node,), (whole,) = node.children, whole.children
+    assert (node.events.older > 0, node.completeness) == (per.each is not None, whole.completeness)
+    assert str(node.completeness).startswith("2026-07-01T20 to ")

@@ -18,7 +18,7 @@ from streamsched.domain.signals.signal import Occurred, Put
 from streamsched.domain.signals.verdict import JudgedEvent, Verdict
 from streamsched.domain.time.grain import Grain
 from streamsched.domain.triggers.correlation import KEYS_AT_ONCE, Per
-from streamsched.domain.triggers.key_value import HIVE_NULL
+from streamsched.domain.triggers.keys.key_value import HIVE_NULL
 from streamsched.domain.triggers.trigger import CustomEvent, Partitions, Trigger
 from tests.support.engine import Engine
 

@@ -72,10 +72,11 @@ async def get_dataset(
     limit: PartitionLimit = 100,
 ) -> Response:
     """The newest commits of the dataset, each partition once, with how often it was `rewritten`; the schedules that
-    wait for it, of those of other namespaces only how many; of each roll-up the newest open keys with the periods that
-    are missing, came late or were rewritten; and the expectations about it. `completeness`: `incomplete` when an open
-    key misses a period or an expectation is missing, `as expected` otherwise, `no expectation` when nothing says what
-    belongs to it, `not known` when more would have to be read. An unknown dataset has none of these.
+    wait for it, of those of other namespaces only how many; of each roll-up and known set the newest open keys with the
+    periods and values that are missing, came late or were rewritten; and the expectations about it. `completeness`:
+    `incomplete` when an open key misses a part or an expectation is missing, `as expected` otherwise, `no expectation`
+    when nothing says what belongs to it, `not known` when more would have to be read. An unknown dataset has none of
+    these.
     """
     ref = DatasetRef.parse(f"{namespace}.{dataset}")
     return rendered(_view(await dataset_view(services, caller, ref, depth=depth), limit))
@@ -123,6 +124,7 @@ def _roll_up(found: RollUp) -> dict[str, Any]:
         "of": found.text,
         "grain": found.per.grain,
         "rolledUpTo": found.per.rolled_up_to,
+        "each": None if found.per.each is None else found.per.each.column,
         "zone": found.per.zone or None,
         "keys": [_key(each) for each in found.keys],
         "moreKeys": found.more,
@@ -132,7 +134,7 @@ def _roll_up(found: RollUp) -> dict[str, Any]:
 def _key(key: RollUpKey) -> dict[str, Any]:
     """A key of which not all events are at hand has counts, and no names of missing periods."""
     what = key.what
-    missing = () if what is None else what.missing
+    missing = () if what is None else what.names
     return {
         "key": key.key,
         "complete": key.whole,

@@ -1,4 +1,4 @@
-"""`streamsched dataset`: what came of a dataset, what waits for it, and which periods are missing."""
+"""`streamsched dataset`: what came of a dataset, what waits for it, and what is missing."""
 
 from __future__ import annotations
 
@@ -49,12 +49,14 @@ _EXPECTATIONS: Final = (
 )
 #: Late and rewritten periods that are named.
 _NAMED: Final = 5
-_NOTHING_SAYS: Final = "nothing says what belongs to it: no schedule (`rolled_up_to`) and no expectation (`app.expect`)"
+_NOTHING_SAYS: Final = (
+    "nothing says what belongs to it: no schedule (`rolled_up_to`, `each`) and no expectation (`app.expect`)"
+)
 
 
 def commands() -> typer.Typer:
     """The commands of `streamsched dataset`."""
-    app = new_group("Shows datasets: what came, what waits for them, and which periods are missing.")
+    app = new_group("Shows datasets: what came, what waits for them, and what is missing.")
     app.command("list")(list_datasets)
     app.command("show")(show)
     return app
@@ -122,10 +124,18 @@ def show(
 def _print_roll_up(found: Mapping[str, Any]) -> None:
     name = short(found["schedule"])
     if not found["keys"]:
-        _say(f"{name}: each {found['rolledUpTo']} by {found['grain']}, no key is open")
+        _say(f"{name}: {_expected(found)}, no key is open")
     for key in found["keys"]:
         _say(f"{name} {key['key']}: {_key(key)}", style="" if key["complete"] else "yellow")
     _more(found["moreKeys"], "open key")
+
+
+def _expected(found: Mapping[str, Any]) -> str:
+    """What belongs to a key."""
+    each = f"each {found['each']}" if found.get("each") else ""
+    if found["rolledUpTo"]:
+        return f"each {found['rolledUpTo']} by {found['grain']}{' and ' * bool(each)}{each}"
+    return f"{each} of each {found['grain'] or 'key'}"
 
 
 def _key(key: Mapping[str, Any]) -> str:

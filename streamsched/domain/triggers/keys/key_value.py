@@ -51,9 +51,12 @@ _REASON: Final = 300
 
 
 class NoKey(NamedTuple):
-    """Why there is no key, in a few words with the column and its value; at most `_REASON` characters."""
+    """Why there is no key, in a few words with the column and its value; at most `_REASON` characters. `closed`:
+    because a calendar closes its day.
+    """
 
     why: str
+    closed: bool = False
 
 
 def key_value(
@@ -64,7 +67,7 @@ def key_value(
     if "" in texts or HIVE_NULL in texts:
         return _no_value(by, values)
     if grain is None:
-        return SEPARATOR.join([_plain(each) for each in texts])
+        return SEPARATOR.join([escaped_value(each) for each in texts])
     if max(map(len, texts)) > LONGEST:  # kept out of the cache
         return _named_by(by, texts, grain, NoPeriod(f"it is longer than {LONGEST} characters"))
     return _period_key(by, texts, grain, zone)
@@ -147,7 +150,7 @@ def abridged_name(name: str) -> str:
     return name if len(name) <= _SHOWN and name.isprintable() else abridged(name, _SHOWN)
 
 
-def _plain(value: str) -> str:
+def escaped_value(value: str) -> str:
     """Escapes separators and unprintable characters as in URLs, so that a key is one line of text and `unquote` gives
     the value back.
     """
