@@ -3,8 +3,8 @@
     POST, GET, DELETE  /v1.0/jobs/{name}, /v1.0-alpha1/jobs/{name}, /v1.0/schedule/jobs/{name}
     GET                /v1.0/healthz, /v1.0/healthz/outbound
 
-Unless strict, GET also has `nextFire` and `lastFire`, how many ticks are done (`fired`), and the error of a tick that
-is tried again.
+Unless strict, GET also has `nextFire` and `lastFire`, how many ticks are done (`fired`), were skipped (`skipped`) and
+found no handler (`unhandled`), and the error of a tick that is tried again.
 """
 
 from __future__ import annotations
@@ -67,6 +67,8 @@ def job_view(found: KnownJob) -> dict[str, Any]:
         "lastFire": found.task.last_at,
         "fired": counters.fired,
         "failures": counters.failures or None,
+        "skipped": counters.skipped or None,
+        "unhandled": counters.unhandled or None,
         "error": found.task.error or None,
         "misfire": found.job.misfire,
     }
