@@ -88,6 +88,22 @@ def next_tick(recurrence: Recurrence, fired: int, last_planned: datetime) -> dat
     return _within(recurrence, next_fire(recurrence.rhythm, last_planned, created_at=last_planned))
 
 
+def next_ticks(recurrence: Recurrence, fired: int, planned: datetime, now: datetime, count: int) -> list[datetime]:
+    """The next ticks of a task (UTC), at most `count`, when `fired` are done and one is planned for `planned`. Of those
+    that are overdue at `now` there are as many as the misfire policy delivers. Pure.
+    """
+    found: list[datetime] = []
+    plan = plan_tick(recurrence, planned, now)
+    tick = planned if planned > now else plan.deliver or plan.wait_for
+    while tick is not None and len(found) < count:
+        found.append(tick)
+        tick = next_tick(recurrence, fired + len(found), tick)
+        if tick is not None and tick <= now:
+            plan = plan_tick(recurrence, tick, now)
+            tick = plan.deliver or plan.wait_for
+    return found
+
+
 class TickPlan(NamedTuple):
     """What to do about a due tick.
 
