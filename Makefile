@@ -14,7 +14,7 @@ endef
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo cluster test test-long test-nightly check bench properties faults task-faults dapr-real spark-faults hostile fuzz fuzz-events outages datacentre writers newest-spark restore upgrade simulate year clean
+.PHONY: help demo cluster test test-long test-nightly check bench properties faults task-faults dapr-real dapr-go spark-faults hostile fuzz fuzz-events outages datacentre writers newest-spark restore upgrade simulate year clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -57,6 +57,9 @@ spark-faults: $(VENV)/.dev ## KIND=fake|standalone|connect|yarn KILLS=n SEED=s: 
 
 dapr-real: $(VENV)/.dev ## KILLS=n SEED=s: Dapr's SDK and its sidecar, built here (some 10 minutes, once), with launchers as its scheduler, killed
 	@$(BIN)/python -m tests.dapr_real.run --kills $(or $(KILLS),10) --seed $(or $(SEED),1) $(ARGS)
+
+dapr-go: $(VENV)/.dev ## Dapr's Go SDK, an app built here (some 4 minutes, once), with an endpoint and a launcher
+	@$(BIN)/python -m tests.dapr_real.go_sdk
 
 fuzz: $(VENV)/.dev ## MINUTES=n SEED=s: schemathesis on the OpenAPI document, against a real API
 	@$(BIN)/python -m tests.fuzz.api --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1) $(ARGS)

@@ -54,7 +54,7 @@ FormatOption = Annotated[
 ]
 
 #: Members that name an object, the first that it has.
-_NAMES = ("id", "run", "job", "schedule", "backfill", "app", "name", "key")
+_NAMES = ("id", "run", "job", "name", "schedule", "backfill", "app", "key")
 
 #: Members whose values are ids of schedules, programs, jobs or runs.
 _NAMED = frozenset({"id", "job", "schedule", "program", "runs", "joined"})

@@ -1,7 +1,8 @@
 """How a job reaches an instance of its app.
 
-An app that cannot be reached has not failed: the job is staged and uses up no attempt. A connection that breaks during
-a delivery is a failed attempt, so a job that makes its app crash is not delivered forever.
+An app that cannot be reached has not failed: the job is staged and uses up no attempt. A connection that breaks before
+the answer is a loss: the tick is delivered again whatever its failure policy, as often as its queue allows
+(`maxLosses`), so a job that makes its app crash is not delivered forever.
 """
 
 from __future__ import annotations
@@ -24,10 +25,14 @@ _ADDRESS: Final = re.compile(r"(?:http|grpc)://(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.
 
 
 class JobDeliveryResult(StrEnum):
-    """DELIVERED: the app has done the job, or has no handler for it at all (404). UNREACHABLE: it does not answer."""
+    """DELIVERED: the app has done the job. UNHANDLED: it has no handler for it (404), which ends the tick, too.
+    LOST: the connection broke before the answer. UNREACHABLE: there was no connection.
+    """
 
     DELIVERED = "delivered"
+    UNHANDLED = "unhandled"
     FAILED = "failed"
+    LOST = "lost"
     UNREACHABLE = "unreachable"
 
 

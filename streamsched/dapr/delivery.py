@@ -137,6 +137,10 @@ class _InstanceStream:
         match result:
             case JobDeliveryResult.DELIVERED:
                 self._stream.acknowledge(task.token, detail)
+            case JobDeliveryResult.UNHANDLED:
+                self._stream.acknowledge(task.token, detail, handled=False)
+            case JobDeliveryResult.LOST:
+                self._stream.mark_lost(task.token, detail)
             case JobDeliveryResult.FAILED:
                 self._stream.fail(task.token, detail)
             case JobDeliveryResult.UNREACHABLE:

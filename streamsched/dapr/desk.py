@@ -16,8 +16,10 @@ from streamsched.codec.dapr.refusal import JobFault, JobRefusedError
 from streamsched.codec.dapr.scope import DaprScope
 from streamsched.codec.dapr.stored import CONTENT_TYPE, job_from_bytes, job_to_bytes
 from streamsched.codec.json.reading import anchored
+from streamsched.codec.tasks.task import options_from_json
 from streamsched.domain.errors import ConflictError, InvalidDefinitionError, InvalidError, NotFoundError
 from streamsched.domain.tasks.queue import QueuePolicy, WorkerTarget
+from streamsched.domain.tasks.recurrence import next_ticks
 from streamsched.domain.tasks.registration import RegistrationVerdict
 from streamsched.domain.tasks.task import OnExisting, TaskRequest
 from streamsched.ports.clock import Clock
@@ -94,6 +96,20 @@ class DaprDesk:
         except InvalidError:
             raise NotFoundError("job", name) from None
         return KnownJob(job_from_bytes(name, task.content), task)
+
+    async def next_fires(self, app: DaprScope, name: str, count: int) -> Sequence[datetime]:
+        """The next deliveries of a job (UTC), at most `count`; first the one that waits, at its next attempt.
+
+        Raises:
+            NotFoundError: there is no such job.
+        """
+        found = await self.get(app, name)
+        counters, now = found.task.counters, self._clock.now()
+        recurrence, _ = options_from_json((await self._tasks.get(found.task.task)).options)
+        if recurrence is None:
+            return [counters.next_at]
+        ticks = next_ticks(recurrence, counters.fired, counters.planned_at, now, count)
+        return [max(ticks[0], counters.next_at), *ticks[1:]] if ticks else []
 
     async def jobs(self, app: DaprScope, prefix: str = "") -> AsyncIterator[Sequence[KnownJob]]:
         """The jobs of an app, by name, all at one moment, in batches. Tasks of its queue that are no jobs are left

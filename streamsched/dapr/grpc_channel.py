@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 import grpc
 from dapr.proto.common.v1 import common_pb2
@@ -12,6 +13,12 @@ from google.protobuf import any_pb2
 from streamsched.codec.dapr.job import DaprJob
 from streamsched.dapr.app_channel import CONNECT_S, REASON, TIMEOUT, JobDelivery, JobDeliveryResult
 from streamsched.ports.dapr.instances import AppInstance
+from streamsched.process.cancellation import cancel
+
+#: How gRPC ends a call whose connection broke. An app can answer the same, but then its connection is there.
+_CUT: Final = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.INTERNAL})
+#: Seconds within which a channel says that its connection broke, after the calls have ended: a few milliseconds.
+_NOTICED_S: Final = 0.25
 
 
 class GrpcAppChannel:
@@ -28,6 +35,8 @@ class GrpcAppChannel:
         self._stable = appcallback_pb2_grpc.AppCallbackStub(self._channel)
         self._alpha = appcallback_pb2_grpc.AppCallbackAlphaStub(self._channel)
         self._metadata = (("dapr-api-token", instance.token),) if instance.token else ()
+        self._broken = asyncio.Event()  # of the connection that there is now
+        self._following: asyncio.Task[None] | None = None
 
     async def ready(self) -> bool:
         try:
@@ -42,7 +51,8 @@ class GrpcAppChannel:
             await self.ready()
         ):
             return JobDelivery(JobDeliveryResult.UNREACHABLE, f"app {self._address} does not answer")
-        request = _request(job)
+        self._following = self._following or asyncio.create_task(self._follow())
+        request, broken = _request(job), self._broken
         try:
             try:
                 await self._stable.OnJobEvent(request, timeout=TIMEOUT.total_seconds(), metadata=self._metadata)
@@ -53,12 +63,33 @@ class GrpcAppChannel:
         except grpc.aio.AioRpcError as exc:
             detail = f"{exc.code().name}: {exc.details()}"[:REASON]
             if exc.code() is grpc.StatusCode.NOT_FOUND:
-                return JobDelivery(JobDeliveryResult.DELIVERED, f"{detail}; the app has no handler for this job")
+                return JobDelivery(JobDeliveryResult.UNHANDLED, f"{detail}; the app has no handler for this job")
+            if exc.code() in _CUT and await self._lost(broken):
+                return JobDelivery(JobDeliveryResult.LOST, f"app {self._address} was lost: {detail}")
             return JobDelivery(JobDeliveryResult.FAILED, detail)
         return JobDelivery(JobDeliveryResult.DELIVERED, "OK")
 
     async def close(self) -> None:
+        if self._following is not None:
+            await cancel(self._following)
         await self._channel.close(grace=None)
+
+    async def _follow(self) -> None:
+        """Sets the event of each connection when it breaks."""
+        while True:
+            state = self._channel.get_state()
+            await self._channel.wait_for_state_change(state)
+            if state is grpc.ChannelConnectivity.READY:
+                self._broken.set()
+                self._broken = asyncio.Event()
+
+    async def _lost(self, broken: asyncio.Event) -> bool:
+        """Whether the connection of a call that has just ended broke."""
+        try:
+            async with asyncio.timeout(_NOTICED_S):
+                return await broken.wait()
+        except TimeoutError:
+            return self._channel.get_state() is not grpc.ChannelConnectivity.READY
 
 
 def _request(job: DaprJob) -> appcallback_pb2.JobEventRequest:

@@ -46,7 +46,9 @@ class HttpAppChannel:
         if not answer.connected:
             return JobDelivery(JobDeliveryResult.UNREACHABLE, f"app {self._address} does not answer: {answer.text}")
         if answer.status == 404:
-            return JobDelivery(JobDeliveryResult.DELIVERED, f"{answer.text}; the app has no handler for this job")
+            return JobDelivery(JobDeliveryResult.UNHANDLED, f"{answer.text}; the app has no handler for this job")
+        if answer.cut:
+            return JobDelivery(JobDeliveryResult.LOST, f"app {self._address} was lost: {answer.text}")
         return JobDelivery(JobDeliveryResult.DELIVERED if answer.accepted else JobDeliveryResult.FAILED, answer.text)
 
     async def close(self) -> None:

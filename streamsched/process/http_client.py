@@ -35,13 +35,15 @@ _NOT_ADDED: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 class HttpAnswer:
     """The answer to a request. `status`: None without a response. `text`: status and beginning of the body, for people,
     or why there is no response. `connected`: False when there was no connection, so nothing was sent. `withheld`: it
-    was no longer to be sent when there was a connection, so nothing was sent.
+    was no longer to be sent when there was a connection, so nothing was sent. `cut`: the connection broke before
+    the whole answer was there.
     """
 
     status: int | None
     text: str
     connected: bool = True
     withheld: bool = False
+    cut: bool = False
 
     @property
     def accepted(self) -> bool:
@@ -146,7 +148,8 @@ class HttpClient:
         except (aiohttp.ClientError, OSError, ValueError) as exc:
             if isinstance(body, _CheckedBody) and body.withheld:
                 return HttpAnswer(None, "it was not sent", withheld=True)
-            return HttpAnswer(None, f"no answer: {str(exc) or type(exc).__name__}")
+            cut = isinstance(exc, aiohttp.ClientConnectionError | aiohttp.ClientPayloadError | OSError)
+            return HttpAnswer(None, f"no answer: {str(exc) or type(exc).__name__}", cut=cut)
         return HttpAnswer(response.status, f"HTTP {response.status}" + (f": {text}" if text else ""))
 
     async def close(self) -> None:

@@ -45,7 +45,7 @@ from streamsched.process.run_forever import run_forever
 from streamsched.tasks.attempt import attempt
 from streamsched.tasks.attempt_ends import AT_ONCE, UNUSED, AttemptEnds
 from streamsched.tasks.in_flight import HeldDeliveries
-from streamsched.tasks.measures import measure_end, measure_start
+from streamsched.tasks.measures import measure_end, measure_skipped, measure_start
 from streamsched.tasks.ownership import Ownership
 from streamsched.tasks.pace import MANY, TransactionPace
 from streamsched.tasks.publication import announced, event_of
@@ -253,15 +253,13 @@ class TaskLoop:
         measure_start(self._metrics, task)
         if task.recurrence is not None and not task.failures:
             plan = plan_tick(task.recurrence, task.planned_at, now)
-            if plan.missed:
-                log.warning(
-                    "tasks.ticks_skipped", task=task.id, queue=task.queue, planned_at=task.planned_at.isoformat()
-                )
+            if plan.skipped:
+                measure_skipped(self._metrics, task, plan.skipped)
             if plan.deliver is None:
                 end = Interrupted(now, "missed ticks are skipped")
-                self._end(self._hold(task), EndedAttempt(task, end, SkippedTicks(plan.wait_for)))
+                self._end(self._hold(task), EndedAttempt(task, end, SkippedTicks(plan.wait_for, plan.skipped)))
                 return
-            task = replace(task, planned_at=plan.deliver)
+            task = replace(task, planned_at=plan.deliver, skipped=plan.skipped)
         key = self._hold(task)
         match policy.target:
             case TopicTarget() as target:

@@ -29,6 +29,14 @@ def measure_start(metrics: Metrics, task: StartedTask) -> None:
         metrics.observe("queue_start_late_seconds", max(0.0, (task.started_at - task.due_at).total_seconds()))
 
 
+def measure_skipped(metrics: Metrics, task: StartedTask, ticks: int) -> None:
+    """Counts and logs missed ticks that are skipped."""
+    metrics.add("queue_ticks_skipped_total", ticks, queue=task.queue)
+    log.warning(
+        "tasks.ticks_skipped", task=task.id, queue=task.queue, ticks=ticks, planned_at=task.planned_at.isoformat()
+    )
+
+
 def measure_end(metrics: Metrics, ended: EndedAttempt) -> None:
     """Counts the end of an attempt, and logs the end of a task whose attempts are used up."""
     queue = ended.task.queue
@@ -43,8 +51,8 @@ def measure_end(metrics: Metrics, ended: EndedAttempt) -> None:
 
 def _result(end: AttemptEnd) -> str:
     match end:
-        case Acknowledged():
-            return "acknowledged"
+        case Acknowledged(handled=handled):
+            return "acknowledged" if handled else "unhandled"
         case AttemptFailed():
             return "failed"
         case WorkerLost():

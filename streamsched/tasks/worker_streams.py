@@ -176,9 +176,13 @@ class WorkerStream:
             self._unread_tokens.discard(news.token)
         return news
 
-    def acknowledge(self, token: str, detail: str = "") -> None:
-        """The task is done. Unknown tokens, and repeats, are ignored."""
-        self._end(token, Acknowledged(self._streams.clock.now(), detail))
+    def acknowledge(self, token: str, detail: str = "", *, handled: bool = True) -> None:
+        """The task is done; `handled` False: its app has no handler for it. Unknown tokens and repeats are ignored."""
+        self._end(token, Acknowledged(self._streams.clock.now(), detail, handled))
+
+    def mark_lost(self, token: str, reason: str) -> None:
+        """The worker was lost while it did the task. Unknown tokens, and repeats, are ignored."""
+        self._end(token, WorkerLost(self._streams.clock.now(), reason))
 
     def fail(self, token: str, reason: str) -> None:
         """The attempt failed. Unknown tokens, and repeats, are ignored."""

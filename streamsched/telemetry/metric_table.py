@@ -290,8 +290,16 @@ _QUEUES: Final = (
         "queue_attempts_total",
         _C,
         ("queue", "result"),
-        "Attempts that ended: acknowledged, failed, lost with their worker, or interrupted",
+        "Attempts that ended: acknowledged, unhandled (a Dapr app has no handler), failed, lost with their worker, or "
+        "interrupted",
         "How often do deliveries fail?",
+    ),
+    Metric(
+        "queue_ticks_skipped_total",
+        _C,
+        ("queue",),
+        "Missed ticks of recurring tasks that were skipped; of a cron up to 100 in one gap",
+        "Are ticks left out?",
     ),
     Metric(
         "queue_exhausted_total",

@@ -224,6 +224,7 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType(
         f"DELETE {_DAPR}/jobs": Rule(_OPERATE),
         f"GET {_DAPR}/export": Rule(_VIEW),
         f"POST {_DAPR}/import": Rule(_OPERATE),
+        f"GET {_DAPR}/jobs/{{name}}/next": Rule(_VIEW),
         f"GET {_DAPR}/jobs/{{name}}": Rule(_VIEW),
         f"POST {_DAPR}/jobs/{{name}}": Rule(_EMIT, emits="{app}.{name}"),
         f"DELETE {_DAPR}/jobs/{{name}}": Rule(_OPERATE),

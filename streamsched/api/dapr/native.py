@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
 from streamsched.api.body import LINES, BodyBytes, read_lines
-from streamsched.api.dapr.sidecar import job_view
+from streamsched.api.dapr.sidecar import FireCount, fires_view, job_view
 from streamsched.api.deps import DaprDep, TasksDep
 from streamsched.api.rendering import rendered
 from streamsched.api.routes.tasks.views import task_view
@@ -19,7 +19,7 @@ from streamsched.codec.dapr.export import export_end, export_head, export_line
 from streamsched.codec.dapr.job_json import job_from_json
 from streamsched.codec.dapr.scope import DaprApp
 from streamsched.dapr.desk import KnownJob
-from streamsched.domain.errors import NotFoundError
+from streamsched.domain.errors import InvalidError, NotFoundError
 
 router = APIRouter(prefix="/v1/dapr/{namespace}/{app}", tags=["Dapr"])
 
@@ -42,11 +42,18 @@ async def list_jobs(app: AppDep, dapr: DaprDep, prefix: PrefixQuery = "") -> Res
     return await stream_object({}, [("jobs", found, lambda part: [job_view(each) for each in part])])
 
 
-@router.delete("/jobs", summary="Delete jobs by prefix")
+@router.delete("/jobs", summary="Delete jobs by prefix, or all")
 async def delete_prefix(
-    app: AppDep, dapr: DaprDep, prefix: Annotated[str, Query(min_length=1, description="Beginning of their names.")]
+    app: AppDep,
+    dapr: DaprDep,
+    prefix: Annotated[str, Query(description="Beginning of their names.")] = "",
+    every: Annotated[bool, Query(alias="all", description="All jobs of the app, instead of a prefix.")] = False,
 ) -> Response:
-    """Ends all jobs whose names begin with the prefix; `deleted` says how many."""
+    """Ends all jobs whose names begin with the prefix, or with `all=true` all jobs of the app; `deleted` says how many.
+    400 without either, and with both.
+    """
+    if bool(prefix) == every:
+        raise InvalidError("$.prefix", "must name the beginning of names; or give all=true, without a prefix")
     return rendered({"deleted": await dapr.delete_prefix(app, prefix)})
 
 
@@ -76,6 +83,12 @@ async def import_jobs(
     that repeats go on where they were. 409 when one exists, unless `overwrite` is true.
     """
     return rendered({"imported": await dapr.restore(app, read_lines(request), overwrite=overwrite)})
+
+
+@router.get("/jobs/{name}/next", summary="List the next deliveries of a job")
+async def next_fires(name: str, app: AppDep, dapr: DaprDep, count: FireCount = 10) -> Response:
+    """`next`: instants, soonest first; of missed deliveries those that the misfire policy makes up for."""
+    return rendered(fires_view(name, await dapr.next_fires(app, name, count)))
 
 
 @router.get("/jobs/{name:path}", summary="Show a job")

@@ -1,21 +1,23 @@
 """The HTTP API of one app's endpoint, as Dapr's sidecar has it.
 
     POST, GET, DELETE  /v1.0/jobs/{name}, /v1.0-alpha1/jobs/{name}, /v1.0/schedule/jobs/{name}
+    GET                …/jobs/{name}/next?count=10, unless strict
     GET                /v1.0/healthz, /v1.0/healthz/outbound
 
-Unless strict, GET also has `nextFire` and `lastFire`, how many ticks are done (`fired`), and the error of a tick that
-is tried again.
+Unless strict, GET also has `nextFire` and `lastFire`, how many ticks are done (`fired`), were skipped (`skipped`) and
+found no handler (`unhandled`), and the error of a tick that is tried again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from http import HTTPStatus
-from typing import Any
+from typing import Annotated, Any
 
 import structlog
-from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request
 from fastapi.responses import Response
 
 from streamsched.api.allowed_hosts import AllowedHosts
@@ -34,6 +36,8 @@ log = structlog.get_logger()
 
 #: The last is the path of the proposal, which Dapr never served.
 _PREFIXES = ("/v1.0", "/v1.0-alpha1", "/v1.0/schedule")
+
+FireCount = Annotated[int, Query(ge=1, le=1000, description="Number of deliveries.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +71,17 @@ def job_view(found: KnownJob) -> dict[str, Any]:
         "lastFire": found.task.last_at,
         "fired": counters.fired,
         "failures": counters.failures or None,
+        "skipped": counters.skipped or None,
+        "unhandled": counters.unhandled or None,
         "error": found.task.error or None,
         "misfire": found.job.misfire,
     }
     return {**job_to_json(found.job), **{name: value for name, value in extra.items() if value is not None}}
+
+
+def fires_view(name: str, fires: Sequence[datetime]) -> dict[str, Any]:
+    """The next deliveries of a job."""
+    return {"name": name, "next": list(fires)}
 
 
 def _routes(desk: DaprDesk, endpoint: DaprEndpoint) -> APIRouter:
@@ -90,6 +101,15 @@ def _routes(desk: DaprDesk, endpoint: DaprEndpoint) -> APIRouter:
             if refused.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 log.warning("dapr.request_failed", operation=operation, error=str(exc))
             return rendered(error_json(refused, app=app.app, namespace=app.namespace), status=refused.status)
+
+    async def next_fires(name: str, count: FireCount = 10) -> Response:
+        async def answer() -> Response:
+            return rendered(fires_view(name, await desk.next_fires(app, name, count)))
+
+        return await answered(JobOperation.GET, answer)
+
+    if not strict:
+        routes.add_api_route("/jobs/{name}/next", next_fires)
 
     @routes.post("/jobs/{name:path}")
     async def schedule(name: str, body: BodyBytes) -> Response:

@@ -224,6 +224,7 @@ _DIALECTS: Final = {
     f"DELETE {_DAPR}/jobs": _read("DaprDeleted"),
     f"GET {_DAPR}/export": _read("AnyText", (LINES,)),
     f"POST {_DAPR}/import": Operation(body={LINES: "AnyText"}, answers={200: "DaprImported"}, conflict=True),
+    f"GET {_DAPR}/jobs/{{name}}/next": _read("DaprFires"),
     f"GET {_DAPR}/jobs/{{name}}": _read("DaprJob"),
     f"POST {_DAPR}/jobs/{{name}}": _write("DaprJob", {201: "DaprJob"}, conflict=True),
     f"DELETE {_DAPR}/jobs/{{name}}": Operation(answers={204: ""}),

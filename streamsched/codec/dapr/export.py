@@ -3,7 +3,7 @@
 {"version": 1}
 {"name": "j", "schedule": "@daily", …, "data": {"type": "…", "base64": "…"},
  "counters": {"dueAt": instant, "plannedAt": instant, "nextAt": instant, "fired": 3, "failures": 0,
-              "createdAt": instant, "until": instant or null}}
+              "skipped": 0, "unhandled": 0, "createdAt": instant, "until": instant or null}}
 {"jobs": 1}
 
 The last line has the number of jobs, so an export that was cut off is noticed.
@@ -28,6 +28,8 @@ from streamsched.domain.errors import DecodeError
 from streamsched.domain.limits import MOST_SLOTS
 
 VERSION: Final = 1
+#: The most that an import sets `skipped` and `unhandled` to, so that they still have room to grow.
+MOST_COUNTED: Final = 10**15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +42,8 @@ class JobCounters:
         fired: ticks that are done.
         failures: failed attempts of the next tick.
         until: no tick is planned after this instant (UTC); None: no limit.
+        skipped: missed ticks that were skipped; of a cron up to 100 in one gap.
+        unhandled: ticks for which the app had no handler.
     """
 
     due_at: datetime
@@ -49,6 +53,8 @@ class JobCounters:
     failures: int
     created_at: datetime
     until: datetime | None = None
+    skipped: int = 0
+    unhandled: int = 0
 
     def __post_init__(self) -> None:
         """Raises:
@@ -57,6 +63,9 @@ class JobCounters:
         for name, value in (("fired", self.fired), ("failures", self.failures)):
             if not 0 <= value <= MOST_SLOTS:
                 raise DecodeError(f"$.{name}", f"must be from 0 to {MOST_SLOTS} but is {shown(value)}")
+        for name, value in (("skipped", self.skipped), ("unhandled", self.unhandled)):
+            if not 0 <= value <= MOST_COUNTED:
+                raise DecodeError(f"$.{name}", f"must be from 0 to {MOST_COUNTED} but is {shown(value)}")
 
 
 class ExportedLine(NamedTuple):
@@ -147,6 +156,8 @@ def _job(job: DaprJob, counters: JobCounters) -> dict[str, Any]:
             "nextAt": counters.next_at.isoformat(),
             "fired": counters.fired,
             "failures": counters.failures,
+            "skipped": counters.skipped,
+            "unhandled": counters.unhandled,
             "createdAt": counters.created_at.isoformat(),
             "until": None if counters.until is None else counters.until.isoformat(),
         },
@@ -175,4 +186,6 @@ def _read(fields: Fields, value: dict[str, Any]) -> tuple[DaprJob, JobCounters]:
             failures=counters.integer("failures"),
             created_at=counters.instant("createdAt"),
             until=counters.optional_instant("until"),
+            skipped=counters.optional_integer("skipped") or 0,
+            unhandled=counters.optional_integer("unhandled") or 0,
         )

@@ -8,7 +8,7 @@
     … and ttl                    those up to the ttl, which counts from the due time, or from now without one
 
 A schedule is a cron expression of six fields, a descriptor, or `@every` with a Go duration (`domain.time.cron_dapr`);
-or a reminder's period such as `R4/PT3S`.
+or a reminder's period such as `R4/PT3S`. Ticks are counted up to 2,147,483,647; repeats beyond that have no effect.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from streamsched.codec.json.reading import anchored
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.limits import abridged
 from streamsched.domain.schedules.schedule import Misfire
-from streamsched.domain.tasks.recurrence import Recurrence, first_tick
+from streamsched.domain.tasks.recurrence import MOST_REPEATS, Recurrence, first_tick
 from streamsched.domain.tasks.task_retry import ConstantRetry
 from streamsched.domain.time.dialect import Dialect
 from streamsched.domain.triggers.trigger import Cron
@@ -137,6 +137,8 @@ def timing(job: DaprJob, now: datetime, *, strict: bool = False) -> JobTiming:
         until = point_in_time(job.ttl, due_at or now, "$.ttl", strict=strict)
         if until < (due_at or now) and (due_at is not None or not absolute(job.ttl)):
             raise InvalidDefinitionError("$.ttl", "ttl must be greater than due time")
+    if repeats is not None and repeats > MOST_REPEATS:
+        repeats = None
     with anchored("$", expression="schedule", until="ttl"):
         recurrence = Recurrence(Cron(expression, dialect=Dialect.DAPR), repeats, until, job.misfire or Misfire.ALL)
     return JobTiming(due_at, recurrence, first_tick(recurrence, due_at, now) is None)

@@ -3,7 +3,8 @@
     {"schedule": "@every 1m", "repeats": 3, "dueTime": "10s", "ttl": "1h", "data": any JSON, "overwrite": true,
      "failurePolicy": {"constant": {"interval": "3s", "maxRetries": 5}} | {"drop": {}}}
 
-Names in snake case are read, too; unknown members are ignored, and null is absent. Beyond Dapr's, unless strict:
+Names in snake case are read, too; unknown members are ignored, and null is absent, except as data: a JSON value that
+an app gets as `null`. Beyond Dapr's, unless strict:
 `"misfire": "all" | "one" | "skip"`, and a reminder's `period` in place of the schedule.
 """
 
@@ -69,14 +70,13 @@ def job_from_object(name: str, value: Mapping[str, Any], *, strict: bool = False
         if asked is not None and asked not in [each.value for each in Misfire]:
             _malformed("$.misfire", f"must be one of {', '.join(Misfire)} but is {shown(asked)}")
         misfire = None if asked is None else Misfire(asked)
-    data = value.get("data")
     return DaprJob(
         name=name,
         schedule=schedule,
         repeats=_uint32(value, "$", "repeats"),
         due_time=_text(value, "dueTime", "due_time"),
         ttl=_text(value, "ttl"),
-        data=None if data is None else DaprData(VALUE, _value(data)),
+        data=DaprData(VALUE, _value(value["data"])) if "data" in value else None,
         failure_policy=_policy(_member(value, "$", "failurePolicy", "failure_policy")),
         misfire=misfire,
     )

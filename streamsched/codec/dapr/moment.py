@@ -74,7 +74,8 @@ def absolute(text: str) -> bool:
 
 
 def period(text: str, path: str) -> tuple[timedelta | None, int | None]:
-    """A reminder's period: a Go or ISO 8601 duration with optional repeats, as in `R4/PT3S`; or repeats alone, `R4`.
+    """A reminder's period: a Go or ISO 8601 duration with optional repeats, as in `R4/PT3S`; or repeats
+    alone, `R4` or `R4/`.
 
     >>> period("R4/PT3S", "$")
     (datetime.timedelta(seconds=3), 4)
@@ -87,7 +88,7 @@ def period(text: str, path: str) -> tuple[timedelta | None, int | None]:
     if repeated:
         if len(repeated[1]) > _DIGITS or (repeats := int(repeated[1])) < 1:
             raise InvalidDefinitionError(path, "repetitions must be greater than 0")
-        if repeated[2] is None:
+        if not repeated[2]:
             return None, repeats
         text = repeated[2]
     try:
@@ -133,8 +134,8 @@ def _relative(text: str, base: datetime, path: str, strict: bool) -> timedelta:
     except InvalidError:
         pass
     repeated = _REPEATED.fullmatch(text[: LONGEST + 1])
-    if repeated and repeated[2] is not None:
-        if not strict or len(repeated[1]) > _DIGITS or int(repeated[1]) > 0:
+    if repeated:
+        if not repeated[2] or not strict or len(repeated[1]) > _DIGITS or int(repeated[1]) > 0:
             raise InvalidDefinitionError(path, f"repetitions are not allowed: {abridged(text)}")
         text = repeated[2]
     duration = _iso(text, strict)

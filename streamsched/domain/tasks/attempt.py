@@ -32,6 +32,7 @@ class StartedTask:
         generation: of the registration that is delivered; a later registration has a higher one.
         failures: attempts of this delivery that failed.
         losses: deliveries of this tick whose worker was lost.
+        skipped: missed ticks that were skipped to come to this one.
         planned_at: planned time of the tick that is delivered; of a task that is delivered once, its due time.
         fired: ticks that are done.
         started_at: when this attempt started (UTC).
@@ -50,6 +51,7 @@ class StartedTask:
     failures: int
     started_at: datetime
     losses: int = 0
+    skipped: int = 0
     data: bytes = b""
     content_type: str = ""
     recurrence: Recurrence | None = None
@@ -68,10 +70,11 @@ class StartedTask:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """The receiver has done the task."""
+    """The receiver has done the task. `handled` False: it answered that it has no handler, which ends it, too."""
 
     at: datetime
     detail: str = ""
+    handled: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,14 +21,17 @@ from typing import Final, NamedTuple, assert_never
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.limits import check_count, check_duration, check_instant
 from streamsched.domain.schedules.schedule import Misfire
-from streamsched.domain.ticks.fire_times import check_cron, next_fire, previous_fire
+from streamsched.domain.ticks.fire_times import check_cron, next_fire, previous_fire, ticking
 from streamsched.domain.ticks.misfire import ON_TIME
+from streamsched.domain.time.interval import Interval
 from streamsched.domain.triggers.trigger import Cron, Every
 
 #: The most repeats: PostgreSQL's `integer`.
 MOST_REPEATS: Final = 2**31 - 1
 #: The shortest interval of Dapr's `@every`; other intervals are from one second on.
 SHORTEST_TICK: Final = timedelta(milliseconds=1)
+#: Skipped ticks of a cron are counted up to this many in one gap, which bounds the cost after a long downtime.
+COUNTED: Final = 100
 
 _TICK: Final = timedelta(microseconds=1)
 
@@ -85,18 +88,34 @@ def next_tick(recurrence: Recurrence, fired: int, last_planned: datetime) -> dat
     return _within(recurrence, next_fire(recurrence.rhythm, last_planned, created_at=last_planned))
 
 
+def next_ticks(recurrence: Recurrence, fired: int, planned: datetime, now: datetime, count: int) -> list[datetime]:
+    """The next ticks of a task (UTC), at most `count`, when `fired` are done and one is planned for `planned`. Of those
+    that are overdue at `now` there are as many as the misfire policy delivers. Pure.
+    """
+    found: list[datetime] = []
+    plan = plan_tick(recurrence, planned, now)
+    tick = planned if planned > now else plan.deliver or plan.wait_for
+    while tick is not None and len(found) < count:
+        found.append(tick)
+        tick = next_tick(recurrence, fired + len(found), tick)
+        if tick is not None and tick <= now:
+            plan = plan_tick(recurrence, tick, now)
+            tick = plan.deliver or plan.wait_for
+    return found
+
+
 class TickPlan(NamedTuple):
     """What to do about a due tick.
 
     Attributes:
         deliver: planned time of the tick to deliver now; None: none.
         wait_for: with nothing to deliver, the next tick; None: there is none, the task is over.
-        missed: whether ticks were skipped.
+        skipped: how many ticks were skipped; of a cron, and of a calendar, up to `COUNTED`.
     """
 
     deliver: datetime | None
     wait_for: datetime | None = None
-    missed: bool = False
+    skipped: int = 0
 
 
 def plan_tick(recurrence: Recurrence, planned: datetime, now: datetime) -> TickPlan:
@@ -113,8 +132,10 @@ def plan_tick(recurrence: Recurrence, planned: datetime, now: datetime) -> TickP
         case _:
             assert_never(recurrence.misfire)
     if chosen is not None and chosen <= now:
-        return TickPlan(chosen, missed=chosen > planned)
-    return TickPlan(None, _within(recurrence, _after(recurrence, planned, now)), missed=True)
+        return TickPlan(chosen, skipped=_count(recurrence, planned, chosen))
+    return TickPlan(
+        None, _within(recurrence, _after(recurrence, planned, now)), _count(recurrence, planned, now + _TICK)
+    )
 
 
 def _oldest(window: timedelta | None, now: datetime) -> datetime | None:
@@ -142,6 +163,21 @@ def _newest(recurrence: Recurrence, planned: datetime, now: datetime) -> datetim
 def _after(recurrence: Recurrence, planned: datetime, instant: datetime) -> datetime | None:
     """The first tick of the task after `planned` and after an instant."""
     return next_fire(recurrence.rhythm, max(planned, instant), created_at=planned)
+
+
+def _count(recurrence: Recurrence, planned: datetime, before: datetime) -> int:
+    """The number of ticks of the task from `planned` (included) before an instant."""
+    if before <= planned:
+        return 0
+    if recurrence.until is not None:
+        before = min(before, recurrence.until + _TICK)
+    ticks = ticking(recurrence.rhythm, planned)
+    if isinstance(ticks, Interval) and ticks.calendar is None:
+        return 1 + ticks.count(planned, before)
+    count, tick = 0, planned
+    while tick is not None and tick < before and count < COUNTED:
+        count, tick = count + 1, next_fire(recurrence.rhythm, tick, created_at=planned)
+    return count
 
 
 def _within(recurrence: Recurrence, tick: datetime | None) -> datetime | None:

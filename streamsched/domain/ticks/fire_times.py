@@ -91,10 +91,21 @@ def check_cron(leaf: Cron, *, shortest: timedelta = SHORTEST) -> None:
     if isinstance(rhythm.ticks, timedelta) and rhythm.ticks < shortest:
         raise InvalidDefinitionError("$.expression", f"'{leaf.expression}' must be at least one second")
     if rhythm.zone is not None:
-        check_zone(rhythm.zone, "$.expression")
+        _check_location(rhythm.zone)
         if leaf.zone not in ("UTC", rhythm.zone):
             raise InvalidDefinitionError("$.zone", f"is {leaf.zone}, but the expression says {rhythm.zone}")
     _check_calendar(leaf, rhythm)
+
+
+def _check_location(zone: str) -> None:
+    """Checks a zone that the expression names; its error has the words of Dapr's."""
+    try:
+        check_zone(zone, "$.expression")
+    except InvalidDefinitionError as exc:
+        hint = "".join(exc.reason.partition("; ")[1:])
+        raise InvalidDefinitionError(
+            "$.expression", f"provided bad location {zone}: unknown time zone {zone}{hint}"
+        ) from exc
 
 
 def _check_calendar(leaf: Cron, rhythm: Rhythm) -> None:

@@ -39,6 +39,12 @@ class Interval:
             return None
         return tick
 
+    def count(self, after: datetime, before: datetime) -> int:
+        """How many ticks are strictly between two instants, whatever the calendar closes. Takes no longer for more."""
+        begin = (after - self.first) // self.interval + 1 if after >= self.first else 0
+        end = -((self.first - before) // self.interval)
+        return max(0, end - begin)
+
     def tick_before(self, before: datetime) -> datetime | None:
         """The last tick (UTC) strictly before an instant; None when there is none."""
         tick = self._before(before)

@@ -34,9 +34,10 @@ class DeliveryKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SkippedTicks:
-    """Missed ticks are skipped: the next one is planned for `planned_at` (UTC); None: none is left."""
+    """So many missed ticks are skipped: the next one is planned for `planned_at` (UTC); None: none is left."""
 
     planned_at: datetime | None
+    ticks: int
 
 
 @dataclass(frozen=True, slots=True)

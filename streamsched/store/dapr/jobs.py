@@ -135,6 +135,8 @@ async def _restore(connection: Any, tasks: Sequence[str], counters: Sequence[Job
         [each.fired for each in counters],
         [each.failures for each in counters],
         [each.created_at for each in counters],
+        [each.skipped for each in counters],
+        [each.unhandled for each in counters],
     )
 
 
@@ -161,6 +163,8 @@ def _job(row: Any) -> JobTask:
             failures=row["failures"],
             created_at=row["created_at"],
             until=row["until"],
+            skipped=row["skipped"],
+            unhandled=row["unhandled"],
         ),
         last_at=row["last_at"],
         error=row["error"],

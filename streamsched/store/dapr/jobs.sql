@@ -2,7 +2,8 @@
 
 -- name: get
 -- One job, with the planned time of its last tick.
-SELECT t.id, t.key, t.data, t.state, t.due_at, t.planned_at, t.next_at, t.fired, t.failures, t.created_at, t.error,
+SELECT t.id, t.key, t.data, t.state, t.due_at, t.planned_at, t.next_at, t.fired, t.failures, t.skipped, t.unhandled,
+    t.created_at, t.error,
     (t.options -> 'recurrence' ->> 'until')::timestamptz AS until,
     coalesce(l.in_flight = t.id AND l.generation = t.generation, false) AS in_flight, last.due_at AS last_at
 FROM tasks t LEFT JOIN task_lanes l ON l.id = t.lane_id LEFT JOIN LATERAL (
@@ -14,7 +15,8 @@ WHERE t.id = $1;
 
 -- name: list
 -- The jobs of a queue by prefix of their names; of the last tick only whether there was one.
-SELECT t.id, t.key, t.data, t.state, t.due_at, t.planned_at, t.next_at, t.fired, t.failures, t.created_at, t.error,
+SELECT t.id, t.key, t.data, t.state, t.due_at, t.planned_at, t.next_at, t.fired, t.failures, t.skipped, t.unhandled,
+    t.created_at, t.error,
     (t.options -> 'recurrence' ->> 'until')::timestamptz AS until,
     false AS in_flight, NULL::timestamptz AS last_at
 FROM tasks t WHERE t.queue = $1 AND starts_with(t.key, $2) ORDER BY t.key;
@@ -45,9 +47,9 @@ UPDATE task_lanes SET ready_at = $2::timestamptz WHERE id = ANY($1::text[]) AND 
 -- name: restore
 -- The counters of tasks that were just registered.
 UPDATE tasks t SET planned_at = given.planned_at, next_at = greatest(t.due_at, given.next_at), fired = given.fired,
-    failures = given.failures, created_at = given.created_at
-FROM unnest($1::text[], $2::timestamptz[], $3::timestamptz[], $4::integer[], $5::integer[], $6::timestamptz[])
-    AS given (id, planned_at, next_at, fired, failures, created_at)
+    failures = given.failures, created_at = given.created_at, skipped = given.skipped, unhandled = given.unhandled
+FROM unnest($1::text[], $2::timestamptz[], $3::timestamptz[], $4::integer[], $5::integer[], $6::timestamptz[],
+    $7::bigint[], $8::bigint[]) AS given (id, planned_at, next_at, fired, failures, created_at, skipped, unhandled)
 WHERE t.id = given.id;
 
 -- name: stage

@@ -27,6 +27,7 @@ from streamsched.domain.tasks.attempt import (
     WorkerLost,
 )
 from streamsched.domain.tasks.queue import startable, taken
+from streamsched.domain.tasks.recurrence import MOST_REPEATS
 from streamsched.domain.tasks.task import TaskState
 from streamsched.log.topics import public_topic
 from streamsched.ports.outbox import OutboxRecord
@@ -183,13 +184,16 @@ class _Writes:
             case TaskEnds(state=state, reason=reason):
                 self._ends.append((*key, state, reason, at, attempt))
             case TaskRetries(at=next_at, failures=failures, losses=losses, reason=reason):
-                self._retries.append((*key, next_at, task.planned_at, failures, losses, reason, attempt))
+                self._retries.append((*key, next_at, task.planned_at, failures, losses, reason, attempt, task.skipped))
             case TaskTicks(planned_at=planned_at, fired=fired, state=state, reason=reason):
-                self._ticks.append((*key, planned_at, fired, state, reason, at, task.planned_at, attempt))
+                fired = min(fired, MOST_REPEATS)  # it is counted no further
+                unhandled = int(isinstance(ended.end, Acknowledged) and not ended.end.handled)
+                counts = (task.skipped, unhandled)
+                self._ticks.append((*key, planned_at, fired, state, reason, at, task.planned_at, attempt, *counts))
             case SkippedTicks(planned_at=None):
                 self._ends.append((*key, TaskState.EXPIRED, "no tick is left", self._now, attempt))
-            case SkippedTicks(planned_at=planned_at):
-                self._ticks.append((*key, planned_at, task.fired, "", "", at, task.planned_at, attempt))
+            case SkippedTicks(planned_at=planned_at, ticks=ticks):
+                self._ticks.append((*key, planned_at, task.fired, "", "", at, task.planned_at, attempt, ticks, 0))
             case _:
                 assert_never(ended.after)
 

@@ -143,24 +143,27 @@ RETURNING id;
 -- name: retry_tasks
 -- The next attempt of tasks; they stay the heads of their lanes. The latest 20 attempts are kept.
 UPDATE tasks t SET state = 'RETRYING', next_at = greatest(t.due_at, given.next_at), planned_at = given.planned_at,
-    failures = given.failures, losses = given.losses,
+    failures = given.failures, losses = given.losses, skipped = t.skipped + given.skipped,
     interruptions = t.interruptions + (given.failures = t.failures AND given.losses = t.losses)::integer,
     error = given.reason,
     attempts = CASE WHEN jsonb_array_length(t.attempts) < 20 THEN t.attempts ELSE t.attempts - 0 END || given.attempt::jsonb
 FROM unnest($1::text[], $2::bigint[], $3::timestamptz[], $4::timestamptz[], $5::integer[], $6::integer[], $7::text[],
-    $8::text[]) AS given (id, generation, next_at, planned_at, failures, losses, reason, attempt)
+    $8::text[], $9::bigint[]) AS given (id, generation, next_at, planned_at, failures, losses, reason, attempt, skipped)
 WHERE t.id = given.id AND t.generation = given.generation;
 
 -- name: tick_tasks
 -- The next tick of recurring tasks. The tick that ended goes to the history; one that was skipped has no state.
 WITH before AS MATERIALIZED (
-    SELECT t.*, given.next_planned, given.next_fired, given.ended, given.reason, given.at, given.tick, given.attempt
+    SELECT t.*, given.next_planned, given.next_fired, given.ended, given.reason, given.at, given.tick, given.attempt,
+        given.more_skipped, given.more_unhandled
     FROM unnest($1::text[], $2::bigint[], $3::timestamptz[], $4::integer[], $5::text[], $6::text[], $7::timestamptz[],
-        $8::timestamptz[], $9::text[]) AS given (id, generation, next_planned, next_fired, ended, reason, at, tick, attempt)
+        $8::timestamptz[], $9::text[], $10::bigint[], $11::integer[])
+        AS given (id, generation, next_planned, next_fired, ended, reason, at, tick, attempt, more_skipped, more_unhandled)
     JOIN tasks t USING (id, generation)
 ), ticked AS (
     UPDATE tasks t SET state = 'WAITING', due_at = b.next_planned, planned_at = b.next_planned, next_at = b.next_planned,
-        fired = b.next_fired, failures = 0, losses = 0, interruptions = 0, error = '', attempts = '[]'
+        fired = b.next_fired, failures = 0, losses = 0, interruptions = 0, error = '', attempts = '[]',
+        skipped = b.skipped + b.more_skipped, unhandled = b.unhandled + b.more_unhandled
     FROM before b WHERE t.id = b.id
 )
 INSERT INTO tasks_history (at, id, queue, lane, key, state, final, due_at, record)

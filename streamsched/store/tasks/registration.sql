@@ -31,6 +31,7 @@ FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::time
     $9::text[]) AS given (id, lane_id, queue, lane, key, due_at, options, data, content_type)
 ON CONFLICT (id) DO UPDATE SET state = 'WAITING', due_at = excluded.due_at, planned_at = excluded.planned_at,
     next_at = excluded.next_at, generation = excluded.generation, fired = 0, failures = 0, losses = 0, interruptions = 0,
+    skipped = 0, unhandled = 0,
     options = excluded.options, data = excluded.data, content_type = excluded.content_type,
     created_at = excluded.created_at, error = '', attempts = '[]'
 RETURNING id, generation;

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import httpx
@@ -79,6 +79,93 @@ async def test_a_job_is_shown_with_its_last_and_next_ticks_and_its_history(
     assert found["history"][0]["attempts"][0]["reason"] == "HTTP 500"
     assert (await client.delete(f"{JOBS}/j")).status_code == 204
     assert (await client.delete(f"{JOBS}/j")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("misfire", "late"),
+    [("one", (60, 59)), ("skip", (60, 59)), ("all", (60, 0)), ("one", (600_000, 599_999))],
+)
+async def test_a_job_shows_how_many_of_its_ticks_were_skipped(
+    client: httpx.AsyncClient, world: TaskWorld, clock: SettableClock, misfire: str, late: tuple[int, int]
+) -> None:
+    minutes, skipped = late
+    await client.post(f"{JOBS}/j", json={"schedule": "@every 1m", "misfire": misfire})
+    clock.advance(timedelta(minutes=minutes - 1))
+    await fired(world, 1)
+    found = (await client.get(f"{JOBS}/j")).json()
+    exported = (await client.get(f"{JOBS.removesuffix('jobs')}export")).content
+    assert (await imported(client, exported, "other")).status_code == 200
+    other = (await client.get("/v1/dapr/default/other/jobs/j")).json()
+
+    assert (found["fired"], found.get("skipped", 0), other.get("skipped", 0)) == (1, skipped, skipped)
+    name = 'streamsched_queue_ticks_skipped_total{queue="dapr.default.orders"}'
+    counted = [line for line in world.metrics.render().decode().splitlines() if line.startswith(name)]
+    assert counted == ([f"{name} {float(skipped)}"] if skipped else [])
+
+
+async def test_a_job_whose_ticks_are_all_skipped_shows_them(
+    client: httpx.AsyncClient, world: TaskWorld, clock: SettableClock
+) -> None:
+    await client.post(f"{JOBS}/j", json={"schedule": "0 0 * * * *", "misfire": "skip"})
+    due = datetime.fromisoformat((await client.get(f"{JOBS}/j")).json()["nextFire"])
+    clock.set(due + timedelta(hours=200, minutes=30))
+    async with world.owning() as owner:
+        with world.workers.connect([DaprApp("default", "orders").queue], credit=10):
+            await owner.run_once()
+            await owner.run_once()
+    found = (await client.get(f"{JOBS}/j")).json()
+
+    assert (found["fired"], found["skipped"]) == (0, 100), "of a cron up to 100 in one gap"
+
+
+async def test_the_next_deliveries_of_a_job(
+    client: httpx.AsyncClient, world: TaskWorld, clock: SettableClock, services: Services
+) -> None:
+    began = clock.now()
+
+    async def asked(name: str, count: int) -> list[float]:
+        answer = await client.get(f"{JOBS}/{name}/next", params={"count": count})
+        assert answer.json()["name"] == name
+        return [(datetime.fromisoformat(each) - began).total_seconds() for each in answer.json()["next"]]
+
+    await client.post(f"{JOBS}/j", json={"schedule": "@every 1m", "repeats": 4})
+    await client.post(f"{JOBS}/next", json={"dueTime": "90s"})
+    assert await asked("j", 3) == [60, 120, 180]
+    assert await asked("j", 1000) == [60, 120, 180, 240]
+    assert await asked("next", 3) == [90]
+    await fired(world, 1, fail=True)
+    retried, *later = await asked("j", 9)
+    assert (retried > 60, later) == (True, [120, 180, 240])
+    assert (await client.get(f"{JOBS}/none/next")).status_code == 404
+    for wrong in (0, 1001, "x"):
+        assert (await client.get(f"{JOBS}/j/next", params={"count": wrong})).status_code == 400
+
+
+async def test_repeats_up_to_the_largest_and_a_job_that_ticked_two_billion_times(
+    client: httpx.AsyncClient, world: TaskWorld, services: Services
+) -> None:
+    most = 2**32 - 1
+    made = await client.post(f"{JOBS}/j", json={"schedule": "@every 1m", "repeats": most})
+    assert (made.status_code, made.json()["repeats"]) == (201, most), made.text
+    await services.pool.execute("UPDATE tasks SET fired = $1", 2**31 - 1)
+    await fired(world, 1)
+    found = (await client.get(f"{JOBS}/j")).json()
+
+    assert (found["fired"], found["repeats"]) == (2**31 - 1, most)
+    assert "nextFire" in found
+    beyond = await client.post(f"{JOBS}/k", json={"schedule": "@every 1m", "repeats": most + 1})
+    assert (beyond.status_code, "$.repeats" in beyond.text) == (400, True)
+
+
+async def test_all_jobs_of_an_app_are_deleted_when_asked_for(client: httpx.AsyncClient) -> None:
+    for app, name in (("orders", "a"), ("orders", "b"), ("orders-2", "a")):
+        await client.post(f"/v1/dapr/default/{app}/jobs/{name}", json={"dueTime": "1h"})
+    for wrong in ({}, {"prefix": ""}, {"all": "false"}, {"all": "true", "prefix": "a"}):
+        assert (await client.delete(JOBS, params=wrong)).status_code == 400
+    assert (await client.delete(JOBS, params={"all": "true"})).json() == {"deleted": 2}
+
+    assert (await client.get(JOBS)).json() == {"jobs": []}
+    assert len((await client.get("/v1/dapr/default/orders-2/jobs")).json()["jobs"]) == 1
 
 
 async def test_an_import_goes_on_where_the_export_was(

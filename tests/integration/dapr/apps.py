@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -54,10 +55,13 @@ class HttpApp:
 
 
 @asynccontextmanager
-async def sdk_app(port: int, *names: str) -> AsyncIterator[asyncio.StreamReader]:
-    """An app of the SDK with handlers for these jobs; yields the lines that it prints: job and data."""
+async def sdk_app(port: int, *names: str, stuck: bool = False) -> AsyncIterator[asyncio.StreamReader]:
+    """An app of the SDK with handlers for these jobs; yields the lines that it prints: job and data. It is killed
+    at the end. `stuck`: its handlers of jobs named `stuck…` do not return.
+    """
+    environ = {**os.environ, "SDK_APP_STUCK": "1"} if stuck else None
     process = await asyncio.create_subprocess_exec(
-        sys.executable, str(SDK_APP), str(port), *names, stdout=asyncio.subprocess.PIPE
+        sys.executable, str(SDK_APP), str(port), *names, stdout=asyncio.subprocess.PIPE, env=environ
     )
     assert process.stdout is not None
     try:

@@ -35,6 +35,7 @@ class DaprInstallation:
             dapr_http_port=free_port(),
             dapr_grpc_port=free_port(),
         )
+        self.metrics = Metrics()
         self._launchers = 0
 
     @asynccontextmanager
@@ -61,7 +62,7 @@ class DaprInstallation:
         self._launchers += 1
         me = LeaseHolder(f"launcher-{self._launchers}", "host", self._launchers)
         notifier = PostgresNotifier(self.settings.database_url)
-        delivery = make_task_delivery(self.pool, notifier, me, SystemClock(), chosen)
+        delivery = make_task_delivery(self.pool, notifier, me, SystemClock(), chosen, metrics=self.metrics)
         running = asyncio.create_task(delivery.run())
         try:
             yield

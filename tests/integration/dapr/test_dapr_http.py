@@ -112,6 +112,23 @@ async def test_an_app_gets_its_jobs_with_their_data_alone(installation: DaprInst
     assert sorted(each[0] for each in app.got) == ["empty", "often", "often", "often", "once||ü"]
 
 
+async def test_data_that_is_null_and_the_next_deliveries(installation: DaprInstallation) -> None:
+    app = HttpApp()
+    async with app.running() as address, installation.launcher():
+        async with installation.endpoint(dapr_app=address) as client:
+            await client.post("/v1.0/jobs/null", json={"dueTime": "0s", "data": None})
+            await app.wait_for(1)
+            await client.post("/v1.0/jobs/x", json={"schedule": "0 0 6 * * *"})
+            found = (await client.get("/v1.0/jobs/x/next?count=3")).json()
+            assert (await client.get("/v1.0/jobs/none/next")).status_code == 404
+        async with installation.endpoint(dapr_strict=True) as client:
+            assert (await client.get("/v1.0/jobs/x/next")).status_code == 500, "Dapr has no such route"
+
+    assert (app.got[0][0], app.got[0][1]) == ("null", b"null")
+    assert (found["name"], len(found["next"])) == ("x", 3)
+    assert all(each.endswith("T06:00:00Z") for each in found["next"])
+
+
 async def test_failures_are_retried_as_the_policy_says_and_404_is_success(installation: DaprInstallation) -> None:
     app = HttpApp(answer=lambda name, _: {"unknown": 404}.get(name, 500))
     policies: dict[str, Any] = {

@@ -93,14 +93,14 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...], int]] = {
     ),
     "retry_tasks": (
         DELIVERY["retry_tasks"],
-        (IN_FLIGHT, STARTED, column(NOW), column(NOW), column(1), column(0), column("x"), column("{}")),
+        (IN_FLIGHT, STARTED, column(NOW), column(NOW), column(1), column(0), column("x"), column("{}"), column(2)),
         16_000,
     ),
     "tick_tasks": (
         DELIVERY["tick_tasks"],
         (
             *(IN_FLIGHT, STARTED, column(NOW), column(1), column("SUCCEEDED"), column("")),
-            *(column(NOW), column(NOW), column("{}")),
+            *(column(NOW), column(NOW), column("{}"), column(2), column(1)),
         ),
         16_000,
     ),

@@ -115,6 +115,43 @@ def test_json_in_camel_and_snake_case_with_defaults_in_the_answer() -> None:
     assert job_from_object("j", {"period": "R2/1s", "misfire": "one"}, strict=True) == DaprJob(name="j")
 
 
+@pytest.mark.parametrize("strict", [False, True])
+def test_null_is_data_when_it_is_given(strict: bool) -> None:
+    job = job_from_object("j", {"dueTime": "1s", "data": None}, strict=strict)
+
+    assert body_of(job.data) == b"null"
+    assert job_to_json(job)["data"] == {"@type": VALUE, "value": None}
+    assert job_from_bytes("j", job_to_bytes(job)) == job
+    assert job_from_object("j", {"dueTime": "1s"}).data is None
+
+
+@pytest.mark.parametrize("zone", ["Mars/Olympus", "Europe/Berln", "x" * 200, "UTC\u00e9"])
+def test_a_zone_that_is_none_has_the_error_of_dapr(zone: str) -> None:
+    with pytest.raises(InvalidDefinitionError) as refused:
+        timing(DaprJob(name="j", schedule=f"TZ={zone} 0 0 4 * * *"), NOW)
+
+    assert refused.value.path == "$.schedule"
+    assert refused.value.reason.startswith(f"provided bad location {zone}: unknown time zone {zone}")
+    assert ("did you mean 'Europe/Berlin'?" in refused.value.reason) == (zone == "Europe/Berln")
+
+
+@pytest.mark.parametrize("text", ["R5", "R5/"])
+def test_repeats_without_a_period(text: str) -> None:
+    with pytest.raises(InvalidDefinitionError, match=r"\$\.schedule: 'R5/?' repeats, but names no period"):
+        timing(DaprJob(name="j", schedule=text), NOW)
+    for job in (DaprJob(name="j", due_time=text), DaprJob(name="j", schedule="@daily", ttl=text)):
+        for strict in (False, True):
+            with pytest.raises(InvalidDefinitionError, match="repetitions are not allowed: 'R5"):
+                timing(job, NOW, strict=strict)
+
+
+def test_repeats_up_to_the_largest() -> None:
+    for repeats in (1, 2**31 - 1, 2**31, 2**32 - 1):
+        plan = timing(DaprJob(name="j", schedule="@every 1s", repeats=repeats), NOW)
+        assert plan.recurrence is not None
+        assert plan.recurrence.repeats == (repeats if repeats < 2**31 else None)
+
+
 def test_data_of_another_type_is_given_as_it_is() -> None:
     data = DaprData("dapr.io/schedule/jobpayload", b'  {"a": 1}\n')
 

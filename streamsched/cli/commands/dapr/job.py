@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import typer
 
+from streamsched.cli.confirmation import YesOption, confirm
 from streamsched.cli.group import new_group
 from streamsched.cli.output import Format, FormatOption, console, moment, print_record, print_structured, print_table
 from streamsched.cli.server import UrlOption, ask, request
@@ -19,7 +20,13 @@ from streamsched.domain.errors import InvalidError, UnavailableError
 _LONG_S: Final = 900.0
 
 AppOption = Annotated[
-    str, typer.Option("--app-id", "-i", envvar="STREAMSCHED_DAPR_APP_ID", help="Id of the app whose jobs they are.")
+    str,
+    typer.Option(
+        "--app-id",
+        "-i",
+        envvar="STREAMSCHED_DAPR_APP_ID",
+        help="Id of the app whose jobs they are. Default: the only app of the namespace.",
+    ),
 ]
 NamespaceOption = Annotated[
     str, typer.Option("--namespace", "-n", envvar="STREAMSCHED_DAPR_NAMESPACE", help="Namespace of the app.")
@@ -35,6 +42,7 @@ def commands() -> typer.Typer:
         ("schedule", schedule),
         ("get", get),
         ("list", list_jobs),
+        ("next", next_fires),
         ("delete", delete),
         ("export", export),
         ("import", import_jobs),
@@ -46,7 +54,7 @@ def commands() -> typer.Typer:
 def schedule(
     *,
     name: Annotated[str, typer.Option(help="Name of the job.")],
-    app_id: AppOption,
+    app_id: AppOption = "",
     namespace: NamespaceOption = "default",
     schedule: Annotated[
         str, typer.Option("--schedule", help="Cron of six fields, @daily, @every 1h30m, or a period such as R4/PT3S.")
@@ -76,23 +84,24 @@ def schedule(
         body["failurePolicy"] = {"constant": {"maxRetries": retries, "interval": retry_interval or "1s"}}
     if overwrite:
         body["overwrite"] = True
-    found = ask("POST", _path(namespace, app_id, "jobs", name), url=url, body=body)
+    app = _app(app_id, namespace, url)
+    found = ask("POST", _path(namespace, app, "jobs", name), url=url, body=body)
     if output.structured:
         print_structured(found, output)
         return
-    console().print(f"{name}: first delivery {moment(found['nextFire'])}", markup=False)
+    console().print(f"{name} of {app}: first delivery {moment(found['nextFire'])}", markup=False)
 
 
 def get(
     name: Name,
     *,
-    app_id: AppOption,
+    app_id: AppOption = "",
     namespace: NamespaceOption = "default",
     output: FormatOption = Format.TABLE,
     url: UrlOption = "",
 ) -> None:
     """Shows a job with its next and last deliveries."""
-    found = ask("GET", _path(namespace, app_id, "jobs", name), url=url)
+    found = ask("GET", _path(namespace, _app(app_id, namespace, url), "jobs", name), url=url)
     if output.structured:
         print_structured(found, output)
         return
@@ -109,14 +118,16 @@ def get(
 
 def list_jobs(
     *,
-    app_id: AppOption,
+    app_id: AppOption = "",
     namespace: NamespaceOption = "default",
     prefix: PrefixOption = "",
     output: FormatOption = Format.TABLE,
     url: UrlOption = "",
 ) -> None:
     """Lists the jobs of an app."""
-    jobs = ask("GET", _path(namespace, app_id, "jobs"), url=url, params={"prefix": prefix})["jobs"]
+    jobs = ask("GET", _path(namespace, _app(app_id, namespace, url), "jobs"), url=url, params={"prefix": prefix})[
+        "jobs"
+    ]
     if output.structured:
         print_structured(jobs, output)
         return
@@ -133,36 +144,75 @@ def list_jobs(
     print_table(rows, columns, wide=output.wide, empty="no jobs")
 
 
+def next_fires(
+    name: Name,
+    *,
+    count: Annotated[int, typer.Option("--count", min=1, max=1000, help="Number of deliveries.")] = 10,
+    app_id: AppOption = "",
+    namespace: NamespaceOption = "default",
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Lists the next deliveries of a job."""
+    path = _path(namespace, _app(app_id, namespace, url), "jobs", name, "next")
+    found = ask("GET", path, url=url, params={"count": count})
+    if output.structured:
+        print_structured(found, output)
+        return
+    for each in found["next"]:
+        console().print(moment(each), markup=False)
+
+
 def delete(
     names: Annotated[list[str] | None, typer.Argument(metavar="JOB…", help="Names of jobs.")] = None,
     *,
-    app_id: AppOption,
+    app_id: AppOption = "",
     namespace: NamespaceOption = "default",
     prefix: Annotated[str, typer.Option(help="Instead of names: all jobs whose names begin with this.")] = "",
+    every: Annotated[bool, typer.Option("--all", help="Instead of names: all jobs of the app.")] = False,
+    yes: YesOption = False,
     url: UrlOption = "",
 ) -> None:
-    """Deletes jobs, also while they are delivered."""
-    if bool(names) == bool(prefix):
-        raise typer.BadParameter("give either names or --prefix")
-    if prefix:
-        deleted = ask("DELETE", _path(namespace, app_id, "jobs"), url=url, params={"prefix": prefix})["deleted"]
+    """Deletes jobs, also while they are delivered.
+
+    `--all` asks for confirmation at a terminal; without a terminal it needs --yes (otherwise exit code 7).
+    """
+    if [bool(names), bool(prefix), every].count(True) != 1:
+        raise typer.BadParameter("give either names, or --prefix, or --all")
+    app = _app(app_id, namespace, url)
+    if prefix or every:
+        if every and not yes:
+            confirm(
+                f"delete all jobs of {app}?",
+                declined="no job was deleted",
+                refused=f"all jobs of {app} would be deleted; confirm by --yes",
+                quiet=False,
+            )
+        params = {"prefix": prefix} if prefix else {"all": "true"}
+        deleted = ask("DELETE", _path(namespace, app, "jobs"), url=url, params=params)["deleted"]
         console().print(f"deleted {deleted}")
         return
     for name in names or ():
-        ask("DELETE", _path(namespace, app_id, "jobs", name), url=url)
+        ask("DELETE", _path(namespace, app, "jobs", name), url=url)
         console().print(f"deleted {name}", markup=False)
 
 
 def export(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file.")],
     *,
-    app_id: AppOption,
+    app_id: AppOption = "",
     namespace: NamespaceOption = "default",
     prefix: PrefixOption = "",
     url: UrlOption = "",
 ) -> None:
     """Writes the jobs of an app to a file, all at one moment, with the number of their deliveries so far."""
-    found = request("GET", _path(namespace, app_id, "export"), url=url, params={"prefix": prefix}, timeout=_LONG_S)
+    found = request(
+        "GET",
+        _path(namespace, _app(app_id, namespace, url), "export"),
+        url=url,
+        params={"prefix": prefix},
+        timeout=_LONG_S,
+    )
     lines = found.content.splitlines()
     if not lines or "jobs" not in (last := json.loads(lines[-1])) or "name" in last:
         raise UnavailableError("the export was cut off; try again")
@@ -177,7 +227,7 @@ def export(
 def import_jobs(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Written by `export`.")],
     *,
-    app_id: AppOption,
+    app_id: AppOption = "",
     namespace: NamespaceOption = "default",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace jobs of the same names.")] = False,
     url: UrlOption = "",
@@ -189,7 +239,7 @@ def import_jobs(
         raise InvalidError("$", f"{file} cannot be read: {exc}") from exc
     found = ask(
         "POST",
-        _path(namespace, app_id, "import"),
+        _path(namespace, _app(app_id, namespace, url), "import"),
         url=url,
         params={"overwrite": "true"} if overwrite else None,
         content=content,
@@ -197,6 +247,23 @@ def import_jobs(
         timeout=_LONG_S,
     )
     console().print(f"imported {found['imported']}")
+
+
+def _app(given: str, namespace: str, url: str) -> str:
+    """The id of the app: `given`, else that of the only app of the namespace.
+
+    Raises:
+        InvalidError: there is none, or more than one.
+    """
+    if given:
+        return given
+    prefix = f"dapr.{namespace}."
+    found = ask("GET", "/v1/queues", url=url, params={"after": prefix, "limit": 2})["queues"]
+    apps = [each["name"].removeprefix(prefix) for each in found if each["name"].startswith(prefix)]
+    if len(apps) == 1:
+        return apps[0]
+    why = f"{apps[0]}, {apps[1]} and perhaps more have jobs there" if apps else "no app has had jobs there"
+    raise InvalidError("--app-id", f"is not given, nor STREAMSCHED_DAPR_APP_ID, and in namespace {namespace} {why}")
 
 
 def _path(*parts: str) -> str:
