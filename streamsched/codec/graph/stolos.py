@@ -30,6 +30,8 @@ from streamsched.domain.schedules.shell_command import filled_by_shell
 
 #: The default of STOLOS_JOB_ID_DEFAULT_TEMPLATE in its documentation.
 DEFAULT_TEMPLATE: Final = "{date}_{client_id}_{collection_name}"
+#: The command of a task without one.
+NOTHING: Final = "true"
 _ODD: Final = re.compile(r"[^a-zA-Z0-9_-]")
 #: The former name of the argument `task` of a node's run.
 _APP_NAME: Final = re.compile(r"\{app_name\}")
@@ -183,7 +185,7 @@ def _executable(kind: str, task: TaskTemplate, fields: Fields, differences: list
                 "in options",
             )
         )
-        return BashJob("true")
+        return BashJob(NOTHING)
     components = task.template.components
     plain = _APP_NAME.sub("{task}", command) if "task" not in components else command
     return BashJob(filled_by_shell(plain, ("job_id", "task", *components), where))

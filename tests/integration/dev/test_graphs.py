@@ -142,6 +142,19 @@ def test_one_node_runs_here(shop: DevProcess) -> None:
     assert "not asked for" in shop.run("graph", "why", "shop.clean", "20140108_a").out
 
 
+def test_a_node_that_has_completed_does_not_run_again(shop: DevProcess) -> None:
+    assert shop.run("graph", "run", "shop.clean", "20140109_a").code == 0
+    again = shop.run("graph", "run", "shop.clean", "20140109_a")
+    assert (again.code, again.out) == (
+        0,
+        "  COMPLETED already: clean 20140109_a\nsubmitted; 0 jobs were made\n"
+        "it does not run again: `streamsched graph rerun shop.clean 20140109_a` runs it again\n",
+    )
+    assert "clean 20140109_a is COMPLETED" in again.err
+    jobs = shop.run("job", "list", "--schedule", "shop.clean", "-o", "json").json
+    assert sum("20140109_a" in each["id"] for each in jobs) == 1
+
+
 def test_many_nodes_need_a_confirmation(shop: DevProcess) -> None:
     many = ("graph", "submit", "shop.report", "--range", "date=20140101..20151231")
     refused = shop.run(*many)
