@@ -95,6 +95,8 @@ CLASSIFIED: Final[Mapping[str, Kind]] = {
     "JobTemplate.components": Plain.TEXT,
     "JobTemplate.delimiter": Plain.TEXT,
     "JobTemplate.kinds": Plain.TEXT,
+    "JobTemplate.validations": Plain.INSTALLATION,
+    "JobTemplate.validators": Plain.INSTALLATION,
     "Load.cluster": Plain.INSTALLATION,
     "MailRecipient.schedules": Plain.OWN,
     "MailRecipient.to": Plain.INSTALLATION,

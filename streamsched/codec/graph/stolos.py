@@ -12,7 +12,7 @@ field.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Final
@@ -73,6 +73,8 @@ def stolos_from_json(
     default_template: str = DEFAULT_TEMPLATE,
     delimiter: str = DELIMITER,
     kinds: Mapping[str, ComponentKind] | None = None,
+    validations: str = "",
+    validated: Collection[str] | None = None,
 ) -> StolosTasks:
     """The tasks, not yet compared with each other.
 
@@ -81,7 +83,9 @@ def stolos_from_json(
         app: to which names in `partitions` and `event` of an entry belong; default: `stolos`.
         default_template: of tasks without `job_id`.
         delimiter: STOLOS_JOB_ID_DELIMITER.
-        kinds: kinds of components, in place of STOLOS_JOB_ID_VALIDATIONS.
+        kinds: kinds of components.
+        validations: the name of the validators, in place of STOLOS_JOB_ID_VALIDATIONS; empty: none.
+        validated: the components that have one; each that has neither one nor a kind is a difference. None: not known.
 
     Raises:
         DecodeError, InvalidDefinitionError: the path is that of the field.
@@ -99,12 +103,18 @@ def stolos_from_json(
             )
         names[name] = plain
     arriving = ArrivalReader(AppRef(DEFAULT_NAMESPACE, "stolos") if app is None else app)
-    tasks = []
+    tasks, unchecked = [], dict[str, Fields]()
     for name in document.names():
         fields = document.object(name)
         text = fields.optional_text("job_id") or default_template
         template = JobTemplate.parse(text, delimiter, kinds, fields.at("job_id"))
+        template = replace(template, validations=validations)
+        unchecked.update((each, fields) for each in template.components if each not in {**template.kinds, **unchecked})
         tasks.append(_task(names, TaskTemplate(names[name], template), fields, differences, arriving))
+    for component, fields in unchecked.items():
+        if validated is not None and component not in validated:
+            where = fields.at("job_id") if fields.has("job_id") else fields.path
+            differences.append(StolosDifference(where, f"'{component}' has no validator: any text is one"))
     return StolosTasks(tuple(tasks), tuple(differences), tuple(arriving.found.values()))
 
 

@@ -71,6 +71,7 @@ _TASK: Final = record(
     {
         "components": named(choice(ComponentKind), "date"),
         "delimiter": text("_"),
+        "validations": text("shop"),
         "arrives": any_text(),
         "depends_on": one_of(ref("Entry"), named(one_of(ref("Entry"), listed(ref("Entry"))), "group")),
         "autofill_values": named(one_of(listed(_VALUE), text("1:5")), "number"),

@@ -122,6 +122,15 @@ class Graph:
         """
         self.task(node.task).template.parts(node.job_id, path)
 
+    def canonical(self, node: NodeId, path: str = "$") -> NodeId:
+        """The node that people mean by this one: validators may convert the values of its job id. May block.
+
+        Raises:
+            NotFoundError: there is no such task.
+            InvalidError: the job id does not fit the task's template.
+        """
+        return NodeId(node.task, self.task(node.task).template.canonical(node.job_id, path))
+
     def parents(self, node: NodeId) -> tuple[ParentGroup, ...]:
         """The parents by group, of the groups that apply to the job id. None: the node needs no parents.
 

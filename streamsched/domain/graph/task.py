@@ -164,6 +164,13 @@ def validities_of(tasks: Iterable[TaskTemplate], path: str = "$.tasks") -> Itera
             yield task.valid_if.function, f"{at(path, task.name)}.valid_if_or._func"
 
 
+def validations_of(tasks: Iterable[TaskTemplate], path: str = "$.tasks") -> Iterator[tuple[str, str]]:
+    """The names of validators of components that the tasks use, with the path of each use."""
+    for task in tasks:
+        if task.template.validations:
+            yield task.template.validations, f"{at(path, task.name)}.validations"
+
+
 def check_task(task: TaskTemplate, known: Mapping[str, TaskTemplate], path: str) -> None:
     """Checks what concerns the task alone: names of groups, lists of values, and components that exist.
 

@@ -44,13 +44,19 @@ def is_odd(task: str, values: Mapping[str, str]) -> bool:
     return int(values["d"]) % 2 == 1
 
 
+def as_number(text: str) -> int:
+    """As a validator of Stolos: converts, or raises."""
+    return int(text)
+
+
 class Graphs:
     """The graph of an app, and workers for its jobs."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.store = PostgresNodeStore(world.pool)
-        self.functions = GraphFunctions({"days": lambda: Days}, {"odd": lambda: is_odd})
+        validations = {"shop": lambda: {"d": as_number}}
+        self.functions = GraphFunctions({"days": lambda: Days}, {"odd": lambda: is_odd}, validations)
         self.desk = GraphDesk(self.store, world.clock, self.functions)
         self.progression = Progression(self.store, world.notifier, world.clock, self.functions)
         self.done: list[str] = []

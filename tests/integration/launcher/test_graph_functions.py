@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streamsched.codec.graph.task import tasks_from_json
-from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.errors import InvalidDefinitionError, InvalidError
 from streamsched.domain.graph.graph import NodeId
 
 from .conftest import World
@@ -65,6 +65,24 @@ async def test_a_function_says_which_job_ids_have_work_to_do(graphs: Graphs) -> 
     assert (await graphs.states())["b 2"] == "SKIPPED"
 
 
+async def test_a_validator_gives_each_job_id_one_spelling_and_refuses_others(graphs: Graphs) -> None:
+    checked = {"validations": "shop"}
+    await graphs.put({"a": task("{d}", **checked), "b": task("{d}", "a", **checked)})
+    assert await graphs.submit("b", "007", "7", " 7") == 1
+    assert await graphs.submit("b", "+7") == 0, "it is under way"
+    assert await graphs.states() == {"a 7": "QUEUED", "b 7": "WAITING"}
+    report = await graphs.desk.report(APP, NodeId("b", "07"))
+    assert (report.node, report.view is not None) == (NodeId("b", "7"), True)
+    await graphs.work()
+    assert graphs.done == ["a 7", "b 7"]
+    assert set(await graphs.desk.descendants(APP, [NodeId("a", "07")])) == {NodeId("b", "7")}
+    found, states = await graphs.desk.ancestry(APP, NodeId("b", "07"), most=10)
+    assert (len(found.nodes), set(states.values())) == (2, {"COMPLETED"})
+    with pytest.raises(InvalidError, match="the validator of 'd' refuses 'seven': ValueError") as refused:
+        await graphs.submit("a", "seven")
+    assert refused.value.path == "$.job_ids"
+
+
 @pytest.mark.parametrize(
     ("tasks", "path", "reason"),
     [
@@ -77,6 +95,11 @@ async def test_a_function_says_which_job_ids_have_work_to_do(graphs: Graphs) -> 
             {"a": task("{d}", valid_if_or={"_func": "even"})},
             "$.tasks.a.valid_if_or._func",
             "no 'even' of group streamsched.graph_validities is installed here (known: odd)",
+        ),
+        (
+            {"a": task("{d}", validations="rack")},
+            "$.tasks.a.validations",
+            "no 'rack' of group streamsched.job_id_validations is installed here (known: shop)",
         ),
     ],
 )

@@ -139,7 +139,8 @@ def _execute(given: _Definition, job_id: str, arguments: Mapping[str, str], spar
     from streamsched.spark.command import RunEnvironment, command
     from streamsched.spark.files import RunFiles, write_run_file
 
-    task, program = given.task, given.program
+    task, program = _with_validators(given.task), given.program
+    job_id = task.template.canonical(job_id, "JOB_ID")
     parts = dict(zip(task.template.components, task.template.parts(job_id, "JOB_ID"), strict=True))
     keys = {f"{KEY_PREFIX}{name}": value for name, value in parts.items()}
     of_node = node_arguments(task, job_id)
@@ -159,6 +160,19 @@ def _execute(given: _Definition, job_id: str, arguments: Mapping[str, str], spar
     finally:
         for each in files.all:
             each.unlink(missing_ok=True)
+
+
+def _with_validators(task: TaskTemplate) -> TaskTemplate:
+    """The task with the validators of its job ids, if they are installed here."""
+    from streamsched.domain.errors import InvalidDefinitionError
+    from streamsched.graph.functions import GraphFunctions
+
+    try:
+        (found,) = GraphFunctions().with_validators([task])
+    except InvalidDefinitionError as exc:
+        console(stderr=True).print(f"the job id is not checked here: {exc}", markup=False)
+        return task
+    return found
 
 
 def _with_command(given: _Definition, command: str) -> Program:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from textwrap import wrap
 from typing import Annotated
@@ -14,6 +15,7 @@ from streamsched.cli.confirmation import DryRunOption
 from streamsched.cli.naming import field_path, full_app, short
 from streamsched.cli.output import console, terminal_width
 from streamsched.cli.server import UrlOption, ask
+from streamsched.domain.errors import InvalidDefinitionError
 
 
 def stolos(
@@ -26,10 +28,15 @@ def stolos(
     delimiter: Annotated[str, typer.Option(help="STOLOS_JOB_ID_DELIMITER: one character.")] = "_",
     component: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME=KIND", help="date, integer or text, in place of STOLOS_JOB_ID_VALIDATIONS. Repeatable."
-        ),
+        typer.Option(metavar="NAME=KIND", help="date, time, integer or text, for values of this kind. Repeatable."),
     ] = None,
+    validations: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="In place of STOLOS_JOB_ID_VALIDATIONS: an entry point of group streamsched.job_id_validations.",
+        ),
+    ] = "",
     max_retry: Annotated[int, typer.Option(min=1, max=100, help="Number of runs of a job that fails.")] = 5,
     dry_run: DryRunOption = False,
     url: UrlOption = "",
@@ -46,7 +53,15 @@ def stolos(
 
     kinds = component_kinds(Fields(pairs(component or ()), "--component"))
     ref = AppRef.parse(full_app(app))
-    found = stolos_from_json(read_data(file), app=ref, default_template=template, delimiter=delimiter, kinds=kinds)
+    found = stolos_from_json(
+        read_data(file),
+        app=ref,
+        default_template=template,
+        delimiter=delimiter,
+        kinds=kinds,
+        validations=validations,
+        validated=_validated(validations),
+    )
     built = App(ref.app, namespace=ref.namespace)
     built.add_arrival_tasks(found.arriving)
     for each in found.tasks:
@@ -69,3 +84,16 @@ def stolos(
     out.print(f"[bold]{short(str(ref))}[/] is deployed: {len(found.tasks)} tasks")
     first = found.tasks[0].task.name if found.tasks else "TASK"
     out.print(f"next: `streamsched graph submit {short(str(ref))}.{first} -j JOB_ID`", markup=False)
+
+
+def _validated(validations: str) -> Collection[str] | None:
+    """The components that have a validator of this name; None where it is not installed here."""
+    from streamsched.graph.functions import GraphFunctions
+
+    if not validations:
+        return ()
+    try:
+        return GraphFunctions().validators(validations, "--validations")
+    except InvalidDefinitionError as exc:
+        console(stderr=True).print(f"not known which parts of job ids are checked: {exc}", markup=False)
+        return None
