@@ -153,6 +153,7 @@ CLASSIFIED: Final[Mapping[str, Kind]] = {
     "StreamGrowth.stream": SharedKind.STREAM,
     "TaskTemplate.arguments": Plain.TEXT,
     "TaskTemplate.arrives": Plain.TEXT,
+    "TaskTemplate.title": Plain.TEXT,
     "TaskTemplate.exit_codes": Plain.OWN,
     "TaskTemplate.autofill": Plain.TEXT,
     "TaskTemplate.name": Plain.OWN,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -59,11 +59,14 @@ class StolosTask:
 
 @dataclass(frozen=True, slots=True)
 class StolosTasks:
-    """The tasks of a document in its order, the differences, and what the tasks wait for beside parents."""
+    """The tasks of a document in its order, the differences, and what the tasks wait for beside parents. `names`: those
+    of the tasks here, by their name there.
+    """
 
     tasks: tuple[StolosTask, ...]
     differences: tuple[StolosDifference, ...]
     arriving: tuple[Arrival, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def stolos_from_json(
@@ -99,7 +102,11 @@ def stolos_from_json(
             raise DecodeError(at("$", name), f"has the name of another task once it is written '{plain}'")
         if plain != name:
             differences.append(
-                StolosDifference(at("$", name), f"is named '{plain}': names have letters, digits, '-' and '_'")
+                StolosDifference(
+                    at("$", name),
+                    f"is task '{plain}', because names have letters, digits, '-' and '_'; its runs and functions get "
+                    "the name that it has here",
+                )
             )
         names[name] = plain
     arriving = ArrivalReader(AppRef(DEFAULT_NAMESPACE, "stolos") if app is None else app)
@@ -110,12 +117,20 @@ def stolos_from_json(
         template = JobTemplate.parse(text, delimiter, kinds, fields.at("job_id"))
         template = replace(template, validations=validations)
         unchecked.update((each, fields) for each in template.components if each not in {**template.kinds, **unchecked})
-        tasks.append(_task(names, TaskTemplate(names[name], template), fields, differences, arriving))
+        tasks.append(
+            _task(
+                names,
+                TaskTemplate(names[name], template, title="" if names[name] == name else name),
+                fields,
+                differences,
+                arriving,
+            )
+        )
     for component, fields in unchecked.items():
         if validated is not None and component not in validated:
             where = fields.at("job_id") if fields.has("job_id") else fields.path
             differences.append(StolosDifference(where, f"'{component}' has no validator: any text is one"))
-    return StolosTasks(tuple(tasks), tuple(differences), tuple(arriving.found.values()))
+    return StolosTasks(tuple(tasks), tuple(differences), tuple(arriving.found.values()), names)
 
 
 def _task(
@@ -181,7 +196,7 @@ def _executable(kind: str, task: TaskTemplate, fields: Fields, differences: list
                 "main(ns) gets the parts of the job id in ns, as texts",
             )
         )
-        with anchored(fields.path):
+        with anchored(fields.path, target="job_type"):
             return PythonJob(kind, options, ".")
     where = fields.at("bash_cmd" if fields.has("bash_cmd") else "bash_opts")
     command = fields.optional_text("bash_cmd") or fields.optional_text("bash_opts") or ""

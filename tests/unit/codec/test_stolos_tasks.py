@@ -120,7 +120,7 @@ def test_what_tasks_run_and_the_report() -> None:
         ({"a": {"job_type": "pyspark"}}, "$.a.pymodule"),
         ({"a": {"job_type": "pyspark", "pymodule": "m", "spark_conf": {"x": []}}}, "$.a.spark_conf.x"),
         ({"a": {"job_type": "pyspark", "pymodule": "m", "env": {"a b": ""}}}, "$.a.env"),
-        ({"a": {"job_type": "no plug-in"}}, "$.a.target"),
+        ({"a": {"job_type": "no plug-in"}}, "$.a.job_type"),
         ({"a": {"job_id": "{x}", "depends_on": {"app_name": "b"}}}, "$.a.depends_on.app_name"),
         ({"a/b": {}, "a-b": {}}, "$.a-b"),
         ([], "$"),

@@ -123,8 +123,9 @@ def _from_server(task: str, url: str) -> _Definition:
     if name not in fields:
         raise InvalidError("TASK", f"'{task}' is no task (known: {', '.join(fields)})")
     (known,) = tasks_from_json({name: fields[name]})
-    schedule = ask_graph("GET", f"/v1/schedules/{full_name(task)}", url=url)
-    program = ask_graph("GET", f"/v1/programs/{full_name(task).removesuffix(name)}{schedule['program']}", url=url)
+    full = full_name(task).replace("/", "-")
+    schedule = ask_graph("GET", f"/v1/schedules/{full}", url=url)
+    program = ask_graph("GET", f"/v1/programs/{full.removesuffix(name)}{schedule['program']}", url=url)
     program.pop("id")
     preferences = ask_graph("GET", f"/v1/namespaces/{app.partition('/')[0]}/preferences", url=url)["arguments"]
     return _Definition(known, schedule["properties"], with_preferences(program_from_json(program), preferences))
