@@ -109,6 +109,8 @@ class Settings:
         body_limit: largest request body in bytes.
         task_topics: topics with tasks of PagerDuty's clients: comma-separated `topic`, or `topic=queue`.
         task_log_url: the log of these topics; default: the log.
+        tasks_in_flight: most tasks of all queues that a launcher delivers at a time; one queue takes at most half of
+            what the others leave.
         task_streams_host, task_streams_port: address at which a launcher gives tasks to workers; port 0: any free one.
         task_streams_url: URL of that address for workers; default: this machine's name, or its loopback address.
         dapr_app_id: app whose Dapr sidecar this process replaces; empty: none. Its jobs are in queue
@@ -233,6 +235,7 @@ class Settings:
     traces: bool = False
     task_topics: str = ""
     task_log_url: str = ""
+    tasks_in_flight: int = 2000
     task_streams_host: str = "127.0.0.1"
     task_streams_port: int = 0
     task_streams_url: str = ""
@@ -256,14 +259,13 @@ class Settings:
         require(
             not self.spark_connect or self.spark_connect.startswith("sc://"), "spark_connect", "must be sc://host:port"
         )
-        require(self.spark_connect_runs >= 1, "spark_connect_runs", "must be at least 1")
         require(0 <= self.prepared_drivers <= 1000, "prepared_drivers", "must be from 0 (none) to 1000")
-        require(self.run_attempts >= 1, "run_attempts", "must be at least 1")
         named = self.cluster_urls()
         require(all("://" in url for url in named.values()), "clusters", "must be name=URL,name=URL")
         check_locations(self.lineage_datasets)
         require(self.launches_per_second >= 0, "launches_per_second", "must be at least 0 (unlimited)")
-        require(self.launch_burst >= 1, "launch_burst", "must be at least 1")
+        for name in ("launch_burst", "run_attempts", "spark_connect_runs", "tasks_in_flight"):
+            require(getattr(self, name) >= 1, name, "must be at least 1")
         for name in ("processes", "cluster_processes"):
             require(0 <= getattr(self, name) <= MOST_SLOTS, name, f"must be 0 (by cores) to {MOST_SLOTS}")
         require(self.log_limit == 0 or self.log_limit >= 1 << 20, "log_limit", "must be 0 or at least 1048576 bytes")

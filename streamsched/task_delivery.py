@@ -92,7 +92,16 @@ def make_task_delivery(
         mail=make_mail(pool, settings, environ or {}, clock),
     )
     loop = TaskLoop(
-        store, queues, ownership, notifier, clock, http=http, workers=workers, webhooks=webhooks, metrics=metrics
+        store,
+        queues,
+        ownership,
+        notifier,
+        clock,
+        http=http,
+        workers=workers,
+        webhooks=webhooks,
+        metrics=metrics,
+        capacity=settings.tasks_in_flight,
     )
     workers.on_room = loop.wake
     instances = PostgresAppInstances(pool)

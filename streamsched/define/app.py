@@ -229,6 +229,7 @@ class App(ExpectationBuilder):
         autofill_values: Mapping[str, Any] | None = None,
         valid_if_or: Mapping[str, Any] | None = None,
         components: Mapping[str, str] | None = None,
+        validations: str | None = None,
         arguments: Mapping[str, Any] | None = None,
         exit_codes: Mapping[int, str | Sequence[str]] | None = None,
         **schedule: Any,
@@ -245,6 +246,8 @@ class App(ExpectationBuilder):
             autofill_values: lists or ranges of values by component.
             valid_if_or: values of which a job id needs one to have work to do.
             components: `"date"`, `"time"`, `"integer"` or `"text"` by component; default text.
+            validations: entry point of group `streamsched.job_id_validations`, with a function for each component whose
+                values it checks and converts.
             arguments: arguments of its runs made from times of the job id, such as
                 `{"yesterday": {"of": "date", "back": "1d", "format": "%Y-%m-%d"}}`.
             exit_codes: what exit codes of its runs mean: `"skip"`, or the tasks among its children that go on. The
@@ -257,7 +260,7 @@ class App(ExpectationBuilder):
         if depends_on is not None and not isinstance(depends_on, Mapping):
             depends_on = {"task": list(depends_on)}
         values = {"autofill_values": autofill_values, "valid_if_or": valid_if_or, "components": components}
-        values["arguments"] = arguments
+        values |= {"arguments": arguments, "validations": validations}
         values["exit_codes"] = None if exit_codes is None else {str(code): each for code, each in exit_codes.items()}
         alone = task_from_json(name, Fields({"job_id": job_id, "components": components}, path))
         needed = self._named(depends_on, alone.template, below(path, "depends_on"))

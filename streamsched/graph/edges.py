@@ -5,7 +5,7 @@ What a function fails on is kept apart with the reason, so that it does not hold
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -21,35 +21,64 @@ _EDGES: Final = 20_000
 Children = tuple[tuple[NodeId, int], ...]
 
 
+#: By task among the children of a node, why not all of them could be computed.
+Stuck = dict[str, str]
+
+
 @dataclass(slots=True)
 class BatchOfChildren:
-    """Nodes with their children, and those whose children could not be computed, with the reason."""
+    """Nodes with their children.
+
+    Attributes:
+        children: nodes all of whose children are here.
+        partial: nodes of which children of some tasks could not be computed, with the others.
+        stuck: of these nodes, those tasks with the reason.
+    """
 
     children: dict[NodeId, Children] = field(default_factory=dict)
-    failed: dict[NodeId, str] = field(default_factory=dict)
+    partial: dict[NodeId, Children] = field(default_factory=dict)
+    stuck: dict[NodeId, Stuck] = field(default_factory=dict)
 
 
 def batches(graph: Graph, nodes: Iterable[NodeId]) -> Iterator[BatchOfChildren]:
     """The nodes with their children; few enough edges for one transaction at a time."""
     batch, edges = BatchOfChildren(), 0
     for node in nodes:
-        try:
-            batch.children[node] = _children(graph, node)
-            edges += len(batch.children[node])
-        except InvalidDefinitionError as error:
-            batch.failed[node] = str(error)
+        found, failed = _reached(graph, node)
+        if failed:
+            batch.partial[node] = found
+            batch.stuck[node] = failed
+        else:
+            batch.children[node] = found
+        edges += len(found)
         if edges > _EDGES:
             yield batch
             batch, edges = BatchOfChildren(), 0
-    if batch.children or batch.failed:
+    if batch.children or batch.partial:
         yield batch
 
 
-def edges_of(
-    graph: Graph, wanted: Iterable[NodeId], children: Mapping[NodeId, Children]
-) -> tuple[Edges, dict[NodeId, str]]:
-    """The parents of these nodes. Where a function fails on one, the nodes of `children` that have it as a child are
-    left out, and are given back with the reason; so is the node itself, if it is no child of any.
+def edges_of(graph: Graph, wanted: Iterable[NodeId], batch: BatchOfChildren) -> Edges:
+    """The edges of a batch, with the parents of these nodes. Where a function fails on one of them, its task is stuck
+    for the nodes of the batch that have it as a child.
+    """
+    parents, invalid, failed = parents_of(graph, wanted)
+    children = {**batch.children, **batch.partial}
+    stuck = {node: dict(found) for node, found in batch.stuck.items()}
+    if failed:
+        for node, found in children.items():
+            for child, _ in found:
+                if child in failed:
+                    stuck.setdefault(node, {}).setdefault(child.task, failed[child])
+    batch.stuck = stuck
+    return Edges(children, parents, invalid, {node: frozenset(found) for node, found in stuck.items()})
+
+
+def parents_of(
+    graph: Graph, wanted: Iterable[NodeId]
+) -> tuple[dict[NodeId, Sequence[ParentGroup]], frozenset[NodeId], dict[NodeId, str]]:
+    """The parents of nodes, those of them that have no work to do, and those on which a function fails, with the
+    reason: their parents are not given.
     """
     parents: dict[NodeId, Sequence[ParentGroup]] = {}
     invalid: set[NodeId] = set()
@@ -64,26 +93,13 @@ def edges_of(
             failed[node] = str(error)
         except (NotFoundError, InvalidError):
             parents[node] = ()
-    if not failed or not children:
-        return Edges(children, parents, frozenset(invalid)), failed
-    stuck = {
-        node: next(failed[child] for child, _ in found if child in failed)
-        for node, found in children.items()
-        if any(child in failed for child, _ in found)
-    }
-    left = {node: found for node, found in children.items() if node not in stuck}
-    return Edges(left, parents, frozenset(invalid)), stuck
+    return parents, frozenset(invalid), failed
 
 
-def _children(graph: Graph, node: NodeId) -> Children:
-    """The children; none of a node whose task, or whose form of job ids, is not in the graph any more.
-
-    Raises:
-        InvalidDefinitionError: a pair of functions failed.
-    """
+def _reached(graph: Graph, node: NodeId) -> tuple[Children, Stuck]:
+    """The children; none of a node whose task, or whose form of job ids, is not in the graph any more."""
     try:
-        return graph.children(node)
-    except InvalidDefinitionError:
-        raise
+        found, failed = graph.reached(node)
     except (NotFoundError, InvalidError):
-        return ()
+        return (), {}
+    return found, {task: str(error) for task, error in failed.items()}

@@ -7,7 +7,7 @@ be done, so a crash between two transactions loses and repeats nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -18,7 +18,7 @@ from streamsched.domain.graph.graph import Graph
 from streamsched.domain.graph.node import NodeFact
 from streamsched.domain.graph.task import NodeId
 from streamsched.domain.names import AppRef
-from streamsched.graph.edges import BatchOfChildren, batches, edges_of
+from streamsched.graph.edges import BatchOfChildren, batches, edges_of, parents_of
 from streamsched.graph.functions import GraphFunctions
 from streamsched.ports.clock import Clock
 from streamsched.ports.graph.nodes import Edges, NodeEnd, NodeStore, StoredGraph
@@ -74,9 +74,11 @@ class Progression:
             return moved
         by_node = {(end.app, end.node): end for end in reversed(ends)}
         work = [*((end.app, end.node) for end in ends), *((each.app, each.node) for each in unreported)]
+        stuck = {(each.app, each.node): each.stuck for each in (*ends, *unreported) if each.stuck}
         for app, nodes in _by_app(work):
             mine = {node: end for (name, node), end in by_node.items() if name == app}
-            moved += await self._alone(app, self._move(app, nodes, mine))
+            theirs = {node: tasks for (name, node), tasks in stuck.items() if name == app}
+            moved += await self._alone(app, self._move(app, nodes, mine, theirs))
         for app, nodes in _by_app((each.app, each.node) for each in held):
             moved += await self._alone(app, self._release(app, nodes))
         return moved
@@ -94,28 +96,41 @@ class Progression:
     async def _step(self) -> float:
         return 0.0 if await self.run_once() else _SWEEP
 
-    async def _move(self, app: str, nodes: Sequence[NodeId], ends: dict[NodeId, NodeEnd]) -> int:
+    async def _move(
+        self, app: str, nodes: Sequence[NodeId], ends: dict[NodeId, NodeEnd], stuck: Mapping[NodeId, Sequence[str]]
+    ) -> int:
         stored, graph = await self._graph(app)
         moved, found = 0, batches(graph, nodes)
         while (batch := await asyncio.to_thread(next, found, None)) is not None:
-            moved += await self._moved(stored, graph, ends, batch)
+            moved += await self._moved(stored, graph, ends, batch, stuck)
         return moved
 
     async def _moved(
-        self, stored: StoredGraph, graph: Graph, ends: dict[NodeId, NodeEnd], batch: BatchOfChildren
+        self,
+        stored: StoredGraph,
+        graph: Graph,
+        ends: dict[NodeId, NodeEnd],
+        batch: BatchOfChildren,
+        stuck: Mapping[NodeId, Sequence[str]],
     ) -> int:
-        below = list(dict.fromkeys(child for found in batch.children.values() for child, _ in found))
+        children = {**batch.children, **batch.partial}
+        below = list(dict.fromkeys(child for found in children.values() for child, _ in found))
         known = await self._nodes.states(stored.app, below) if below else {}
-        missing = [child for child in below if child not in known]
-        edges = Edges(batch.children)
-        if missing:
-            edges, failed = await asyncio.to_thread(edges_of, graph, missing, batch.children)
-            batch.failed |= failed
-        mine = [ends[node] for node in (*edges.children, *batch.failed) if node in ends]
+        anew = {
+            child
+            for node, found in children.items()
+            if (tasks := {*stuck.get(node, ()), *batch.stuck.get(node, ())})
+            for child, _ in found
+            if child.task in tasks
+        }
+        wanted = [child for child in below if child not in known or child in anew]
+        edges = await asyncio.to_thread(edges_of, graph, wanted, batch)
+        mine = [ends[node] for node in edges.children if node in ends]
         try:
             jobs = await self._nodes.move(stored, mine, list(edges.children), edges, now=self._clock.now())
-            if batch.failed:
-                await self._postpone(stored.app, batch.failed)
+            if batch.stuck:
+                reasons = {node: next(iter(found.values())) for node, found in batch.stuck.items()}
+                await self._postpone(stored.app, reasons)
         except ConflictError:  # another instance or a deployment was faster: the next batch sees what is left
             self._graphs.pop(stored.app, None)
             return 1
@@ -126,7 +141,7 @@ class Progression:
         return len(edges.children)
 
     async def _postpone(self, app: AppRef, failed: dict[NodeId, str]) -> None:
-        """Nodes whose children a function does not name are tried again later; others go on meanwhile."""
+        """Children that a function does not name are tried again later; others go on meanwhile."""
         for node, reason in failed.items():
             log.error("node.stuck", app=str(app), task=node.task, job_id=node.job_id, reason=reason)
         await self._nodes.postpone(app, failed, until=self._clock.now() + _PATIENCE)
@@ -134,9 +149,10 @@ class Progression:
     async def _recount(self, app: str, nodes: Sequence[NodeId]) -> int:
         stored, graph = await self._graph(app)
         try:
-            edges, failed = await asyncio.to_thread(edges_of, graph, nodes, {})
+            parents, invalid, failed = await asyncio.to_thread(parents_of, graph, nodes)
             for node, reason in failed.items():
                 log.error("node.stuck", app=app, task=node.task, job_id=node.job_id, reason=reason)
+            edges = Edges(parents=parents, invalid=invalid)
             await self._nodes.recount(stored, nodes, edges, now=self._clock.now())
         except ConflictError:
             self._graphs.pop(stored.app, None)

@@ -139,7 +139,8 @@ class GraphDesk:
         """
         for attempt in range(_TRIES):
             stored, graph = await self.graph(app)
-            ascent = await asyncio.to_thread(Ascent, graph, targets, again=again)
+            meant = await asyncio.to_thread(_canonical, graph, targets, "$.job_ids")
+            ascent = await asyncio.to_thread(Ascent, graph, meant, again=again)
             while ascent.asked:
                 states = await self.states(app, ascent.asked)
                 await asyncio.to_thread(ascent.answer, states)
@@ -175,6 +176,16 @@ class GraphDesk:
         said = f"cancelled by hand: {reason}" if reason else "cancelled by hand"
         return await self._nodes.cancel(stored, nodes, said, now=self._clock.now())
 
+    async def canonical(self, app: AppRef, nodes: Iterable[NodeId], path: str) -> Sequence[NodeId]:
+        """The nodes that people mean by these, each once: validators may convert their job ids.
+
+        Raises:
+            NotFoundError: the app has no such task.
+            InvalidError: a job id does not fit its task; at `path`.
+        """
+        _, graph = await self.graph(app)
+        return await asyncio.to_thread(_canonical, graph, nodes, path)
+
     async def descendants(self, app: AppRef, nodes: Sequence[NodeId]) -> Mapping[NodeId, NodeState]:
         """The existing descendants of nodes, with their states.
 
@@ -183,7 +194,7 @@ class GraphDesk:
             InvalidError: a job id does not fit its task, or there are too many.
         """
         _, graph = await self.graph(app)
-        descent = Descent(graph, nodes)
+        descent = Descent(graph, await asyncio.to_thread(_canonical, graph, nodes, "$.jobIds"))
         while descent.asked:
             descent.answer(await self.states(app, descent.asked))
         return descent.found
@@ -196,6 +207,7 @@ class GraphDesk:
             InvalidError: the job id does not fit the task.
         """
         _, graph = await self.graph(app)
+        (node,) = await asyncio.to_thread(_canonical, graph, [node], "$.job_id")
         found = ancestry(graph, node, most=most)
         return found, await self.states(app, found.nodes)
 
@@ -214,7 +226,7 @@ class GraphDesk:
             InvalidError: the job id does not fit the task.
         """
         _, graph = await self.graph(app)
-        graph.check(node, "$.job_id")
+        (node,) = await asyncio.to_thread(_canonical, graph, [node], "$.job_id")
         groups = await asyncio.to_thread(graph.parents, node)
         states = await self._nodes.states(app, [parent for group in groups for parent in group.parents])
         views = await self._nodes.views(app, [node])
@@ -250,6 +262,10 @@ def _children(graph: Graph, ascent: Ascent) -> Mapping[NodeId, Children]:
     movers = sorted({**ascent.reset, **ascent.joined}, key=lambda node: place[node.task])
     first = next(batches(graph, movers), None)
     return {} if first is None else first.children
+
+
+def _canonical(graph: Graph, nodes: Iterable[NodeId], path: str) -> Sequence[NodeId]:
+    return list(dict.fromkeys(graph.canonical(node, path) for node in nodes))
 
 
 def _invalid(graph: Graph, nodes: Iterable[NodeId]) -> frozenset[NodeId]:

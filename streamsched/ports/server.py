@@ -115,6 +115,7 @@ class QueueMeasures:
         staged: due, in a queue for workers.
         stuck: their head has failed and waits for its next attempt.
         late: seconds since the first of those that are due was ready.
+        stale: tasks, not lanes, that were due longer than `STALE` ago and have not ended.
     """
 
     in_flight: int
@@ -122,6 +123,7 @@ class QueueMeasures:
     staged: int
     stuck: int
     late: float
+    stale: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,8 @@ class WebhookMeasures:
 
 #: What ended within that time is counted.
 LATELY: Final = timedelta(minutes=5)
+#: How long after its due time a task that has not ended is stale.
+STALE: Final = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,6 +187,7 @@ def _measure_queues(metrics: Metrics, queues: Mapping[str, QueueMeasures]) -> No
     metrics.replace("queue_lanes_due", [(label, each.due) for label, each in by_queue])
     metrics.replace("queue_lanes_staged", [(label, each.staged) for label, each in by_queue])
     metrics.replace("queue_lanes_stuck", [(label, each.stuck) for label, each in by_queue])
+    metrics.replace("queue_tasks_stale", [(label, each.stale) for label, each in by_queue])
     metrics.replace("queue_late_seconds", [(label, each.late) for label, each in by_queue])
 
 

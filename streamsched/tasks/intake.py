@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import structlog
 
 from streamsched.codec.pagerduty.task import POLICY, decode
 from streamsched.domain.errors import NotFoundError
+from streamsched.domain.limits import later
 from streamsched.domain.tasks.task import TaskRequest
 from streamsched.log.intake import TopicIntake
 from streamsched.ports.broker import Broker, Cleanup, Reader, Record, TopicPartition, TopicSpec
@@ -21,6 +23,7 @@ log = structlog.get_logger()
 
 #: Records in one transaction: their data is in memory, at most 256 KiB each.
 _AT_ONCE: Final = 1000
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 async def open_pagerduty_queue(queues: QueueStore, name: str, clock: Clock) -> None:
@@ -79,4 +82,6 @@ class TaskIntake(TopicIntake[TaskRequest]):
 
 
 def _request(record: Record) -> TaskRequest:
-    return decode(record.value).request()
+    """The task of a record, enqueued when its producer wrote it, as far as the record says so."""
+    at = later(_EPOCH, timedelta(milliseconds=record.time_ms)) if record.time_ms > 0 else None
+    return replace(decode(record.value).request(), enqueued_at=at)

@@ -280,6 +280,13 @@ _QUEUES: Final = (
         "Does a receiver fail?",
     ),
     Metric(
+        "queue_tasks_stale",
+        _G,
+        ("queue",),
+        "Tasks that were due more than 5 minutes ago and have not ended, up to 10,000",
+        "Is work left lying?",
+    ),
+    Metric(
         "queue_late_seconds",
         _G,
         ("queue",),

@@ -88,6 +88,7 @@ _CDAP_RECORD: Final = answer(
 _PAGERDUTY_TASK: Final = answer(
     {
         "key": any_text("TaskKey(2016-02-09T01:41:12.959Z,orders,1)"),
+        "enqueueingTime": any_text("2016-02-09T01:31:12.959Z"),
         "partitionId": whole(3),
         "data": anything({"to": "x"}),
         "numberOfAttempts": whole(0),

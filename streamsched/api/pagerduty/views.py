@@ -7,7 +7,7 @@ from typing import Any, Final, assert_never
 
 import orjson
 
-from streamsched.codec.pagerduty.task import TaskKey
+from streamsched.codec.pagerduty.task import TaskKey, time_text
 from streamsched.domain.tasks.identity import TaskLane, partition_of
 from streamsched.domain.tasks.task import TaskState
 from streamsched.ports.tasks.registry import TaskRecord
@@ -40,6 +40,7 @@ def task_view(found: TaskRecord, data: bytes | None, partitions: int) -> dict[st
     attempts = [_attempt(each) for each in found.attempts]
     return {
         "key": str(TaskKey(found.due_at, found.lane, found.key)),
+        "enqueueingTime": time_text(found.created_at),
         "partitionId": partition_of(TaskLane(found.queue, found.lane).id, partitions),
         "data": None if data is None else _data(data),
         "numberOfAttempts": max((each["attemptNumber"] for each in attempts), default=0),

@@ -165,10 +165,8 @@ async def cancel(
     reason = fields.optional_text("reason") or ""
     fields.done()
     check_most(len(job_ids), MOST_VALUES, "$.jobIds", "job ids")
-    ref, nodes = AppRef(namespace, app), list(dict.fromkeys(NodeId(name, each) for each in job_ids))
-    _, graph = await graphs.graph(ref)
-    for node in nodes:
-        graph.check(node, "$.jobIds")
+    ref = AppRef(namespace, app)
+    nodes = await graphs.canonical(ref, [NodeId(name, each) for each in job_ids], "$.jobIds")
     before = await graphs.states(ref, nodes)
     found = await graphs.cancel(ref, nodes, reason)
     cancelled, running = [], []

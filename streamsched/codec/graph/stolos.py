@@ -12,8 +12,8 @@ field.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -30,6 +30,8 @@ from streamsched.domain.schedules.shell_command import filled_by_shell
 
 #: The default of STOLOS_JOB_ID_DEFAULT_TEMPLATE in its documentation.
 DEFAULT_TEMPLATE: Final = "{date}_{client_id}_{collection_name}"
+#: The command of a task without one.
+NOTHING: Final = "true"
 _ODD: Final = re.compile(r"[^a-zA-Z0-9_-]")
 #: The former name of the argument `task` of a node's run.
 _APP_NAME: Final = re.compile(r"\{app_name\}")
@@ -57,11 +59,14 @@ class StolosTask:
 
 @dataclass(frozen=True, slots=True)
 class StolosTasks:
-    """The tasks of a document in its order, the differences, and what the tasks wait for beside parents."""
+    """The tasks of a document in its order, the differences, and what the tasks wait for beside parents. `names`: those
+    of the tasks here, by their name there.
+    """
 
     tasks: tuple[StolosTask, ...]
     differences: tuple[StolosDifference, ...]
     arriving: tuple[Arrival, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def stolos_from_json(
@@ -71,6 +76,8 @@ def stolos_from_json(
     default_template: str = DEFAULT_TEMPLATE,
     delimiter: str = DELIMITER,
     kinds: Mapping[str, ComponentKind] | None = None,
+    validations: str = "",
+    validated: Collection[str] | None = None,
 ) -> StolosTasks:
     """The tasks, not yet compared with each other.
 
@@ -79,7 +86,9 @@ def stolos_from_json(
         app: to which names in `partitions` and `event` of an entry belong; default: `stolos`.
         default_template: of tasks without `job_id`.
         delimiter: STOLOS_JOB_ID_DELIMITER.
-        kinds: kinds of components, in place of STOLOS_JOB_ID_VALIDATIONS.
+        kinds: kinds of components.
+        validations: the name of the validators, in place of STOLOS_JOB_ID_VALIDATIONS; empty: none.
+        validated: the components that have one; each that has neither one nor a kind is a difference. None: not known.
 
     Raises:
         DecodeError, InvalidDefinitionError: the path is that of the field.
@@ -93,17 +102,35 @@ def stolos_from_json(
             raise DecodeError(at("$", name), f"has the name of another task once it is written '{plain}'")
         if plain != name:
             differences.append(
-                StolosDifference(at("$", name), f"is named '{plain}': names have letters, digits, '-' and '_'")
+                StolosDifference(
+                    at("$", name),
+                    f"is task '{plain}', because names have letters, digits, '-' and '_'; its runs and functions get "
+                    "the name that it has here",
+                )
             )
         names[name] = plain
     arriving = ArrivalReader(AppRef(DEFAULT_NAMESPACE, "stolos") if app is None else app)
-    tasks = []
+    tasks, unchecked = [], dict[str, Fields]()
     for name in document.names():
         fields = document.object(name)
         text = fields.optional_text("job_id") or default_template
         template = JobTemplate.parse(text, delimiter, kinds, fields.at("job_id"))
-        tasks.append(_task(names, TaskTemplate(names[name], template), fields, differences, arriving))
-    return StolosTasks(tuple(tasks), tuple(differences), tuple(arriving.found.values()))
+        template = replace(template, validations=validations)
+        unchecked.update((each, fields) for each in template.components if each not in {**template.kinds, **unchecked})
+        tasks.append(
+            _task(
+                names,
+                TaskTemplate(names[name], template, title="" if names[name] == name else name),
+                fields,
+                differences,
+                arriving,
+            )
+        )
+    for component, fields in unchecked.items():
+        if validated is not None and component not in validated:
+            where = fields.at("job_id") if fields.has("job_id") else fields.path
+            differences.append(StolosDifference(where, f"'{component}' has no validator: any text is one"))
+    return StolosTasks(tuple(tasks), tuple(differences), tuple(arriving.found.values()), names)
 
 
 def _task(
@@ -169,7 +196,7 @@ def _executable(kind: str, task: TaskTemplate, fields: Fields, differences: list
                 "main(ns) gets the parts of the job id in ns, as texts",
             )
         )
-        with anchored(fields.path):
+        with anchored(fields.path, target="job_type"):
             return PythonJob(kind, options, ".")
     where = fields.at("bash_cmd" if fields.has("bash_cmd") else "bash_opts")
     command = fields.optional_text("bash_cmd") or fields.optional_text("bash_opts") or ""
@@ -183,7 +210,7 @@ def _executable(kind: str, task: TaskTemplate, fields: Fields, differences: list
                 "in options",
             )
         )
-        return BashJob("true")
+        return BashJob(NOTHING)
     components = task.template.components
     plain = _APP_NAME.sub("{task}", command) if "task" not in components else command
     return BashJob(filled_by_shell(plain, ("job_id", "task", *components), where))

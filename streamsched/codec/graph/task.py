@@ -1,6 +1,7 @@
 """Tasks of a graph as JSON, by name:
 
-{"report": {"job_id": "{date}_{client}", "components"?: {"date": "date"}, "delimiter"?: "_", "arrives"?: text,
+{"report": {"job_id": "{date}_{client}", "components"?: {"date": "date"}, "delimiter"?: "_",
+  "validations"?: name, "arrives"?: text, "title"?: text,
   "depends_on"?: ENTRY or {group: ENTRY or [ENTRY, …]}, "autofill_values"?: {component: [value, …] or "min:max[:step]"},
   "valid_if_or"?: {component: [value, …], "_func"?: name}, "exit_codes"?: {code: [task, …] or "skip"},
   "arguments"?: {name: {"of": component, "format": "%Y-%m-%d", "timeZone"?, "back"?: "1d", "ahead"?: "1d",
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from streamsched.codec.graph import reaction
@@ -63,6 +65,7 @@ def task_from_json(name: str, fields: Fields, arriving: ArrivalReader | None = N
     delimiter = fields.optional_text("delimiter")
     text = fields.text("job_id")
     template = JobTemplate.parse(text, DELIMITER if delimiter is None else delimiter, kinds, fields.at("job_id"))
+    template = replace(template, validations=fields.optional_text("validations") or "")
     task = TaskTemplate(
         name,
         template,
@@ -72,6 +75,7 @@ def task_from_json(name: str, fields: Fields, arriving: ArrivalReader | None = N
         fields.optional_text("arrives") or "",
         reaction.arguments_from_json(fields.optional_object("arguments")),
         reaction.exit_codes_from_json(fields.optional_object("exit_codes")),
+        fields.optional_text("title") or "",
     )
     fields.done()
     return task
@@ -208,9 +212,11 @@ def task_to_json(task: TaskTemplate) -> dict[str, Any]:
     valid = task.valid_if
     return {
         "job_id": str(template),
+        **({"title": task.title} if task.title else {}),
         **({"arrives": task.arrives} if task.arrives else {}),
         **({} if template.delimiter == DELIMITER else {"delimiter": template.delimiter}),
         **({"components": {name: each.value for name, each in template.kinds.items()}} if template.kinds else {}),
+        **({"validations": template.validations} if template.validations else {}),
         **({"depends_on": _groups_to_json(task.groups)} if task.groups else {}),
         **({"autofill_values": {name: list(each) for name, each in task.autofill.items()}} if task.autofill else {}),
         **(

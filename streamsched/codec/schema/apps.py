@@ -71,7 +71,9 @@ _TASK: Final = record(
     {
         "components": named(choice(ComponentKind), "date"),
         "delimiter": text("_"),
+        "validations": text("shop"),
         "arrives": any_text(),
+        "title": any_text("sales/clean"),
         "depends_on": one_of(ref("Entry"), named(one_of(ref("Entry"), listed(ref("Entry"))), "group")),
         "autofill_values": named(one_of(listed(_VALUE), text("1:5")), "number"),
         "arguments": named(_ARGUMENT, "day"),

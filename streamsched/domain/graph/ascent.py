@@ -14,7 +14,8 @@ from streamsched.domain.graph.graph import Graph, ParentGroup
 from streamsched.domain.graph.node import NodeState, ParentOutcome, parent_outcome
 from streamsched.domain.graph.task import NodeId
 
-#: Most nodes that one submission creates or resets, and most whose state it reads.
+#: Most nodes that one submission creates or resets besides its targets, and most whose state it reads. All parents that
+#: one entry may give a job id are so many.
 MOST_NODES = 100_000
 MOST_READ = 1_000_000
 
@@ -73,7 +74,8 @@ class Ascent:
         self._open = []
         for node in dict.fromkeys(reached):
             self._visit(node)
-        if len(self.created) + len(self.reset) > MOST_NODES:
+        needed = (node for nodes in (self.created, self.reset) for node in nodes if node not in self._targets)
+        if sum(1 for _ in needed) > MOST_NODES:
             raise InvalidError("$.job_ids", f"need more than {MOST_NODES} nodes; submit fewer at a time")
         unknown = {p: None for _, groups in self._open for g in groups for p in g.parents if p not in self._known}
         if len(self._known) + len(unknown) > MOST_READ:

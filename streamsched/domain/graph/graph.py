@@ -36,7 +36,7 @@ from streamsched.domain.graph.task import (
 )
 from streamsched.domain.limits import check_most
 
-__all__ = ["Graph", "NodeId", "ParentGroup"]
+__all__ = ["Children", "Graph", "NodeId", "ParentGroup"]
 
 
 class ParentGroup(NamedTuple):
@@ -50,6 +50,18 @@ class ParentGroup(NamedTuple):
     group: int
     name: str
     parents: tuple[NodeId, ...]
+
+
+class Children(NamedTuple):
+    """The children of a node that could be computed.
+
+    Attributes:
+        found: each with the index of a group, as `Graph.children` gives them.
+        failed: of the tasks whose pair of functions failed, the reason.
+    """
+
+    found: tuple[tuple[NodeId, int], ...]
+    failed: Mapping[str, InvalidDefinitionError]
 
 
 class Graph:
@@ -122,6 +134,15 @@ class Graph:
         """
         self.task(node.task).template.parts(node.job_id, path)
 
+    def canonical(self, node: NodeId, path: str = "$") -> NodeId:
+        """The node that people mean by this one: validators may convert the values of its job id. May block.
+
+        Raises:
+            NotFoundError: there is no such task.
+            InvalidError: the job id does not fit the task's template.
+        """
+        return NodeId(node.task, self.task(node.task).template.canonical(node.job_id, path))
+
     def parents(self, node: NodeId) -> tuple[ParentGroup, ...]:
         """The parents by group, of the groups that apply to the job id. None: the node needs no parents.
 
@@ -153,18 +174,34 @@ class Graph:
             InvalidError: the job id does not fit the task's template.
             InvalidDefinitionError: a pair of functions failed.
         """
+        found = self.reached(node)
+        for error in found.failed.values():
+            raise error
+        return found.found
+
+    def reached(self, node: NodeId) -> Children:
+        """As `children`; the children on which a pair of functions fails are missing, and others are not.
+
+        Raises:
+            NotFoundError: there is no such task.
+            InvalidError: the job id does not fit the task's template.
+        """
         parts = self.task(node.task).template.parts(node.job_id)
         found: dict[tuple[NodeId, int], None] = {}
+        failed: dict[str, InvalidDefinitionError] = {}
         for child, index, relation in self._below[node.task]:
             group, template = self._groups[child][index], self._tasks[child].template
+            ids: Iterable[str]
             if isinstance(relation, PairRelation):
-                ids: Iterable[str] = relation.children(node.job_id)
+                ids, failure = relation.reached(node.job_id)
+                if failure is not None:
+                    failed[child] = failure
             else:
                 ids = relation.children(parts)
             if group.mixed:
                 ids = (each for each in ids if group.applies(template.parts(each)))
             found.update(((NodeId(child, each), index), None) for each in ids)
-        return tuple(found)
+        return Children(tuple(found), failed)
 
     def valid(self, node: NodeId) -> bool:
         """Whether the node has work to do by its task's `valid_if_or`.
@@ -225,7 +262,7 @@ def check_graph(tasks: Sequence[TaskTemplate]) -> None:
 
 def _asked(function: Validity, task: TaskTemplate, values: Mapping[str, str]) -> bool:
     try:
-        return bool(function(task.name, values))
+        return bool(function(task.called, values))
     except Exception as exc:
         where = f"{at('$.tasks', task.name)}.valid_if_or._func"
         raise InvalidDefinitionError(where, f"failed: {type(exc).__name__}: {exc}") from exc

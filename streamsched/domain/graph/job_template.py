@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -35,6 +35,11 @@ DAY: Final = "%Y%m%d"
 INSTANT: Final = "%Y%m%dT%H%M%S"
 
 
+#: Converts a value of a component to the one that job ids have, which it must convert to itself; True leaves it. It
+#: refuses the value by None, False or any exception.
+Validator = Callable[[str], object]
+
+
 class ComponentKind(StrEnum):
     """What the values of a component are: any text, a whole number, a day as YYYYMMDD, or an instant in UTC as
     YYYYMMDDTHHMMSS.
@@ -54,11 +59,15 @@ class JobTemplate:
 
     Attributes:
         kinds: by component; text where none is given.
+        validations: the name of the validators by component; empty: none.
+        validators: the functions of that name, where they are installed. They are asked wherever a value is checked.
     """
 
     components: tuple[str, ...]
     delimiter: str = DELIMITER
     kinds: Mapping[str, ComponentKind] = field(default_factory=dict)
+    validations: str = ""
+    validators: Mapping[str, Validator] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def parse(
@@ -104,6 +113,45 @@ class JobTemplate:
                 raise InvalidError(path, f"{abridged(job_id)} does not fit the template {self}: {problem}")
         return values
 
+    def canonical(self, job_id: str, path: str = "$") -> str:
+        """The job id that people mean by this one: its values are converted by the validators.
+
+        Raises:
+            InvalidError: it does not fit the template.
+        """
+        values = job_id[: LONGEST_JOB_ID + 1].split(self.delimiter, len(self.components) - 1)
+        if not self.validators or len(job_id) > LONGEST_JOB_ID or len(values) < len(self.components):
+            self.parts(job_id, path)
+            return job_id
+        try:
+            found = [self._converted(name, each) for name, each in zip(self.components, values, strict=True)]
+            for index, value in enumerate(found):
+                if (problem := self.problem(index, value)) is not None:
+                    raise InvalidError(path, problem)
+        except InvalidError as exc:
+            raise InvalidError(path, f"{abridged(job_id)} does not fit the template {self}: {exc.reason}") from exc
+        self.parts(self.job_id(found), path)
+        return self.job_id(found)
+
+    def _converted(self, name: str, value: str) -> str:
+        """The value after its validator.
+
+        Raises:
+            InvalidError: it is refused.
+        """
+        validator = self.validators.get(name)
+        if validator is None or not value:
+            return value
+        try:
+            found = validator(value)
+            text = value if found is True else str(found)
+        except Exception as exc:  # third-party code
+            why = f"the validator of '{name}' refuses {abridged(value)}: {type(exc).__name__}: {exc}"
+            raise InvalidError("$", why) from exc
+        if found is None or found is False:
+            raise InvalidError("$", f"the validator of '{name}' refuses {abridged(value)}")
+        return text
+
     def job_id(self, parts: Sequence[str]) -> str:
         """The job id of these values, which `fits` accepts."""
         return self.delimiter.join(parts)
@@ -131,7 +179,17 @@ class JobTemplate:
             case ComponentKind.TIME if moment_of(value, ComponentKind.TIME) is None:
                 return f"'{name}' must be an instant as YYYYMMDDTHHMMSS but is {abridged(value)}"
             case _:
-                return None
+                return self._refusal(name, value)
+
+    def _refusal(self, name: str, value: str) -> str | None:
+        """Why the validator of a component does not leave the value as it is; None when it does."""
+        try:
+            text = self._converted(name, value)
+        except InvalidError as exc:
+            return exc.reason
+        return (
+            None if text == value else f"'{name}' must be {abridged(text)}, as its validator writes {abridged(value)}"
+        )
 
 
 def moment_of(value: str, kind: ComponentKind) -> datetime | None:

@@ -48,6 +48,11 @@ class Shift(NamedTuple):
     before: ParentOutcome
     after: ParentOutcome
 
+    @property
+    def reopens(self) -> bool:
+        """Whether the parent was complete, and is to run again."""
+        return self.before is ParentOutcome.COMPLETE and self.after is not ParentOutcome.COMPLETE
+
 
 @dataclass(frozen=True, slots=True)
 class GraphNode:
@@ -58,6 +63,7 @@ class GraphNode:
         reported: the standing that its children have counted.
         round: number of its jobs so far; the last of them is current while it is queued.
         again: while it is queued, a parent was asked to run again: it does not count as complete at its job's end.
+        stuck: the tasks among its children of which not all have counted what it reported: they could not be computed.
     """
 
     id: NodeId
@@ -66,6 +72,7 @@ class GraphNode:
     reported: ParentOutcome = ParentOutcome.MISSING
     round: int = 0
     again: bool = False
+    stuck: tuple[str, ...] = ()
 
     @property
     def unreported(self) -> bool:
@@ -135,7 +142,8 @@ def left_out(node: GraphNode, shifts: Iterable[Shift]) -> GraphNode:
 def _shifted_counts(node: GraphNode, shifts: Iterable[Shift]) -> tuple[dict[int, GroupCount], bool]:
     """The counts after changes of parents, and whether a complete parent is to run again."""
     groups, reopened = dict(node.groups), False
-    for group, before, after in shifts:
+    for shift in shifts:
+        group, before, after = shift
         if group not in groups:  # the definition changed; it will be counted anew
             continue
         count = groups[group]
@@ -144,13 +152,15 @@ def _shifted_counts(node: GraphNode, shifts: Iterable[Shift]) -> tuple[dict[int,
             count.failed + (after is ParentOutcome.FAILED) - (before is ParentOutcome.FAILED),
             count.skipped + (after is ParentOutcome.SKIPPED) - (before is ParentOutcome.SKIPPED),
         )
-        reopened |= before is ParentOutcome.COMPLETE and after is not ParentOutcome.COMPLETE
+        reopened |= shift.reopens
     return groups, reopened
 
 
-def recounted(node: GraphNode, groups: Mapping[int, GroupCount]) -> GraphNode:
-    """The node after its task's dependencies changed. What has completed or failed stays so."""
-    return _moved(replace(node, groups=groups), reopened=False)
+def recounted(node: GraphNode, groups: Mapping[int, GroupCount], *, reopened: bool = False) -> GraphNode:
+    """The node after its parents were counted anew. What has completed or failed stays so, unless a complete parent is
+    to run again (`reopened`) and no group is complete.
+    """
+    return _moved(replace(node, groups=groups), reopened=reopened)
 
 
 def _moved(node: GraphNode, *, reopened: bool) -> GraphNode:

@@ -145,7 +145,10 @@ class PairRelation:
         Raises:
             InvalidDefinitionError: the function failed, named no job id of the parent, or is not the inverse.
         """
-        return self._called("parents", self.pair.parents, self.pair.children, child, self.parent)
+        found = self._asked("parents", self.pair.parents, child)
+        for each in found:
+            self._check("parents", child, each, self.parent, self.pair.children)
+        return found
 
     def children(self, parent: str) -> tuple[str, ...]:
         """The job ids of the children, each once.
@@ -153,27 +156,39 @@ class PairRelation:
         Raises:
             InvalidDefinitionError: as `parents`.
         """
-        return self._called("children", self.pair.children, self.pair.parents, parent, self.child)
-
-    def _called(
-        self,
-        what: str,
-        function: Callable[[str], Iterable[str]],
-        inverse: Callable[[str], Iterable[str]],
-        job_id: str,
-        template: JobTemplate,
-    ) -> tuple[str, ...]:
-        found = self._asked(what, function, job_id)
-        for each in found:
-            try:
-                template.parts(each)
-            except InvalidError as exc:
-                raise self._wrong(f"`{what}` of {abridged(job_id)}: {exc.reason}") from exc
-            if job_id not in self._asked("the inverse", inverse, each):
-                raise self._wrong(
-                    f"`{what}` of {abridged(job_id)} names {abridged(each)}, which does not name it in return"
-                )
+        found, failure = self.reached(parent)
+        if failure is not None:
+            raise failure
         return found
+
+    def reached(self, parent: str) -> tuple[tuple[str, ...], InvalidDefinitionError | None]:
+        """As `children`; when a function fails, the job ids on which none fails, with the first failure."""
+        try:
+            named = self._asked("children", self.pair.children, parent)
+        except InvalidDefinitionError as error:
+            return (), error
+        found: list[str] = []
+        failure: InvalidDefinitionError | None = None
+        for each in named:
+            try:
+                self._check("children", parent, each, self.child, self.pair.parents)
+                found.append(each)
+            except InvalidDefinitionError as error:
+                failure = failure or error
+        return tuple(found), failure
+
+    def _check(
+        self, what: str, job_id: str, named: str, template: JobTemplate, inverse: Callable[[str], Iterable[str]]
+    ) -> None:
+        """Whether what one function names fits the template, and is named in return by the other."""
+        try:
+            template.parts(named)
+        except InvalidError as exc:
+            raise self._wrong(f"`{what}` of {abridged(job_id)}: {exc.reason}") from exc
+        if job_id not in self._asked("the inverse", inverse, named):
+            raise self._wrong(
+                f"`{what}` of {abridged(job_id)} names {abridged(named)}, which does not name it in return"
+            )
 
     def _asked(self, what: str, function: Callable[[str], Iterable[str]], job_id: str) -> tuple[str, ...]:
         found: dict[str, None] = {}

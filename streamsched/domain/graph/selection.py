@@ -32,10 +32,7 @@ def selected(task: TaskTemplate, values: Mapping[str, Sequence[str]], path: str 
             raise InvalidError(path, f"has no values of '{name}' of the template {task.template}")
     check_most(prod(len(each) for each in values.values()), MOST_VALUES, path, "job ids")
     found = (task.template.job_id(parts) for parts in product(*(values[name] for name in task.template.components)))
-    checked = tuple(dict.fromkeys(found))
-    for each in checked:
-        task.template.parts(each, path)
-    return checked
+    return tuple(dict.fromkeys(task.template.canonical(each, path) for each in found))
 
 
 def everything(task: TaskTemplate, component: str, path: str = "$.all") -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from streamsched.domain.graph.job_template import RESERVED, JobTemplate
 from streamsched.domain.graph.node import ParentOutcome
 from streamsched.domain.graph.time_argument import TimeArgument
 from streamsched.domain.jobs.failure import LARGEST_EXIT_CODE
-from streamsched.domain.limits import abridged, check_most
+from streamsched.domain.limits import LONGEST_NAME, abridged, check_most
 
 #: The name of the group of a `depends_on` that names no groups.
 DEFAULT_GROUP: Final = "default"
@@ -120,6 +120,7 @@ class TaskTemplate:
             fails the node.
         arrives: of a task whose nodes events or the clock complete, and that runs nothing: what completes a node, with
             `{key}` for the values of its job id; empty for a task that runs.
+        title: the name that its runs and functions get, where it is not the task's: names have no `/`.
     """
 
     name: str
@@ -130,6 +131,12 @@ class TaskTemplate:
     arrives: str = ""
     arguments: Mapping[str, TimeArgument] = field(default_factory=dict)
     exit_codes: Mapping[int, tuple[str, ...] | None] = field(default_factory=dict)
+    title: str = ""
+
+    @property
+    def called(self) -> str:
+        """The name that its runs and functions get."""
+        return self.title or self.name
 
     def awaited(self, job_id: str) -> str:
         """What completes the node of an arrival, such as `partition date=20140101 of sales`.
@@ -164,12 +171,21 @@ def validities_of(tasks: Iterable[TaskTemplate], path: str = "$.tasks") -> Itera
             yield task.valid_if.function, f"{at(path, task.name)}.valid_if_or._func"
 
 
+def validations_of(tasks: Iterable[TaskTemplate], path: str = "$.tasks") -> Iterator[tuple[str, str]]:
+    """The names of validators of components that the tasks use, with the path of each use."""
+    for task in tasks:
+        if task.template.validations:
+            yield task.template.validations, f"{at(path, task.name)}.validations"
+
+
 def check_task(task: TaskTemplate, known: Mapping[str, TaskTemplate], path: str) -> None:
     """Checks what concerns the task alone: names of groups, lists of values, and components that exist.
 
     Raises:
         InvalidDefinitionError: the path is within the task at `path`.
     """
+    if len(task.title) > LONGEST_NAME or (task.title and not task.title.isprintable()):
+        raise InvalidDefinitionError(f"{path}.title", f"must be at most {LONGEST_NAME} printable characters")
     check_most(len(task.groups), MOST_GROUPS, f"{path}.depends_on", "groups")
     names = [group.name for group in task.groups]
     for group in task.groups:

@@ -122,6 +122,7 @@ class TaskRequest:
         content_type: media type of the data, for an HTTP target.
         recurrence: None: it is delivered once.
         retry: None: that of the queue.
+        enqueued_at: when its producer wrote it (UTC); None: when it is stored.
 
     Raises:
         InvalidError: the data is too large, the content type or the due time is invalid.
@@ -135,6 +136,7 @@ class TaskRequest:
     recurrence: Recurrence | None = None
     retry: TaskRetry | None = None
     on_existing: OnExisting = OnExisting.KEEP_STARTED
+    enqueued_at: datetime | None = None
 
     def __post_init__(self) -> None:
         if len(self.data) > MOST_DATA:

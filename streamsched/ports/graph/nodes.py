@@ -29,7 +29,9 @@ class StoredGraph:
 
 
 class NodeEnd(NamedTuple):
-    """The end of a node's job, not yet counted. `number`: of the row that says so. `exit_code`: of its last run."""
+    """The end of a node's job, not yet counted. `number`: of the row that says so. `exit_code`: of its last run.
+    `stuck`: of the node.
+    """
 
     number: int
     app: str
@@ -38,6 +40,7 @@ class NodeEnd(NamedTuple):
     fact: NodeFact
     reason: str
     exit_code: int | None = None
+    stuck: tuple[str, ...] = ()
 
 
 class OldNode(NamedTuple):
@@ -50,11 +53,12 @@ class OldNode(NamedTuple):
 
 class UnreportedNode(NamedTuple):
     """A node that its children have not counted yet as it is, whose parents are to be counted anew, or that waited for
-    its schedule.
+    its schedule. `stuck`: of the node (`domain.graph.progress.GraphNode`).
     """
 
     app: str
     node: NodeId
+    stuck: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +69,14 @@ class Edges:
         children: by node, each with the index of a group.
         parents: of nodes that may have to be created or counted anew.
         invalid: those of them that have no work to do.
+        stuck: by node, the tasks among its children of which not all could be computed. Their other children are
+            counted anew, and so are those of tasks that were stuck before.
     """
 
     children: Mapping[NodeId, Sequence[tuple[NodeId, int]]] = field(default_factory=dict)
     parents: Mapping[NodeId, Sequence[ParentGroup]] = field(default_factory=dict)
     invalid: frozenset[NodeId] = frozenset()
+    stuck: Mapping[NodeId, frozenset[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +147,8 @@ class NodeStore(Protocol):
         ...
 
     async def unreported(self, limit: int, *, now: datetime) -> Sequence[UnreportedNode]:
-        """Nodes that changed and that their children have not counted, longest waiting first, without those that are
-        postponed.
+        """Nodes that changed and that their children have not counted, longest waiting first, and those that are stuck,
+        without those that are postponed.
         """
         ...
 

@@ -28,6 +28,7 @@ class TaskRecord:
     Attributes:
         next_at: earliest start of its next attempt (UTC); None when it has ended.
         failures: failed attempts of this tick.
+        created_at: when it was enqueued (UTC): of a record of a topic the time that its producer gave it.
         losses: deliveries of this tick whose worker was lost; they used up no attempt.
         interruptions: attempts that ended with their owner, or were given back; they used up none either.
         reason: of its end, or the error of the last attempt.

@@ -90,6 +90,8 @@ class PostgresNodeStore:
                     batch.put(reset(batch.nodes[node]), "")
             await batch.read(dict.fromkeys(child for found in edges.children.values() for child, _ in found))
             for node in edges.children:  # parents first: a blocked node waits in the same moment as its parents
+                if node in batch.nodes and batch.nodes[node].stuck:  # its children are counted anew, afterwards
+                    continue
                 for child, shifts in _report(batch, node, edges).items():
                     if child in batch.nodes:
                         batch.put(shifted(batch.nodes[child], shifts))
@@ -155,7 +157,10 @@ class PostgresNodeStore:
     async def _listed(self, query: str, *arguments: object) -> Sequence[UnreportedNode]:
         with translated():
             rows = await self._pool.fetch(SQL[query], *arguments)
-        return [UnreportedNode(row["app"], NodeId(row["task"], row["job_id"])) for row in rows]
+        return [
+            UnreportedNode(row["app"], NodeId(row["task"], row["job_id"]), tuple(row.get("stuck") or ()))
+            for row in rows
+        ]
 
     async def move(
         self, graph: StoredGraph, ends: Sequence[NodeEnd], nodes: Sequence[NodeId], edges: Edges, *, now: datetime
@@ -175,17 +180,21 @@ class PostgresNodeStore:
                     batch.put(ended(node, fact), reason)
                 counted_ends.append(end.number)
             left, again = await _chosen(batch, movers, edges)
-            shifts: dict[NodeId, list[Shift]] = {}
-            for mover in movers:
-                for child, changes in _report(batch, mover, edges).items():
-                    shifts.setdefault(child, []).extend(changes)
-            await batch.read(shifts)
+            shifts, anew = _shifts(batch, movers, edges)
+            await batch.read([*shifts, *anew])
+            reported = await batch.reported(_all(edges.parents[child] for child in anew if child in edges.parents))
             missing = []
-            for child, changes in shifts.items():
+            for child in dict.fromkeys([*shifts, *anew]):
+                changes = [*shifts.get(child, ()), *anew.get(child, ())]
                 known = batch.nodes.get(child)
+                if child in anew and child not in edges.parents:  # its part is counted when it can be computed
+                    changes = shifts.get(child, [])
+                elif child in anew and known is not None:
+                    groups = counted(child, edges.parents[child], reported, graph.reactions)
+                    known, changes = recounted(known, groups, reopened=any(each.reopens for each in changes)), []
                 if known is None:
                     creates = any(graph.reactions.creates(child.task, each.after) for each in changes)
-                    missing += [child] if creates or child in left else []
+                    missing += [child] if creates or (changes and child in left) else []
                 elif child in left:
                     batch.put(left_out(known, changes), left[child])
                 elif child in again and known.state is NodeState.SKIPPED:
@@ -224,16 +233,42 @@ def _report(batch: NodeBatch, node: NodeId, edges: Edges) -> dict[NodeId, list[S
     not given.
     """
     known = batch.nodes.get(node)
-    if known is None or not known.unreported or node not in edges.children:
+    if known is None or not (known.unreported or known.stuck) or node not in edges.children:
         return {}
     before, after = known.reported, parent_outcome(known.state)
-    batch.put(replace(known, reported=after), "" if after is ParentOutcome.COMPLETE else None)
+    stuck = tuple(sorted(edges.stuck.get(node, ())))
+    batch.put(replace(known, reported=after, stuck=stuck), "" if after is ParentOutcome.COMPLETE else None)
     shifts: dict[NodeId, list[Shift]] = {}
     counted_as = batch.graph.reactions.counted
     for child, group in edges.children[node]:
         counts = (counted_as(child.task, group, node.task, each) for each in (before, after))
         shifts.setdefault(child, []).append(Shift(group, *counts))
     return shifts
+
+
+def _shifts(
+    batch: NodeBatch, movers: Iterable[NodeId], edges: Edges
+) -> tuple[dict[NodeId, list[Shift]], dict[NodeId, list[Shift]]]:
+    """What children have to count, and the changes of those that are to be counted anew, because not all children of
+    their task could be computed now or before.
+
+    Raises:
+        ConflictError: the parents of one of these were not given, and it is not one of those.
+    """
+    shifts: dict[NodeId, list[Shift]] = {}
+    anew: dict[NodeId, list[Shift]] = {}
+    for mover in movers:
+        known = batch.nodes.get(mover)
+        now = edges.stuck.get(mover, frozenset())
+        stuck = now if known is None else now.union(known.stuck)
+        for child, changes in _report(batch, mover, edges).items():
+            if child.task not in stuck:
+                shifts.setdefault(child, []).extend(changes)
+                continue
+            if child not in edges.parents and child.task not in now:
+                raise ConflictError("the children of a node could not be computed meanwhile; try again")
+            anew.setdefault(child, []).extend(changes)
+    return shifts, anew
 
 
 async def _chosen(
@@ -303,4 +338,5 @@ def _end(row: Any) -> NodeEnd | None:
     else:
         return None
     node = NodeId(row["task"], row["job_id"])
-    return NodeEnd(row["id"], row["app"], node, row["job"], fact, reason, row["exit_code"])
+    stuck = tuple(row["stuck"])
+    return NodeEnd(row["id"], row["app"], node, row["job"], fact, reason, row["exit_code"], stuck)

@@ -48,22 +48,23 @@ SELECT task, state, count(*) AS nodes FROM graph_nodes WHERE app = $1 GROUP BY t
 -- Changed nodes in place of their former row, and new ones.
 WITH w AS (
     SELECT * FROM unnest($3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::integer[], $9::boolean[],
-        $10::text[], $11::text[], $12::bigint[], $13::boolean[])
-        AS w (task, job_id, state, reported, groups, round, again, job, reason, generation, held)
+        $10::text[], $11::text[], $12::bigint[], $13::boolean[], $14::text[])
+        AS w (task, job_id, state, reported, groups, round, again, job, reason, generation, held, stuck)
 ), changed AS (
     UPDATE graph_nodes n SET state = w.state, reported = w.reported, groups = w.groups::integer[], round = w.round,
-        again = w.again, generation = w.generation, job = w.job, reason = w.reason, changed_at = $2, held = w.held
+        again = w.again, generation = w.generation, job = w.job, reason = w.reason, changed_at = $2, held = w.held,
+        stuck = string_to_array(w.stuck, '/')
     FROM w WHERE n.app = $1 AND n.task = w.task AND n.job_id = w.job_id
     RETURNING n.task, n.job_id
 )
 INSERT INTO graph_nodes AS n (app, task, job_id, state, reported, groups, round, again, generation, job, reason, created_at,
-    changed_at, held)
+    changed_at, held, stuck)
 SELECT $1, w.task, w.job_id, w.state, w.reported, w.groups::integer[], w.round, w.again, w.generation, w.job, w.reason, $2, $2,
-    w.held
+    w.held, string_to_array(w.stuck, '/')
 FROM w LEFT JOIN changed c USING (task, job_id) WHERE c.task IS NULL
 ON CONFLICT (app, task, job_id) DO UPDATE SET state = excluded.state, reported = excluded.reported, groups = excluded.groups,
     round = excluded.round, again = excluded.again, generation = excluded.generation, job = excluded.job,
-    reason = excluded.reason, changed_at = excluded.changed_at, held = excluded.held;
+    reason = excluded.reason, changed_at = excluded.changed_at, held = excluded.held, stuck = excluded.stuck;
 
 -- name: schedules
 -- The schedules of tasks as they are now. A change after this snapshot makes their new jobs obsolete.
@@ -73,7 +74,7 @@ SELECT id, program, generation, enabled FROM schedules WHERE id = ANY($1::text[]
 -- Jobs of nodes that may have ended, oldest first, with the state of the job and of its last run. `app` is NULL when the
 -- job is not the current one of a queued node.
 SELECT e.id, e.job, n.app, n.task, n.job_id, j.state, j.reason, r.state AS run_state, r.reason AS run_reason, r.exit_code,
-    s.id IS NOT NULL AND s.deleted_at IS NULL AS stands
+    s.id IS NOT NULL AND s.deleted_at IS NULL AS stands, n.stuck
 FROM (SELECT id, job FROM node_ends ORDER BY id LIMIT $1) AS e
 LEFT JOIN graph_nodes n ON n.job = e.job AND n.state = 'QUEUED'
 LEFT JOIN jobs j ON j.id = e.job
@@ -93,15 +94,19 @@ FROM unnest($1::text[]) AS w (job);
 DELETE FROM node_ends WHERE id = ANY($1::bigint[]);
 
 -- name: unreported
--- Nodes whose children have not counted their state, longest waiting first. Those that were postponed come later.
-SELECT app, task, job_id FROM graph_nodes WHERE unreported AND report_at <= $2
-ORDER BY report_at, changed_at LIMIT $1;
+-- Nodes whose children have not counted their state, longest waiting first, and those that are stuck. Those that were
+-- postponed come later.
+(SELECT app, task, job_id, stuck FROM graph_nodes WHERE unreported AND report_at <= $2
+    ORDER BY report_at, changed_at LIMIT $1)
+UNION ALL
+(SELECT app, task, job_id, stuck FROM graph_nodes WHERE stuck <> '{}' AND NOT unreported AND report_at <= $2
+    ORDER BY report_at LIMIT $1);
 
 -- name: postpone
 -- Nodes that cannot be reported now, with the reason.
 UPDATE graph_nodes n SET report_at = $5, reason = w.reason
 FROM unnest($2::text[], $3::text[], $4::text[]) AS w (task, job_id, reason)
-WHERE n.app = $1 AND n.task = w.task AND n.job_id = w.job_id AND n.unreported;
+WHERE n.app = $1 AND n.task = w.task AND n.job_id = w.job_id AND (n.unreported OR n.stuck <> '{}');
 
 -- name: outdated
 -- A few of each graph, so that one which cannot be counted does not hold up the others.
@@ -133,7 +138,7 @@ LIMIT $1;
 -- name: old
 -- Nodes that ended before $1, oldest first, after ($2, $3, $4, $5).
 SELECT app, task, job_id, changed_at FROM graph_nodes
-WHERE state NOT IN ('WAITING', 'QUEUED') AND NOT unreported AND changed_at < $1
+WHERE state NOT IN ('WAITING', 'QUEUED') AND NOT unreported AND stuck = '{}' AND changed_at < $1
     AND (changed_at, app, task, job_id) > ($2::timestamptz, $3::text, $4::text, $5::text)
 ORDER BY changed_at, app, task, job_id
 LIMIT $6;
@@ -143,7 +148,7 @@ LIMIT $6;
 WITH gone AS (
     DELETE FROM graph_nodes n USING unnest($2::text[], $3::text[]) AS w (task, job_id)
     WHERE n.app = $1 AND n.task = w.task AND n.job_id = w.job_id AND n.state NOT IN ('WAITING', 'QUEUED')
-        AND NOT n.unreported AND n.changed_at < $4
+        AND NOT n.unreported AND n.stuck = '{}' AND n.changed_at < $4
     RETURNING 1
 )
 SELECT count(*) FROM gone;

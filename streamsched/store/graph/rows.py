@@ -50,6 +50,7 @@ def node_of(row: Any) -> GraphNode:
         ParentOutcome(row["reported"]),
         row["round"],
         row["again"],
+        tuple(row["stuck"]),
     )
 
 
@@ -142,6 +143,7 @@ class NodeBatch:
                 [self._reasons.get(node.id, "") for node in changed],
                 [self._generations[node.id] for node in changed],
                 [node.id in self._held and node.state is NodeState.WAITING for node in changed],
+                ["/".join(node.stuck) for node in changed],
             )
             if self._held or any(node.unreported for node in changed):  # else the loops have nothing to do
                 await self.connection.execute(SQL["ring"])

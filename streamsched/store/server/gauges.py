@@ -9,7 +9,7 @@ import asyncpg
 
 from streamsched.domain.quotas.quota import most_used
 from streamsched.ports.broker import TopicPartition
-from streamsched.ports.server import LATELY, Measures, QueueMeasures, WebhookMeasures
+from streamsched.ports.server import LATELY, STALE, Measures, QueueMeasures, WebhookMeasures
 from streamsched.ports.tasks.queues import COUNTED
 from streamsched.store.catalog.quota_counts import uses
 from streamsched.store.connections import translated
@@ -50,7 +50,7 @@ class PostgresGauges:
                 positions = await connection.fetch(self._sql["positions"])
                 verdicts = await connection.fetch(self._sql["verdicts"])
                 single = await connection.fetchrow(self._sql["single"], now)
-                queues = await connection.fetch(self._sql["queues"], now, COUNTED)
+                queues = await connection.fetch(self._sql["queues"], now, COUNTED, now - STALE)
                 held = await connection.fetch(self._sql["held"], COUNTED)
                 jobs_ended = await connection.fetch(self._sql["jobs_ended"], now - LATELY)
                 runs_ended = await connection.fetch(self._sql["runs_ended"], now - LATELY, _PROGRAMS)
@@ -85,7 +85,8 @@ class PostgresGauges:
 
 def _of_queue(row: Any, stuck: int, now: datetime) -> QueueMeasures:
     late = _since(row["ready_at"], now)
-    return QueueMeasures(row["in_flight"], row["due"], row["due"] if row["staged"] else 0, stuck, late)
+    staged = row["due"] if row["staged"] else 0
+    return QueueMeasures(row["in_flight"], row["due"], staged, stuck, late, row["stale"])
 
 
 def _since(at: datetime | None, now: datetime) -> float:

@@ -34,8 +34,8 @@ SELECT topic, partition, position FROM intake_positions;
 SELECT verdict, late, sum(total)::bigint AS amount FROM verdict_totals GROUP BY verdict, late;
 
 -- name: queues
--- Of each queue, each counted up to $2: lanes in flight; lanes that are ready at $1, and since when the first is. Those of
--- queues for workers are staged.
+-- Of each queue, each counted up to $2: lanes in flight; lanes that are ready at $1, and since when the first is; tasks that
+-- were due before $3. Those of queues for workers are staged.
 SELECT q.name, q.policy -> 'target' ->> 'type' = 'worker' AS staged,
     (SELECT count(*) FROM (SELECT FROM task_lanes l WHERE l.queue = q.name AND l.in_flight IS NOT NULL LIMIT $2) AS started)
         AS in_flight,
@@ -44,6 +44,7 @@ SELECT q.name, q.policy -> 'target' ->> 'type' = 'worker' AS staged,
             ON l.queue = q.name AND l.partition = p.partition AND l.ready_at <= $1::timestamptz
         LIMIT $2
     ) AS ready) AS due,
+    (SELECT count(*) FROM (SELECT FROM tasks t WHERE t.queue = q.name AND t.due_at < $3::timestamptz LIMIT $2) AS old) AS stale,
     (SELECT min(first.ready_at) FROM task_partitions p CROSS JOIN LATERAL (
         SELECT l.ready_at FROM task_lanes l WHERE l.queue = q.name AND l.partition = p.partition AND l.ready_at IS NOT NULL
         ORDER BY l.ready_at LIMIT 1

@@ -156,6 +156,6 @@ async def _store(connection: Any, stored: Sequence[_Incoming], now: datetime) ->
         [None if each is None else orjson.dumps(each).decode() for each in options],
         [each.request.data for each in stored],
         [each.request.content_type for each in stored],
-        now,
+        [each.request.enqueued_at or now for each in stored],
     )
     return {row["id"]: row["generation"] for row in rows}

@@ -26,9 +26,9 @@ LEFT JOIN tasks t USING (id);
 INSERT INTO tasks (id, lane_id, queue, lane, key, state, due_at, planned_at, next_at, generation, options, data,
     content_type, created_at)
 SELECT id, lane_id, queue, lane, key, 'WAITING', due_at, due_at, due_at, nextval('task_generations'), options::jsonb, data,
-    content_type, $10::timestamptz
+    content_type, created_at
 FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::text[], $8::bytea[],
-    $9::text[]) AS given (id, lane_id, queue, lane, key, due_at, options, data, content_type)
+    $9::text[], $10::timestamptz[]) AS given (id, lane_id, queue, lane, key, due_at, options, data, content_type, created_at)
 ON CONFLICT (id) DO UPDATE SET state = 'WAITING', due_at = excluded.due_at, planned_at = excluded.planned_at,
     next_at = excluded.next_at, generation = excluded.generation, fired = 0, failures = 0, losses = 0, interruptions = 0,
     skipped = 0, unhandled = 0,

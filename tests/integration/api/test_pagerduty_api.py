@@ -33,6 +33,7 @@ async def test_a_task_is_shown_dropped_and_shown_again(scheduled: httpx.AsyncCli
     found = (await scheduled.get("/api/v1/task", params=key)).json()
     assert found["errors"] == []
     assert found["task"].pop("partitionId") in range(16)
+    assert found["task"].pop("enqueueingTime").endswith("Z")
     assert found["task"] == {
         "key": str(TASKS[4].key),
         "data": {"n": "4"},

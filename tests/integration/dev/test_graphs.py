@@ -27,6 +27,8 @@ app.task(
     depends_on={"task": ["model"], "client": ["a", "b"]},
 )
 """
+#: A name with a slash, as the documentation of Stolos has them.
+SALES = {"sales/clean": {"job_id": "{date}_{client}", "bash_cmd": "echo {app_name} {date}"}}
 YAML = """
 application: rack
 programs:
@@ -43,6 +45,9 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevProcess]:
     (folder / "app.py").write_text(APP)
     (folder / "rack.yaml").write_text(YAML)
     (folder / "tasks.json").write_text(json.dumps(TASKS))
+    (folder / "odd").mkdir()
+    (folder / "odd" / "sales.json").write_text(json.dumps(SALES))
+    (folder / "odd" / "wrong.yaml").write_text("b: {depends_on: {app_name: [sales/clean, gone]}}")
     dev = DevProcess(folder)
     dev.start()
     try:
@@ -142,6 +147,19 @@ def test_one_node_runs_here(shop: DevProcess) -> None:
     assert "not asked for" in shop.run("graph", "why", "shop.clean", "20140108_a").out
 
 
+def test_a_node_that_has_completed_does_not_run_again(shop: DevProcess) -> None:
+    assert shop.run("graph", "run", "shop.clean", "20140109_a").code == 0
+    again = shop.run("graph", "run", "shop.clean", "20140109_a")
+    assert (again.code, again.out) == (
+        0,
+        "  COMPLETED already: clean 20140109_a\nsubmitted; 0 jobs were made\n"
+        "it does not run again: `streamsched graph rerun shop.clean 20140109_a` runs it again\n",
+    )
+    assert "clean 20140109_a is COMPLETED" in again.err
+    jobs = shop.run("job", "list", "--schedule", "shop.clean", "-o", "json").json
+    assert sum("20140109_a" in each["id"] for each in jobs) == 1
+
+
 def test_many_nodes_need_a_confirmation(shop: DevProcess) -> None:
     many = ("graph", "submit", "shop.report", "--range", "date=20140101..20151231")
     refused = shop.run(*many)
@@ -160,3 +178,22 @@ def test_yaml_and_tasks_json_are_deployed(shop: DevProcess) -> None:
     assert imported.code == 0, imported
     leaf = ("graph", "submit", "old.modelBuild", "-j", "client1_numberOfPageviews", "--wait")
     assert shop.run(*leaf).code == 0
+
+
+def test_a_folder_of_tasks_with_slashes_in_their_names(shop: DevProcess) -> None:
+    command = ("import", "stolos", "odd", "--app", "odd", "--component", "date=date")
+    refused = shop.run(*command)
+    assert refused.code != 0
+    assert "odd b.depends_on.app_name[1]: there is no task 'gone'" in " ".join(refused.err.split())
+    (shop.folder / "odd" / "wrong.yaml").unlink()
+    imported = shop.run(*command)
+    assert imported.code == 0, imported
+    assert "'client' has no validator: any text is one" in imported.out
+    done = shop.run("graph", "run", "odd.sales/clean", "20140101_a", "--bypass")
+    assert (done.code, done.out) == (0, "sales/clean 20140101\n"), done
+    assert shop.run("graph", "run", "odd.sales/clean", "20140101_a").code == 0
+    assert "sales/clean" in shop.run("graph", "status", "odd").out
+    assert "is COMPLETED" in shop.run("graph", "why", "odd.sales/clean", "20140101_a").out
+    log = shop.run("run", "list", "-o", "json").json
+    (run,) = [each["id"] for each in log if "sales-clean" in each["id"]]
+    assert "sales/clean 20140101" in shop.run("run", "logs", run).out

@@ -40,8 +40,29 @@ class Days:
         return [f"w{(int(day) + 6) // 7}"]
 
 
+class Pairs:
+    """A pair `r3` needs `2` and `3`, `r4` needs `3` and `4`. `broken`: pairs on which it fails."""
+
+    broken: ClassVar[set[str]] = set()
+
+    @classmethod
+    def parents(cls, pair: str) -> list[str]:
+        if pair in cls.broken:
+            raise ValueError("no such pair today")
+        return [str(int(pair[1:]) - 1), pair[1:]]
+
+    @staticmethod
+    def children(number: str) -> list[str]:
+        return [f"r{number}", f"r{int(number) + 1}"]
+
+
 def is_odd(task: str, values: Mapping[str, str]) -> bool:
     return int(values["d"]) % 2 == 1
+
+
+def as_number(text: str) -> int:
+    """As a validator of Stolos: converts, or raises."""
+    return int(text)
 
 
 class Graphs:
@@ -50,7 +71,10 @@ class Graphs:
     def __init__(self, world: World) -> None:
         self.world = world
         self.store = PostgresNodeStore(world.pool)
-        self.functions = GraphFunctions({"days": lambda: Days}, {"odd": lambda: is_odd})
+        validations = {"shop": lambda: {"d": as_number}}
+        self.functions = GraphFunctions(
+            {"days": lambda: Days, "pairs": lambda: Pairs}, {"odd": lambda: is_odd}, validations
+        )
         self.desk = GraphDesk(self.store, world.clock, self.functions)
         self.progression = Progression(self.store, world.notifier, world.clock, self.functions)
         self.done: list[str] = []

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from streamsched.codec.graph.task import tasks_from_json
-from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.errors import InvalidDefinitionError, InvalidError
 from streamsched.domain.graph.graph import NodeId
 
 from .conftest import World
-from .graphs import APP, Days, Graphs, task
+from .graphs import APP, Days, Graphs, Pairs, task
 
 pytestmark = pytest.mark.postgres
 
@@ -57,6 +57,63 @@ async def test_what_a_function_fails_on_holds_up_no_other_node(graphs: Graphs, m
     assert not report.view.reason
 
 
+IN_PAIRS = {
+    "n": task("{d}"),
+    "pair": {"job_id": "{p}", "depends_on": {"task": ["n"], "function": "pairs"}},
+    "other": task("{d}", "n"),
+}
+
+
+async def test_a_child_on_which_a_function_fails_holds_up_none_of_its_siblings(
+    graphs: Graphs, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(Pairs, "broken", {"r3"})
+    await graphs.put(IN_PAIRS)
+    await graphs.submit("n", "3")
+    await graphs.work()
+    assert await graphs.states() == {"n 3": "COMPLETED", "other 3": "COMPLETED", "pair r4": "WAITING"}
+    await graphs.submit("n", "4")
+    await graphs.work()
+    assert graphs.done == ["n 3", "other 3", "n 4", "other 4", "pair r4"]
+    report = await graphs.desk.report(APP, NodeId("n", "3"))
+    assert report.view is not None
+    assert "of 'r3' failed: ValueError: no such pair today" in report.view.reason
+    await graphs.submit("n", "2")
+    await graphs.work()
+    assert "pair r3" not in await graphs.states()
+    monkeypatch.setattr(Pairs, "broken", set())
+    graphs.world.clock.advance(timedelta(minutes=2))
+    await graphs.work()
+    assert graphs.done[-1] == "pair r3"
+    assert len(graphs.done) == len(set(graphs.done)), "each once"
+    report = await graphs.desk.report(APP, NodeId("n", "3"))
+    assert (report.view is not None, report.view and report.view.reason) == (True, "")
+
+
+async def test_counts_are_exact_when_a_parent_runs_again_while_it_is_stuck(graphs: Graphs, monkeypatch: Any) -> None:
+    await graphs.put(IN_PAIRS)
+    await graphs.submit("pair", "r3")
+    await graphs.progress()
+    monkeypatch.setattr(Pairs, "broken", {"r4"})
+    await graphs.work()
+    assert sorted(graphs.done) == ["n 2", "n 3", "other 2", "other 3", "pair r3"]
+    await graphs.submit("n", "3", again=True)
+    await graphs.progress()
+    assert (await graphs.states())["n 3"] == "QUEUED"
+    await graphs.work(failing=lambda run: ".n." in run)
+    assert (await graphs.states())["pair r3"] == "UPSTREAM_FAILED"
+    monkeypatch.setattr(Pairs, "broken", set())
+    graphs.world.clock.advance(timedelta(minutes=2))
+    await graphs.work()
+    await graphs.submit("n", "3", "4", again=True)
+    await graphs.work()
+    assert graphs.done.count("pair r3") == 2
+    assert graphs.done.count("pair r4") == 1
+    rows = await graphs.world.pool.fetch("SELECT task, job_id, groups FROM graph_nodes WHERE task = 'pair'")
+    assert {row["job_id"]: row["groups"][1] for row in rows} == {"r2": 1, "r3": 0, "r4": 0, "r5": 1}
+    assert await graphs.world.column("SELECT task FROM graph_nodes WHERE stuck <> '{}' OR unreported") == []
+
+
 async def test_a_function_says_which_job_ids_have_work_to_do(graphs: Graphs) -> None:
     await graphs.put({"a": task("{d}"), "b": task("{d}", "a", valid_if_or={"_func": "odd"})})
     await graphs.submit("a", "1", "2")
@@ -65,18 +122,41 @@ async def test_a_function_says_which_job_ids_have_work_to_do(graphs: Graphs) -> 
     assert (await graphs.states())["b 2"] == "SKIPPED"
 
 
+async def test_a_validator_gives_each_job_id_one_spelling_and_refuses_others(graphs: Graphs) -> None:
+    checked = {"validations": "shop"}
+    await graphs.put({"a": task("{d}", **checked), "b": task("{d}", "a", **checked)})
+    assert await graphs.submit("b", "007", "7", " 7") == 1
+    assert await graphs.submit("b", "+7") == 0, "it is under way"
+    assert await graphs.states() == {"a 7": "QUEUED", "b 7": "WAITING"}
+    report = await graphs.desk.report(APP, NodeId("b", "07"))
+    assert (report.node, report.view is not None) == (NodeId("b", "7"), True)
+    await graphs.work()
+    assert graphs.done == ["a 7", "b 7"]
+    assert set(await graphs.desk.descendants(APP, [NodeId("a", "07")])) == {NodeId("b", "7")}
+    found, states = await graphs.desk.ancestry(APP, NodeId("b", "07"), most=10)
+    assert (len(found.nodes), set(states.values())) == (2, {"COMPLETED"})
+    with pytest.raises(InvalidError, match="the validator of 'd' refuses 'seven': ValueError") as refused:
+        await graphs.submit("a", "seven")
+    assert refused.value.path == "$.job_ids"
+
+
 @pytest.mark.parametrize(
     ("tasks", "path", "reason"),
     [
         (
             {**BY_FUNCTION, "week": {"job_id": "{w}", "depends_on": {"task": ["day"], "function": "weeks"}}},
             "$.tasks.week.depends_on.function",
-            "no 'weeks' of group streamsched.graph_functions is installed here (known: days)",
+            "no 'weeks' of group streamsched.graph_functions is installed here (known: days, pairs)",
         ),
         (
             {"a": task("{d}", valid_if_or={"_func": "even"})},
             "$.tasks.a.valid_if_or._func",
             "no 'even' of group streamsched.graph_validities is installed here (known: odd)",
+        ),
+        (
+            {"a": task("{d}", validations="rack")},
+            "$.tasks.a.validations",
+            "no 'rack' of group streamsched.job_id_validations is installed here (known: shop)",
         ),
     ],
 )

@@ -7,15 +7,17 @@ import os
 import shutil
 import subprocess
 from collections.abc import AsyncIterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import asyncpg
 import pytest
 
+from streamsched.api.pagerduty.views import task_view
 from streamsched.codec.pagerduty.partitioner import partition_of_id
-from streamsched.codec.pagerduty.task import POLICY, SCHEDULER, Task, encode
+from streamsched.codec.pagerduty.task import POLICY, SCHEDULER, Task, encode, time_text
 from streamsched.domain.errors import ConfigurationError
+from streamsched.domain.tasks.task import TaskState
 from streamsched.log.drivers import open_broker
 from streamsched.log.records import records
 from streamsched.log.topics import DEAD_LETTER, topic_specs
@@ -101,6 +103,28 @@ async def test_records_become_tasks_and_bad_ones_dead_letters(world: TaskWorld, 
     assert await read_all(again) == 5, "a repeat replaces what was not started"
     assert (await world.queues.get(SCHEDULER)).tasks == 51
     await again.close()
+
+
+async def test_when_the_producer_enqueued_a_task_is_kept_to_its_end(
+    world: TaskWorld, source: Broker, log: Broker
+) -> None:
+    copying, now = intake(world, source, log), world.clock.now()
+    await copying.run_once(timeout=0)
+    await source.append([record("a", now + timedelta(days=1))])
+    world.pass_time(3600)
+    await read_all(copying)
+    await copying.close()
+    (written,) = [
+        each.time_ms
+        for partition in range(PARTITIONS)
+        async for each in records(source, TopicPartition(SCHEDULER, partition))
+    ]
+
+    (found,) = await world.registry.live(SCHEDULER, lane=None, after=None, limit=10)
+    assert found.created_at == datetime.fromtimestamp(written / 1000, UTC), "not when it was stored"
+    dropped = await world.registry.drop(found.id, "for the test", now=world.clock.now())
+    assert (dropped.state, dropped.created_at) == (TaskState.DROPPED, found.created_at)
+    assert task_view(dropped, None, PARTITIONS)["enqueueingTime"] == time_text(found.created_at)
 
 
 async def test_an_ordering_id_is_delivered_in_the_order_of_its_keys(world: TaskWorld, log: Broker) -> None:

@@ -26,6 +26,7 @@ async def test_lanes_of_each_queue_are_counted(world: TaskWorld) -> None:
         http, work = measures.queues["http"], measures.queues["work"]
         assert (http.in_flight, http.due, http.staged, http.late) == (1, 0, 0, 0.0)
         assert (work.in_flight, work.due, work.staged, work.late) == (0, 3, 3, 5.0)
+        assert (http.stale, work.stale) == (0, 0)
 
         world.receiver.answer = lambda _: "HTTP 500"
         world.receiver.held.set()
@@ -50,3 +51,20 @@ async def test_attempts_exhausted_tasks_and_lateness_are_counted(world: TaskWorl
     assert 'streamsched_queue_attempts_total{queue="q",result="failed"} 2.0' in found
     assert 'streamsched_queue_exhausted_total{queue="q"} 1.0' in found
     assert "streamsched_queue_start_late_seconds_count 2.0" in found
+
+
+async def test_tasks_that_are_due_for_five_minutes_are_stale_until_they_end(world: TaskWorld) -> None:
+    await world.queue()
+    for number in range(4):
+        await world.add(f"k{number}", "one", after=60 * number)
+
+    async def stale() -> int:
+        return (await PostgresGauges(world.pool).measure(now=world.clock.now())).queues["q"].stale
+
+    world.pass_time(300)
+    assert await stale() == 0, "exactly five minutes are not more than that"
+    world.pass_time(90)
+    assert await stale() == 2
+    async with world.owning() as owner:
+        await world.settle(owner)
+    assert await stale() == 0

@@ -124,7 +124,7 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...], int]] = {
             column(None),
             column(b"x"),
             column(""),
-            NOW,
+            column(NOW),
         ),
         16_000,
     ),
@@ -140,7 +140,7 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...], int]] = {
     "end": (REGISTRY["end"], (IDS[1], NOW, "DROPPED", "x"), 100),
     "move": (REGISTRY["move"], (IDS[1], NOW), 100),
     "check_lane": (REGISTRY["check_lane"], (IDS[1], NOW), 100),
-    "gauges": (GAUGES["queues"], (NOW + timedelta(hours=5), 10_000), 40_000),
+    "gauges": (GAUGES["queues"], (NOW + timedelta(hours=5), 10_000, NOW + timedelta(days=5)), 60_000),
     "stuck": (GAUGES["stuck"], (10_000,), 40_000),
     "counts": (QUEUES["counts"], ([f"q{n}" for n in range(10)], 10_000), 70_000),
     "scheduled": (REGISTRY["scheduled"], ("q1", NOW, NOW + timedelta(hours=1), "", "", 100), 3000),
@@ -220,7 +220,7 @@ async def test_the_same_with_256_partitions_of_which_most_are_given_up(filled: a
         ("lock_due", DELIVERY["lock_due"], (many, [0] * 256, "q1", now, MANY), 15_000),
         ("left_behind", PARTITIONS["left_behind"], (), 20_000),
         ("counts", QUEUES["counts"], ([f"q{n}" for n in range(10)], 10_000), 90_000),
-        ("gauges", GAUGES["queues"], (NOW + timedelta(hours=5), 10_000), 90_000),
+        ("gauges", GAUGES["queues"], (NOW + timedelta(hours=5), 10_000, NOW + timedelta(days=5)), 110_000),
         ("move", PARTITIONS["move"], (IDS[1], 1000), 30_000),
     ):
         plan = await explained(filled, "ANALYZE, BUFFERS", statement, *arguments)

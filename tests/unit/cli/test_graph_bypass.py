@@ -22,6 +22,8 @@ days = {"yesterday": {"of": "date", "back": "1d", "format": "%d.%m."}}
 app.task("day", "when", job_id="{date}", components={"date": "date"}, arguments=days)
 app.task("model", "plug", job_id="{date}_{client}", depends_on="clean")
 app.task("told", "tell", job_id="{date}")
+app.bash("nothing", "true")
+app.task("empty", "nothing", job_id="{date}")
 """
 PLUG = """
 import argparse
@@ -54,6 +56,10 @@ def _graph_run(folder: Path, *given: str) -> subprocess.CompletedProcess[str]:
         (("day", "20140301"), 0, "28.02.\n"),
         (("model", "20140101_a"), 0, "plug 20140101_a 1\n"),
         (("model", "20140101_a", "--", "--level", "7"), 0, "plug 20140101_a 7\n"),
+        (("clean", "20140101_a", "--bash", "echo 123"), 0, "123\n"),
+        (("clean", "20140101_a;ls", "--bash", "echo {client} '{size}'"), 0, "a;ls big\n"),
+        (("day", "20140301", "--", "x  y", "{date}", "$HOME"), 0, "28.02. x  y 20140301 $HOME\n"),
+        (("empty", "1", "--", "echo", "123"), 0, "123\n"),
     ],
 )
 def test_its_output_and_exit_code_are_those_of_the_program(
@@ -68,10 +74,14 @@ def test_its_output_and_exit_code_are_those_of_the_program(
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        (("gone", "1"), "TASK: 'gone' is no task of app.py (known: clean, day, model, told)"),
+        (("gone", "1"), "TASK: 'gone' is no task of app.py (known: clean, day, model, told, empty)"),
         (("clean", "2014_a"), "JOB_ID: '2014_a' does not fit the template {date}_{client}"),
         (("told", "1"), "is no process: a launcher sends it"),
-        (("clean", "20140101_a", "--", "x"), "OPTION: is for Python and Spark programs"),
+        (
+            ("model", "20140101_a", "--bash", "x"),
+            "--bash: is for shell commands, and program default.shop.plug is none",
+        ),
+        (("clean", "20140101_a", "--bash", "echo {nothing}"), "--bash"),
     ],
 )
 def test_what_cannot_run_here_is_refused(tmp_path: Path, given: tuple[str, ...], why: str) -> None:

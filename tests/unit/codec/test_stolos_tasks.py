@@ -9,6 +9,7 @@ import pytest
 from streamsched.codec.graph.stolos import stolos_from_json
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.graph.graph import Graph, NodeId
+from streamsched.domain.graph.job_template import ComponentKind
 from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob
 
 #: The graph of its documentation: AND within `dependency_group_1`, OR between the groups.
@@ -119,7 +120,7 @@ def test_what_tasks_run_and_the_report() -> None:
         ({"a": {"job_type": "pyspark"}}, "$.a.pymodule"),
         ({"a": {"job_type": "pyspark", "pymodule": "m", "spark_conf": {"x": []}}}, "$.a.spark_conf.x"),
         ({"a": {"job_type": "pyspark", "pymodule": "m", "env": {"a b": ""}}}, "$.a.env"),
-        ({"a": {"job_type": "no plug-in"}}, "$.a.target"),
+        ({"a": {"job_type": "no plug-in"}}, "$.a.job_type"),
         ({"a": {"job_id": "{x}", "depends_on": {"app_name": "b"}}}, "$.a.depends_on.app_name"),
         ({"a/b": {}, "a-b": {}}, "$.a-b"),
         ([], "$"),
@@ -180,3 +181,13 @@ def test_groups_alternatives_and_literal_ids_of_its_larger_example() -> None:
     either = graph.parents(NodeId("depends_on1", "20140601_testID3"))
     assert [group.name for group in either] == ["depgrp3", "depgrp4"]
     assert graph.parents(NodeId("depends_on1", "20140602_testID1")) == ()
+
+
+def test_each_part_of_a_job_id_without_a_validator_is_named_once() -> None:
+    kinds = {"date": ComponentKind.DATE}
+    found = stolos_from_json(TASKS, kinds=kinds, validations="shop", validated={"target"})
+    assert [(each.path, each.text) for each in found.differences if "validator" in each.text] == [
+        ("$.preprocess.job_id", "'client_id' has no validator: any text is one")
+    ]
+    assert {each.task.template.validations for each in found.tasks} == {"shop"}
+    assert not [each for each in stolos_from_json(TASKS).differences if "validator" in each.text]

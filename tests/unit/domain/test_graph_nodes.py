@@ -19,7 +19,7 @@ from streamsched.domain.graph.node import (
     advance,
     parent_outcome,
 )
-from streamsched.domain.graph.task import DependencyGroup, Entry, TaskTemplate
+from streamsched.domain.graph.task import MOST_VALUES, DependencyGroup, Entry, TaskTemplate
 
 D = JobTemplate.parse("{d}")
 
@@ -97,3 +97,25 @@ def test_more_nodes_than_one_submission_may_make_are_refused() -> None:
     ascent.answer({})
     with pytest.raises(InvalidError, match="need more than 100000 nodes"):
         ascent.answer({})
+
+
+@pytest.mark.parametrize("many", [MOST_VALUES - 1, MOST_VALUES])
+def test_a_job_id_may_need_as_many_parents_as_an_entry_may_list(many: int) -> None:
+    wide = TaskTemplate("a", JobTemplate.parse("{d}_{n}"), (), {"n": tuple(map(str, range(many)))})
+    needs = DependencyGroup("default", (Entry(("a",), {"n": wide.autofill["n"]}),))
+    graph = Graph([wide, TaskTemplate("b", D, (needs,))])
+    ascent = Ascent(graph, [NodeId("b", "1")])
+    while ascent.asked:
+        ascent.answer({})
+    assert len(ascent.created) == many + 1
+    (group,) = graph.parents(NodeId("b", "1"))
+    assert len(group.parents) == many
+    assert [str(child) for child, _ in graph.children(NodeId("a", f"1_{many - 1}"))] == ["b 1"]
+
+
+def test_one_parent_more_than_that_is_refused_with_its_path() -> None:
+    wide = TaskTemplate("a", JobTemplate.parse("{d}_{n}"))
+    listed = tuple(map(str, range(MOST_VALUES + 1)))
+    with pytest.raises(InvalidError, match="at most 100000 values but has 100001") as caught:
+        Graph([wide, TaskTemplate("b", D, (DependencyGroup("default", (Entry(("a",), {"n": listed}),)),))])
+    assert caught.value.path == "$.tasks.b.depends_on.n"

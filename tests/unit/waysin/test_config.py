@@ -46,6 +46,7 @@ def test_runs_emit_to_the_api_of_their_launchers_machine_unless_another_is_named
         ("STREAMSCHED_LOG_FORMAT", "xml", "console"),
         ("STREAMSCHED_EMIT_URL", "api:8765", "http://"),
         ("STREAMSCHED_LOST_AFTER", "1s", "heartbeat"),
+        ("STREAMSCHED_TASKS_IN_FLIGHT", "0", "at least 1"),
         ("STREAMSCHED_SPARK_EVENT_LOGS", "s3a://logs", "a folder or file:///"),
         ("STREAMSCHED_SPARK_EVENT_LOGS", "logs", "absolute path"),
     ],

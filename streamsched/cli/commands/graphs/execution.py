@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ from streamsched.cli.commands.graphs.plans import (
     task_path,
 )
 from streamsched.cli.naming import full_name
+from streamsched.cli.output import console
 from streamsched.cli.server import UrlOption, folder_here
 from streamsched.domain.errors import ConfigurationError, InvalidError
 
@@ -35,7 +37,10 @@ def run(
     job_id: JobId,
     options: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[-- OPTION…]", help="With --bypass: further options of the program's code."),
+        typer.Argument(
+            metavar="[-- OPTION…]",
+            help="With --bypass: further options of the program's code, or words of its command.",
+        ),
     ] = None,
     *,
     bypass: Annotated[
@@ -48,6 +53,12 @@ def run(
         list[str] | None,
         typer.Option("--arg", metavar="NAME=VALUE", help="With --bypass: an argument of the run. Repeatable."),
     ] = None,
+    bash: Annotated[
+        str,
+        typer.Option(
+            "--bash", metavar="COMMAND", help="With --bypass: run this command, with {name} for arguments, instead."
+        ),
+    ] = "",
     spark_master: Annotated[
         str, typer.Option(help="With --bypass: Spark master of programs without one.")
     ] = "local[*]",
@@ -55,19 +66,24 @@ def run(
 ) -> None:
     """Runs one node and waits for its end; exit code 1 when it has not completed.
 
-    Without --bypass it is submitted with all that it lacks. With --bypass its program runs in this terminal, with the
-    arguments of the node; the exit code is the program's.
+    Without --bypass it is submitted with all that it lacks; one that has ended does not run again. With --bypass its
+    program runs in this terminal, with the arguments of the node; the exit code is the program's.
     """
     if bypass:
         given = _from_file(file, task) if file else _from_server(task, url)
-        chosen = given._replace(program=_with_options(given.program, tuple(options or ())))
+        chosen = given._replace(program=_with_options(_with_command(given, bash), tuple(options or ())))
         raise typer.Exit(_execute(chosen, job_id, pairs(arguments or ()), spark_master))
-    if file or options or arguments:
-        raise InvalidError("--bypass", "is missing: --file, --arg and options are for a run without the scheduler")
+    if file or options or arguments or bash:
+        why = "is missing: --file, --arg, --bash and options are for a run without the scheduler"
+        raise InvalidError("--bypass", why)
     app, name = task_path(task)
     path, body = f"/v1/graphs/{app}/submit", {"task": name, "jobIds": [job_id]}
-    print_plan(ask_graph("POST", path, url=url, params={"dry_run": True}, body=body))
+    plan = ask_graph("POST", path, url=url, params={"dry_run": True}, body=body)
+    print_plan(plan)
     print_made(ask_graph("POST", path, url=url, body=body)["jobs"])
+    if plan["ended"]:
+        again = f"`streamsched graph rerun {task} {shlex.quote(job_id)}`"
+        console().print(f"it does not run again: {again} runs it again", markup=False)
     if await_end(task, job_id, url) != "COMPLETED":
         raise typer.Exit(1)
 
@@ -107,8 +123,9 @@ def _from_server(task: str, url: str) -> _Definition:
     if name not in fields:
         raise InvalidError("TASK", f"'{task}' is no task (known: {', '.join(fields)})")
     (known,) = tasks_from_json({name: fields[name]})
-    schedule = ask_graph("GET", f"/v1/schedules/{full_name(task)}", url=url)
-    program = ask_graph("GET", f"/v1/programs/{full_name(task).removesuffix(name)}{schedule['program']}", url=url)
+    full = full_name(task).replace("/", "-")
+    schedule = ask_graph("GET", f"/v1/schedules/{full}", url=url)
+    program = ask_graph("GET", f"/v1/programs/{full.removesuffix(name)}{schedule['program']}", url=url)
     program.pop("id")
     preferences = ask_graph("GET", f"/v1/namespaces/{app.partition('/')[0]}/preferences", url=url)["arguments"]
     return _Definition(known, schedule["properties"], with_preferences(program_from_json(program), preferences))
@@ -123,7 +140,8 @@ def _execute(given: _Definition, job_id: str, arguments: Mapping[str, str], spar
     from streamsched.spark.command import RunEnvironment, command
     from streamsched.spark.files import RunFiles, write_run_file
 
-    task, program = given.task, given.program
+    task, program = _with_validators(given.task), given.program
+    job_id = task.template.canonical(job_id, "JOB_ID")
     parts = dict(zip(task.template.components, task.template.parts(job_id, "JOB_ID"), strict=True))
     keys = {f"{KEY_PREFIX}{name}": value for name, value in parts.items()}
     of_node = node_arguments(task, job_id)
@@ -145,15 +163,46 @@ def _execute(given: _Definition, job_id: str, arguments: Mapping[str, str], spar
             each.unlink(missing_ok=True)
 
 
+def _with_validators(task: TaskTemplate) -> TaskTemplate:
+    """The task with the validators of its job ids, if they are installed here."""
+    from streamsched.domain.errors import InvalidDefinitionError
+    from streamsched.graph.functions import GraphFunctions
+
+    try:
+        (found,) = GraphFunctions().with_validators([task])
+    except InvalidDefinitionError as exc:
+        console(stderr=True).print(f"the job id is not checked here: {exc}", markup=False)
+        return task
+    return found
+
+
+def _with_command(given: _Definition, command: str) -> Program:
+    """The program, with a command in place of its own unless that is empty."""
+    from streamsched.domain.graph.release import JOB_ID, TASK
+    from streamsched.domain.schedules.process_job import BashJob
+    from streamsched.domain.schedules.shell_command import filled_by_shell
+
+    program = given.program
+    if not command:
+        return program
+    if not isinstance(program.executable, BashJob):
+        raise InvalidError("--bash", f"is for shell commands, and program {program.ref} is none")
+    known = {*given.task.template.components, *given.task.arguments, JOB_ID, TASK, *program.arguments}
+    return replace(program, executable=BashJob(filled_by_shell(command, {*known, *given.properties}, "--bash")))
+
+
 def _with_options(program: Program, options: tuple[str, ...]) -> Program:
+    from streamsched.codec.graph.stolos import NOTHING
     from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob
+    from streamsched.domain.schedules.shell_command import filled_by_shell
 
     match program.executable:
         case SparkJob() | PythonJob() as job:
             return replace(program, executable=replace(job, arguments=(*job.arguments, *options)))
         case BashJob() if not options:
             return program
-        case BashJob():
-            raise InvalidError("OPTION", "is for Python and Spark programs; a shell command has values by --arg")
+        case BashJob(command=command):
+            words = filled_by_shell(shlex.join(options), None, "OPTION")
+            return replace(program, executable=BashJob(words if command == NOTHING else f"{command} {words}"))
         case _:
             raise ConfigurationError(f"program {program.ref} is no process: a launcher sends it; leave out --bypass")

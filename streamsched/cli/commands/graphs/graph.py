@@ -126,7 +126,7 @@ def status(app: App, *, output: FormatOption = Format.TABLE, url: UrlOption = ""
         return
     rows = [
         {
-            "task": each["name"],
+            "task": each.get("title") or each["name"],
             "job_id": each["job_id"],
             "nodes": ", ".join(f"{number} {state}" for state, number in sorted(each["nodes"].items())) or None,
         }

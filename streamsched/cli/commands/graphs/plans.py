@@ -32,9 +32,9 @@ def app_path(app: str) -> str:
 
 
 def task_path(task: str) -> tuple[str, str]:
-    """The app in a path of the API, and the task's name."""
+    """The app in a path of the API, and the task's name. A `/` in it is `-`, as `import stolos` writes it."""
     app, _, name = full_name(task).rpartition(".")
-    return app.replace(".", "/"), name
+    return app.replace(".", "/"), name.replace("/", "-")
 
 
 def node_path(task: str, job_id: str) -> str:

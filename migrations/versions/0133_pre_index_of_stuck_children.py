@@ -1,0 +1,12 @@
+"""The index of nodes some of whose children could not be computed."""
+
+from __future__ import annotations
+
+from streamsched.store.server.migrate import run_beside
+
+revision = "0133_pre"
+down_revision = "0132_pre"
+
+
+def upgrade() -> None:
+    run_beside(__file__, in_transaction=False)
