@@ -121,7 +121,7 @@ COMMANDS: Final = {
     "dataset": Source(
         "datasets.dataset",
         "commands",
-        "Shows a dataset: what came, what waits for it, and which periods are missing.",
+        "Shows a dataset: what came, what waits for it, and what is missing.",
     ),
     "bookmark": Source(
         "datasets.bookmark",
