@@ -26,6 +26,7 @@ from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final, assert_never
+from urllib.parse import unquote
 
 import orjson
 
@@ -253,8 +254,10 @@ def _partition(item: object) -> Partition:
 
 
 def _hive_values(key: str) -> dict[str, str]:
-    """The columns of a Hive key; parts that are not `column=value` are ignored."""
+    """The columns of a Hive key, without its escapes (`%2F`); parts that are not `column=value` are ignored."""
     pairs = (part.partition("=") for part in key.split("/"))
+    if "%" in key:
+        return {unquote(column): unquote(value) for column, equals, value in pairs if equals}
     return {column: value for column, equals, value in pairs if equals}
 
 
