@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from datetime import timedelta
 from typing import Any
 
@@ -10,6 +11,9 @@ import pytest
 from streamsched.codec.graph.task import tasks_from_json
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError
 from streamsched.domain.graph.graph import NodeId
+from streamsched.domain.graph.node import NodeState, parent_outcome
+from streamsched.domain.graph.progress import counted
+from streamsched.domain.jobs.run import RunState
 
 from .conftest import World
 from .graphs import APP, Days, Graphs, Pairs, task
@@ -112,6 +116,46 @@ async def test_counts_are_exact_when_a_parent_runs_again_while_it_is_stuck(graph
     rows = await graphs.world.pool.fetch("SELECT task, job_id, groups FROM graph_nodes WHERE task = 'pair'")
     assert {row["job_id"]: row["groups"][1] for row in rows} == {"r2": 1, "r3": 0, "r4": 0, "r5": 1}
     assert await graphs.world.column("SELECT task FROM graph_nodes WHERE stuck <> '{}' OR unreported") == []
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_whatever_failed_in_between_all_counts_are_those_from_scratch(
+    graphs: Graphs, monkeypatch: Any, seed: int
+) -> None:
+    """6 seeds of 25 steps: submissions, runs again, failing runs, and functions that break and are mended."""
+    draw = random.Random(seed)
+    await graphs.put({**IN_PAIRS, "last": task("{p}", "pair")})
+    for _ in range(25):
+        match draw.randrange(5):
+            case 0:
+                monkeypatch.setattr(Pairs, "broken", {f"r{n}" for n in range(1, 8) if draw.random() < 0.4})
+            case 1:
+                await graphs.submit("n", str(draw.randrange(1, 7)), again=draw.random() < 0.5)
+            case 2:
+                graphs.world.clock.advance(timedelta(seconds=draw.choice([5, 61])))
+            case 3:
+                for run in await graphs.launch():
+                    if draw.random() < 0.6:
+                        await graphs.end(run, draw.choice([RunState.COMPLETED, RunState.COMPLETED, RunState.FAILED]))
+            case _:
+                await graphs.progression.run_once()
+    monkeypatch.setattr(Pairs, "broken", set())
+    for _ in range(3):
+        graphs.world.clock.advance(timedelta(minutes=2))
+        await graphs.work()
+
+    stored, graph = await graphs.desk.graph(APP)
+    rows = await graphs.world.pool.fetch("SELECT task, job_id, state, groups, stuck, unreported FROM graph_nodes")
+    states = {NodeId(row["task"], row["job_id"]): NodeState(row["state"]) for row in rows}
+    reported = {node: parent_outcome(state) for node, state in states.items()}
+    for row in rows:
+        node = NodeId(row["task"], row["job_id"])
+        expected = counted(node, graph.parents(node), reported, stored.reactions)
+        flat = [number for group, count in expected.items() for number in (group, *count)]
+        assert (row["groups"], row["stuck"], row["unreported"]) == (flat, [], False), node
+    for node, state in states.items():
+        if state is NodeState.COMPLETED:
+            assert all(child in states for child, _ in graph.children(node)), node
 
 
 async def test_a_function_says_which_job_ids_have_work_to_do(graphs: Graphs) -> None:

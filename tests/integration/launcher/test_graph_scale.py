@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from streamsched.domain.graph.node import NodeState
+from streamsched.domain.graph.task import MOST_VALUES
 from streamsched.domain.jobs.job import ReadyJob
 from streamsched.store.graph import rows
 from streamsched.store.jobs.submissions import insert
@@ -69,6 +70,22 @@ async def test_100_000_nodes_are_ready_at_once(graphs: Graphs, monkeypatch: pyte
     assert await graphs.world.column("SELECT count(*) FROM jobs WHERE state = 'PENDING_CONSTRAINT'") == [100_000]
     assert await graphs.world.launcher.run_once()
     assert max(statements) <= 5_000, "PostgreSQL ends a transaction that computes for 10 s between two statements"
+
+
+@pytest.mark.nightly
+@pytest.mark.long
+async def test_a_node_with_exactly_100_000_parents_waits_for_the_last_of_them(graphs: Graphs) -> None:
+    wide = task("{n}", autofill_values={"n": str(MOST_VALUES)})
+    needing = {"depends_on": {"task": ["a"], "n": "all"}, "autofill_values": {"d": [1]}}
+    await graphs.put({"a": wide, "b": task("{d}", **needing)})
+    assert await graphs.submit("b", "1") == MOST_VALUES
+    await graphs.world.pool.execute("UPDATE graph_nodes SET state = 'COMPLETED' WHERE task = 'a' AND job_id <> '7'")
+    await graphs.progress()
+    waiting = "SELECT state || ' ' || groups[2] FROM graph_nodes WHERE task = 'b'"
+    assert await graphs.world.column(waiting) == ["WAITING 1"]
+    await graphs.world.pool.execute("UPDATE graph_nodes SET state = 'COMPLETED' WHERE task = 'a'")
+    await graphs.progress()
+    assert await graphs.world.column(waiting) == ["QUEUED 0"]
 
 
 MANY = """
