@@ -5,7 +5,7 @@ from __future__ import annotations
 from streamsched.store.server.migrate import run_beside
 
 revision = "0132_pre"
-down_revision = "0126_pre"
+down_revision = "0130_pre"
 
 
 def upgrade() -> None:
