@@ -7,9 +7,9 @@ downtime; beside a loop with SKIP LOCKED and APScheduler, in one run on one Post
   (`register_per_s`, `register_p99_ms`) and by its scheduler's (`register_sidecar_…`), over our HTTP API
   (`register_http_…`), and without any (`register_direct_…`).
 - Delivery: `--burst` tasks of a fifth as many lanes become due at one instant; each is a POST to a server here, by 1
-  and 2 owner processes. `acked_per_s`: until the last end is in the history. Lateness is from the due time to the
-  acknowledgement; most of it is waiting for the tasks before. `acked_worker_per_s`: to a worker in the process of the
-  owner, which acknowledges at once: what the kernel itself costs.
+  and 2 owner processes, and by `--owners`. `acked_per_s`: until the last end is in the history. Lateness is from the
+  due time to the acknowledgement; most of it is waiting for the tasks before. `acked_worker_per_s`: to a worker in the
+  process of the owner, which acknowledges at once: what the kernel itself costs.
 - Raw: processes take 500 due rows with FOR UPDATE SKIP LOCKED, deliver them at the same time by the same HTTP client to
   the same server, and delete them, with as many processes as owners: no lanes, retries, history or takeover.
   `raw_bare_per_s`: the same without delivery.
@@ -290,6 +290,9 @@ async def measure(url: str, args: argparse.Namespace) -> dict[str, float | None]
         result["late_p50_s"] = statistics.median(each.late_p50_s for each in one)
         two = await repeated(url, rounds, partial(burst, count=count, target=http, owners=2))
         result["acked_2_per_s"], _ = show_bursts(f"{count:,} due, HTTP, 2 owners", two)
+        for owners in args.owners:
+            found = await repeated(url, rounds, partial(burst, count=count, target=http, owners=owners))
+            result[f"acked_{owners}_per_s"], _ = show_bursts(f"{count:,} due, HTTP, {owners} owners", found)
         worker = await repeated(url, rounds, partial(burst, count=count, target=WorkerTarget(), owners=1))
         result["acked_worker_per_s"], _ = show_bursts(f"{count:,} due, own worker, 1 owner", worker)
         killed = await repeated(url, 1, partial(burst, count=count, target=http, owners=2, kill=True))
@@ -326,6 +329,7 @@ def main() -> None:
     arguments.add_argument("--registered", type=int, default=5000)
     arguments.add_argument("--clients", type=int, default=32, help="registrations at a time")
     arguments.add_argument("--burst", type=int, default=100_000)
+    arguments.add_argument("--owners", type=int, nargs="*", default=(), help="other numbers of owners, such as 3 5")
     arguments.add_argument("--dapr-burst", type=int, default=10_000, help="jobs due at once beside Dapr's scheduler")
     arguments.add_argument("--held", type=int, default=1_000_000)
     arguments.add_argument("--week", type=int, default=0, help="overdue tasks, such as 200000; 0: left out")

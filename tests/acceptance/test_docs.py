@@ -10,6 +10,7 @@ from typing import Final
 import psycopg
 import pytest
 
+from compose.ports import free_ports
 from tests.support.dev_process import DevProcess
 from tests.support.docs_pages import ROOT, Walkthrough
 from tests.support.services import need_module
@@ -58,6 +59,15 @@ def test_the_page_about_late_data(tmp_path: Path) -> None:
     walkthrough = Walkthrough(DevProcess(tmp_path), {"127.0.0.1:2525": f"127.0.0.1:{port}"})
     walkthrough.meanwhile = {"The next morning": lambda: pass_night(tmp_path)}
     follow(walkthrough, "how-to", "be-notified-of-late-data")
+
+
+@pytest.mark.postgres
+@pytest.mark.timeout(600)
+def test_the_page_about_sending_later(tmp_path: Path) -> None:
+    need_module("dapr", "dapr")
+    app, http, grpc = free_ports(3)
+    ports = {"STREAMSCHED_DAPR_HTTP_PORT": str(http), "STREAMSCHED_DAPR_GRPC_PORT": str(grpc)}
+    follow(Walkthrough(DevProcess(tmp_path), {"127.0.0.1:8080": f"127.0.0.1:{app}"}, ports), "how-to", "send-later")
 
 
 def pass_night(folder: Path) -> None:
