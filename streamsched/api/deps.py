@@ -233,7 +233,7 @@ KeepQuery = Annotated[
 ]
 
 
-def _listed_namespace(
+async def _listed_namespace(
     request: Request,
     namespace: Annotated[
         str | None,

@@ -121,7 +121,7 @@ COMMANDS: Final = {
     "dataset": Source(
         "datasets.dataset",
         "commands",
-        "Shows a dataset: what came, what waits for it, and what is missing.",
+        "Shows datasets: what came, what waits for them, and what is missing.",
     ),
     "bookmark": Source(
         "datasets.bookmark",
