@@ -56,7 +56,11 @@ REFUSALS: Final = [
     (job(schedule="0 0 0 30 2 *"), SCHEDULE, "schedule"),
     (job(schedule="@every 0s"), SCHEDULE, "schedule"),
     (job(schedule="@every -1s"), SCHEDULE, "schedule"),
-    (job(schedule="TZ=Nowhere/Land 0 0 0 * * *"), SCHEDULE, "'Nowhere/Land' is no IANA time zone"),
+    (
+        job(schedule="TZ=Nowhere/Land 0 0 0 * * *"),
+        SCHEDULE,
+        "provided bad location Nowhere/Land: unknown time zone Nowhere/Land",
+    ),
     (job(due_time="1s", repeats=2), SCHEDULE, "job must have a schedule to repeat"),
     (job(schedule="@daily", repeats=0), SCHEDULE, "defined repeats must be greater than 0"),
     (job(due_time="soon"), SCHEDULE, "dueTime"),
