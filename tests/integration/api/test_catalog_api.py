@@ -142,7 +142,7 @@ async def test_what_does_not_exist_is_a_problem_that_says_what(client: httpx.Asy
     ("path", "where"),
     [
         ("/v1/jobs?limit=0", "limit"),
-        ("/v1/jobs?state=LOST", "state"),
+        ("/v1/jobs?state=NONE", "state"),
         ("/v1/jobs?schedule=weekly", "$"),
         ("/v1/runs?limit=many", "limit"),
         ("/v1/schedules/a.b", "$"),
