@@ -67,8 +67,6 @@ CLASSIFIED: Final[Mapping[str, Kind]] = {
     "Cron.expression": Plain.TEXT,
     "KnownSet.column": Plain.TEXT,
     "KnownSet.values": Plain.TEXT,
-    "KnownSet.listed": Plain.TEXT,
-    "KnownSet.parts": Plain.TEXT,
     "Cron.zone": Plain.TEXT,
     "CustomEvent.name": SharedKind.EVENT,
     "Deadline.program": Plain.OWN,
