@@ -364,3 +364,18 @@ def test_a_binary_cloudevent_has_its_attributes_in_headers() -> None:
         cloudevents.decode_binary(headers, b"", fallback_time=NOW)
     with pytest.raises(DecodeError, match=r"^\$\.specversion: is missing"):
         cloudevents.decode_binary({}, b"", fallback_time=NOW)
+
+
+def test_a_bare_key_is_read_without_hives_escapes() -> None:
+    """As emitters and commands give it, which send the values beside the key."""
+    data = {"dataset": "flights", "partitions": ["region=a%2Fb/name=%C3%A9", "day=1%", {"key": "region=a%2Fb"}]}
+    raw = orjson.dumps({"id": "e", "source": "s", "type": "partitions.added", "data": data})
+
+    fact = event.decode(raw, fallback_id="f", fallback_time=NOW).fact
+
+    assert isinstance(fact, PartitionsAdded)
+    assert [(each.key, dict(each.values)) for each in fact.partitions] == [
+        ("region=a%2Fb/name=%C3%A9", {"region": "a/b", "name": "é"}),
+        ("day=1%", {"day": "1%"}),
+        ("region=a%2Fb", {"region": "a/b"}),
+    ]
