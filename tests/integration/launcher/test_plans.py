@@ -129,6 +129,8 @@ HOT = [
     ("jobs/decisions", "recall", "now() - interval '1 minute'"),
     ("jobs/decisions", "due_of_programs", "ARRAY['default.app.p1', 'default.app.p2'], now(), 100"),
     ("jobs/decisions", "due_jobs", "'default.app.p1', now(), 512"),
+    ("jobs/decisions", "past_runs", "'default.app.p1', 100"),
+    ("catalog/progress", "newest_keys", "'default.app.s1', 200"),
     ("jobs/decisions", "due_of_jobs", "ARRAY['default.app.s1.1.1000001'], ARRAY['default.app.p1'], now()"),
     ("jobs/jobs", "pauses", "'default.app.s1', now() - interval '1 hour', NULL"),
     ("jobs/decisions", "lock_cases", "ARRAY['default.app.s1.1.1000001'], ARRAY['default.app.p1']"),
