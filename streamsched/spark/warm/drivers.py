@@ -145,12 +145,7 @@ class Drivers:
                 self._end(each)
             del found.drivers[share:]
         for found in reversed(self._profiles.values()):
-            if (
-                not preparing
-                and now >= found.due
-                and len(found.drivers) < share
-                and (available_memory() or _FREE + 1) > _FREE
-            ):
+            if not preparing and now >= found.due and len(found.drivers) < share and _memory_suffices():
                 self._prepare(found, now)
                 return
 
@@ -179,3 +174,9 @@ class Drivers:
     def _end(self, driver: _Driver) -> None:
         driver.close()  # its JVM ends with it
         self._leaving.append(driver)
+
+
+def _memory_suffices() -> bool:
+    """Also where it is unknown how much there is."""
+    memory = available_memory()
+    return memory is None or memory > _FREE
