@@ -53,6 +53,8 @@ router = APIRouter(tags=["events"])
 _LONGEST: Final = 500
 #: Records of each partition that a list searches at most, and partitions or attributes that it names.
 _DEEPEST: Final = 100_000
+#: Events of a list. So many records of each partition are in memory, and one may have megabytes.
+_MOST_LISTED: Final = 100
 _NAMED: Final = 5
 
 
@@ -82,17 +84,17 @@ async def list_events(
     depth: Annotated[
         int, Query(ge=1, le=_DEEPEST, description="Newest records of each partition of a topic that are searched.")
     ] = 1000,
-    limit: Annotated[int, Query(ge=1, le=1000, description="Number of events.")] = 100,
+    limit: Annotated[int, Query(ge=1, le=_MOST_LISTED, description="Number of events.")] = _MOST_LISTED,
 ) -> Response:
     """The newest events of the public topics, newest first, as the log has them: repeated ones too, and those that
     cannot be read, which have a `problem`. `position` is `topic/partition/offset`, `at` when the log appended it.
     """
     tail = await newest_events(services.broker, PUBLIC, depth=depth, text=text, limit=limit)
-    listed = [_listed(each) for each in tail.events]
-    return rendered({"events": listed, "searched": tail.searched, "searchedAll": tail.whole})
+    events = [_event_view(each) for each in tail.events]
+    return rendered({"events": events, "searched": tail.searched, "searchedAll": tail.whole})
 
 
-def _listed(found: LoggedEvent) -> dict[str, Any]:
+def _event_view(found: LoggedEvent) -> dict[str, Any]:
     event = found.event
     return {
         "id": found.id,

@@ -54,7 +54,7 @@ def list_events(
     depth: Annotated[
         int, typer.Option(min=1, max=100_000, help="Newest records of each partition of a topic that are searched.")
     ] = 1000,
-    limit: Annotated[int, typer.Option("-n", "--limit", min=1, max=1000, help="Number of events.")] = 30,
+    limit: Annotated[int, typer.Option("-n", "--limit", min=1, max=100, help="Number of events.")] = 30,
     output: FormatOption = Format.TABLE,
     url: UrlOption = "",
 ) -> None:
