@@ -217,13 +217,13 @@ class Catalog:
         )
         return await self.reader.schedule(definition.ref)
 
-    async def amend(self, ref: ScheduleRef, amended: Callable[[Schedule], Schedule]) -> None:
+    async def amend(self, ref: ScheduleRef, make: Callable[[Schedule], Schedule]) -> None:
         """As `update` that keeps nothing. The definition is made from the current one while it is locked, so that of
-        amendments at once none is lost. Raises what `amended` raises, too.
+        amendments at once none is lost. Raises what `make` raises, too.
         """
 
         def decide(app: AppRecord, now: datetime) -> AppChange:
-            self.planner.check(after := amended(change.existing(app, ref).definition))
+            self.planner.check(after := make(change.existing(app, ref).definition))
             return change.update(app, after, keep=False, now=now)
 
         await self._change(ref, decide)
@@ -369,12 +369,12 @@ class Catalog:
     ) -> Applied:
         now = self._clock.now()
 
-        def decided(record: AppRecord) -> AppChange:
+        def decide_checked(record: AppRecord) -> AppChange:
             change = decide(record, now)
             check_plan(change, plan, what)
             return self.planner.check_size(change)
 
-        return await self._acknowledged(app, await self._store.change(app, refs, decided, now=now))
+        return await self._acknowledged(app, await self._store.change(app, refs, decide_checked, now=now))
 
     async def _acknowledged(self, app: AppRef, applied: Applied) -> Applied:
         _log_change(app, applied.change)

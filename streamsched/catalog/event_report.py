@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import assert_never
 
 from streamsched.domain.events.lateness import OnLate
 from streamsched.domain.jobs.job import JobState
+from streamsched.domain.limits import enumeration
 from streamsched.domain.signals.finding import AtSchedule, Duplicate, Finding, NoListener, Undecodable
 from streamsched.domain.signals.verdict import Verdict
 from streamsched.domain.time.duration import duration_text
@@ -68,7 +69,7 @@ def _summary(trace: EventTrace) -> str:
     jobs = sorted({job.joined or job.job for job in trace.consuming_jobs if job is not None})
     sources = {each.source for each in trace.findings if each.source}
     of = f" of {len(sources)} sources" if len(sources) > 1 else ""
-    return f"event '{trace.event}'{of}: {', '.join(parts)}" + (f"; with {_listed(jobs)}" if jobs else "")
+    return f"event '{trace.event}'{of}: {', '.join(parts)}" + (f"; with {enumeration(jobs)}" if jobs else "")
 
 
 def _hints(trace: EventTrace, keep: timedelta) -> Iterator[str]:
@@ -113,14 +114,14 @@ def _at_schedule(finding: Finding, reason: AtSchedule, current: CurrentSchedule 
         happened += f", {_long(finding.at - finding.since)} before"
     match verdict:
         case Verdict.COUNTED:
-            of = _listed([_leaf(leaf, current) for leaf in reason.judged.leaves])
-            under = f", under {_listed(reason.judged.cells)}" if reason.judged.cells else ""
+            of = enumeration([_leaf(leaf, current) for leaf in reason.judged.leaves])
+            under = f", under {enumeration(reason.judged.cells)}" if reason.judged.cells else ""
             came = f", although late{happened}" if reason.late is OnLate.ACCEPT else ""
             more = f" ({reason.judged.why})" if reason.judged.why else ""
             return f"counted in {schedule} towards {of}{under}{came}{more}"
         case Verdict.REPLACED:
-            of = _listed([_leaf(leaf, current) for leaf in reason.judged.leaves])
-            under = f", under {_listed(reason.judged.cells)}" if reason.judged.cells else ""
+            of = enumeration([_leaf(leaf, current) for leaf in reason.judged.leaves])
+            under = f", under {enumeration(reason.judged.cells)}" if reason.judged.cells else ""
             more = f" ({reason.judged.why})" if reason.judged.why else ""
             return (
                 f"replaced in {schedule} older commits of the same partitions, already counted towards {of}{under}: "
@@ -160,7 +161,7 @@ def _consequences(reason: AtSchedule, job: ConsumingJob | None, current: Current
         yield f"job {job.job} consumed it ({job.state}{joined}{why})"
         if job.runs:
             *before, last = job.runs
-            yield f"run {last} is {job.run_state}" + (f", after {_listed(before)}" if before else "")
+            yield f"run {last} is {job.run_state}" + (f", after {enumeration(before)}" if before else "")
     elif current is None or not current.record.exists:
         yield "the schedule has been deleted since; no job consumed it"
     elif reason.generation < current.record.stands_from:
@@ -205,10 +206,6 @@ def _leaf(leaf: str, current: CurrentSchedule | None) -> str:
 
 def _same(reason: AtSchedule, current: CurrentSchedule | None) -> bool:
     return current is not None and current.record.generation == reason.generation
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join(names) if len(names) < 3 else ", ".join(names[:-1]) + f" and {names[-1]}"
 
 
 def _at(instant: datetime) -> str:

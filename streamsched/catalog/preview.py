@@ -24,7 +24,7 @@ from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.quotas.quota import NO_GROWTH, QuotaGrowth
 from streamsched.domain.revision import Expected, digest
 from streamsched.domain.schedules.schedule import Program, Schedule
-from streamsched.domain.triggers.keys.known_set import named
+from streamsched.domain.triggers.keys.known_set import values_text
 from streamsched.domain.triggers.trigger import Trigger, correlations
 from streamsched.ports.access.quotas import growth_of
 from streamsched.ports.catalog import (
@@ -342,9 +342,9 @@ def _known_sets(before: Trigger, after: Trigger) -> Iterator[Difference]:
             continue
         gone = [each for each in was.values if each not in now.parts]
         new = [each for each in now.values if each not in was.parts]
-        texts = [f"{len(now.values)} values", *([f"{named(new)} new"] if new else [])]
+        texts = [f"{len(now.values)} values", *([f"{values_text(new)} new"] if new else [])]
         if gone:
-            texts.append(f"{named(gone)} gone, with what open keys have of it")
+            texts.append(f"{values_text(gone)} gone, with what open keys have of it")
         yield Difference(f"each {was.column}", f"{len(was.values)} values", ", ".join(texts))
 
 

@@ -10,7 +10,7 @@ and rows of PostgreSQL are checked by the same code. Each maximum fits where the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
@@ -130,6 +130,15 @@ def longer(duration: timedelta, factor: float) -> timedelta:
         return min(duration * factor, LONGEST)
     except OverflowError:
         return LONGEST
+
+
+def enumeration(texts: Sequence[str]) -> str:
+    """The texts in a sentence; empty without any.
+
+    >>> enumeration(["a"]), enumeration(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return " and ".join(filter(None, (", ".join(texts[:-1]), *texts[-1:])))
 
 
 def abridged(value: object, length: int = 60) -> str:

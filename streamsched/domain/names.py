@@ -104,7 +104,13 @@ class _InApp:
         parts = text.split(".")
         if len(parts) != 3:
             raise InvalidError("$", f"'{text}' is not of the form namespace.app.name")
-        return cls(*parts)
+        namespace, app, name = parts
+        return cls(namespace, app, cls._read_name(name))
+
+    @staticmethod
+    def _read_name(text: str) -> str:
+        """The name in a text form."""
+        return text
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -136,26 +142,19 @@ class ScheduleRef(_InApp):
     def __str__(self) -> str:
         return f"{self.namespace}.{self.app}.{_escaped(self.name)}"
 
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Reads the text form.
-
-        Raises:
-            InvalidError: not three names joined by dots.
-        """
-        parts = text.split(".")
-        if len(parts) != 3:
-            raise InvalidError("$", f"'{text}' is not of the form namespace.app.name")
-        namespace, app, name = parts
-        if "~" not in name:
-            return cls(namespace, app, name)
-        plain = _ESCAPE.sub(lambda found: bytes.fromhex(found[0].replace("~", "")).decode(errors="replace"), name)
-        if _escaped(plain) != name:
-            raise InvalidError("$", f"'{name}' is not how the name of a schedule is written in an id")
-        return cls(namespace, app, plain)
+    @staticmethod
+    def _read_name(text: str) -> str:
+        if "~" not in text:
+            return text
+        plain = _ESCAPE.sub(lambda found: bytes.fromhex(found[0].replace("~", "")).decode(errors="replace"), text)
+        if _escaped(plain) != text:
+            raise InvalidError("$", f"'{text}' is not how the name of a schedule is written in an id")
+        return plain
 
 
 def _escaped(name: str) -> str:
+    if name.isascii() and name.replace("-", "_").isidentifier():
+        return name  # nearly all names, at a quarter of the cost
     return _ODD.sub(lambda found: "".join(f"~{byte:02X}" for byte in found[0].encode(errors="replace")), name)
 
 

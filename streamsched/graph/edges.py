@@ -44,7 +44,7 @@ def batches(graph: Graph, nodes: Iterable[NodeId]) -> Iterator[BatchOfChildren]:
     """The nodes with their children; few enough edges for one transaction at a time."""
     batch, edges = BatchOfChildren(), 0
     for node in nodes:
-        found, failed = _reached(graph, node)
+        found, failed = _computable_children(graph, node)
         if failed:
             batch.partial[node] = found
             batch.stuck[node] = failed
@@ -58,9 +58,9 @@ def batches(graph: Graph, nodes: Iterable[NodeId]) -> Iterator[BatchOfChildren]:
         yield batch
 
 
-def edges_of(graph: Graph, wanted: Iterable[NodeId], batch: BatchOfChildren) -> Edges:
-    """The edges of a batch, with the parents of these nodes. Where a function fails on one of them, its task is stuck
-    for the nodes of the batch that have it as a child.
+def edges_of(graph: Graph, wanted: Iterable[NodeId], batch: BatchOfChildren) -> tuple[Edges, dict[NodeId, Stuck]]:
+    """The edges of a batch, with the parents of these nodes, and what is stuck, with the reasons. Where a function
+    fails on one of the nodes, its task is stuck for those of the batch that have it as a child.
     """
     parents, invalid, failed = parents_of(graph, wanted)
     children = {**batch.children, **batch.partial}
@@ -70,8 +70,7 @@ def edges_of(graph: Graph, wanted: Iterable[NodeId], batch: BatchOfChildren) -> 
             for child, _ in found:
                 if child in failed:
                     stuck.setdefault(node, {}).setdefault(child.task, failed[child])
-    batch.stuck = stuck
-    return Edges(children, parents, invalid, {node: frozenset(found) for node, found in stuck.items()})
+    return Edges(children, parents, invalid, {node: frozenset(found) for node, found in stuck.items()}), stuck
 
 
 def parents_of(
@@ -96,10 +95,10 @@ def parents_of(
     return parents, frozenset(invalid), failed
 
 
-def _reached(graph: Graph, node: NodeId) -> tuple[Children, Stuck]:
+def _computable_children(graph: Graph, node: NodeId) -> tuple[Children, Stuck]:
     """The children; none of a node whose task, or whose form of job ids, is not in the graph any more."""
     try:
-        found, failed = graph.reached(node)
+        found, failed = graph.computable_children(node)
     except (NotFoundError, InvalidError):
         return (), {}
     return found, {task: str(error) for task, error in failed.items()}

@@ -124,12 +124,12 @@ class Progression:
             if child.task in tasks
         }
         wanted = [child for child in below if child not in known or child in anew]
-        edges = await asyncio.to_thread(edges_of, graph, wanted, batch)
+        edges, now_stuck = await asyncio.to_thread(edges_of, graph, wanted, batch)
         mine = [ends[node] for node in edges.children if node in ends]
         try:
             jobs = await self._nodes.move(stored, mine, list(edges.children), edges, now=self._clock.now())
-            if batch.stuck:
-                reasons = {node: next(iter(found.values())) for node, found in batch.stuck.items()}
+            if now_stuck:
+                reasons = {node: next(iter(found.values())) for node, found in now_stuck.items()}
                 await self._postpone(stored.app, reasons)
         except ConflictError:  # another instance or a deployment was faster: the next batch sees what is left
             self._graphs.pop(stored.app, None)

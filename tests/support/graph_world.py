@@ -15,7 +15,7 @@ from streamsched.domain.graph.progress import (
     held,
     left_out,
     new_node,
-    recounted,
+    recount,
     reset,
     shifted,
 )
@@ -61,7 +61,7 @@ class GraphWorld:
             if node.task == task:
                 self.held.discard(node)
                 if self.nodes[node].state is NodeState.WAITING:
-                    self._store(recounted(self.nodes[node], self.nodes[node].groups))
+                    self._store(recount(self.nodes[node], self.nodes[node].groups))
 
     def end(self, node: NodeId, fact: NodeFact, exit_code: int = 0) -> None:
         """Its children have counted first that it was to run again."""

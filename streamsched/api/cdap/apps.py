@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from typing import Annotated, Any, Final, assert_never
 
@@ -95,14 +95,16 @@ async def get_app(ref: AppDep, catalog: CatalogDep) -> Response:
     programs = parts_of(
         lambda after, limit: catalog.programs(app=ref, after=after, limit=limit), lambda each: str(each.ref)
     )
-    schedules, awaited = (
-        parts_of(
-            lambda after, limit: catalog.list(app=ref, after=after, limit=limit),
-            lambda each: str(each.record.definition.ref),
-        )
-        for _ in range(2)
+    schedules = parts_of(
+        lambda after, limit: catalog.list(app=ref, after=after, limit=limit),
+        lambda each: str(each.record.definition.ref),
     )
-    known: set[str] = set()
+    datasets: set[str] = set()
+
+    def view(part: Sequence[ScheduleStatus]) -> list[dict[str, Any]]:
+        datasets.update(_datasets(part))
+        return [found for each in part if (found := shown(each)) is not None]
+
     return await stream_object(
         {"name": ref.app, "appVersion": VERSION, "description": ""},
         [
@@ -113,18 +115,18 @@ async def get_app(ref: AppDep, catalog: CatalogDep) -> Response:
                     {"type": "Workflow", "app": ref.app, "name": each.ref.name, "description": ""} for each in part
                 ],
             ),
-            ("schedules", schedules, lambda part: [view for each in part if (view := shown(each)) is not None]),
-            ("datasets", awaited, lambda part: _new_datasets(part, known)),
+            ("schedules", schedules, view),
         ],
+        lambda: {"datasets": [{"name": name, "type": "partitionedFileSet"} for name in sorted(datasets)]},
     )
 
 
-def _new_datasets(part: Sequence[ScheduleStatus], known: set[str]) -> list[dict[str, Any]]:
-    """CDAP's records of the datasets that these schedules wait for and that are not known yet; adds them to those."""
-    named = (leaf for each in part for leaf in leaves(each.record.definition.trigger))
-    found = {str(leaf.dataset) for leaf in named if isinstance(leaf, Partitions | Total)} - known
-    known |= found
-    return [{"name": name.partition(".")[2], "type": "partitionedFileSet"} for name in sorted(found)]
+def _datasets(part: Sequence[ScheduleStatus]) -> Iterator[str]:
+    """The names of the datasets that these schedules wait for, without their namespaces, as CDAP has them."""
+    for each in part:
+        for leaf in leaves(each.record.definition.trigger):
+            if isinstance(leaf, Partitions | Total):
+                yield leaf.dataset.name
 
 
 @router.delete("", summary="Delete an app")

@@ -64,15 +64,15 @@ async def update(
     """
     obj = await decode_body(body, _object)
 
-    def amended(before: Schedule) -> Schedule:
+    def amend(before: Schedule) -> Schedule:
         after = details.changed(before, obj)
         _check(after, strict)
         return after
 
     # what another update adds meanwhile, its own caller was permitted to name
-    named = amended((await services.catalog.get(ref)).record.definition)
+    named = amend((await services.catalog.get(ref)).record.definition)
     await services.references.check(caller, ref.namespace, schedule_references(named))
-    await services.catalog.amend(ref, amended)
+    await services.catalog.amend(ref, amend)
     return Response()
 
 

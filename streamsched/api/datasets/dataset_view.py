@@ -162,7 +162,7 @@ async def dataset_view(services: ApiServices, caller: Caller, ref: DatasetRef, *
     for status in statuses:
         if leaves := _roll_ups(status, ref):
             keys = await services.keys.newest(status.record.definition.ref, limit=_KEYS)
-            waiting.append(await asyncio.to_thread(_waiting, status, leaves, keys))
+            waiting.append(await asyncio.to_thread(_read_newest_keys, status, leaves, keys))
     ids = {each.id for each in events}.union(*(each.event_ids for each in waiting))
     late = await services.activity.late(names[:LISTENERS], sorted(ids)) if ids and names else frozenset()
     commits = [each.event for each in events if each.event is not None]
@@ -259,7 +259,9 @@ class _Waiting(NamedTuple):
         return {event.id for keys in self.shown.values() for node in keys.values() for event in node.events}
 
 
-def _waiting(status: ScheduleStatus, leaves: Mapping[str, tuple[Partitions, Per]], keys: Sequence[OpenKey]) -> _Waiting:
+def _read_newest_keys(
+    status: ScheduleStatus, leaves: Mapping[str, tuple[Partitions, Per]], keys: Sequence[OpenKey]
+) -> _Waiting:
     """A schedule with its newest open keys; `keys`: those that were read, the newest first."""
     definition = definition_of(status.record)
     found: dict[str, dict[str, Explanation]] = {each: {} for each in leaves}

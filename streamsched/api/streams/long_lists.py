@@ -55,10 +55,12 @@ async def stream_list(parts: AsyncIterator[Sequence[_T]], view: View[_T]) -> Str
 
 
 async def stream_object(
-    members: Mapping[str, Any], lists: Sequence[tuple[str, AsyncIterator[Sequence[Any]], View[Any]]]
+    members: Mapping[str, Any],
+    lists: Sequence[tuple[str, AsyncIterator[Sequence[Any]], View[Any]]],
+    last: Callable[[], Mapping[str, Any]] = dict,
 ) -> StreamingResponse:
     """A response with an object of these members, followed by those whose values are long lists, each by its name, its
-    parts and the view of a part. They are read one after another.
+    parts and the view of a part. They are read one after another. `last`: members that are known when all were read.
     """
     started = [(name, await start_reading(parts), view) for name, parts, view in lists]
 
@@ -70,7 +72,8 @@ async def stream_object(
             async for chunk in _list_of(parts, view):
                 yield chunk
             comma = b","
-        yield b"}"
+        end = encoded(dict(last()))[1:]
+        yield end if end == b"}" else comma + end
 
     return StreamingResponse(chunks(), media_type="application/json")
 

@@ -177,7 +177,7 @@ def divided(has: Accumulation, slot: LeafSlot, wanted: int) -> tuple[EventSlice,
     return taken, Accumulation(max(0, has.count - taken.amount) if taken.rest else 0, has.level, taken.rest)
 
 
-def recounted(has: Accumulation, old: LeafSlot, new: LeafSlot, key: str) -> Accumulation:
+def recount(has: Accumulation, old: LeafSlot, new: LeafSlot, key: str) -> Accumulation:
     """An accumulation converted for the leaf of a new definition that differs in `distinct`, in the amount needed, or
     in what belongs to the key.
     """

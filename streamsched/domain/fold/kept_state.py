@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 from streamsched.domain.events.event import StreamSize
 from streamsched.domain.events.event_list import EMPTY_LIST
-from streamsched.domain.fold.accumulation import NOTHING, Accumulation, recounted, renewed
+from streamsched.domain.fold.accumulation import NOTHING, Accumulation, recount, renewed
 from streamsched.domain.fold.cell import Cell, cell_of
 from streamsched.domain.fold.plan import LeafSlot, Plan
 from streamsched.domain.fold.state import Definition
@@ -53,7 +53,7 @@ def kept(old: Definition, new: Definition, cells: Mapping[str, Cell]) -> dict[st
         for leaf, one in cell.accumulations.items():
             slot = slots.get(successors.get(leaf, ""))
             if slot is not None and (same or not slot.after):
-                now = recounted(one, olds[leaf], slot, name)
+                now = recount(one, olds[leaf], slot, name)
                 if now == NOTHING and one != NOTHING:
                     continue
                 has[slot.id] = _fitted(now, slot, slot.wanted(name), old.consumption, new.consumption)

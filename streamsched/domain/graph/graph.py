@@ -174,12 +174,12 @@ class Graph:
             InvalidError: the job id does not fit the task's template.
             InvalidDefinitionError: a pair of functions failed.
         """
-        found = self.reached(node)
+        found = self.computable_children(node)
         for error in found.failed.values():
             raise error
         return found.found
 
-    def reached(self, node: NodeId) -> Children:
+    def computable_children(self, node: NodeId) -> Children:
         """As `children`; the children on which a pair of functions fails are missing, and others are not.
 
         Raises:
@@ -193,7 +193,7 @@ class Graph:
             group, template = self._groups[child][index], self._tasks[child].template
             ids: Iterable[str]
             if isinstance(relation, PairRelation):
-                ids, failure = relation.reached(node.job_id)
+                ids, failure = relation.computable_children(node.job_id)
                 if failure is not None:
                     failed[child] = failure
             else:
@@ -262,7 +262,7 @@ def check_graph(tasks: Sequence[TaskTemplate]) -> None:
 
 def _asked(function: Validity, task: TaskTemplate, values: Mapping[str, str]) -> bool:
     try:
-        return bool(function(task.called, values))
+        return bool(function(task.display_name, values))
     except Exception as exc:
         where = f"{at('$.tasks', task.name)}.valid_if_or._func"
         raise InvalidDefinitionError(where, f"failed: {type(exc).__name__}: {exc}") from exc

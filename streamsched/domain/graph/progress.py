@@ -156,7 +156,7 @@ def _shifted_counts(node: GraphNode, shifts: Iterable[Shift]) -> tuple[dict[int,
     return groups, reopened
 
 
-def recounted(node: GraphNode, groups: Mapping[int, GroupCount], *, reopened: bool = False) -> GraphNode:
+def recount(node: GraphNode, groups: Mapping[int, GroupCount], *, reopened: bool = False) -> GraphNode:
     """The node after its parents were counted anew. What has completed or failed stays so, unless a complete parent is
     to run again (`reopened`) and no group is complete.
     """

@@ -156,12 +156,12 @@ class PairRelation:
         Raises:
             InvalidDefinitionError: as `parents`.
         """
-        found, failure = self.reached(parent)
+        found, failure = self.computable_children(parent)
         if failure is not None:
             raise failure
         return found
 
-    def reached(self, parent: str) -> tuple[tuple[str, ...], InvalidDefinitionError | None]:
+    def computable_children(self, parent: str) -> tuple[tuple[str, ...], InvalidDefinitionError | None]:
         """As `children`; when a function fails, the job ids on which none fails, with the first failure."""
         try:
             named = self._asked("children", self.pair.children, parent)

@@ -57,7 +57,7 @@ def node_arguments(task: TaskTemplate, job_id: str) -> dict[str, str]:
     """
     parts = task.template.parts(job_id)
     made = {name: each.value(task.template, parts) for name, each in task.arguments.items()}
-    return {**made, **dict(zip(task.template.components, parts, strict=True)), JOB_ID: job_id, TASK: task.called}
+    return {**made, **dict(zip(task.template.components, parts, strict=True)), JOB_ID: job_id, TASK: task.display_name}
 
 
 def node_job(app: AppRef, task: TaskTemplate, node: GraphNode, *, generation: int, now: datetime) -> ReadyJob:

@@ -134,7 +134,7 @@ class TaskTemplate:
     title: str = ""
 
     @property
-    def called(self) -> str:
+    def display_name(self) -> str:
         """The name that its runs and functions get."""
         return self.title or self.name
 

@@ -12,9 +12,10 @@ from operator import itemgetter
 from typing import Final
 
 from streamsched.domain.events.event import Event, PartitionsAdded
+from streamsched.domain.limits import enumeration
 from streamsched.domain.triggers.correlation import Per
 from streamsched.domain.triggers.keyed_event import event_slices
-from streamsched.domain.triggers.keys.known_set import divided_part, named
+from streamsched.domain.triggers.keys.known_set import divided_part, values_text
 
 #: Most spans that are named in a text, and most groups of values.
 _NAMED: Final = 5
@@ -66,9 +67,9 @@ class KeyCompleteness:
                 whole.append(value)
             elif spans:
                 groups.setdefault(spans, []).append(value)
-        texts = [f"{self.column} {named(whole)}"] if whole else []
+        texts = [f"{self.column} {values_text(whole)}"] if whole else []
         of = f" of {self.column} " if self.column else ""
-        texts = [*(_text(spans) + of + named(values) * bool(of) for spans, values in groups.items()), *texts]
+        texts = [*(_text(spans) + of + values_text(values) * bool(of) for spans, values in groups.items()), *texts]
         more = len(texts) - _NAMED
         return "; ".join([*texts[:_NAMED], f"{more} more"] if more > 0 else texts)
 
@@ -92,7 +93,7 @@ def _text(spans: Collection[tuple[str, str]]) -> str:
     more = len(names) - _NAMED
     if more > 0:
         names = [*names[:_NAMED], f"{more} more spans"]
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+    return enumeration(names)
 
 
 def part_name(part: str, column: str, key: str) -> str:

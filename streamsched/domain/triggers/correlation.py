@@ -23,7 +23,7 @@ finer period. A leaf waits for every part, each counted once. A calendar says on
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from enum import StrEnum
@@ -31,7 +31,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from streamsched.domain.errors import InvalidDefinitionError
-from streamsched.domain.limits import LONGEST_NAME, abridged, check_duration, check_most
+from streamsched.domain.limits import LONGEST_NAME, abridged, check_duration, check_most, enumeration
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.time.calendar import Calendar
 from streamsched.domain.time.duration import duration_text
@@ -307,19 +307,20 @@ def _check_composed(per: Per, grain: Grain) -> None:
     known = COMPOSED[grain]
     if len(per.by) > len(known):
         raise InvalidDefinitionError(
-            "$.by", f"must be at most {len(known)} columns that name one {grain}: {_and(known)}"
+            "$.by", f"must be at most {len(known)} columns that name one {grain}: {enumeration(known)}"
         )
     parts = column_grains(grain, len(per.by))
     for name, part in zip(per.by, parts, strict=True):
         if len(parts) > 1 and GRAIN_NAMES.get(name, part) is not part:
             raise InvalidDefinitionError(
                 "$.by",
-                f"must name one {grain} from coarse to fine, as {_and(parts)}; but {name} is where its {part} is",
+                f"must name one {grain} from coarse to fine, as {enumeration(parts)}; "
+                f"but {name} is where its {part} is",
             )
 
 
 def _which_grain(per: Per) -> str:
-    name = f"{per.by[0]} names" if len(per.by) == 1 else f"{_and(per.by)} name together"
+    name = f"{per.by[0]} names" if len(per.by) == 1 else f"{enumeration(per.by)} name together"
     return f"{', '.join(tuple(Grain)[:-1])} or {tuple(Grain)[-1]}, whichever {name}"
 
 
@@ -327,7 +328,3 @@ def _not_divided(grain: Grain, other: Grain, side: str, *, fits: bool) -> str:
     if not fits:
         return f"must be {side} than the {grain} but is {other}"
     return f"is {other}, but weeks do not divide months and years: use days or hours in place of weeks"
-
-
-def _and(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

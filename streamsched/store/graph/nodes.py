@@ -24,7 +24,7 @@ from streamsched.domain.graph.progress import (
     ended,
     left_out,
     new_node,
-    recounted,
+    recount,
     reset,
     shifted,
 )
@@ -133,7 +133,7 @@ class PostgresNodeStore:
             await batch.read(nodes)
             for node in [batch.nodes[each] for each in nodes if each in batch.nodes]:
                 if node.state is NodeState.WAITING:
-                    batch.rewrite(recounted(node, node.groups))
+                    batch.rewrite(recount(node, node.groups))
             return await batch.write()
 
     async def old(self, before: datetime, *, behind: OldNode | None, limit: int) -> Sequence[OldNode]:
@@ -191,7 +191,7 @@ class PostgresNodeStore:
                     changes = shifts.get(child, [])
                 elif child in anew and known is not None:
                     groups = counted(child, edges.parents[child], reported, graph.reactions)
-                    known, changes = recounted(known, groups, reopened=any(each.reopens for each in changes)), []
+                    known, changes = recount(known, groups, reopened=any(each.reopens for each in changes)), []
                 if known is None:
                     creates = any(graph.reactions.creates(child.task, each.after) for each in changes)
                     missing += [child] if creates or (changes and child in left) else []
@@ -216,7 +216,7 @@ class PostgresNodeStore:
                     groups = known.groups
                     if node in edges.parents:
                         groups = counted(node, edges.parents[node], reported, graph.reactions)
-                    batch.put(recounted(known, groups), anew=True)
+                    batch.put(recount(known, groups), anew=True)
             return await batch.write()
 
     @asynccontextmanager

@@ -30,15 +30,10 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
     states = [JobState(each) for each in visit.request.query_params.getlist("state") if each in set(_SHOWN)]
     schedule, after = visit.query("schedule"), visit.query("after")
     named = read_name(schedule, ScheduleRef.parse, visit.namespace)
-    found = (
-        []
-        if named.problem
-        else await visit.api.jobs.recent(
-            schedule=named.ref,
-            namespace=visit.namespace,
-            states=states,
-            limit=ROWS + 1,
-            before=read_moment_cursor(after),
+    before = read_moment_cursor(after)
+    found = await named.apply(
+        lambda ref: visit.api.jobs.recent(
+            schedule=ref, namespace=visit.namespace, states=states, limit=ROWS + 1, before=before
         )
     )
     kept = [("schedule", schedule), *(("state", state.value) for state in states), ("namespace", visit.namespace or "")]

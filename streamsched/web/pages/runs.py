@@ -37,15 +37,10 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
     program, after = visit.query("program"), visit.query("after")
     view = "calendar" if visit.query("view") == "calendar" else "list"
     named = read_name(program, ProgramRef.parse, visit.namespace)
-    found = (
-        []
-        if named.problem
-        else await visit.api.runs.recent(
-            program=named.ref,
-            namespace=visit.namespace,
-            states=states,
-            limit=ROWS + 1,
-            before=read_moment_cursor(after),
+    before = read_moment_cursor(after)
+    found = await named.apply(
+        lambda ref: visit.api.runs.recent(
+            program=ref, namespace=visit.namespace, states=states, limit=ROWS + 1, before=before
         )
     )
     shown = found[:ROWS]

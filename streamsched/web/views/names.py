@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Generic, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -13,6 +13,7 @@ from streamsched.domain.errors import InvalidError
 from streamsched.domain.names import DEFAULT_NAMESPACE, ProgramRef, ScheduleRef
 
 _R = TypeVar("_R", ScheduleRef, ProgramRef)
+_T = TypeVar("_T")
 _PREFIX: Final = f"{DEFAULT_NAMESPACE}."
 #: Nothing in it is quoted in an address.
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.~-]*")
@@ -120,6 +121,10 @@ class NameFilter(NamedTuple, Generic[_R]):
 
     ref: _R | None = None
     problem: str = ""
+
+    async def apply(self, read: Callable[[_R | None], Awaitable[Sequence[_T]]]) -> Sequence[_T]:
+        """What `read` finds for it; nothing for what is no name."""
+        return [] if self.problem else await read(self.ref)
 
 
 def read_name(text: str, parse: Callable[[str], _R], namespace: str | None) -> NameFilter[_R]:

@@ -34,7 +34,7 @@ def files_of(targets: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(file for target in targets for file in _files(target)))
 
 
-def loaded(files: Sequence[str], namespace: str) -> Iterator[tuple[str, AppDefinition]]:
+def load_apps(files: Sequence[str], namespace: str) -> Iterator[tuple[str, AppDefinition]]:
     """Each file with its app. `namespace`: as of `load_app`.
 
     Raises:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from streamsched.cli.commands.apps.app_files import Targets, files_of, loaded
+from streamsched.cli.commands.apps.app_files import Targets, files_of, load_apps
 from streamsched.cli.commands.deploy import (
     DIFFERS,
     STORE_TIMEOUT,
@@ -153,7 +153,7 @@ def _apps(
 
     files = files_of(targets)
     with notice(f"reading {counted(len(files), 'file')}"):
-        apps = list(loaded(files, namespace))
+        apps = list(load_apps(files, namespace))
     for _, app in apps if not elsewhere else ():
         missing_files(app)
     return [AppFile(file, app, prune=prune, keep=keep, url=url) for file, app in apps]

@@ -78,7 +78,7 @@ def stolos(
     ref, kinds = AppRef.parse(full_app(app)), component_kinds(Fields(pairs(component or ()), "--component"))
     local = "://" not in source
     folder = Path(source).resolve() if local and Path(source).is_dir() else Path(source).resolve().parent
-    checked = _validated(validations)
+    checked = _components_with_validator(validations)
 
     def deploy(value: Any) -> None:
         found = stolos_from_json(
@@ -148,7 +148,7 @@ def _print_deployed(tasks: Sequence[StolosTask], ref: AppRef, *, dry_run: bool) 
     out.print(f"next: `streamsched graph submit {name}.{first} -j JOB_ID`", markup=False)
 
 
-def _validated(validations: str) -> Collection[str] | None:
+def _components_with_validator(validations: str) -> Collection[str] | None:
     """The components that have a validator of this name; None where it is not installed here."""
     from streamsched.graph.functions import GraphFunctions
 

@@ -19,7 +19,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from streamsched.domain.errors import InvalidDefinitionError
-from streamsched.domain.limits import LONGEST_NAME, abridged, check_most
+from streamsched.domain.limits import LONGEST_NAME, abridged, check_most, enumeration
 from streamsched.domain.triggers.keys.key_value import (
     HIVE_NULL,
     SEPARATOR,
@@ -65,7 +65,7 @@ class KnownSet:
                 )
             if value == HIVE_NULL:
                 raise InvalidDefinitionError(f"$.values[{place}]", f"is {HIVE_NULL}, which is no value")
-        object.__setattr__(self, "listed", named(map(repr, self.values)))
+        object.__setattr__(self, "listed", values_text([repr(each) for each in self.values]))
         object.__setattr__(self, "parts", {value: escaped_value(value) for value in self.values})
 
     @property
@@ -83,7 +83,7 @@ class KnownSet:
         return NoKey(f"{abridged_name(self.column)}={abridged(value, _SHOWN)} is not one of {self.listed}")
 
     def __str__(self) -> str:
-        return f"{self.column} {named(self.values)}"
+        return f"{self.column} {values_text(self.values)}"
 
 
 def joined_part(value: str, part: str) -> str:
@@ -98,14 +98,14 @@ def divided_part(part: str) -> tuple[str, str]:
     return value, text if text.isprintable() else own
 
 
-def named(values: Iterable[str]) -> str:
+def values_text(values: Iterable[str]) -> str:
     """The first few values, and how many others there are: `eu, us and apac`, `a, b, c, d, e and 95 more`."""
     some = list(values)
     shown = [each if len(each) <= _SHOWN else f"{each[:_SHOWN]}…" for each in islice(some, _NAMED)]
     more = len(some) - len(shown)
     if more:
         return f"{', '.join(shown)} and {more} more"
-    return " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
+    return enumeration(shown)
 
 
 def _check_text(value: str, path: str) -> None:

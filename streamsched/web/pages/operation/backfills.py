@@ -58,12 +58,8 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 async def show(renderer: Renderer, visit: Visit) -> Response:
     schedule, after = visit.query("schedule"), visit.query("after")
     named, before = read_name(schedule, ScheduleRef.parse, visit.namespace), read_moment_cursor(after)
-    found = (
-        []
-        if named.problem
-        else await visit.api.backfills.recent(
-            schedule=named.ref, namespace=visit.namespace, limit=ROWS + 1, before=before
-        )
+    found = await named.apply(
+        lambda ref: visit.api.backfills.recent(schedule=ref, namespace=visit.namespace, limit=ROWS + 1, before=before)
     )
     last = found[ROWS - 1] if len(found) > ROWS else None
     return renderer.page(
