@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 #: Contract suites and oracles are shipped, so pytest must be set up to explain their asserts.
 pytest.register_assert_rewrite("streamsched.testing")
 
+from streamsched.process.grpc_forks import disable_grpc_fork_handlers  # noqa: E402
 from streamsched.testing.examples import register_profiles  # noqa: E402 - once its asserts are explained
 from tests.support.databases import Databases  # noqa: E402
 from tests.support.long_tests import is_long  # noqa: E402
@@ -29,7 +30,10 @@ register_profiles()
 
 
 def pytest_configure() -> None:
-    """Tracebacks in logs are plain: those with all variables, the default of structlog, take up to half a minute."""
+    """Tracebacks in logs are plain: those with all variables, the default of structlog, take up to half a minute.
+    PySpark starts its JVM by `fork`, also after a test that used gRPC.
+    """
+    disable_grpc_fork_handlers()
     *before, _ = structlog.get_config()["processors"]
     columns = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
     structlog.configure(processors=[*before, columns])

@@ -15,6 +15,7 @@ import uvloop
 from streamsched.domain.errors import ConfigurationError, UnavailableError
 from streamsched.process.cancellation import CLOSING_S, cancel, cancelled
 from streamsched.process.closed_process import close_process
+from streamsched.process.grpc_forks import disable_grpc_fork_handlers
 from streamsched.process.memory import configure_memory
 from streamsched.telemetry.metrics import Metrics
 
@@ -105,6 +106,7 @@ def run_until_signal(main: Coroutine[Any, Any, None]) -> None:
     """
     close_process()
     configure_memory()
+    disable_grpc_fork_handlers()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_until_signal(main))
 

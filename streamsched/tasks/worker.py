@@ -246,6 +246,7 @@ class _Stream:
         self._work: dict[int, _Work] = {}
         self._news = _News()
         self._wake = asyncio.Event()
+        self._reporting = asyncio.Lock()
         self._closing = False
         self._running = asyncio.create_task(self._run())
 
@@ -263,9 +264,9 @@ class _Stream:
         while (doing := [each.doing for each in self._work.values() if each.doing]) and loop.time() < ends:
             await asyncio.wait(doing, timeout=ends - loop.time())
             await asyncio.sleep(0)
-        if self._name is not None and (self._news or self._said != self._credit):
+        if self._name is not None:
             with suppress(httpx.HTTPError):
-                await self._report(self._name)
+                await self._report(self._name)  # after the report that is on its way, which ends with the connection
         self._running.cancel()
         with suppress(asyncio.CancelledError):
             await self._running
@@ -368,6 +369,11 @@ class _Stream:
             await self._report(name)
 
     async def _report(self, name: str) -> None:
+        """Reports what is new, or only that the worker is there; one report at a time."""
+        async with self._reporting:
+            await self._send(name)
+
+    async def _send(self, name: str) -> None:
         news, self._news = self._news, _News()
         beats = [number for number, work in self._work.items() if work.beat or work.always]
         for number in beats:

@@ -72,7 +72,7 @@ REPEATED = [
     ("webhooks/notices", "note", (["default.app7", "default.app8"], [1, 2]), 10),
     ("webhooks/notices", "lock", ("default.app7.x",), 1),
     ("webhooks/notices", "recipient", ("default.app7.x",), 1),
-    ("webhooks/notices", "lines", (0, 10**9, "default.app0", 10_000), 1200),
+    ("webhooks/notices", "lines", (0, 10**9, "default.app0", 10_000), 300),
 ]
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from fastapi import FastAPI
+from fastapi import FastAPI, Request, Response
 
 from streamsched.access.authentication import OpenAuthentication
 from streamsched.api.allowed_hosts import AllowedHosts
@@ -280,10 +280,43 @@ async def test_a_worker_that_stops_ends_what_it_does_and_takes_nothing_more(
     await until(owner, lambda: world.workers.room("q") == 0)
     ends.set()
     await serving
+    await owner.delivered()
     await owner.run_once()
 
     assert done in (["one"], ["two"])
     assert (await world.queues.get("q")).tasks == 1
+
+
+async def test_a_worker_that_stops_waits_for_the_answer_to_its_report(world: TaskWorld, owner: TaskLoop) -> None:
+    arrived, answers = asyncio.Event(), asyncio.Event()
+    api = make_stream_api(world.workers, AllowedHosts.of(), OpenAuthentication(), body_limit=1 << 20)
+
+    @api.middleware("http")
+    async def hold_up(request: Request, go_on: Callable[[Request], Awaitable[Response]]) -> Response:
+        if request.url.path.startswith("/v1/task-streams/") and b'"done":[]' not in await request.body():
+            arrived.set()
+            await answers.wait()
+        return await go_on(request)
+
+    await world.add("one")
+    async with served(api) as url:
+        api.add_api_route("/v1/tasks/owners", lambda: {"owners": [{"id": "owner", "url": url}]})
+        worker = TaskWorker(url, concurrency=1)
+
+        @worker.task("q")
+        async def accept(_: ReceivedTask) -> None:
+            pass
+
+        serving = asyncio.create_task(worker.serve())
+        await until(owner, arrived.is_set)
+        worker.stop()
+        await asyncio.wait({serving}, timeout=0.5)
+        answers.set()
+        await serving
+        await owner.delivered()
+        await owner.run_once()
+
+    assert (await world.queues.get("q")).tasks == 0
 
 
 async def test_an_owner_that_stops_waits_for_the_reports_of_its_workers(
