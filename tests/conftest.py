@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: Contract suites and oracles are shipped, so pytest must be set up to explain their asserts.
 pytest.register_assert_rewrite("streamsched.testing")
 
-from streamsched.process.grpc_forks import disable_grpc_fork_handlers  # noqa: E402
+from streamsched.process.supervision import disable_grpc_fork_handlers  # noqa: E402
 from streamsched.testing.examples import register_profiles  # noqa: E402 - once its asserts are explained
 from tests.support.databases import Databases  # noqa: E402
 from tests.support.long_tests import is_long  # noqa: E402

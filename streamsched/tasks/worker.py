@@ -371,27 +371,20 @@ class _Stream:
     async def _report(self, name: str) -> None:
         """Reports what is new, or only that the worker is there; one report at a time."""
         async with self._reporting:
-            await self._send(name)
-
-    async def _send(self, name: str) -> None:
-        news, self._news = self._news, _News()
-        beats = [number for number, work in self._work.items() if work.beat or work.always]
-        for number in beats:
-            self._work[number].beat = False
-        credit = self._credit if self._credit != self._said else None
-        self._said = self._credit
-        while True:
-            report = WorkerReport(
-                tuple(news.done[:MOST_REPORTED]),
-                tuple(news.failed[:MOST_REPORTED]),
-                tuple(beats[:MOST_REPORTED]),
-                credit,
-            )
-            answer = await self._client.post(f"{self._url}/{name}", json=report_to_json(report))
-            answer.raise_for_status()
-            del news.done[:MOST_REPORTED], news.failed[:MOST_REPORTED], beats[:MOST_REPORTED]
-            if not (news or beats):
-                return
+            news, self._news = self._news, _News()
+            beats = [number for number, work in self._work.items() if work.beat or work.always]
+            for number in beats:
+                self._work[number].beat = False
+            credit = self._credit if self._credit != self._said else None
+            self._said = self._credit
+            while True:
+                done, failed = news.done[:MOST_REPORTED], news.failed[:MOST_REPORTED]
+                report = WorkerReport(tuple(done), tuple(failed), tuple(beats[:MOST_REPORTED]), credit)
+                answer = await self._client.post(f"{self._url}/{name}", json=report_to_json(report))
+                answer.raise_for_status()
+                del news.done[:MOST_REPORTED], news.failed[:MOST_REPORTED], beats[:MOST_REPORTED]
+                if not (news or beats):
+                    return
 
 
 async def _called(call: Callable[[ReceivedTask], Any], task: ReceivedTask) -> None:

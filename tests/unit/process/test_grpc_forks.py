@@ -12,7 +12,7 @@ _STARTS = """
 import collections, subprocess
 from concurrent import futures
 import grpc
-from streamsched.process.grpc_forks import disable_grpc_fork_handlers
+from streamsched.process.supervision import disable_grpc_fork_handlers
 
 disable_grpc_fork_handlers()
 server = grpc.server(futures.ThreadPoolExecutor(2))
