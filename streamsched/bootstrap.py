@@ -4,6 +4,7 @@ with them. `runner` and `admin.installation` are smaller composition roots.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
@@ -64,7 +65,7 @@ from streamsched.store.catalog.catalog import PostgresCatalogStore
 from streamsched.store.catalog.catalog_reader import PostgresCatalogReader
 from streamsched.store.catalog.outbox import PostgresOutbox
 from streamsched.store.catalog.progress import PostgresOpenKeyReader, PostgresProgress
-from streamsched.store.connections import Pool, open_pool
+from streamsched.store.connections import Pool, check_sessions, open_pool
 from streamsched.store.events.event_traces import PostgresEventTraces
 from streamsched.store.events.timers import PostgresTimers
 from streamsched.store.events.verdicts import PostgresVerdicts
@@ -394,4 +395,5 @@ def run_migrations(environ: Mapping[str, str]) -> None:
 
     settings = Settings.from_env(environ)
     configure_logs(level=settings.log_level, style=settings.log_format)
+    asyncio.run(check_sessions(settings.database_url))
     migrate(settings.database_url)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
 from urllib.parse import parse_qs, unquote, urlsplit
-
-C = TypeVar("C")
 
 _PORT: Final = 5432
 _HOST: Final = re.compile(r"(\[[^\]]*\]|[^:]*)(?::(\d+))?")
@@ -43,9 +41,18 @@ class FirstHost:
     up, and no other would be tried. Here each server has its share.
     """
 
-    def __init__(self, url: str, connect: Callable[..., Awaitable[C]], away: tuple[type[Exception], ...]) -> None:
-        """`connect`: the driver's. `away`: what it raises for a server that cannot be used now."""
-        self._connect = connect
+    def __init__(
+        self,
+        url: str,
+        connect: Callable[..., Awaitable[Any]],
+        away: tuple[type[Exception], ...],
+        settings: Mapping[str, str],
+    ) -> None:
+        """`connect`: the driver's. `away`: what it raises for a server that cannot be used now. `settings` of each
+        session are set once it stands: PgBouncer refuses them in the driver's first message.
+        """
+        self._driver = connect
+        self._settings = "; ".join(f"SET {name} TO '{value}'" for name, value in settings.items())
         self._away = away
         self._hosts = list(hosts_of(url))
 
@@ -68,3 +75,12 @@ class FirstHost:
         if failure is not None:
             raise failure
         return await self._connect(url, timeout=timeout, **options)
+
+    async def _connect(self, url: str, **options: Any) -> Any:
+        connection = await self._driver(url, **options)
+        try:
+            await connection.execute(self._settings)
+        except BaseException:
+            connection.terminate()
+            raise
+        return connection

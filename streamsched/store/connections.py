@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final, ParamSpec, TypeVar
@@ -79,25 +79,49 @@ async def open_pool(dsn: str, *, min_size: int = 1, max_size: int = 8, spans: bo
 
     Raises:
         UnavailableError: the server cannot be reached.
-        ConfigurationError: it refuses this database or user.
+        ConfigurationError: it refuses this database or user, or the address is that of a pooler whose connections
+            change their session with each transaction (found with a `max_size` above 1).
     """
     with translated():
-        return await asyncpg.create_pool(
+        pool = await asyncpg.create_pool(
             dsn,
             min_size=min_size,
             max_size=max_size,
-            connect=connector(dsn),
+            connect=connector(dsn, **({"streamsched.spans": "on"} if spans else {})),
             init=prepare,
             reset=_no_reset,
-            server_settings={**_SETTINGS, **({"streamsched.spans": "on"} if spans else {})},
             timeout=_CONNECT_SECONDS,
             command_timeout=_STATEMENT_SECONDS,
         )
+        if max_size > 1:
+            await _require_sessions(pool)
+        return pool
 
 
-def connector(dsn: str) -> FirstHost:
-    """What connects to the servers that a URL names."""
-    return FirstHost(dsn, asyncpg.connect, _UNAVAILABLE)
+async def _require_sessions(pool: Pool) -> None:
+    """Does a connection keep its session while another one has a transaction?"""
+    with suppress(asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError):
+        async with pool.acquire() as one, pool.acquire() as other:
+            before = await one.fetchval("SELECT pg_backend_pid()")
+            async with other.transaction():
+                await other.execute("SELECT")
+                if await one.fetchval("SELECT pg_backend_pid()") == before:
+                    return
+    pool.terminate()
+    raise ConfigurationError(
+        "the address of the database is a pooler that gives each transaction another session, so locks and "
+        "notifications would be lost: use its session mode (PgBouncer: pool_mode = session) or PostgreSQL's own address"
+    )
+
+
+async def check_sessions(dsn: str) -> None:
+    """Raises as `open_pool`."""
+    (await open_pool(dsn, max_size=2)).terminate()
+
+
+def connector(dsn: str, **settings: str) -> FirstHost:
+    """What connects to the servers that a URL names. `settings`: of each session, beside the usual ones."""
+    return FirstHost(dsn, asyncpg.connect, _UNAVAILABLE, {**_SETTINGS, **settings})
 
 
 async def _no_reset(_connection: Any) -> None:

@@ -81,14 +81,13 @@ async def open_pool(url: str, *, size: int) -> asyncpg.Pool:
         timeout=CONNECT_SECONDS,
         max_cached_statement_lifetime=0,
         command_timeout=STATEMENT_SECONDS,
-        server_settings=SESSION,
         reset=_leave_as_is,
     )
 
 
 def connector(url: str) -> FirstHost:
     """What connects to the servers that a URL names."""
-    return FirstHost(url, asyncpg.connect, _AWAY)
+    return FirstHost(url, asyncpg.connect, _AWAY, SESSION)
 
 
 async def _leave_as_is(_: PoolConnectionProxy) -> None: ...

@@ -9,7 +9,7 @@ import asyncpg
 import structlog
 
 from streamsched.process.cancellation import cancel
-from streamsched_brokers.postgres.connection import CONNECT_SECONDS, SESSION, connector
+from streamsched_brokers.postgres.connection import CONNECT_SECONDS, connector
 
 CHANNEL = "streamsched_log"
 
@@ -56,7 +56,7 @@ class Wakeups:
         failures = 0
         while True:
             try:
-                connection = await self._connect(self._url, server_settings=SESSION, timeout=CONNECT_SECONDS)
+                connection = await self._connect(self._url, timeout=CONNECT_SECONDS)
                 try:
                     lost = asyncio.Event()
                     connection.add_termination_listener(lambda _, lost=lost: lost.set())

@@ -1,0 +1,94 @@
+"""A real PgBouncer between the scheduler and PostgreSQL: its session mode serves, its transaction mode is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from streamsched.domain.errors import ConfigurationError
+from streamsched.log.drivers import open_broker
+from streamsched.log.topics import SIGNALS
+from streamsched.ports.broker import TopicPartition, TopicSpec
+from streamsched.store.connections import check_sessions, open_pool
+from streamsched.store.server.notifier import PostgresNotifier
+from tests.support.services import need_program
+
+pytestmark = pytest.mark.postgres
+
+
+@asynccontextmanager
+async def pooler(database: str, mode: str, folder: Path) -> AsyncIterator[str]:
+    """The URL of the database through a PgBouncer of its own."""
+    program = need_program("pgbouncer", "pgbouncer")
+    parts = urlsplit(database)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    settings = folder / "pgbouncer.ini"
+    settings.write_text(
+        f"[databases]\n* = host={parse_qs(parts.query)['host'][0]} user=postgres\n[pgbouncer]\nauth_type = any\n"
+        f"listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\npool_mode = {mode}\n"
+    )
+    identity: dict[str, Any] = {}
+    if os.geteuid() == 0:  # it refuses to be root; the server's socket is for the user of the server
+        identity = {"user": "pgserver", "group": "pgserver", "extra_groups": ()}
+        for each in (settings, folder, *folder.parents[:2]):
+            each.chmod(0o755)
+    process = await asyncio.create_subprocess_exec(program, "-q", str(settings), **identity)
+    try:
+        async with asyncio.timeout(20):
+            while True:
+                try:
+                    _, writer = await asyncio.open_connection("127.0.0.1", port)
+                except OSError:
+                    assert process.returncode is None
+                    await asyncio.sleep(0.05)
+                else:
+                    writer.close()
+                    break
+        yield f"postgresql://postgres@127.0.0.1:{port}{parts.path}"
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+async def test_transaction_mode_is_refused_in_one_sentence(database: str, tmp_path: Path) -> None:
+    async with pooler(database, "transaction", tmp_path) as url:
+        with pytest.raises(ConfigurationError, match="pool_mode = session") as refused:
+            await check_sessions(url)
+
+    assert "\n" not in str(refused.value)
+
+
+async def test_session_mode_keeps_settings_locks_and_notifications(database: str, tmp_path: Path) -> None:
+    async with pooler(database, "session", tmp_path) as url:
+        pool, notifier = await open_pool(url, max_size=3), PostgresNotifier(url)
+        try:
+            assert await pool.fetchval("SHOW idle_in_transaction_session_timeout") == "10s"
+            async with notifier.listen("c") as heard:
+                await pool.execute("NOTIFY c")
+                assert await heard.wait(20)
+            async with pool.acquire() as one, pool.acquire() as other:
+                await one.execute("SELECT pg_advisory_lock(1)")
+                assert not await other.fetchval("SELECT pg_try_advisory_lock(1)")
+        finally:
+            await notifier.close()
+            await pool.close()
+
+
+async def test_the_log_is_written_and_read_through_session_mode(database: str, tmp_path: Path) -> None:
+    async with pooler(database, "session", tmp_path) as url:
+        broker = await open_broker(url)
+        try:
+            await broker.create_topics([TopicSpec(SIGNALS, 1)])
+            assert await broker.ends([TopicPartition(SIGNALS, 0)]) == {TopicPartition(SIGNALS, 0): 0}
+        finally:
+            await broker.close()
