@@ -236,6 +236,10 @@ async def _work(broker: Broker, facts: DatabaseFacts) -> AsyncIterator[CheckResu
     for shard, lag in (await lags(broker, shards)).items():
         if (behind := sum(lag.values())) > _LAG_OK:
             yield CheckResult(f"lag of shard {shard}", CheckLevel.WARNING, f"{behind} records behind", "add workers")
+    for reader, behind in (await _unread(broker, facts)).items():
+        if behind > _LAG_OK:
+            advice = "a launcher reads it: look for `interrupted` in the launchers' logs"
+            yield CheckResult(f"reader of {reader}", CheckLevel.WARNING, f"{behind} records are unread", advice)
     yield _timely("outbox", _since(facts), f"{facts.outbox} records wait for the log")
     yield _timely("timers", facts.late, "ticks and wake-ups are overdue")
     at = [TopicPartition(DEAD_LETTER, number) for number in range(await broker.partitions(DEAD_LETTER))]
@@ -247,6 +251,17 @@ async def _work(broker: Broker, facts: DatabaseFacts) -> AsyncIterator[CheckResu
         )
     else:
         yield CheckResult("dead letters", CheckLevel.OK, "none that are not archived")
+
+
+async def _unread(broker: Broker, facts: DatabaseFacts) -> Mapping[str, int]:
+    """Records that readers outside the shards have not read: intakes of topics, and readers of the history."""
+    found = {f"the history for {name}": lines for name, lines in facts.unread.items()}
+    partitions = {topic: await broker.partitions(topic) for topic in {place.topic for place in facts.stored}}
+    known = {place: at for place, at in facts.stored.items() if place.partition < partitions[place.topic]}
+    ends = await broker.ends(list(known))
+    for place, position in known.items():
+        found[place.topic] = found.get(place.topic, 0) + max(0, ends[place] - position)
+    return found
 
 
 def _since(facts: DatabaseFacts) -> float:

@@ -37,6 +37,8 @@ class DatabaseFacts:
         processes: of the installation, that have said something lately.
         zones: that definitions of schedules name.
         snapshot: the oldest transaction that keeps dead rows from being removed; None: none, or this user may not see.
+        unread: lines of the history that each of its readers has not read.
+        stored: where the intakes of records from the log stand.
     """
 
     server: str
@@ -57,6 +59,8 @@ class DatabaseFacts:
     processes: Sequence[ProcessRow] = ()
     zones: Sequence[ZoneUse] = ()
     snapshot: HeldSnapshot | None = None
+    unread: Mapping[str, int] = field(default_factory=dict)
+    stored: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 class HeldSnapshot(NamedTuple):

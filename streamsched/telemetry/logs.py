@@ -32,7 +32,20 @@ QUIETED: Final = {
 
 
 class _PrivateFileHandler(RotatingFileHandler):
-    """Its files are for their owner only."""
+    """Its files are for their owner only. That it cannot write, on a full disk, it says once, on `out`."""
+
+    def __init__(self, file: Path, out: TextIO) -> None:
+        super().__init__(file, maxBytes=10_000_000, backupCount=3, encoding="utf-8")
+        self._out = out
+        self._complained = False
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - of the library
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+        elif not self._complained:
+            self._complained = True
+            self._out.write(f"{self.baseFilename} cannot be written: {error.strerror}; lines are missing there\n")
 
     def _open(self) -> TextIOWrapper:
         def opened(path: str, flags: int) -> int:
@@ -67,7 +80,7 @@ def configure_logs(
     shown.setFormatter(_formatter(_columns(colours=out.isatty()) if pretty else _JSON))
     handlers: list[logging.Handler] = [shown]
     if file:
-        kept = _PrivateFileHandler(file, maxBytes=10_000_000, backupCount=3, encoding="utf-8")
+        kept = _PrivateFileHandler(file, out)
         kept.setLevel(logging.INFO)
         kept.setFormatter(_formatter(_JSON))
         handlers.append(kept)

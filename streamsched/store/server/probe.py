@@ -8,6 +8,7 @@ import asyncpg
 
 from streamsched.domain.names import ScheduleRef
 from streamsched.log.topics import DEAD_LETTER, LAUNCH
+from streamsched.ports.broker import TopicPartition
 from streamsched.ports.leases import Lease
 from streamsched.ports.outbox import OutboxRecord
 from streamsched.ports.server import DatabaseFacts, HeldSnapshot, ZoneUse
@@ -48,6 +49,8 @@ class PostgresProbe:
                 refused = await last_refused(connection, _REFUSED) if revision else ()
                 zones = await connection.fetch(_SQL["zones"]) if revision else ()
                 snapshot = await connection.fetchrow(_SQL["snapshot"])
+                unread = await connection.fetch(_SQL["unread"]) if row["has_readers"] else ()
+                stored = await connection.fetch(_SQL["stored"]) if revision else ()
                 pending = await connection.fetch(_SQL["pending_grants"], _PENDING) if row["has_grants"] else ()
             judged = row["has_processes"]
             clock = await PostgresClockJudgements(self._pool).state() if judged else None
@@ -71,6 +74,8 @@ class PostgresProbe:
             processes=processes,
             zones=tuple(ZoneUse(**each) for each in zones),
             snapshot=None if snapshot is None else HeldSnapshot(**snapshot),
+            unread={each["name"]: each["lines"] for each in unread},
+            stored={TopicPartition(each["topic"], each["partition"]): each["position"] for each in stored},
         )
 
 

@@ -4,7 +4,7 @@
 -- The server's version and clock, and the privileges this user lacks.
 SELECT current_setting('server_version') AS server, clock_timestamp() AS now,
     to_regclass('alembic_version') IS NOT NULL AS migrated, to_regclass('namespace_grants') IS NOT NULL AS has_grants,
-    to_regclass('processes') IS NOT NULL AS has_processes,
+    to_regclass('processes') IS NOT NULL AS has_processes, to_regclass('history_readers') IS NOT NULL AS has_readers,
     array(
         SELECT format('%s: %s', c.relname, privilege)
         FROM pg_class c, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS privilege
@@ -48,6 +48,14 @@ SELECT holder, extract(epoch FROM clock_timestamp() - since)::float8 AS age FROM
     WHERE database = current_database()
 ) AS held
 WHERE since IS NOT NULL ORDER BY since LIMIT 1;
+
+-- name: unread
+-- Readers of the history, and how many of its lines each has not read; numbers that no line got are counted.
+SELECT name, greatest(0, (SELECT last_value FROM decisions_ids) - position) AS lines FROM history_readers;
+
+-- name: stored
+-- How far each topic is stored, but for those whose name has a prefix.
+SELECT topic, partition, position FROM intake_positions WHERE topic NOT LIKE '%:%';
 
 -- name: zones
 -- The zones that definitions of schedules name.

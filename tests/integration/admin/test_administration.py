@@ -280,6 +280,20 @@ async def _well(site: Site, check: str) -> bool:
     return (await site.doctor()).get(check) is CheckLevel.OK
 
 
+async def test_a_reader_that_has_stopped_is_named(site: Site, database: str) -> None:
+    connection = await asyncpg.connect(database)
+    try:
+        await connection.execute("INSERT INTO history_readers VALUES ('stopped', 0)")
+        await connection.execute("SELECT setval('decisions_ids', 20000)")
+        assert (await site.doctor())["reader of the history for stopped"] is CheckLevel.WARNING
+        await connection.execute("UPDATE history_readers SET position = 15000 WHERE name = 'stopped'")
+        assert "reader of the history for stopped" not in await site.doctor()
+        await connection.execute("INSERT INTO intake_positions VALUES ('verdicts', 0, -20000), ('verdicts', 9999, 0)")
+        assert (await site.doctor())["reader of verdicts"] is CheckLevel.WARNING
+    finally:
+        await connection.close()
+
+
 async def test_a_transaction_that_keeps_dead_rows_is_named(site: Site, database: str) -> None:
     connection = await asyncpg.connect(database)
     try:

@@ -1,6 +1,8 @@
 import io
 import logging
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
 import orjson
 import pytest
@@ -58,6 +60,24 @@ def test_a_traceback_in_columns_shows_no_variables(lines: io.StringIO) -> None:
         structlog.get_logger().exception("task.died")
     assert "ValueError: boom 6" in out.getvalue()
     assert "s3cret" not in out.getvalue()
+
+
+def test_a_log_file_on_a_full_disk_is_complained_of_once(lines: io.StringIO, tmp_path: Path) -> None:
+    out = io.StringIO()
+    configure_logs(style="json", stream=out, file=tmp_path / "log")
+    _, kept = logging.getLogger().handlers
+    assert isinstance(kept, logging.StreamHandler)
+    kept.close()
+    kept.stream = Path("/dev/full").open("w")  # noqa: SIM115 - closed with its handler
+
+    for shard in range(3):
+        structlog.get_logger().info("shard.taken", shard=shard)
+
+    said = out.getvalue().splitlines()
+    assert said.count(f"{tmp_path / 'log'} cannot be written: No space left on device; lines are missing there") == 1
+    assert len(said) == 4
+    with suppress(OSError):
+        kept.close()
 
 
 def test_two_sets_of_metrics_never_mix() -> None:
