@@ -65,6 +65,8 @@ def designs() -> list[Design]:
 def designs_page() -> str:
     found = designs()
     lines = [_OPENING, *table(["design", *Status, "nothing to build"], map(_counts, found)), ""]
+    undone = [[design.title, row.says, row.note] for design in found for row in design.rows() if _is_undone(row)]
+    lines += ["## What is not done", "", *table(["design", "it asks for", "why not"], undone), ""]
     for design in found:
         lines += [f"## {design.title}", "", f"{design.document[0].upper()}{design.document[1:]}.", ""]
         for title, rows in design.sections.items():
@@ -74,6 +76,10 @@ def designs_page() -> str:
 
 def is_requirement(row: Row) -> bool:
     return not row.note.endswith(NOTHING)
+
+
+def _is_undone(row: Row) -> bool:
+    return row.status is Status.NOT_DONE and is_requirement(row)
 
 
 def _design(content: dict[str, Any]) -> Design:
