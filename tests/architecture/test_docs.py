@@ -16,9 +16,10 @@ import typer
 import streamsched
 from streamsched import App
 from streamsched.cli.main import make_app
-from tests.support.docs_pages import ROOT, all_pages, blocks
+from tests.support.docs_pages import ROOT, all_pages, blocks, every_page
 
 PAGES = [pytest.param(page, id=str(page.relative_to(ROOT))) for page in all_pages()]
+EVERY = [pytest.param(page, id=str(page.relative_to(ROOT))) for page in every_page()]
 COMMANDS = typer.main.get_command(make_app())
 #: Functions of definitions, whose calls in prose are evaluated.
 DEFINITIONS = {name for name in streamsched.__all__ if name.islower()} - {
@@ -69,8 +70,8 @@ def check(words: list[str]) -> None:
         assert name in flags, f"streamsched has no option {name}"
         words = words[1 if flags[name] or equals else 2 :]
     while isinstance(command, click.Group) or hasattr(command, "commands"):
-        if not words or command.name in {"emit"}:
-            return  # a group is named
+        if not words or command.name in {"emit"} or words[0] == "COMMAND":
+            return  # a group is named, or any of its commands
         assert words[0] in command.commands, f"no command {words[0]}"
         command, words = command.commands[words[0]], words[1:]
     options = {name for each in command.params for name in (*each.opts, *each.secondary_opts)} | {"--help"}
@@ -79,10 +80,17 @@ def check(words: list[str]) -> None:
             assert word.partition("=")[0] in options, f"{command.name} has no option {word}"
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", EVERY)
 def test_commands_exist(page: Path) -> None:
     for words in typed(page):
         check(words)
+
+
+@pytest.mark.parametrize("page", EVERY)
+def test_make_has_the_targets_that_are_named(page: Path) -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"`make ([a-z-]+)", page.read_text()):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -167,7 +175,7 @@ def test_the_page_of_rooms_has_the_layers_of_the_import_rules() -> None:
     assert [set(re.findall(r"\w+", row)) for row in table] == [set(re.findall(r"\w+", layer)) for layer in layers]
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", EVERY)
 def test_a_test_that_a_page_names_exists(page: Path) -> None:
     for text in quoted(page):
         if text.startswith("tests/") and "::" in text:

@@ -30,12 +30,6 @@ def test_the_twelve_lines_are_an_app(tmp_path: Path) -> None:
     assert [each.ref.name for each in app.schedules] == ["weekly-join", "weekly-report"]
 
 
-def test_make_has_the_targets_that_are_named() -> None:
-    makefile = (ROOT / "Makefile").read_text()
-    for target in re.findall(r"`make ([a-z-]+)", TEXT):
-        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
-
-
 def test_programs_of_the_docs_ask_for_arguments_that_their_runs_have(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "how-to" / "programs-without-a-process.md").read_text()
     (source,) = (block.text for block in blocks(page) if block.file)

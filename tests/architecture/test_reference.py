@@ -14,6 +14,7 @@ from tests.architecture.reference.definitions import (
     policies_page,
     triggers_page,
 )
+from tests.architecture.reference.designs import designs_page
 from tests.architecture.reference.interfaces import (
     cli_page,
     http_page,
@@ -33,6 +34,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "metrics.md": metrics_page,
     "pages.md": pages_page,
     "policies.md": policies_page,
+    "seeds.md": designs_page,
     "settings.md": settings_page,
     "spans.md": spans_page,
     "triggers.md": triggers_page,

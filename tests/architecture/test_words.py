@@ -130,6 +130,7 @@ ALLOWED: Final = (
             "streamsched/domain/access/claims.py",
         )
     ),
+    *(Use(word, "docs/reference/seeds.md", r"^\d+\. `tests/", "names of tests") for word in ("is heard", "looked at")),
     Use("outlets", "docs/how-to/migrate.md", r"outlets", "Airflow's word"),
     Use("outlets", "streamsched/codec/airflow", r"outlets", "Airflow's word"),
 )

@@ -94,6 +94,11 @@ def all_pages() -> list[Path]:
     return sorted(page for pattern in _PAGES for page in ROOT.glob(pattern))
 
 
+def every_page() -> list[Path]:
+    """Also those that are references and explanations."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
 @dataclass
 class Walkthrough:
     """Follows pages in one folder: writes their files, types their commands, compares the output."""

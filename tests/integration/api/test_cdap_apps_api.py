@@ -8,6 +8,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from streamsched.bootstrap import Services
 from tests.integration.api.test_cdap_api import APP, BODY, JOIN, plain, put
 
 pytestmark = pytest.mark.postgres
@@ -59,6 +60,15 @@ async def test_an_app_is_shown_with_its_programs_schedules_and_datasets(deployed
     assert (await deployed.get("/v3/apps/flights")).json() == shown
     assert (await deployed.get("/v3/apps/flights/schedules/nightly")).json()["name"] == "nightly"
     assert plain(await deployed.get("/v3/apps/none")) == (404, "'application:default.none.-SNAPSHOT' was not found.")
+
+
+async def test_a_failure_is_500_in_plain_text(deployed: httpx.AsyncClient, services: Services) -> None:
+    await services.pool.execute("ALTER TABLE apps RENAME TO away")
+
+    status, said = plain(await deployed.get("/v3/apps/flights"))
+
+    assert status == 500
+    assert said
 
 
 async def test_apps_are_listed_in_pages(deployed: httpx.AsyncClient) -> None:

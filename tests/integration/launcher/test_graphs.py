@@ -34,6 +34,24 @@ async def test_work_bubbles_down_and_each_node_runs_once(graphs: Graphs) -> None
     assert set((await graphs.states()).values()) == {"COMPLETED"}
 
 
+async def test_a_diamond_runs_in_the_order_of_its_edges(graphs: Graphs) -> None:
+    """As in the scenarios of Stolos' README: b and c need a, d needs c, and e needs d and b."""
+    diamond = {"a": task("{n}"), "b": task("{n}", "a"), "c": task("{n}", "a"), "d": task("{n}", "c")}
+    await graphs.put({**diamond, "e": task("{n}", "d", "b")})
+    await graphs.submit("a", "1")
+
+    async def queued_after(name: str) -> list[str]:
+        (run,) = [each for each in await graphs.launch() if each.split(".")[2] == name]
+        await graphs.end(run)
+        await graphs.progress()
+        return [node for node, state in (await graphs.states()).items() if state == "QUEUED"]
+
+    assert await queued_after("a") == ["b 1", "c 1"]
+    assert await queued_after("c") == ["b 1", "d 1"], "whether b has run or not"
+    assert await queued_after("d") == ["b 1"]
+    assert await queued_after("b") == ["e 1"]
+
+
 async def test_one_leaf_starts_its_nearest_incomplete_ancestors(graphs: Graphs) -> None:
     await graphs.put(CHAIN)
     assert await graphs.submit("c", "1") == 1

@@ -168,7 +168,7 @@ async def test_every_page_is_whole_and_escapes_what_is_hostile(
         for parameter, value in names.items():
             path = path.replace(parameter, value)
         if name == "GET /ui/graphs/{namespace}/{app}":
-            continue  # the app has no task graph: below
+            continue  # the app has no tasks; another app below has
         query = {"GET /ui/event": {"id": HOSTILE, "source": HOSTILE}, "GET /ui/find": {"q": HOSTILE}}.get(name, {})
         if name == "GET /ui/schedules/{schedule}/backfill":
             path = path.replace("weekly", "nightly")
@@ -201,6 +201,26 @@ async def test_every_page_is_whole_and_escapes_what_is_hostile(
     }
     assert expected <= {*shown, *escaped_text}
     assert "Missing: 2013-03-04" in text_of(pages["GET /ui/datasets/{name}"])
+
+
+async def test_the_tasks_of_a_graph_are_shown_with_the_states_of_their_nodes(log_in: LogIn) -> None:
+    browser = await log_in()
+    tasks = {"clean": {"job_id": "{d}"}, "model": {"job_id": "{d}", "depends_on": {"task": ["clean"]}}}
+    app = {
+        "programs": [{"name": "say", "type": "bash", "command": "true"}],
+        "tasks": {name: {**each, "program": "say"} for name, each in tasks.items()},
+    }
+    assert (await browser.http.put("/v1/apps/default/shop", json=app, headers=browser.authorization)).is_success
+    asked = {"task": "model", "jobIds": ["7"]}
+    graph = "/v1/graphs/default/shop/submit"
+    assert (await browser.http.post(graph, json=asked, headers=browser.authorization)).is_success
+
+    shown = await browser.get("/ui/graphs/default/shop")
+
+    assert shown.status_code == 200
+    assert "<svg" in shown.text
+    assert "1 QUEUED" in shown.text
+    assert "1 WAITING" in shown.text
 
 
 async def test_the_versions_of_a_schedule_and_back_to_one(log_in: LogIn, services: Services, tmp_path: Path) -> None:

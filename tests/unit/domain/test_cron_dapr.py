@@ -49,6 +49,32 @@ def test_the_next_tick(expression: str, tick: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("descriptor", "equivalent"),
+    [
+        ("@yearly", "0 0 0 1 1 *"),
+        ("@annually", "0 0 0 1 1 *"),
+        ("@monthly", "0 0 0 1 * *"),
+        ("@weekly", "0 0 0 * * 0"),
+        ("@daily", "0 0 0 * * *"),
+        ("@midnight", "0 0 0 * * *"),
+        ("@hourly", "0 0 * * * *"),
+    ],
+)
+def test_a_descriptor_ticks_as_the_fields_it_stands_for(descriptor: str, equivalent: str) -> None:
+    at = FRIDAY
+    for _ in range(3):
+        tick = next_fire(dapr(descriptor), at, created_at=FRIDAY)
+        assert tick is not None
+        assert tick == next_fire(dapr(equivalent), at, created_at=FRIDAY)
+        at = tick
+
+
+@pytest.mark.parametrize("expression", ["0 30 * * * *", "0 * * 1,15 * Sun", "@hourly", "@every 1h30m", "@daily"])
+def test_the_examples_of_the_proposal_are_accepted(expression: str) -> None:
+    check_cron(dapr(expression))
+
+
+@pytest.mark.parametrize(
     ("expression", "reason"),
     [
         ("", "empty spec string"),

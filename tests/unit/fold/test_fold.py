@@ -135,6 +135,15 @@ def test_sequences_count_the_satisfactions_of_a_generation() -> None:
     ]
 
 
+@pytest.mark.parametrize("outcome", Outcome)
+def test_a_program_that_reached_an_outcome_three_times_starts_one_job(outcome: Outcome) -> None:
+    line = Line(ProgramStatus(LOAD, frozenset({outcome}), 3))
+    others = [reached(each) for each in Outcome if each is not outcome]
+
+    assert line.see(reached(outcome), *others, reached(outcome)) == []
+    assert len(line.see(reached(outcome))) == 1
+
+
 def test_only_the_outcomes_asked_for_count() -> None:
     line = Line(ProgramStatus(LOAD, frozenset({Outcome.FAILED, Outcome.KILLED}), 2))
 

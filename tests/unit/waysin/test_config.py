@@ -14,6 +14,11 @@ def test_the_broker_is_the_database_unless_named() -> None:
     assert Settings.from_env({**DATABASE, "STREAMSCHED_BROKER_URL": "kafka://a:9092"}).broker_url == "kafka://a:9092"
 
 
+def test_deployments_update_schedules_unless_a_setting_says_otherwise() -> None:
+    assert Settings.from_env(DATABASE).update_schedules
+    assert not Settings.from_env({**DATABASE, "STREAMSCHED_UPDATE_SCHEDULES": "false"}).update_schedules
+
+
 def test_every_kind_of_field_is_read() -> None:
     settings = Settings.from_env(
         {**DATABASE, "STREAMSCHED_SHARDS": "16", "STREAMSCHED_LEASE": "1500ms", "STREAMSCHED_DATA_DIR": "/srv/x"}
