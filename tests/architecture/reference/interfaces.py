@@ -181,7 +181,7 @@ def settings_page() -> str:
             ("variable", "read by", "meaning"),
             (
                 ("`STREAMSCHED_URL`", "commands, emitters", "the API"),
-                ("`STREAMSCHED_TOKEN`", "commands", "sent as a bearer token, for a proxy that authenticates"),
+                ("`STREAMSCHED_TOKEN`", "commands", "the token of requests, sent as a bearer token"),
                 ("`STREAMSCHED_CONTEXT`", "commands", "the context whose server and token they use"),
                 ("`STREAMSCHED_CONFIG_DIR`", "commands", "the folder of the contexts, in place of the user's"),
                 ("`STREAMSCHED_EMIT_URL`", "emitters, file sets", "where events are sent; set in every run"),

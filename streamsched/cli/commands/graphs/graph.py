@@ -190,7 +190,7 @@ def cancel(
     output: FormatOption = Format.TABLE,
     url: UrlOption = "",
 ) -> None:
-    """Fails nodes that wait, and cancels the jobs of queued ones. Runs go on: stop them with `run stop`."""
+    """Fails nodes that wait, and cancels the jobs of queued ones. Runs go on: end them with `run kill`."""
     app, name = task_path(task)
     body = {"task": name, "jobIds": job_id, **({"reason": reason} if reason else {})}
     found = ask_graph("POST", f"/v1/graphs/{app}/cancel", url=url, body=body)
