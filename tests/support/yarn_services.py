@@ -12,7 +12,7 @@ import socket
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,7 +52,16 @@ class YarnServices:
         command = ("java", "-Xmx256m", "-cp", f"{conf}:{self.jars}/*", client, "app", *arguments)
         with (self.folder / "client.log").open("ab") as log:
             environ = {**os.environ, "HADOOP_CONF_DIR": str(conf)}
-            return subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=log, env=environ, text=True).stdout
+            return subprocess.run(
+                command, check=True, stdout=subprocess.PIPE, stderr=log, env=environ, text=True
+            ).stdout
+
+    def stable(self, name: str) -> bool:
+        """Whether the service's master says that all containers of all components run."""
+        try:
+            return json.loads(self.app("-status", name)).get("state") == "STABLE"
+        except (subprocess.CalledProcessError, json.JSONDecodeError):
+            return False  # the master is not there yet
 
     def containers(self, name: str) -> list[str]:
         """Ids of the running containers of a service's newest attempt: its master's, then those of its components."""
@@ -80,20 +89,25 @@ def yarn_services(cluster: YarnCluster, folder: Path, jars: Path) -> Iterator[Ya
     port = free_port()
     (conf := folder / "conf").mkdir(parents=True)
     (conf / "log4j.properties").write_text(_LOG4J)
-    (conf / "core-site.xml").write_bytes((cluster.conf_dir / "core-site.xml").read_bytes())
-    settings = {
+    more = {"hadoop.tmp.dir": f"{folder}/tmp"}
+    _copy_with(more, cluster.conf_dir / "core-site.xml", conf)
+    more = {
         "yarn.service.base.path": f"file://{folder}/services",
         "yarn.application.admin.client.class.yarn-service": "org.apache.hadoop.yarn.service.client.ServiceClient",
         "hadoop.registry.zk.quorum": f"127.0.0.1:{port}",
     }
-    more = "".join(
-        f"<property><name>{name}</name><value>{escape(value)}</value></property>" for name, value in settings.items()
-    )
-    site = (cluster.conf_dir / "yarn-site.xml").read_text()
-    (conf / "yarn-site.xml").write_text(site.replace("</configuration>", f"{more}</configuration>"))
+    _copy_with(more, cluster.conf_dir / "yarn-site.xml", conf)
     (folder / "services").mkdir()
     with _zookeeper(folder, jars, port):
         yield YarnServices(cluster, folder, jars)
+
+
+def _copy_with(more: Mapping[str, str], file: Path, into: Path) -> None:
+    """A file of Hadoop's configuration, with more properties, which count."""
+    properties = "".join(
+        f"<property><name>{name}</name><value>{escape(value)}</value></property>" for name, value in more.items()
+    )
+    (into / file.name).write_text(file.read_text().replace("</configuration>", f"{properties}</configuration>"))
 
 
 @contextmanager
