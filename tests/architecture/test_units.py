@@ -1,4 +1,6 @@
-"""systemd units, Kubernetes manifests, the YARN service and the image run the roles that exist, with settings that exist, not as root."""
+"""systemd units, Kubernetes manifests, the YARN service and the image run the roles that exist, with settings that
+exist, not as root.
+"""
 
 from __future__ import annotations
 

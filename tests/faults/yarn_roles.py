@@ -87,7 +87,8 @@ class YarnRoles:
         took = f" took {min(self.took_s):.0f} to {max(self.took_s):.0f} s" if self.took_s else ""
         return (
             f"yarn containers {self.containers} killed {len(self.killed)} replaced {self.replaced} jobs {self.jobs} "
-            f"lost {self.verdict.lost} doubled {self.verdict.doubled} (runs {self.runs}; {', '.join(self.killed)};{took})"
+            f"lost {self.verdict.lost} doubled {self.verdict.doubled} "
+            f"(runs {self.runs}; {', '.join(self.killed)};{took})"
         )
 
 
