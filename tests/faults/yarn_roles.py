@@ -134,6 +134,14 @@ class _Trial:
         return self.site.folder / "done"
 
     def play(self, kills: int) -> YarnRoles:
+        try:
+            return self._play(kills)
+        finally:
+            for process in self._left():  # a cluster that ends leaves its containers to themselves
+                with suppress(psutil.Error):
+                    process.kill()
+
+    def _play(self, kills: int) -> YarnRoles:
         self.services.app("-launch", NAME, str(service_file(self.site)))
         _wait(lambda: len(self.services.containers(NAME)) == 1 + sum(COMPONENTS.values()), _REPLACED_S, "no containers")
         with httpx.Client(base_url=self.site.api, timeout=20) as client:
@@ -147,10 +155,10 @@ class _Trial:
         self._flex()
         self.services.app("-stop", NAME)
         with suppress(TimeoutError):
-            _wait(lambda: not _left(), 30, "roles go on after the stop")
+            _wait(lambda: not self._left(), 30, "roles go on after the stop")
         self.services.app("-destroy", NAME)
         return YarnRoles(
-            containers, killed, len(self.took_s), self.took_s, len(self._jobs()), runs, verdict, len(_left())
+            containers, killed, len(self.took_s), self.took_s, len(self._jobs()), runs, verdict, len(self._left())
         )
 
     def _deploy(self) -> None:
@@ -169,7 +177,7 @@ class _Trial:
         what = KILLED[number] if number < len(KILLED) else self.rng.choice(KILLED)
         self._emit(client, [0])
         before = set(self.services.containers(NAME))
-        victim = self.rng.choice(list(_processes(what, before)))
+        victim = self.rng.choice(list(self._processes(what, before)))
         container = victim.environ()["CONTAINER_ID"]
         began = time.monotonic()
         victim.send_signal(signal.SIGKILL)
@@ -177,7 +185,7 @@ class _Trial:
 
         def all_are_back() -> bool:
             now = set(self.services.containers(NAME))
-            there = {each: len(list(_processes(each, now))) for each in COMPONENTS}
+            there = {each: len(list(self._processes(each, now))) for each in COMPONENTS}
             if container in now or not now - before or there != COMPONENTS:
                 return False
             # A new master takes the containers of the former one over, or replaces them after a while.
@@ -240,6 +248,30 @@ class _Trial:
             total = 1 + sum(COMPONENTS.values()) - COMPONENTS["worker"] + count
             _wait(lambda total=total: len(self.services.containers(NAME)) == total, _REPLACED_S, f"not {count} workers")
 
+    def _processes(self, what: str, containers: set[str]) -> Iterator[psutil.Process]:
+        """The first processes of these containers that are this role, or the service's master."""
+        for process in self._left():
+            with suppress(psutil.Error):
+                if self._role(process) == what and process.environ().get("CONTAINER_ID") in containers:
+                    yield process
+
+    def _left(self) -> list[psutil.Process]:
+        """The first processes of all containers of this trial."""
+        found: list[psutil.Process] = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error, ProcessLookupError):
+                if self._role(process) is not None:
+                    found.append(process)
+        return found
+
+    def _role(self, process: psutil.Process) -> str | None:
+        """What a process is, if it is one of this trial and its command line that of a role or of the master."""
+        words = process.cmdline()
+        if words[1:2] == [f"{sys.prefix}/bin/streamsched"] and os.getsid(process.pid) == process.pid:
+            return words[2] if process.environ().get("STREAMSCHED_DATA_DIR") == str(self.site.data) else None
+        is_master = "org.apache.hadoop.yarn.service.ServiceMaster" in words and words[0].endswith("/java")
+        return MASTER if is_master and any(str(self.site.folder) in word for word in words) else None
+
 
 def _runs(client: httpx.Client) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
@@ -258,32 +290,6 @@ def _answers(client: httpx.Client) -> bool:
     with suppress(httpx.TransportError):
         return client.get("/health/ready").status_code == httpx.codes.OK
     return False
-
-
-def _processes(what: str, containers: set[str]) -> Iterator[psutil.Process]:
-    """The first processes of these containers that are this role, or the service's master."""
-    for process in psutil.process_iter():
-        with suppress(psutil.Error, ProcessLookupError):
-            if _role(process) == what and process.environ().get("CONTAINER_ID") in containers:
-                yield process
-
-
-def _left() -> list[psutil.Process]:
-    found: list[psutil.Process] = []
-    for process in psutil.process_iter():
-        with suppress(psutil.Error, ProcessLookupError):
-            if _role(process) is not None and "CONTAINER_ID" in process.environ():
-                found.append(process)
-    return found
-
-
-def _role(process: psutil.Process) -> str | None:
-    """What a process is, if its command line is that of a role or of the master."""
-    words = process.cmdline()
-    if words[1:2] == [f"{sys.prefix}/bin/streamsched"] and os.getsid(process.pid) == process.pid:
-        return words[2]
-    java = bool(words) and words[0].endswith("/java")
-    return MASTER if java and "org.apache.hadoop.yarn.service.ServiceMaster" in words else None
 
 
 def _wait(ready: Callable[[], bool], seconds: float, otherwise: str) -> None:
