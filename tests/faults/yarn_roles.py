@@ -242,11 +242,10 @@ class _Trial:
         return verdict
 
     def _flex(self) -> None:
-        """One more worker; and away again."""
-        for count in (COMPONENTS["worker"] + 1, COMPONENTS["worker"]):
-            self.services.app("-flex", NAME, "-component", "worker", str(count))
-            total = 1 + sum(COMPONENTS.values()) - COMPONENTS["worker"] + count
-            _wait(lambda total=total: len(self.services.containers(NAME)) == total, _REPLACED_S, f"not {count} workers")
+        """One more worker."""
+        self.services.app("-flex", NAME, "-component", "worker", str(COMPONENTS["worker"] + 1))
+        total = 1 + sum(COMPONENTS.values()) + 1
+        _wait(lambda: len(self.services.containers(NAME)) == total, _REPLACED_S, "no third worker")
 
     def _processes(self, what: str, containers: set[str]) -> Iterator[psutil.Process]:
         """The first processes of these containers that are this role, or the service's master."""
