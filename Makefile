@@ -14,7 +14,7 @@ endef
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo cluster test test-long test-nightly check bench properties faults task-faults dapr-real dapr-go spark-faults hostile fuzz fuzz-events outages datacentre writers newest-spark restore upgrade simulate year clean
+.PHONY: help demo cluster test test-long test-nightly check bench properties faults task-faults dapr-real dapr-go spark-faults yarn hostile fuzz fuzz-events outages datacentre writers newest-spark restore upgrade simulate year clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -54,6 +54,9 @@ task-faults: $(VENV)/.dev ## BROKER=postgres|kafka TRIALS=n SEED=s: kill, pause 
 
 spark-faults: $(VENV)/.dev ## KIND=fake|standalone|connect|yarn KILLS=n SEED=s: kill launcher, runners and drivers of Spark programs around the submission
 	@$(BIN)/python -m tests.faults.spark_kills --kind $(or $(KIND),fake) --kills $(or $(KILLS),100) --seed $(or $(SEED),1) $(ARGS)
+
+yarn: $(VENV)/.dev ## KILLS=n SEED=s: the roles as a service of a real YARN of one node; kill workers, launchers, the API and the service's master under load
+	@$(BIN)/python -m tests.faults.yarn_roles --kills $(or $(KILLS),4) --seed $(or $(SEED),1) $(ARGS)
 
 dapr-real: $(VENV)/.dev ## KILLS=n SEED=s: Dapr's SDK and its sidecar, built here (some 10 minutes, once), with launchers as its scheduler, killed
 	@$(BIN)/python -m tests.dapr_real.run --kills $(or $(KILLS),10) --seed $(or $(SEED),1) $(ARGS)

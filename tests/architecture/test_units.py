@@ -1,7 +1,10 @@
-"""systemd units, Kubernetes manifests and the image run the roles that exist, with settings that exist, not as root."""
+"""systemd units, Kubernetes manifests, the YARN service and the image run the roles that exist, with settings that
+exist, not as root.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -32,6 +35,7 @@ OBJECTS: Final[list[dict[str, Any]]] = [
 PODS: Final = {
     each["metadata"]["name"]: each["spec"]["template"] for each in OBJECTS if "template" in each.get("spec", {})
 }
+YARN: Final[dict[str, Any]] = json.loads((FOLDER / "yarn" / "Yarnfile.json").read_text())
 LITERALS: Final = dict(each.split("=", 1) for each in KUSTOMIZATION["configMapGenerator"][0]["literals"])
 
 
@@ -164,3 +168,28 @@ def test_the_image_is_not_root() -> None:
     assert users == ["10001:10001"]
     assert pods == {"10001"}
     assert text.index("USER 10001") > max(found.start() for found in re.finditer(r"^RUN ", text, flags=re.MULTILINE))
+
+
+def test_every_role_is_a_component_of_the_yarn_service() -> None:
+    names = {each["name"] for each in YARN["components"]}
+
+    assert names == ROLES
+    for each in YARN["components"]:
+        words = each["launch_command"].partition(" exec ")[2].split()
+        assert words[:2] == ["${INSTALLATION}/bin/streamsched", each["name"]]
+        assert each["restart_policy"] == "ALWAYS"
+
+
+def test_the_yarn_service_sets_what_is_read_and_nothing_secret() -> None:
+    own = {name for name in YARN["configuration"]["env"] if name.startswith(PREFIX)}
+
+    assert own <= SETTINGS
+    assert not own & {"STREAMSCHED_DATABASE_URL", "STREAMSCHED_BROKER_URL"}
+
+
+def test_the_commands_for_yarn_are_those_that_are_tried() -> None:
+    written = re.findall(r"^yarn app (-[a-z]+)", (FOLDER / "yarn" / "README.md").read_text(), flags=re.MULTILINE)
+    tried = re.findall(r"\.app\(\s*\"(-[a-z]+)\"", (FOLDER.parent / "tests/faults/yarn_roles.py").read_text())
+
+    assert set(written) <= {*tried, "-status"}
+    assert len(set(written)) >= 4

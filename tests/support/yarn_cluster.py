@@ -49,14 +49,20 @@ class YarnCluster:
         return [(each["applicationTags"], each["finalStatus"]) for each in apps]
 
 
+def download_jars(pom: Path, jars: Path) -> None:
+    """What a `pom.xml` names, and what that needs, by Maven into a new folder; nothing when the folder exists."""
+    if jars.exists():
+        return
+    unfinished = jars.with_name(f"{jars.name}.new")  # an interrupted download is not taken for a whole one
+    copy = ("dependency:copy-dependencies", f"-DoutputDirectory={unfinished}")
+    subprocess.run(("mvn", "-q", "-B", "-f", str(pom), *copy), check=True)
+    unfinished.rename(jars)
+
+
 @contextmanager
 def yarn_cluster(folder: Path, jars: Path) -> Iterator[YarnCluster]:
     """A cluster until the end of the block. `jars`: where Maven has put, or now puts, its jars."""
-    if not jars.exists():
-        unfinished = jars.with_name(f"{jars.name}.new")  # an interrupted download is not taken for a whole one
-        copy = ("dependency:copy-dependencies", f"-DoutputDirectory={unfinished}")
-        subprocess.run(("mvn", "-q", "-B", "-f", str(_HERE / "pom.xml"), *copy), check=True)
-        unfinished.rename(jars)
+    download_jars(_HERE / "pom.xml", jars)
     subprocess.run(("javac", "-cp", f"{jars}/*", "-d", str(folder), str(_HERE / "MiniYarn.java")), check=True)
     (conf_dir := folder / "conf").mkdir()
     (conf_dir / "staging").mkdir()
