@@ -178,6 +178,8 @@ class CdapAppDraft:
         ends = tasks.build(nodes, awaited=(*self.app.id, program.name) in self.awaited)
         self.draft.add_program(name, arrival_program(), program.path)
         self.draft.tasks |= tasks.tasks
+        if not any(_schedule_name(each) == name for each, _ in self.app.schedules):
+            self.draft.add_schedule(name, _by_hand(self.draft.ref.app, name), program.path, exact=True)
         self._graphs.add(name)
         if ends[0]:
             self.names.ends[*self.app.id, program.name] = ends
@@ -233,6 +235,16 @@ class CdapAppDraft:
         if self.draft.add_program(name, program, self.app.path) is None:
             self.draft.add_program(name, placeholder(f"{wanted} of CDAP"), self.app.path)
         return name
+
+
+def _by_hand(app: str, name: str) -> dict[str, Any]:
+    """The schedule that has the name of a graph, which each graph must have; those of CDAP start its program too."""
+    return {
+        "program": name,
+        "description": f"Starts workflow {name} when event {app}-{name}-begin is sent, and it is enabled.",
+        "trigger": {"type": "EVENT", "event": f"{app}-{name}-begin"},
+        "enabled": False,
+    }
 
 
 def _schedule_name(schedule: Any) -> str:

@@ -52,7 +52,8 @@ class CdapNames:
             report.differs(app.path, f"application {app.name[:100]!r} is app {ref.app}: names have no such characters")
         used: set[str] = set()
         for program in app.programs:
-            name = _name(program.name, used)
+            graph = program.nodes is not None and len(program.nodes) != 1
+            name = _name(program.name, used | (_others(app, program.name) if graph else set()))
             used.add(name)
             self.programs[app.id, program.kind, program.name] = name
             if name != program.name:
@@ -144,6 +145,11 @@ def concurrency_of(schedule: Any) -> int | None:
         if isinstance(each, dict) and str(cast("dict[str, Any]", each).get("type", "")).upper() == "CONCURRENCY"
     ]
     return min((each for each in limits if isinstance(each, int) and not isinstance(each, bool)), default=None)
+
+
+def _others(app: CdapApplication, program: str) -> set[str]:
+    """The names of the schedules that start other programs: the schedule named as a graph must start it."""
+    return {text_of(each, "name") for each, _ in app.schedules if isinstance(each, dict) and starts(each) != program}
 
 
 def _name(wanted: str, taken: Iterable[str]) -> str:
