@@ -129,9 +129,7 @@ def record(name: str, number: int, *, newest: int = 1_700_000_000, status: str =
     }
 
 
-def schedule(
-    random: Random, namespace: str, app: str, index: int, ends: list[tuple[str, str, str]]
-) -> dict[str, Any]:
+def schedule(random: Random, namespace: str, app: str, index: int, ends: list[tuple[str, str, str]]) -> dict[str, Any]:
     """A `ScheduleDetail` of `load`, or each third of `report`."""
     name = f"{_ODD_NAMES[index % 5]} {index}" if index % 3 == 0 else f"schedule-{index}"
     constraints: list[dict[str, Any]] = [

@@ -291,6 +291,11 @@ HOT = [
     ("limits/groups", "list", "ARRAY['g1'], '', NULL"),
     ("limits/groups", "wake", "ARRAY['g1'], ARRAY[100]"),
     ("jobs/jobs", "history", "ARRAY['default.app.s1.1.1000001']"),
+    (
+        *("jobs/past_runs", "add"),
+        "ARRAY['default.app.p1.cdap-1.r1'], ARRAY['default.app.p1'], ARRAY['COMPLETED'], ARRAY[now()], ARRAY[now()], "
+        "ARRAY[now()], ARRAY['{}'::jsonb], ARRAY['']",
+    ),
     ("server/reports", "tell", "'w', ARRAY[0], ARRAY[1::bigint], ARRAY['{}'::jsonb]"),
     ("server/reports", "reports", ""),
     ("server/reports", "leases", ""),
