@@ -167,7 +167,8 @@ class CdapAppDraft:
         if name is None:
             why = f"runs {kind.word} {action.program[:100]}, which the application does not list"
             return ReadProgram(placeholder(f"{action.id}: {why}"), refused=why)
-        return self._read[name]
+        given = self._is_given(name)
+        return self._read[name] if given is None else ReadProgram(dict(given), f"program {name} is the given one")
 
     def _add_graph(self, program: CdapProgram) -> None:
         name, nodes = self._name(program), program.nodes or ()
@@ -192,7 +193,7 @@ class CdapAppDraft:
         self.report.differs(
             program.path,
             f"a run of program {name} begins the graph and ends at once; runs that begin within one second are one. "
-            f"`graph list {self.draft.ref.app}.{name}` has the state of the whole",
+            f"`graph status {self.draft.ref.namespace}.{self.draft.ref.app}` has the state of the whole",
         )
 
     def _task_schedule(self, program: CdapProgram, name: str, own: dict[str, str]) -> dict[str, Any]:
