@@ -136,7 +136,7 @@ def _spark(specification: Mapping[str, Any], main: str, jar: str) -> ReadProgram
     }
     _note_properties(specification, parts)
     return ReadProgram(
-        program, f"`main` of {main} is called; a class that only has CDAP's `run` needs one", parts=parts
+        program, f"`main` of {main} is called; a class that has only CDAP's `run` must get one", parts=parts
     )
 
 
@@ -155,7 +155,7 @@ def _mapreduce(specification: Mapping[str, Any], main: str, jar: str) -> ReadPro
     _note_properties(specification, parts)
     command = shlex.join(["exec", "hadoop", "jar", jar, main, *settings])
     about = (
-        f"`hadoop jar` calls `main` of {main}, a Tool of Hadoop; a class that only has CDAP's `initialize` needs one"
+        f"`hadoop jar` calls `main` of {main}, a Tool of Hadoop; a class that has only CDAP's `initialize` must get one"
     )
     return ReadProgram({"type": "bash", "command": command}, about, parts=parts)
 
