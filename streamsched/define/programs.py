@@ -71,7 +71,7 @@ class ProgramBuilder:
         Args:
             name: unique among the app's programs.
             main: the Python file, or a jar. A relative path is resolved against the folder of the file that defines the
-                app. `spark-submit` fetches a URL when the run starts: `https://…`, or a filesystem that Spark's jars know.
+                app. `spark-submit` fetches a URL when the run starts: `https://…`, or a filesystem that Spark knows.
             pymodule: instead of `main`, a module with `main(sc, ns, …)`, `main(textFile, ns, …)` or, for each line of
                 the input, `main(line, ns, …)`. It is searched first in the folder of the file that defines the app.
             arguments: command line; `{name}` is replaced by the run's argument of that name. For a `pymodule`:

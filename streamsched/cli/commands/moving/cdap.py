@@ -121,7 +121,7 @@ class _State:
         """
         import orjson
 
-        from streamsched.codec.moving.past_run import past_run_to_json
+        from streamsched.codec.moving.imported_run import imported_run_to_json
 
         for path in self._paths():
             try:
@@ -130,7 +130,7 @@ class _State:
                     if path == self._preferences:
                         out.write(orjson.dumps(self._found.preferences, option=orjson.OPT_INDENT_2) + b"\n")
                     else:
-                        out.writelines(orjson.dumps(past_run_to_json(run)) + b"\n" for run in self._found.runs)
+                        out.writelines(orjson.dumps(imported_run_to_json(run)) + b"\n" for run in self._found.runs)
             except OSError as exc:
                 raise InvalidError("--to", f"{path} cannot be written: {exc.strerror}") from exc
         return {"state": [str(each) for each in self._paths()]}

@@ -10,7 +10,7 @@ import typer
 
 from streamsched.cli.commands.moving.app_files import Writing
 from streamsched.cli.commands.moving.cdap import cdap
-from streamsched.cli.commands.moving.past_state import preferences, runs
+from streamsched.cli.commands.moving.imported_state import preferences, runs
 from streamsched.cli.commands.moving.report import (
     DryOption,
     ForceOption,

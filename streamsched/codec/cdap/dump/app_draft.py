@@ -11,7 +11,7 @@ from streamsched.codec.cdap.dump.application import CdapApplication, CdapProgram
 from streamsched.codec.cdap.dump.names import CdapNames, concurrency_of, properties_of, starts
 from streamsched.codec.cdap.dump.preferences import overridden
 from streamsched.codec.cdap.dump.programs import CdapKind, ReadProgram, program_of
-from streamsched.codec.cdap.dump.workflow import Action, WorkflowTasks, actions_of, arrival_program
+from streamsched.codec.cdap.dump.workflow import WorkflowAction, WorkflowTasks, actions_of, arrival_program
 from streamsched.codec.json.reading import below
 from streamsched.codec.moving.draft import AppDraft, Report, free_name, placeholder
 from streamsched.codec.schedules.schedule import app_from_json
@@ -149,16 +149,16 @@ class CdapAppDraft:
         match nodes:
             case ():
                 self._add(program, ReadProgram(placeholder(f"workflow {program.name}"), refused="has no nodes"))
-            case (Action() as action,) if not self._waited_for(action):
+            case (WorkflowAction() as action,) if not self._waited_for(action):
                 read = self._program_of_action(action)
                 self._add(program, read, via=f", that of its only action {action.program}")
             case _:
                 self._add_graph(program)
 
-    def _waited_for(self, action: Action) -> bool:
+    def _waited_for(self, action: WorkflowAction) -> bool:
         return (*self.app.id, action.program) in self.awaited
 
-    def _program_of_action(self, action: Action) -> ReadProgram:
+    def _program_of_action(self, action: WorkflowAction) -> ReadProgram:
         kind = _KINDS_OF_ACTIONS.get(action.type)
         if kind is None:
             why = f"runs {action.program[:100]}, a {action.type.lower() or 'program'} of Java within CDAP"
@@ -220,7 +220,7 @@ class CdapAppDraft:
             )
         return found
 
-    def _run(self, action: Action) -> str:
+    def _run(self, action: WorkflowAction) -> str:
         """The program of an action; a placeholder of its own where there is none."""
         kind = _KINDS_OF_ACTIONS.get(action.type)
         name = None if kind is None else self.names.programs.get((self.app.id, kind, action.program))

@@ -18,7 +18,7 @@ from streamsched.codec.cdap.dump.preferences import preferences_of
 from streamsched.codec.cdap.dump.runs import runs_of
 from streamsched.codec.moving.draft import Imported, NoteKind, Report
 from streamsched.domain.errors import DecodeError, InvalidError
-from streamsched.domain.jobs.past_run import PastRun
+from streamsched.domain.jobs.imported_run import ImportedRun
 from streamsched.domain.names import AppRef, ProgramRef, check_namespace
 
 #: Most applications of a dump.
@@ -55,7 +55,7 @@ class ImportedDump:
 
     imported: Imported
     preferences: Mapping[str, Mapping[str, str]]
-    runs: tuple[PastRun, ...]
+    runs: tuple[ImportedRun, ...]
     schedules: int
     programs: int
     preference_count: int
@@ -89,7 +89,7 @@ class _DumpReader:
         self._apps: list[CdapApplication] = []
         self._preferences: dict[str, dict[str, str]] = {}
         self._count = 0
-        self._runs: list[PastRun] = []
+        self._runs: list[ImportedRun] = []
 
     def read(self) -> ImportedDump:
         installation = self._preferences_at()

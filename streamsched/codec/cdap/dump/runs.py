@@ -17,7 +17,7 @@ import orjson
 from streamsched.codec.cdap.dump.answers import text_of
 from streamsched.codec.moving.draft import Report
 from streamsched.domain.errors import InvalidError
-from streamsched.domain.jobs.past_run import PastRun
+from streamsched.domain.jobs.imported_run import ImportedRun
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.schedules.arguments import check_texts
@@ -37,14 +37,14 @@ _ODD: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _LATEST_S: Final = 253_402_300_799
 
 
-def runs_of(answer: Any, program: ProgramRef, path: str, report: Report, *, most: int) -> list[PastRun]:
+def runs_of(answer: Any, program: ProgramRef, path: str, report: Report, *, most: int) -> list[ImportedRun]:
     """The newest runs that have ended, the newest first; a row for each reason why others are left out."""
     if answer is None:
         return []
     if not isinstance(answer, list):
         report.cannot(path, "the runs are not a list")
         return []
-    found: dict[str, PastRun] = {}
+    found: dict[str, ImportedRun] = {}
     reasons: Counter[str] = Counter()
     bare: Counter[str] = Counter()
     for record in cast("list[Any]", answer):
@@ -70,7 +70,7 @@ def runs_of(answer: Any, program: ProgramRef, path: str, report: Report, *, most
     return newest[:most]
 
 
-def _run(record: Any, program: ProgramRef) -> tuple[PastRun, str]:
+def _run(record: Any, program: ProgramRef) -> tuple[ImportedRun, str]:
     """The run, and why it lacks its arguments; empty: it has them.
 
     Raises:
@@ -93,7 +93,7 @@ def _run(record: Any, program: ProgramRef) -> tuple[PastRun, str]:
     arguments, lost = _arguments(found)
     reason = f"{'rejected' if status == 'REJECTED' else status.lower()} in CDAP"
     id_ = f"cdap-{_ODD.sub('-', name)}"
-    return PastRun(program, id_, _STATES[status], created, started, ended, arguments, reason), lost
+    return ImportedRun(program, id_, _STATES[status], created, started, ended, arguments, reason), lost
 
 
 def _instant(record: Mapping[str, Any], name: str) -> datetime | None:

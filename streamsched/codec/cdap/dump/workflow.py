@@ -38,7 +38,7 @@ class WorkflowError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class WorkflowAction:
     """A node that runs a program. `type`: SPARK, MAPREDUCE, CUSTOM_ACTION or another one, in upper case."""
 
     id: str
@@ -48,14 +48,14 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
-class Fork:
+class WorkflowFork:
     """Branches that run at a time, each a list of nodes; what follows waits for all."""
 
     branches: tuple[tuple[WorkflowNode, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class WorkflowCondition:
     """Java code that chooses one of two lists of nodes."""
 
     id: str
@@ -64,7 +64,7 @@ class Condition:
     path: str
 
 
-WorkflowNode = Action | Fork | Condition
+WorkflowNode = WorkflowAction | WorkflowFork | WorkflowCondition
 
 
 def nodes_of(answer: Any, path: str) -> tuple[WorkflowNode, ...]:
@@ -79,22 +79,22 @@ def nodes_of(answer: Any, path: str) -> tuple[WorkflowNode, ...]:
     return found
 
 
-def actions_of(nodes: Sequence[WorkflowNode]) -> list[Action]:
+def actions_of(nodes: Sequence[WorkflowNode]) -> list[WorkflowAction]:
     """All actions, in order."""
-    return [each for each in _flat(nodes) if isinstance(each, Action)]
+    return [each for each in _flat(nodes) if isinstance(each, WorkflowAction)]
 
 
-def _flat(nodes: Sequence[WorkflowNode]) -> Iterator[Action | Condition]:
+def _flat(nodes: Sequence[WorkflowNode]) -> Iterator[WorkflowAction | WorkflowCondition]:
     for node in nodes:
         match node:
-            case Fork():
+            case WorkflowFork():
                 for branch in node.branches:
                     yield from _flat(branch)
-            case Condition():
+            case WorkflowCondition():
                 yield node
                 yield from _flat(node.if_branch)
                 yield from _flat(node.else_branch)
-            case Action():
+            case WorkflowAction():
                 yield node
 
 
@@ -116,13 +116,13 @@ def _node(answer: Any, path: str, depth: int) -> WorkflowNode:
             program = found.get("program")
             given = cast("dict[str, Any]", program) if isinstance(program, dict) else {}
             name = text_of(given, "programName")
-            return Action(node or name or "action", text_of(given, "programType").upper(), name, path)
+            return WorkflowAction(node or name or "action", text_of(given, "programType").upper(), name, path)
         case "FORK":
             branches = found.get("branches")
             if not isinstance(branches, list):
                 raise WorkflowError(below(path, "branches"), "is no list")
             where = below(path, "branches")
-            return Fork(
+            return WorkflowFork(
                 tuple(
                     _nodes(each, below(where, index), depth + 1)
                     for index, each in enumerate(cast("list[Any]", branches))
@@ -134,7 +134,7 @@ def _node(answer: Any, path: str, depth: int) -> WorkflowNode:
                 _nodes(each, below(path, name), depth + 1)
                 for each, name in zip(either, ("ifBranch", "elseBranch"), strict=True)
             )
-            return Condition(node or "condition", first, second, path)
+            return WorkflowCondition(node or "condition", first, second, path)
         case _:
             raise WorkflowError(below(path, "nodeType"), f"must be ACTION, FORK or CONDITION but is {kind[:60]!r}")
 
@@ -159,7 +159,7 @@ class WorkflowTasks:
     app: str
     name: str
     taken: set[str]
-    run: Callable[[Action], str]
+    run: Callable[[WorkflowAction], str]
     add: Callable[[str, Mapping[str, Any]], str]
     schedule: Mapping[str, Any]
     tasks: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
@@ -187,18 +187,18 @@ class WorkflowTasks:
     def _chain(self, nodes: Sequence[WorkflowNode], after: list[str]) -> list[str]:
         for node in nodes:
             match node:
-                case Action():
+                case WorkflowAction():
                     after = [self._task(node.id, self.run(node), {"task": after})]
-                case Fork():
+                case WorkflowFork():
                     if len(after) > 1:
                         after = [self._joined({"task": after})]
                     ends = [end for branch in node.branches for end in self._chain(branch, after)]
                     after = list(dict.fromkeys(ends)) or after
-                case Condition():
+                case WorkflowCondition():
                     after = [self._condition(node, after)]
         return after
 
-    def _condition(self, node: Condition, after: list[str]) -> str:
+    def _condition(self, node: WorkflowCondition, after: list[str]) -> str:
         what = f"condition {node.id} of workflow {self.name}"
         said = f"exit {_IF} goes on with its if-branch, exit {_ELSE} with its else-branch"
         program = {**placeholder(f"{what}: {said}"), "success_codes": [_IF, _ELSE]}

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from streamsched.codec.json.reading import Fields, anchored
-from streamsched.domain.jobs.past_run import PastRun
+from streamsched.domain.jobs.imported_run import ImportedRun
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.schedules.arguments import check_texts
 
 
-def past_run_to_json(run: PastRun) -> dict[str, Any]:
+def imported_run_to_json(run: ImportedRun) -> dict[str, Any]:
     """The canonical JSON."""
     return {
         "program": str(run.program),
@@ -29,7 +29,7 @@ def past_run_to_json(run: PastRun) -> dict[str, Any]:
     }
 
 
-def past_run_from_json(obj: object, path: str = "$") -> PastRun:
+def imported_run_from_json(obj: object, path: str = "$") -> ImportedRun:
     """Raises:
     DecodeError, InvalidDefinitionError: the path is that of the field.
     """
@@ -43,4 +43,4 @@ def past_run_from_json(obj: object, path: str = "$") -> PastRun:
     fields.done()
     check_texts(arguments, fields.at("arguments"), "arguments")
     with anchored(path):
-        return PastRun(program, name, state, created_at, started_at, ended_at, arguments, reason)
+        return ImportedRun(program, name, state, created_at, started_at, ended_at, arguments, reason)

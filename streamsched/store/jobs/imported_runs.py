@@ -1,4 +1,4 @@
-"""`ports.past_runs.PastRunStore` on PostgreSQL."""
+"""`ports.archive.ImportedRunStore` on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -8,24 +8,23 @@ from typing import Final
 import asyncpg
 
 from streamsched.domain.decisions.retention import day_of
-from streamsched.domain.jobs.past_run import PastRun
-from streamsched.ports.archive import RUNS
-from streamsched.ports.past_runs import AddedRuns
+from streamsched.domain.jobs.imported_run import ImportedRun
+from streamsched.ports.archive import RUNS, AddedRuns
 from streamsched.store.connections import translated
 from streamsched.store.jobs.archive import PostgresArchive
 from streamsched.store.sql import queries
 
-_SQL: Final = queries("jobs/past_runs")
+_SQL: Final = queries("jobs/imported_runs")
 
 
-class PostgresPastRuns:
-    """See `ports.past_runs.PastRunStore`."""
+class PostgresImportedRuns:
+    """See `ports.archive.ImportedRunStore`."""
 
     def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool
         self._archive = PostgresArchive(pool)
 
-    async def add(self, runs: Sequence[PastRun]) -> AddedRuns:
+    async def add(self, runs: Sequence[ImportedRun]) -> AddedRuns:
         for part in sorted({day_of(run.ended_at) for run in runs}):
             await self._archive.make(RUNS, part)
         columns: tuple[list[object], ...] = tuple(map(list, zip(*map(_row, runs), strict=True)))
@@ -37,6 +36,6 @@ class PostgresPastRuns:
         return AddedRuns(row["added"], known, row["without_program"], tuple(row["unknown"]))
 
 
-def _row(run: PastRun) -> tuple[object, ...]:
+def _row(run: ImportedRun) -> tuple[object, ...]:
     times = run.created_at, run.started_at, run.ended_at
     return (run.run, str(run.program), run.state, *times, dict(run.arguments), run.reason)

@@ -19,7 +19,7 @@ _REASON: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class PastRun:
+class ImportedRun:
     """A run that has ended.
 
     Attributes:

@@ -19,7 +19,7 @@ from streamsched.domain.errors import DecodeError, InvalidError, NotFoundError
 
 if TYPE_CHECKING:
     from streamsched.admin.installation import Installation
-    from streamsched.admin.moving.past_runs import PastRunReport
+    from streamsched.admin.moving.imported_runs import ImportedRunReport
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The file that an import wrote.")]
 
@@ -67,7 +67,7 @@ def runs(file: FileArgument, *, output: FormatOption = Format.TABLE) -> None:
     this folder. Idempotent. Apply the apps before: runs of programs that are not deployed are left out, and so are
     runs that ended before the history that is kept (STREAMSCHED_JOBS_KEEP).
     """
-    from streamsched.admin.moving.past_runs import add_past_runs
+    from streamsched.admin.moving.imported_runs import add_imported_runs
 
     keep = settings_here().jobs_keep
     with ExitStack() as held:
@@ -78,8 +78,8 @@ def runs(file: FileArgument, *, output: FormatOption = Format.TABLE) -> None:
         except OSError as exc:
             raise InvalidError("FILE", f"{file} cannot be read: {exc.strerror}") from exc
 
-        async def run(at: Installation) -> PastRunReport:
-            return await add_past_runs(lines, store=at.past_runs, keep=keep, now=at.clock.now())
+        async def run(at: Installation) -> ImportedRunReport:
+            return await add_imported_runs(lines, store=at.imported_runs, keep=keep, now=at.clock.now())
 
         with notice(f"adding the runs of {file}"):
             report = administer(run)

@@ -2,7 +2,7 @@
 
 -- name: lock
 -- One import at a time: ids in the history are not unique by themselves.
-SELECT pg_advisory_xact_lock(hashtextextended('past_runs', 0));
+SELECT pg_advisory_xact_lock(hashtextextended('imported_runs', 0));
 
 -- name: add
 -- Adds those of these runs that are not known and have a program: the latest completed run of each program beside live

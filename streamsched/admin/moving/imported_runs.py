@@ -9,11 +9,11 @@ from typing import Final
 
 import orjson
 
-from streamsched.codec.moving.past_run import past_run_from_json
+from streamsched.codec.moving.imported_run import imported_run_from_json
 from streamsched.domain.decisions.retention import day_of
 from streamsched.domain.errors import InvalidError
-from streamsched.domain.jobs.past_run import PastRun
-from streamsched.ports.past_runs import PastRunStore
+from streamsched.domain.jobs.imported_run import ImportedRun
+from streamsched.ports.archive import ImportedRunStore
 
 #: Runs of one transaction.
 _BATCH: Final = 1000
@@ -26,7 +26,7 @@ _MOST_REASONS: Final = 100
 
 
 @dataclass
-class PastRunReport:
+class ImportedRunReport:
     """What became of the lines.
 
     Attributes:
@@ -44,9 +44,9 @@ class PastRunReport:
     reasons: list[str] = field(default_factory=list[str])
 
 
-async def add_past_runs(
-    lines: Iterable[bytes], *, store: PastRunStore, keep: timedelta, now: datetime, batch: int = _BATCH
-) -> PastRunReport:
+async def add_imported_runs(
+    lines: Iterable[bytes], *, store: ImportedRunStore, keep: timedelta, now: datetime, batch: int = _BATCH
+) -> ImportedRunReport:
     """Adds the runs of all lines; one that is no run does not hold up others. Idempotent, also when it is interrupted.
 
     Args:
@@ -55,8 +55,8 @@ async def add_past_runs(
     Raises:
         UnavailableError: PostgreSQL is unavailable; the runs of some lines were added.
     """
-    report = PastRunReport()
-    runs: dict[str, PastRun] = {}
+    report = ImportedRunReport()
+    runs: dict[str, ImportedRun] = {}
     for run in _taken(lines, report, keep_from=day_of(now - keep).begins, latest=now + _AHEAD):
         if run.run in runs:
             report.known += 1
@@ -68,7 +68,7 @@ async def add_past_runs(
     return report
 
 
-async def _add(runs: dict[str, PastRun], store: PastRunStore, report: PastRunReport) -> None:
+async def _add(runs: dict[str, ImportedRun], store: ImportedRunStore, report: ImportedRunReport) -> None:
     if not runs:
         return
     found = await store.add(list(runs.values()))
@@ -80,8 +80,8 @@ async def _add(runs: dict[str, PastRun], store: PastRunStore, report: PastRunRep
 
 
 def _taken(
-    lines: Iterable[bytes], report: PastRunReport, *, keep_from: datetime, latest: datetime
-) -> Iterator[PastRun]:
+    lines: Iterable[bytes], report: ImportedRunReport, *, keep_from: datetime, latest: datetime
+) -> Iterator[ImportedRun]:
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -98,14 +98,14 @@ def _taken(
             yield run
 
 
-def _run(line: bytes, latest: datetime) -> PastRun:
+def _run(line: bytes, latest: datetime) -> ImportedRun:
     """Raises:
     InvalidError: it is no past run.
     """
     if len(line) > _LONGEST:
         raise InvalidError("$", f"has more than {_LONGEST} bytes")
     try:
-        run = past_run_from_json(orjson.loads(line))
+        run = imported_run_from_json(orjson.loads(line))
     except orjson.JSONDecodeError as exc:
         raise InvalidError("$", f"is not valid JSON: {exc}") from exc
     if run.ended_at > latest:

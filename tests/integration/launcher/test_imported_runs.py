@@ -11,16 +11,16 @@ from datetime import timedelta
 
 import pytest
 
-from streamsched.admin.moving.past_runs import PastRunReport, add_past_runs
-from streamsched.codec.moving.past_run import past_run_to_json
+from streamsched.admin.moving.imported_runs import ImportedRunReport, add_imported_runs
+from streamsched.codec.moving.imported_run import imported_run_to_json
 from streamsched.domain.constraints.constraint import LastRun
 from streamsched.domain.decisions.retention import Retention
-from streamsched.domain.jobs.past_run import PastRun
+from streamsched.domain.jobs.imported_run import ImportedRun
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import AppRef, ProgramRef
 from streamsched.launcher.retention import ArchiveLoop
 from streamsched.store.jobs.archive import PostgresArchive
-from streamsched.store.jobs.past_runs import PostgresPastRuns
+from streamsched.store.jobs.imported_runs import PostgresImportedRuns
 
 from .conftest import MINUTE, PROGRAM, World, schedule
 
@@ -30,20 +30,22 @@ KEEP = timedelta(days=30)
 HOUR = timedelta(hours=1)
 
 
-def past(world: World, number: int, *, ended: timedelta, state: RunState = RunState.COMPLETED) -> PastRun:
+def past(world: World, number: int, *, ended: timedelta, state: RunState = RunState.COMPLETED) -> ImportedRun:
     """A run that ended so long ago, after a minute."""
     at = world.clock.now() - ended
     arguments = {"day": str(number)}
-    return PastRun(PROGRAM, f"cdap-{number}", state, at - MINUTE, at - MINUTE, at, arguments, "ended in CDAP")
+    return ImportedRun(PROGRAM, f"cdap-{number}", state, at - MINUTE, at - MINUTE, at, arguments, "ended in CDAP")
 
 
-def line(run: PastRun) -> bytes:
-    return json.dumps(past_run_to_json(run)).encode() + b"\n"
+def line(run: ImportedRun) -> bytes:
+    return json.dumps(imported_run_to_json(run)).encode() + b"\n"
 
 
-async def add(world: World, *runs: PastRun, lines: tuple[bytes, ...] = ()) -> PastRunReport:
+async def add(world: World, *runs: ImportedRun, lines: tuple[bytes, ...] = ()) -> ImportedRunReport:
     given = (*map(line, runs), *lines)
-    return await add_past_runs(given, store=PostgresPastRuns(world.pool), keep=KEEP, now=world.clock.now(), batch=3)
+    return await add_imported_runs(
+        given, store=PostgresImportedRuns(world.pool), keep=KEEP, now=world.clock.now(), batch=3
+    )
 
 
 async def retire(world: World) -> int:
@@ -147,7 +149,7 @@ async def test_a_bad_line_does_not_hold_up_others_and_is_named(world: World) -> 
     await world.define(schedule("plain"))
     good = past(world, 1, ended=HOUR)
     unknown = replace(good, program=ProgramRef("default", "gone", "x"))
-    bad = past_run_to_json(good)
+    bad = imported_run_to_json(good)
     lines = (
         *(b"{", b"[]", b"\n", b"7", json.dumps({**bad, "state": "RUNNING"}).encode()),
         json.dumps({**bad, "id": "a b"}).encode(),
@@ -176,10 +178,10 @@ async def test_100000_runs(world: World) -> None:
         for number in range(100_000):
             yield line(replace(past(world, number, ended=number * timedelta(seconds=20)), id=f"cdap-{number}"))
 
-    store, begun = PostgresPastRuns(world.pool), time.monotonic()
-    found = await add_past_runs(lines(), store=store, keep=KEEP, now=now)
+    store, begun = PostgresImportedRuns(world.pool), time.monotonic()
+    found = await add_imported_runs(lines(), store=store, keep=KEEP, now=now)
     taken = time.monotonic() - begun
 
     assert (found.added, sum(await counts(world))) == (100_000, 100_000)
-    assert (await add_past_runs(lines(), store=store, keep=KEEP, now=now)).known == 100_000
+    assert (await add_imported_runs(lines(), store=store, keep=KEEP, now=now)).known == 100_000
     assert taken < 120, taken
