@@ -60,17 +60,18 @@ class ProgramBuilder:
         driver: Mapping[str, Any] | None = None,
         executors: Mapping[str, Any] | None = None,
         profile: str | None = None,
+        main_class: str = "",
         deploy_mode: str = "client",
         defaults: Mapping[str, str] | None = None,
         outputs: Iterable[str | Mapping[str, str]] = (),
         done_when_committed: bool = False,
     ) -> ProgramRef:
-        """Adds a PySpark application.
+        """Adds a Spark application: of Python, or a jar.
 
         Args:
             name: unique among the app's programs.
-            main: the Python file. A relative path is resolved against the folder of the file that defines the app.
-                `spark-submit` fetches a URL when the run starts: `https://…`, or a filesystem whose jars Spark has.
+            main: the Python file, or a jar. A relative path is resolved against the folder of the file that defines the
+                app. `spark-submit` fetches a URL when the run starts: `https://…`, or a filesystem that Spark knows.
             pymodule: instead of `main`, a module with `main(sc, ns, …)`, `main(textFile, ns, …)` or, for each line of
                 the input, `main(line, ns, …)`. It is searched first in the folder of the file that defines the app.
             arguments: command line; `{name}` is replaced by the run's argument of that name. For a `pymodule`:
@@ -92,6 +93,7 @@ class ProgramBuilder:
                 own, which driver and local executors use.
             driver: its size: `cores`, `memory` (`"2g"`).
             executors: their number and size: `instances`, `cores`, `memory`.
+            main_class: of a jar, the class whose `main` is called, such as `com.acme.Join`. Default: the jar's own.
             profile: name of a profile (`streamsched profile set`) with settings that those given here override.
             deploy_mode: `client`: `spark-submit` beside the launcher, with the driver in it. `cluster`: the driver runs
                 in the cluster (standalone, YARN, Kubernetes). `connect`: `main` runs beside the launcher and its
@@ -120,6 +122,7 @@ class ProgramBuilder:
                 executors=executor_size(executors),
                 secret_conf=secret_conf,
                 secret_env=secret_env,
+                main_class=main_class,
             )
             job = SparkJob(
                 str(main or ""),

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple, Protocol
 
 from streamsched.domain.decisions.retention import TimePartition
+from streamsched.domain.jobs.imported_run import ImportedRun
 
 #: Tables partitioned by day: ended jobs and runs, and the decisions about them.
 JOBS: Final = "jobs_history"
@@ -99,5 +100,36 @@ class Archive(Protocol):
     async def drop(self, table: str, *, before: datetime) -> int:
         """Drops the partitions that ended by then, the oldest first; one that stays locked is left to the next call.
         Returns how many were dropped.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class AddedRuns:
+    """What became of runs.
+
+    Attributes:
+        added: how many are in the history now that were not.
+        known: how many were there already.
+        without_program: how many are of programs that are not deployed here, which were left out.
+        unknown: these programs.
+    """
+
+    added: int = 0
+    known: int = 0
+    without_program: int = 0
+    unknown: tuple[str, ...] = ()
+
+
+class ImportedRunStore(Protocol):
+    """Several processes may call it at a time."""
+
+    async def add(self, runs: Sequence[ImportedRun]) -> AddedRuns:
+        """Adds runs, at least one and each once, in one transaction. Idempotent by their ids. They start nothing, and
+        no message, webhook or expectation is about them; constraints that look back on the last completed run of a
+        program see them.
+
+        Raises:
+            UnavailableError: PostgreSQL is unavailable, or the history stays locked; call again.
         """
         ...

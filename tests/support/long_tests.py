@@ -15,6 +15,7 @@ from typing import Final
 LONG: Final = (
     "acceptance/test_apply.py",
     "acceptance/test_bad_input.py",
+    "acceptance/test_cdap_import.py",
     "acceptance/test_changes.py",
     "acceptance/test_dapr_example.py",
     "acceptance/test_demo.py",

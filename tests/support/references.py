@@ -146,6 +146,7 @@ CLASSIFIED: Final[Mapping[str, Kind]] = {
     "SparkNeeds.bundle": Plain.OWN,
     "SparkNeeds.files": Plain.TEXT,
     "SparkNeeds.jars": Plain.TEXT,
+    "SparkNeeds.main_class": Plain.TEXT,
     "SparkNeeds.packages": Plain.TEXT,
     "SparkNeeds.profile": Plain.INSTALLATION,
     "SparkNeeds.py_files": Plain.TEXT,

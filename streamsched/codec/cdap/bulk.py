@@ -26,6 +26,8 @@ from streamsched.domain.triggers.trigger import ProgramStatus, leaves
 LARGEST: Final = 64 * 1024 * 1024
 MOST: Final = 100_000
 _NAMES: Final = frozenset({"namespace", "application", "name"})
+#: What is different for all schedules.
+ZONE: Final = "a time without a zone is UTC here; in CDAP it is in the zone of its server"
 #: What an installation of CDAP says of a schedule besides its definition.
 _IGNORED: Final = ("applicationVersion", "lastUpdateTime")
 
@@ -44,18 +46,28 @@ def schedules_from_json(raw: bytes, *, namespace: str = "", programs: Mapping[st
     for item, path in _items(raw):
         owner = _owner(item, namespace)
         draft = drafts.setdefault(owner, AppDraft(owner, report))
-        try:
-            _add(draft, _schedule(item, path, namespace), path, programs or {}, enabled=_enabled(item))
-        except InvalidError as exc:
-            _add_unread(draft, item, exc.path if exc.path.startswith(path) else path, exc.reason)
+        add_schedule(draft, item, path, programs or {}, namespace)
         ignored = [name for name in _IGNORED if isinstance(item, dict) and name in item]
         if ignored:
             report.differs(path, f"not kept: {', '.join(ignored)}")
-    for path in ("all",) if drafts else ():
-        report.differs(path, "a time without a zone is UTC here; in CDAP it is in the zone of its server")
+    if drafts:
+        report.differs("all", ZONE)
     if not drafts and not report.notes:
         report.cannot("all", "no schedule was found")
     return Imported(tuple(draft.document() for draft in drafts.values()), tuple(report.notes))
+
+
+def add_schedule(draft: AppDraft, item: object, path: str, programs: Mapping[str, Any], namespace: str = "") -> bool:
+    """Adds a schedule to the app; whether it is there. One that is not understood becomes a placeholder.
+
+    Args:
+        programs, namespace: as of `schedules_from_json`, the programs for those that the app does not have yet.
+    """
+    try:
+        return _add(draft, _schedule(item, path, namespace), path, programs, enabled=_enabled(item))
+    except InvalidError as exc:
+        _add_unread(draft, item, exc.path if exc.path.startswith(path) else path, exc.reason)
+        return False
 
 
 def _items(raw: bytes) -> Iterator[tuple[object, str]]:
@@ -113,7 +125,7 @@ def _enabled(item: object) -> bool:
     return status != "SUSPENDED"
 
 
-def _add(draft: AppDraft, schedule: Schedule, path: str, programs: Mapping[str, Any], *, enabled: bool) -> None:
+def _add(draft: AppDraft, schedule: Schedule, path: str, programs: Mapping[str, Any], *, enabled: bool) -> bool:
     if schedule.ref.name in draft.schedules:
         raise DecodeError(f"{path}.name", f"schedule '{schedule.ref.name}' is listed twice")
     own = {leaf.program for leaf in leaves(schedule.trigger) if isinstance(leaf, ProgramStatus)}
@@ -122,8 +134,10 @@ def _add(draft: AppDraft, schedule: Schedule, path: str, programs: Mapping[str, 
             _add_program(draft, program, path, programs)
     definition = {name: value for name, value in schedule_to_json(schedule).items() if name not in _NAMES}
     stated = {name: value for name, value in definition.items() if value not in (None, "", [], {})}
-    if draft.add_schedule(schedule.ref.name, {**stated, "enabled": enabled}, path, exact=True) is not None:
-        draft.report.carries(path, f"schedule {schedule.ref}: {schedule.trigger}{'' if enabled else '; suspended'}")
+    if draft.add_schedule(schedule.ref.name, {**stated, "enabled": enabled}, path, exact=True) is None:
+        return False
+    draft.report.carries(path, f"schedule {schedule.ref}: {schedule.trigger}{'' if enabled else '; suspended'}")
+    return True
 
 
 def _add_program(draft: AppDraft, program: ProgramRef, path: str, programs: Mapping[str, Any]) -> None:

@@ -7,8 +7,8 @@ finished app is always valid.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -65,19 +65,36 @@ class Imported:
 
 
 class Report:
-    """The notes so far."""
+    """The notes so far.
 
-    def __init__(self) -> None:
-        self.notes: list[ImportNote] = []
+    Args:
+        app: the app that new notes concern; empty: all of the input.
+        notes: those before.
+    """
+
+    def __init__(self, app: str = "", notes: list[ImportNote] | None = None) -> None:
+        self.app = app
+        self.notes: list[ImportNote] = [] if notes is None else notes
+
+    def of_app(self, app: str) -> Report:
+        """The same report, whose new notes concern an app."""
+        return Report(app, self.notes)
 
     def carries(self, path: str, text: str) -> None:
-        self.notes.append(ImportNote(NoteKind.CARRIED, path, text))
+        self._add(NoteKind.CARRIED, path, text)
 
     def differs(self, path: str, text: str) -> None:
-        self.notes.append(ImportNote(NoteKind.CHANGED, path, text))
+        self._add(NoteKind.CHANGED, path, text)
 
     def cannot(self, path: str, text: str) -> None:
-        self.notes.append(ImportNote(NoteKind.REFUSED, path, text))
+        self._add(NoteKind.REFUSED, path, text)
+
+    def add_notes(self, notes: Iterable[ImportNote]) -> None:
+        """Adds notes that were made before their app was known."""
+        self.notes.extend(replace(each, app=self.app) for each in notes)
+
+    def _add(self, kind: NoteKind, path: str, text: str) -> None:
+        self.notes.append(ImportNote(kind, path, text, app=self.app))
 
 
 @dataclass

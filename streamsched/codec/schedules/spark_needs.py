@@ -1,8 +1,8 @@
 """What a Spark program needs, and profiles, as JSON:
 
-{"profile"?: name, "py_files"?: […], "packages"?: […], "jars"?: […], "files"?: […], "archives"?: […],
- "requirements"?: path, "driver"?: {"cores"?, "memory"?}, "executors"?: {"instances"?, "cores"?, "memory"?},
- "bundle"?: SHA-256}
+{"main_class"?: name, "profile"?: name, "py_files"?: […], "packages"?: […], "jars"?: […], "files"?: […],
+ "archives"?: […], "requirements"?: path, "driver"?: {"cores"?, "memory"?},
+ "executors"?: {"instances"?, "cores"?, "memory"?}, "bundle"?: SHA-256}
 
 A profile: {"master"?: text, "conf"?: {…}, "driver"?: {…}, "executors"?: {…}}. Secrets of `conf` and `env` are among
 their values (`codec.schedules.secret`).
@@ -26,7 +26,8 @@ def needs_to_json(needs: SparkNeeds) -> dict[str, Any]:
     """The fields that a program has besides those of its job; what is empty is left out."""
     lists = {name: list(getattr(needs, name)) for name in _LISTS}
     rest = {"requirements": needs.requirements, **_sizes(needs.driver, needs.executors), "bundle": needs.bundle}
-    return {name: value for name, value in {"profile": needs.profile, **lists, **rest}.items() if value}
+    named = {"main_class": needs.main_class, "profile": needs.profile}
+    return {name: value for name, value in {**named, **lists, **rest}.items() if value}
 
 
 def needs_from_json(fields: Fields, secret_conf: Mapping[str, Secret], secret_env: Mapping[str, Secret]) -> SparkNeeds:
@@ -36,6 +37,7 @@ def needs_from_json(fields: Fields, secret_conf: Mapping[str, Secret], secret_en
         DecodeError, InvalidDefinitionError: the path is that of the field.
     """
     lists = {name: fields.text_list(name) for name in _LISTS}
+    main_class = fields.optional_text("main_class") or ""
     profile, bundle = fields.optional_text("profile") or "", fields.optional_text("bundle") or ""
     driver, executors = _driver(fields), _executors(fields)
     requirements = fields.optional_text("requirements") or ""
@@ -48,6 +50,7 @@ def needs_from_json(fields: Fields, secret_conf: Mapping[str, Secret], secret_en
             secret_conf=secret_conf,
             secret_env=secret_env,
             bundle=bundle,
+            main_class=main_class,
             **lists,
         )
 

@@ -96,9 +96,10 @@ _SPARK: Final = {
     "uris": listed(text("s3://bucket/library.zip")),
     **_PROCESS,
 }
+_CLASS: Final = text("com.acme.Join", about="Of a `main` that is a jar, the class whose `main` is called.")
 #: The kinds of programs. A Spark program names a file or a module; an event that completes nodes of a graph has `node`.
 KINDS: Final = (
-    _program("spark", {"main": text("join.py")}, {"pymodule": text("tasks.join"), **_SPARK}),
+    _program("spark", {"main": text("join.py")}, {"pymodule": text("tasks.join"), "main_class": _CLASS, **_SPARK}),
     _program("spark", {"pymodule": text("tasks.join")}, {"main": text("join.py"), **_SPARK}),
     _program(
         "bash", {"command": text("rm -rf scratch")}, {"fill": boolean(), "success_codes": _SUCCESS_CODES, **_OUTPUTS}

@@ -68,6 +68,7 @@ READERS: Final[Mapping[str, FieldReader]] = MappingProxyType(
         "executors": FieldReader.REMOTE,
         "secret_conf": FieldReader.LAUNCHER,
         "secret_env": FieldReader.LAUNCHER,
+        "main_class": FieldReader.REMOTE,
         "bundle": FieldReader.REMOTE,  # files in it are judged by their paths
     }
 )

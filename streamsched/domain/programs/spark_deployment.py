@@ -105,7 +105,7 @@ def check_needs_of_mode(mode: DeployMode, needs: SparkNeeds, path: str) -> None:
             refused: dict[str, str] = {"requirements": "; give an archive env.tar.gz#environment"}
         case DeployMode.CONNECT:
             refused = dict.fromkeys(_OF_SERVER, ": a Spark Connect server has its own")
-            refused["requirements"] = ""
+            refused |= {"requirements": "", "main_class": ": a client of Spark Connect is a Python file"}
         case _:
             assert_never(mode)
     for name, instead in refused.items():

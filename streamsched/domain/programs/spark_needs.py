@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from streamsched.domain.errors import InvalidDefinitionError
-from streamsched.domain.limits import abridged, check_count, check_most
+from streamsched.domain.limits import LONGEST_NAME, abridged, check_count, check_most
 from streamsched.domain.names import check_queue_name
 from streamsched.domain.programs.bundle import check_digest
 from streamsched.domain.programs.secret import Secret
@@ -41,6 +41,7 @@ _IN_COMMAND_LINES: Final = (
 _MEMORY: Final = re.compile(r"([1-9][0-9]*)([kmgt])b?", re.IGNORECASE | re.ASCII)
 _UNITS: Final = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _COORDINATES: Final = re.compile(r"[A-Za-z0-9_.\-]+:[A-Za-z0-9_.\-]+:[A-Za-z0-9_.\-]+", re.ASCII)
+_CLASS: Final = re.compile(r"[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*", re.ASCII)
 #: A setting that a field sets, by the name of the field.
 _SET_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "py_files": ("spark.submit.pyFiles",),
@@ -98,6 +99,8 @@ class SparkNeeds:
     """What a Spark program needs besides its main file.
 
     Attributes:
+        main_class: of a main file that is a jar, the class whose `main` is called; empty: a Python file, or the class
+            that the jar's manifest names.
         profile: name of the profile with its other settings (`domain.programs.spark_profile`); empty: none.
         py_files: Python files, and archives of them, that driver and executors can import.
         packages: Maven coordinates `group:artifact:version`, with what they depend on.
@@ -124,8 +127,15 @@ class SparkNeeds:
     secret_conf: Mapping[str, Secret] = field(default_factory=dict)
     secret_env: Mapping[str, Secret] = field(default_factory=dict)
     bundle: str = ""
+    main_class: str = ""
 
     def __post_init__(self) -> None:
+        if self.main_class and not (len(self.main_class) <= LONGEST_NAME and _CLASS.fullmatch(self.main_class)):
+            raise InvalidDefinitionError(
+                "$.main_class",
+                f"must be the name of a class, such as com.acme.Join, of at most {LONGEST_NAME} characters, but is "
+                f"{abridged(self.main_class)}",
+            )
         if self.profile:
             check_queue_name(self.profile, "$.profile")
         for name in ("py_files", "packages", "jars", "files", "archives"):

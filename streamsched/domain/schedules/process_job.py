@@ -32,10 +32,10 @@ _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class SparkJob:
-    """A PySpark application: a Python file, or a module with a function `main`.
+    """A Spark application: a Python file, a jar, or a module with a function `main`.
 
     Attributes:
-        main: path of the Python file; empty with `module`.
+        main: path of the Python file or the jar; empty with `module`.
         arguments: its command line; `{name}` is replaced by the run's argument of that name.
         master: Spark master URL; None takes the installation's.
         conf: `--conf` settings.
@@ -64,6 +64,8 @@ class SparkJob:
         if self.module is not None:
             if self.main:
                 raise InvalidDefinitionError("$.pymodule", "is given beside main; an application is one of them")
+            if self.needs.main_class:
+                raise InvalidDefinitionError("$.main_class", "is of a main that is a jar, but pymodule is given")
             if not _MODULE.fullmatch(self.module):
                 raise InvalidDefinitionError(
                     "$.pymodule", f"must be a module such as tasks.flow but is {abridged(self.module)}"

@@ -45,7 +45,8 @@ class DriverSubmission:
     Attributes:
         run: id of the run.
         master: URL of the cluster manager.
-        main: the Python file, as the cluster reaches it.
+        main: the Python file or the jar, as the cluster reaches it.
+        main_class: of a jar, the class to start; empty: its own.
         arguments: its command line.
         conf: settings of Spark.
         env: variables of the driver.
@@ -57,6 +58,7 @@ class DriverSubmission:
     run: str
     master: str
     main: str
+    main_class: str = ""
     arguments: tuple[str, ...] = ()
     conf: Mapping[str, str] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
@@ -64,6 +66,13 @@ class DriverSubmission:
     files: tuple[str, ...] = ()
     user: str = ""
     proxy_user: str = ""
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options of `spark-submit` for its class and its files."""
+        lists = (("--py-files", self.importable), ("--files", self.files))
+        named = ("--class", self.main_class) if self.main_class else ()
+        return (*named, *(part for option, paths in lists if paths for part in (option, ",".join(paths))))
 
     @property
     def label(self) -> str:

@@ -110,6 +110,7 @@ def submission_of(
         run=assignment.run,
         master=master,
         main=filled_path(job.main, assignment.arguments),
+        main_class=needs.main_class,
         arguments=tuple(filled(each, assignment.arguments) for each in job.arguments),
         conf={
             **({} if event_log is None else event_log_settings(event_log)),

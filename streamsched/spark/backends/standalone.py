@@ -164,7 +164,6 @@ def creation(submission: DriverSubmission) -> dict[str, Any]:
         **{name: value for name, value in submission.conf.items() if name not in (_REST_PORT, _UI_PORT)},
         RUN: submission.label,
     }
-    lists = (("--py-files", submission.importable), ("--files", submission.files))
     return {
         "action": "CreateSubmissionRequest",
         "appResource": "",
@@ -173,7 +172,7 @@ def creation(submission: DriverSubmission) -> dict[str, Any]:
         "appArgs": [
             *("--master", submission.master, "--name", submission.run),
             *(part for name, value in conf.items() for part in ("--conf", f"{name}={value}")),
-            *(part for option, paths in lists if paths for part in (option, ",".join(paths))),
+            *submission.options,
             submission.main,
             *submission.arguments,
         ],

@@ -95,12 +95,11 @@ class SubmitProcess:
 
 def command_line(program: Path, submission: DriverSubmission, settings: Path) -> tuple[str, ...]:
     """The arguments of the process."""
-    lists = (("--py-files", submission.importable), ("--files", submission.files))
     return (
         *(str(program), "--master", submission.master, "--deploy-mode", "cluster", "--name", submission.run),
         *("--properties-file", str(settings), "--load-spark-defaults"),
         *proxy_options(submission.master, submission.proxy_user),
-        *(part for option, paths in lists if paths for part in (option, ",".join(paths))),
+        *submission.options,
         submission.main,
         *submission.arguments,
     )

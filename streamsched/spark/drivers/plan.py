@@ -77,6 +77,7 @@ def why_unprepared(
         f"it runs as user {user}": bool(user),
         "it is given secrets": bool(needs.secret_env or needs.secret_conf),
         "it has an environment of its own": bool(needs.requirements) or own_python,
+        "its main file is a jar": bool(needs.main_class) or job.main.lower().endswith(".jar"),
         "its main file is downloaded": "://" in job.main,
         "it brings Python files": bool(importable_files(job)),
         "its executors get variables of the launcher": bool(job.env_from_os),

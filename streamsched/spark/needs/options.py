@@ -33,7 +33,7 @@ def with_profile(job: SparkJob, profile: SparkProfile | None) -> SparkJob:
 
 
 def file_options(job: SparkJob) -> tuple[str, ...]:
-    """The options for files and packages."""
+    """The options for files, packages and the class of a jar."""
     needs = job.needs
     lists: Mapping[str, Sequence[str]] = {
         "--py-files": importable_files(job),
@@ -42,7 +42,8 @@ def file_options(job: SparkJob) -> tuple[str, ...]:
         "--archives": needs.archives,
         "--packages": needs.packages,
     }
-    return tuple(part for name, values in lists.items() if values for part in (name, ",".join(values)))
+    options = tuple(part for name, values in lists.items() if values for part in (name, ",".join(values)))
+    return ("--class", needs.main_class, *options) if needs.main_class else options
 
 
 def importable_files(job: SparkJob) -> tuple[str, ...]:

@@ -52,6 +52,7 @@ OF_CLUSTER: Final[Mapping[str, Any]] = {
     "profile": "big",
     "driver": DriverSize(2, "2g"),
     "executors": ExecutorSize(2, 2, "2g"),
+    "main_class": "com.acme.Join",
     "bundle": DIGEST,
 }
 

@@ -8,17 +8,19 @@ import pwd
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from streamsched.domain.errors import ConfigurationError
+from streamsched.domain.errors import ConfigurationError, InvalidDefinitionError
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.programs.secret import Secret
 from streamsched.domain.programs.secret_rules import parse_rules
+from streamsched.domain.programs.spark_deployment import DeployMode
 from streamsched.domain.programs.spark_needs import DriverSize, ExecutorSize, SparkNeeds
 from streamsched.domain.programs.spark_profile import SparkProfile
-from streamsched.domain.schedules.process_job import PythonJob, SparkJob
+from streamsched.domain.schedules.process_job import PythonJob, SparkJob, check_spark_deployment
 from streamsched.domain.schedules.schedule import Executable, Program
 from streamsched.ports.runs import Assignment
 from streamsched.process.os_user import OsUser
@@ -85,6 +87,32 @@ def test_the_needs_of_a_spark_program_are_options(site: RunEnvironment, folder: 
     assert made.env["PYSPARK_PYTHON"] == "./environment/bin/python"
     assert made.env["PYSPARK_DRIVER_PYTHON"] == sys.executable
     assert made.private is None
+
+
+def test_a_jar_has_its_class_before_it(site: RunEnvironment, folder: Path) -> None:
+    job = SparkJob(f"{folder}/a.jar", ("one",), needs=SparkNeeds(main_class="com.acme.Join$Main"))
+
+    made = command(assignment(job), site, Path("/run.json"))
+
+    assert made.argv[-4:-1] == ("--class", "com.acme.Join$Main", f"{folder}/a.jar")
+    assert made.cold == "STREAMSCHED_PREPARED_DRIVERS is 0"
+    prepared = command(assignment(job), replace(site, prepared_drivers=1), Path("/run.json"))
+    assert prepared.cold == "its main file is a jar"
+
+
+@pytest.mark.parametrize("name", ["com.acme.Join; rm", "--conf", "a..b", "1a", "a b", "x" * 256, ".a", "ünder"])
+def test_what_is_no_name_of_a_class_is_refused(name: str) -> None:
+    with pytest.raises(InvalidDefinitionError, match=r"\$\.main_class: must be the name of a class"):
+        SparkNeeds(main_class=name)
+
+
+def test_a_class_is_of_a_main_file_that_spark_submit_starts() -> None:
+    needs = SparkNeeds(main_class="com.acme.Join")
+    with pytest.raises(InvalidDefinitionError, match=r"\$\.main_class: is of a main that is a jar, but pymodule"):
+        SparkJob("", module="tasks.join", needs=needs)
+    job = SparkJob("join.jar", needs=needs, deploy_mode=DeployMode.CONNECT)
+    with pytest.raises(InvalidDefinitionError, match=r"main_class: cannot be given with deploy_mode connect"):
+        check_spark_deployment(job, "$")
 
 
 def test_an_unpacked_environment_needs_a_cluster(site: RunEnvironment, folder: Path) -> None:

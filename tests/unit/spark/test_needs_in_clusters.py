@@ -22,6 +22,7 @@ from streamsched.spark.backends.cluster import cluster_backend, cluster_master, 
 from streamsched.spark.backends.connect import program
 from streamsched.spark.backends.connect.program import ConnectProgram
 from streamsched.spark.backends.standalone import creation
+from streamsched.spark.backends.submit_process import command_line
 from streamsched.spark.command import RunEnvironment
 from streamsched.spark.files import RunFiles
 from streamsched.spark.warm.child import Starts
@@ -94,6 +95,16 @@ def test_a_cluster_gets_what_a_program_needs(master: str, site: RunEnvironment, 
     }
     assert found.env["PYSPARK_PYTHON"] == "./environment/bin/python"
     assert found.env.get("PYSPARK_DRIVER_PYTHON") == (sys.executable if master == STANDALONE else None)
+
+
+@pytest.mark.parametrize("master", [STANDALONE, "yarn", "k8s://https://api:6443"])
+def test_a_cluster_gets_the_class_of_a_jar(master: str, site: RunEnvironment, files: RunFiles) -> None:
+    job = SparkJob("hdfs://x/join.jar", needs=SparkNeeds(main_class="com.acme.Join"), deploy_mode=DeployMode.CLUSTER)
+
+    found = submission_of(assignment(job), job, site, files, master)
+
+    line = creation(found)["appArgs"] if master == STANDALONE else command_line(Path("submit"), found, Path("p"))
+    assert list(line)[-3:] == ["--class", "com.acme.Join", "hdfs://x/join.jar"]
 
 
 def test_a_standalone_master_gets_the_size_of_the_driver(site: RunEnvironment, files: RunFiles) -> None:

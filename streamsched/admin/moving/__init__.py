@@ -1,0 +1,1 @@
+"""Taking over what another scheduler did."""
