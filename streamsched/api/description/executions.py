@@ -367,6 +367,9 @@ EXECUTIONS: Final[Definitions] = {
                     }
                 )
             ),
+            "roots": listed(answer({**_NODE, "job": nullable(JOB), "reason": MAYBE_TEXT})),
+            "rootsInAll": whole(0),
+            "allRoots": boolean(),
         },
         {"runState": _MAYBE_RUN, "round": whole(1), "createdAt": instant(), "changedAt": instant()},
     ),
