@@ -87,11 +87,11 @@ class RootSearch:
     Attributes:
         asked: nodes whose state is to be answered next; those that do not exist have none.
         found: the roots, nearest first.
-        whole: False when further ancestors were not looked at because there are too many.
+        whole: False when further ancestors were not read because there are too many.
     """
 
     def __init__(self, graph: Graph, node: NodeId, *, most: int = MOST_NODES) -> None:
-        """`most`: nodes that are looked at.
+        """`most`: nodes that are read at all.
 
         Raises:
             NotFoundError: there is no such task.
