@@ -28,13 +28,13 @@ from streamsched.domain.jobs.run import RunState
 from streamsched.domain.programs.inherited_environment import ALL
 from streamsched.ports.clock import SystemClock
 from streamsched.ports.runs import RunRecord
-from streamsched.process.folder_lock import folder_lock
 from streamsched.process.supervision import run_until_signal
 from streamsched.store.connections import open_pool
 from streamsched.store.runs.run_queries import PostgresRunQueries
 from streamsched.store.server.data_archive import POSTGRES, ArchiveDescription, check_data, pack_folder, unpack_folder
 from streamsched.store.server.data_place import move_logs
 from streamsched.store.server.embedded_server import start_server, stop_server
+from streamsched.store.server.folder_lock import folder_lock
 from streamsched.store.server.revisions import revisions
 from streamsched.store.server.schema import stored_revision
 from streamsched.telemetry.logs import configure_logs

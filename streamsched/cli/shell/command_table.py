@@ -33,7 +33,7 @@ COMMANDS: Final = {
         "Runs a complete scheduler on this machine: PostgreSQL, log, worker, launcher and API.",
     ),
     "data": Source(
-        "data",
+        "installation.data",
         "commands",
         "Backs up, restores and moves the data folder of a stopped `streamsched dev`.",
     ),

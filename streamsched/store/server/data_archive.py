@@ -21,8 +21,8 @@ from typing import Final
 from streamsched import __version__
 from streamsched.domain.errors import ConfigurationError, ConflictError, DecodeError, NotFoundError
 from streamsched.process.files import sync_folder, write_atomically
-from streamsched.process.folder_lock import LOCK
 from streamsched.store.server.embedded_server import MAJOR, adopt_folder
+from streamsched.store.server.folder_lock import LOCK
 
 #: The first member of an archive.
 _DESCRIPTION: Final = "streamsched-data.json"

@@ -18,7 +18,7 @@ from streamsched.store.server.embedded_server import start_server, stop_server
 from streamsched.store.server.revisions import migrations_folder
 from tests.support.dev_process import DevProcess
 
-pytestmark = [pytest.mark.postgres, pytest.mark.timeout(300), pytest.mark.long]
+pytestmark = [pytest.mark.postgres, pytest.mark.timeout(900), pytest.mark.long]
 
 RUN = "default.demo.two.1.1.r1"
 APP = """
@@ -58,27 +58,27 @@ def test_a_backup_is_refused_while_it_runs_and_restored_in_another_folder(stoppe
     archive, elsewhere = tmp_path / "streamsched.tar.gz", tmp_path / "other" / "data"
     stopped.start()
     log = stopped.run("run", "logs", RUN).out
-    refused = stopped.run("data", "backup", str(archive))
+    refused = stopped.run("data", "backup", str(archive), within=240)
     assert (refused.code, "already runs in" in refused.err, "stop it first" in refused.err) == (2, True, True), refused
     assert not archive.exists()
     assert stopped.run("schedule", "list").code == 0, "it goes on"
     stopped.stop(signal.SIGKILL)  # its PostgreSQL is left
 
-    made = stopped.run("data", "backup", str(archive))
+    made = stopped.run("data", "backup", str(archive), within=240)
     assert made.code == 0, made
     assert archive.stat().st_mode & 0o077 == 0
     with tarfile.open(archive) as tar:
         names = set(tar.getnames())
     assert {"streamsched-data.json", "token", "postgres/PG_VERSION", f"logs/{RUN}.log"} <= names
     assert not names & {"lock", "dev.json", "postgres/postmaster.pid"}
-    again = stopped.run("data", "backup", str(archive))
+    again = stopped.run("data", "backup", str(archive), within=240)
     assert (again.code, "exists" in again.err) == (4, True), again
-    inside = stopped.run("data", "backup", str(stopped.state / "x.tar.gz"))
+    inside = stopped.run("data", "backup", str(stopped.state / "x.tar.gz"), within=240)
     assert (inside.code, "elsewhere" in inside.err) == (4, True), inside
 
-    restored = stopped.run("data", "restore", str(archive), "--data-dir", str(elsewhere))
+    restored = stopped.run("data", "restore", str(archive), "--data-dir", str(elsewhere), within=240)
     assert restored.code == 0, restored
-    taken = stopped.run("data", "restore", str(archive), "--data-dir", str(elsewhere))
+    taken = stopped.run("data", "restore", str(archive), "--data-dir", str(elsewhere), within=240)
     assert (taken.code, "not empty" in taken.err) == (4, True), taken
     stopped.state.rename(tmp_path / "former")  # nothing of the former place is found
     said = stopped.start("--data-dir", str(elsewhere))
@@ -136,7 +136,7 @@ def test_what_is_no_archive_restores_nothing(tmp_path: Path, damage: str) -> Non
     (source / "postgres").mkdir(parents=True)
     (source / "postgres" / "PG_VERSION").write_text("18\n")
     (source / "big").write_bytes(os.urandom(100_000))
-    assert dev.run("data", "backup", str(whole), "--data-dir", str(source)).code == 0
+    assert dev.run("data", "backup", str(whole), "--data-dir", str(source), within=240).code == 0
     match damage:
         case "no archive":
             archive.write_text("nothing")
@@ -151,7 +151,7 @@ def test_what_is_no_archive_restores_nothing(tmp_path: Path, damage: str) -> Non
                 tar.addfile(member, given.extractfile(member))
                 leading = tarfile.TarInfo("../out")
                 tar.addfile(leading)
-    refused = dev.run("data", "restore", str(archive), "--data-dir", str(folder))
+    refused = dev.run("data", "restore", str(archive), "--data-dir", str(folder), within=240)
     assert refused.code in {2, 3}, refused
     assert "Traceback" not in refused.err
     assert not folder.exists()
