@@ -30,8 +30,8 @@ app.schedule("two", hello, when=partitions("flights", 2))
 """
 
 
-def state_of(dev: DevProcess, run: str, **environ: str) -> str:
-    found = dev.run("run", "show", run, "-o", "json", **environ)
+def state_of(dev: DevProcess, run: str, data_dir: str = ".streamsched") -> str:
+    found = dev.run("run", "show", run, "-o", "json", STREAMSCHED_DATA_DIR=data_dir)
     return found.json["state"] if found.code == 0 else ""
 
 
@@ -84,12 +84,12 @@ def test_a_backup_is_refused_while_it_runs_and_restored_in_another_folder(stoppe
     said = stopped.start("--data-dir", str(elsewhere))
     assert f"its folder was {stopped.state}; 1 log of a run was found here" in said
     assert "it continues with the stored state" in said
-    shown = {"STREAMSCHED_DATA_DIR": str(elsewhere)}
-    assert stopped.run("run", "logs", RUN, **shown).out == log != ""
-    one = stopped.run("schedule", "show", "demo.two", "-o", "json", **shown).json["progress"]
+    data_dir = str(elsewhere)
+    assert stopped.run("run", "logs", RUN, STREAMSCHED_DATA_DIR=data_dir).out == log != ""
+    one = stopped.run("schedule", "show", "demo.two", "-o", "json", STREAMSCHED_DATA_DIR=data_dir).json["progress"]
     assert one["have"] == 1, "what was counted is kept"
-    assert stopped.run("event", "emit", "partitions", "flights", "day=4", **shown).code == 0
-    stopped.until(lambda: state_of(stopped, "default.demo.two.1.2.r1", **shown) == "COMPLETED")
+    assert stopped.run("event", "emit", "partitions", "flights", "day=4", STREAMSCHED_DATA_DIR=data_dir).code == 0
+    stopped.until(lambda: state_of(stopped, "default.demo.two.1.2.r1", data_dir) == "COMPLETED")
     stopped.stop()
     assert "its folder was" not in stopped.start("--data-dir", str(elsewhere))
 
