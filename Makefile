@@ -4,8 +4,19 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
+# On disk, with the jars of PySpark; and what is not installed here but asked for, or downloaded, by what runs.
+DISK_demo := 1.2 GB
+DISK_delta := 1.3 GB
+DISK_dev := 1.9 GB
+DISK_fuzz := 1.9 GB
+LATER_demo := Java 17 must be there (Debian: default-jre-headless)
+LATER_delta := $(LATER_demo), and Maven, which downloads 10 MB of jars once
+LATER_dev := tests skip what is missing and name its Debian package, and say what jars they download (Kafka: 43 MB, once)
+LATER_fuzz := the same holds as for requirements/dev.txt
+
 # What a list of requirements/ names, each file by its hash, and then the package itself.
 define install
+	@echo "installing into $(VENV): $$(grep -c '^[A-Za-z].*==' requirements/$(1).txt) Python packages of requirements/$(1).txt, $(DISK_$(1)) on disk; no Debian packages, no jars but PySpark's own; $(LATER_$(1)) …"
 	@$(PIP_INSTALL) --require-hashes --requirement requirements/$(1).txt
 	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
 endef
@@ -110,7 +121,7 @@ $(BIN)/python:
 	@command -v $(PYTHON) > /dev/null || { echo "Python 3.11 or newer is needed, and '$(PYTHON)' is not on the PATH."; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "Python 3.11 or newer is needed; '$(PYTHON)' is $$($(PYTHON) --version). Try: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
-	@echo "setting up $(VENV) (once, a minute or two) …"
+	@echo "making the Python environment $(VENV) with '$(PYTHON)' (once; a minute or two with what is installed into it) …"
 	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: pyproject.toml requirements/demo.txt | $(BIN)/python

@@ -6,7 +6,6 @@ All state is in one folder. After a crash at any time, also of PostgreSQL, the n
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
 import os
 import shutil
@@ -24,15 +23,18 @@ from streamsched.api.serving import bind, url_of
 from streamsched.bootstrap import Role, serve
 from streamsched.config import Settings
 from streamsched.domain.addresses import LOOPBACK
-from streamsched.domain.errors import ConfigurationError, StreamschedError
+from streamsched.domain.errors import StreamschedError
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.programs.inherited_environment import ALL
+from streamsched.ports.clock import SystemClock
 from streamsched.ports.runs import RunRecord
-from streamsched.process.os_user import private_folder
 from streamsched.process.supervision import run_until_signal
 from streamsched.store.connections import open_pool
 from streamsched.store.runs.run_queries import PostgresRunQueries
+from streamsched.store.server.data_archive import POSTGRES, ArchiveDescription, check_data, pack_folder, unpack_folder
+from streamsched.store.server.data_place import move_logs
 from streamsched.store.server.embedded_server import start_server, stop_server
+from streamsched.store.server.folder_lock import folder_lock
 from streamsched.store.server.revisions import revisions
 from streamsched.store.server.schema import stored_revision
 from streamsched.telemetry.logs import configure_logs
@@ -56,6 +58,7 @@ class Started:
         page: URL of the pages, with a code that logs in once within some minutes.
         resumed: whether the folder had state of an earlier start.
         warnings: what will not work, and how to fix it.
+        notices: what was changed in the folder at this start: of an earlier release, or moved here.
     """
 
     url: str
@@ -63,6 +66,7 @@ class Started:
     folder: Path
     resumed: bool
     warnings: tuple[str, ...]
+    notices: tuple[str, ...] = ()
 
 
 def run_dev(
@@ -93,14 +97,14 @@ def run_dev(
     }
     settings = Settings.from_env(environ, **given, database_url=_PLACEHOLDER, data_dir=folder)
     with ExitStack() as stack:
-        stack.enter_context(_locked(folder))
+        stack.enter_context(folder_lock(folder))
         bound = stack.enter_context(bind(settings.api_host, settings.api_port))
         configure_logs(level=settings.log_level, style=settings.log_format, file=folder / "dev.log")
-        postgres = folder / "postgres"
+        postgres = folder / POSTGRES
         resumed = postgres.exists()
         stack.callback(stop_server, postgres)
         server = start_server(postgres)
-        _migrate(server.url)
+        notices = [*_migrate(server.url), *move_logs(server.url, folder)]
         own = {"database_url": server.url, "data_dir": folder, "emit_url": url_of(bound)}
         pages = environ.get("STREAMSCHED_PAGES_URL") or url_of(bound)
         given = {"broker_url": server.url, "pages_url": pages, **given, **own}
@@ -110,7 +114,7 @@ def run_dev(
         token = (folder / TOKEN_FILE).read_text().strip() if settings.api_access == "tokens" else ""
         page = url_of(bound) + asyncio.run(login_path(server.url, token))
         stack.enter_context(_published(folder, bound, settings))
-        started = Started(url_of(bound), page, folder, resumed, tuple(_warnings(environ)))
+        started = Started(url_of(bound), page, folder, resumed, tuple(_warnings(environ)), tuple(notices))
         for warning in started.warnings:
             log.info("dev.warning", warning=warning)
         run_until_signal(
@@ -127,6 +131,25 @@ def run_dev(
         log.info("dev.stopped")
 
 
+def back_up(data_dir: Path, archive: Path) -> ArchiveDescription:
+    """Writes the data folder into one file, while nothing runs in it.
+
+    Raises:
+        ConfigurationError: `streamsched dev` runs there.
+        NotFoundError, ConflictError, OSError: as `pack_folder`.
+    """
+    folder = data_dir.expanduser().resolve()
+    check_data(folder)
+    with folder_lock(folder, instead="stop it first: a backup is of a stopped one"):
+        stop_server(folder / POSTGRES)  # of a process that was killed
+        return pack_folder(folder, archive, now=SystemClock().now())
+
+
+def restore(archive: Path, data_dir: Path) -> ArchiveDescription:
+    """Makes a data folder of an archive. Raises as `unpack_folder`."""
+    return unpack_folder(archive, data_dir.expanduser().resolve())
+
+
 @dataclass(frozen=True, slots=True)
 class Stopped:
     """Information for the user when the scheduler has stopped.
@@ -139,13 +162,18 @@ class Stopped:
     runs: tuple[RunRecord, ...] | None
 
 
-def _migrate(url: str) -> None:
-    """Migrates the database unless it is at the newest schema, as at most starts: Alembic takes a while to import."""
-    if asyncio.run(_revision(url)) in revisions().newest:
+def _migrate(url: str) -> Iterator[str]:
+    """Migrates the database unless it is at the newest schema, as at most starts: Alembic takes a while to import. Says
+    so of one that was at an earlier schema.
+    """
+    before, newest = asyncio.run(_revision(url)), revisions().newest
+    if before in newest:
         return
     from streamsched.store.server.migrate import migrate  # noqa: PLC0415
 
     migrate(url)
+    if before is not None:
+        yield f"its data was upgraded from schema {before} to {', '.join(newest)}; there is no way back"
 
 
 async def _revision(url: str) -> str | None:
@@ -154,35 +182,6 @@ async def _revision(url: str) -> str | None:
         return await stored_revision(pool)
     finally:
         await pool.close()
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Holds a lock on the folder, which the operating system releases when this process ends.
-
-    Raises:
-        ConfigurationError: another process holds it, or the folder cannot be created.
-    """
-    try:
-        private_folder(folder)
-        lock = (folder / "lock").open("a+")
-        os.fchmod(lock.fileno(), 0o600)
-    except OSError as exc:
-        raise ConfigurationError(f"{folder} cannot be used: {exc.strerror}; name another by --data-dir") from exc
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as exc:
-            lock.seek(0)
-            owner = lock.read().strip() or "unknown"
-            raise ConfigurationError(
-                f"`streamsched dev` already runs in {folder} (process {owner}); use it, stop it, or name another "
-                "folder by --data-dir"
-            ) from exc
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
-        yield
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -66,6 +67,7 @@ def jars(folder: Path) -> Path:
             f"Maven is needed once, to download Kafka's jars into {folder} (Debian: apt-get install maven); "
             "or use the Kafka of compose/kafka.yaml, or any other, by its URL"
         )
+    sys.stderr.write(f"downloading Kafka's jars from Maven Central into {folder}: 45 files, 43 MB, once …\n")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".resolving-") as scratch:
         downloaded = Path(scratch) / "jars"

@@ -24,6 +24,8 @@ ARTIFACTS: Final[Mapping[str, tuple[str, ...]]] = {
     "iceberg": ("org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",),
     "s3": ("org.apache.hadoop:hadoop-aws:3.4.2", "software.amazon.awssdk:bundle:2.29.52"),
 }
+#: What the jars of a format take.
+SIZES: Final[Mapping[str, str]] = {"delta": "10 MB", "iceberg": "48 MB", "s3": "630 MB"}
 _SECONDS: Final = 600.0
 
 
@@ -41,12 +43,16 @@ def cache_folder(environ: Mapping[str, str]) -> Path:
 
 
 def jars(form: str, cache: Path) -> tuple[Path, ...]:
-    """The jars of `delta` (10 MB), `iceberg` (48 MB) or `s3` (630 MB), downloaded from Maven Central if they are not in
-    the cache.
+    """The jars of `delta`, `iceberg` or `s3`, downloaded from Maven Central if they are not in the cache, after a line
+    that says so.
 
     Raises:
         MissingError: Maven is needed but not installed, or the download failed.
     """
+    missing = [each for each in ARTIFACTS[form] if not _path(each, cache).is_file()]
+    if missing and shutil.which("mvn"):
+        what = f"the jars of {form} from Maven Central into {cache}: {', '.join(missing)}, {SIZES[form]} in all"
+        sys.stderr.write(f"downloading {what}, once …\n")
     return tuple(_jar(artifact, cache) for artifact in ARTIFACTS[form])
 
 
@@ -76,6 +82,7 @@ def spark_folder(version: str, cache: Path) -> Path:
     """
     folder = cache / f"pyspark-{version}"
     if not folder.is_dir():
+        sys.stderr.write(f"downloading PySpark {version} from PyPI into {folder}: 450 MB, once …\n")
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache, prefix=".installing-") as scratch:
             made = Path(scratch) / "pyspark"
@@ -85,9 +92,13 @@ def spark_folder(version: str, cache: Path) -> Path:
     return folder
 
 
-def _jar(artifact: str, cache: Path) -> Path:
+def _path(artifact: str, cache: Path) -> Path:
     _, name, version = artifact.split(":")
-    jar = cache / f"{name}-{version}.jar"
+    return cache / f"{name}-{version}.jar"
+
+
+def _jar(artifact: str, cache: Path) -> Path:
+    jar, name = _path(artifact, cache), artifact.split(":")[1]
     if not jar.is_file():
         maven = shutil.which("mvn")
         if maven is None:

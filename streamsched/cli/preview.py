@@ -106,6 +106,11 @@ def _lines(change: Mapping[str, Any]) -> Iterator[str]:
             verb = "would end" if name == "waitingJobs" else "would be lost"
             saved = " (--keep would keep them)" if can_keep else ""
             yield f"[red]{count} {one if count == 1 else many} {verb}[/]{saved}"
+    if change["action"] == "deleted" and change.get("waitingJobs"):
+        yield (
+            "a new name is a new schedule: to let the jobs of this one run, keep it in the app until it has none, "
+            f"after `streamsched schedule pause {escaped(short(change['id']))} --drain`"
+        )
 
 
 def _amount(stake: Mapping[str, Any]) -> str:

@@ -5,9 +5,11 @@ pipeline.py    pipeline.py:app    package.pipelines    package.pipelines:app    
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import json
+import re
 import sys
 import traceback
 from collections.abc import Iterator
@@ -34,6 +36,8 @@ from streamsched.domain.names import check_namespace
 from streamsched.domain.schedules.app import AppDefinition
 
 _PACKAGE: Final = Path(streamsched.__file__).resolve().parent
+#: Names in the path or the reason of an error: `tasks.one.depends_on`, `programs['one']`, `schedule 'one' waits …`.
+_NAMED: Final = re.compile(r"\b(?:tasks|schedules|programs)(?:\.|\[')([\w-]+)|\b(?:task|schedule|program) '([^']+)'")
 _DATA: Final = frozenset({".yaml", ".yml", ".json"})
 
 
@@ -81,9 +85,13 @@ def _loaded(target: str, namespace: str) -> tuple[AppDefinition, Path]:
         module = _from_file(path)
     else:
         module, path = _from_import(source)
+    folder = path.resolve().parent
     with _prefixed(source):
-        folder = path.resolve().parent
-        return _app_of(module, attribute, source).definition(folder), folder
+        app = _app_of(module, attribute, source)
+    try:
+        return app.definition(folder), folder
+    except InvalidError as exc:  # what several definitions are together, such as a circle
+        raise _with_prefix(exc, f"{source}{_line_of_name(exc, path)}") from exc
 
 
 def read_data(path: Path) -> Any:
@@ -223,6 +231,24 @@ def _line(exc: BaseException, source: str) -> str:
             if _module_name(file) == source.rpartition(".")[2] and not file.is_relative_to(_PACKAGE)
         ]
     return f":{lines[-1]}" if lines else ""
+
+
+def _line_of_name(exc: InvalidError, file: Path) -> str:
+    """`:7` for the call of the file that gives the task, schedule or program of an error its name; empty when none
+    does.
+    """
+    named = [name for pair in _NAMED.findall(f"{exc.path} {exc.reason}") for name in pair if name]
+    try:
+        calls = [each for each in ast.walk(ast.parse(file.read_bytes())) if isinstance(each, ast.Call)]
+    except (OSError, SyntaxError, ValueError):
+        return ""
+    lines = {
+        given.value: call.lineno
+        for call in reversed(calls)
+        for given in [*call.args[:1], *(each.value for each in call.keywords if each.arg == "name")]
+        if isinstance(given, ast.Constant) and isinstance(given.value, str)
+    }
+    return next((f":{lines[name]}" for name in named if name in lines), "")
 
 
 def _module_name(file: Path) -> str:

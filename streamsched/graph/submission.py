@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from streamsched.domain.errors import ConflictError, NotFoundError
-from streamsched.domain.graph.ancestry import Ancestry, Descent, ancestry
+from streamsched.domain.graph.ancestry import HELD, Ancestry, Descent, RootSearch, ancestry, lacking
 from streamsched.domain.graph.ascent import Ascent
 from streamsched.domain.graph.graph import Graph, ParentGroup, check_graph
-from streamsched.domain.graph.node import NodeState, ParentOutcome, parent_outcome
+from streamsched.domain.graph.node import NodeState
 from streamsched.domain.graph.task import NodeId, TaskTemplate
 from streamsched.domain.names import AppRef
 from streamsched.graph.edges import Children, batches
@@ -24,6 +24,8 @@ from streamsched.ports.graph.nodes import Edges, NodeStore, NodeView, StoredGrap
 _TRIES: Final = 5
 #: Nodes of which the store is asked for states in one statement.
 _PAGE: Final = 20_000
+#: Roots of a report that are described.
+_SHOWN_ROOTS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,8 @@ class NodeReport:
     Attributes:
         awaited: by parent, and for the node itself, what completes those that arrive.
         lacks: by group, the parents whose ends are not, or not yet, wanted.
+        roots: the first of the ancestors whose own ends hold the node up, nearest first, as they are now.
+        roots_in_all: how many there are; more when not `all_roots`.
     """
 
     node: NodeId
@@ -62,6 +66,9 @@ class NodeReport:
     groups: Sequence[tuple[ParentGroup, Mapping[NodeId, NodeState | None]]]
     awaited: Mapping[NodeId, str] = field(default_factory=dict)
     lacks: Mapping[int, Sequence[NodeId]] = field(default_factory=dict)
+    roots: Mapping[NodeId, NodeView | None] = field(default_factory=dict)
+    roots_in_all: int = 0
+    all_roots: bool = True
 
 
 class GraphDesk:
@@ -230,10 +237,7 @@ class GraphDesk:
         groups = await asyncio.to_thread(graph.parents, node)
         states = await self._nodes.states(app, [parent for group in groups for parent in group.parents])
         views = await self._nodes.views(app, [node])
-        lacks = {
-            group.group: [each for each in group.parents if not _counts(graph, node, group, each, states)]
-            for group in groups
-        }
+        lacks = {group.group: lacking(graph, node, group, states) for group in groups}
         return NodeReport(
             node,
             views.get(node),
@@ -245,13 +249,23 @@ class GraphDesk:
                 if (task := graph.task(each.task)).arrives
             },
             lacks,
+            *await self._roots(app, graph, node, views.get(node)),
         )
 
-
-def _counts(graph: Graph, node: NodeId, group: ParentGroup, parent: NodeId, states: Mapping[NodeId, NodeState]) -> bool:
-    """Whether the parent has ended as the node wants it."""
-    outcome = ParentOutcome.MISSING if parent not in states else parent_outcome(states[parent])
-    return graph.reactions.counted(node.task, group.group, parent.task, outcome) is ParentOutcome.COMPLETE
+    async def _roots(
+        self, app: AppRef, graph: Graph, node: NodeId, view: NodeView | None
+    ) -> tuple[Mapping[NodeId, NodeView | None], int, bool]:
+        """The roots that hold the node up, of which the first `_SHOWN_ROOTS` have a view, how many there are, and
+        whether these are all.
+        """
+        if view is None or view.node.state not in HELD:
+            return {}, 0, True
+        search = await asyncio.to_thread(RootSearch, graph, node)
+        while search.asked:
+            await asyncio.to_thread(search.answer, await self.states(app, search.asked))
+        shown = list(search.found)[:_SHOWN_ROOTS]
+        views = await self._nodes.views(app, shown)
+        return {each: views.get(each) for each in shown}, len(search.found), search.whole
 
 
 def _children(graph: Graph, ascent: Ascent) -> Mapping[NodeId, Children]:

@@ -7,18 +7,16 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Final
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 import structlog
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
-from streamsched.api.access.authorise import check_rule, record_change
-from streamsched.api.access.rules import Rule, Scope
+from streamsched.api.access.authorise import record_change
 from streamsched.api.problems import status_of
-from streamsched.domain.access.grant import EVERYWHERE, Caller
-from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import ForbiddenError, StreamschedError, UnauthenticatedError
+from streamsched.web.page_access import check_entrance
 from streamsched.web.rendering import Renderer
 from streamsched.web.rules import PAGE_RULES
 from streamsched.web.visit import PageRoute, PageServices, Visit, read_form, theme_of, zone_of
@@ -51,10 +49,8 @@ class Dispatch:
             visit: Visit | None = None
             try:
                 visit = await self._visit(request)
-                redirect = _within_own_namespace(visit.caller, rule, request)
-                if redirect is not None:
-                    return redirect
-                check_rule(visit.caller, rule, request)
+                if elsewhere := check_entrance(visit.caller, rule, request):
+                    return RedirectResponse(elsewhere, HTTPStatus.SEE_OTHER)
                 if request.method == "POST":
                     visit = await self._with_form(visit)
                     await record_change(visit.caller, rule, route.name, request)
@@ -109,17 +105,6 @@ class Dispatch:
         if visit is None:
             return self._renderer.html("refused.html", code=status, theme=theme_of(request), **context)
         return self._renderer.page(visit, "error.html", code=status, **context)
-
-
-def _within_own_namespace(caller: Caller, rule: Rule, request: Request) -> Response | None:
-    """Lists of a person without a role in all namespaces show one of theirs."""
-    query = request.query_params
-    if rule.scope is not Scope.QUERY or query.get("namespace") or request.method not in {"GET", "HEAD"}:
-        return None
-    own = sorted(caller.namespaces(Permission.VIEW))
-    if EVERYWHERE in own or not own:
-        return None
-    return RedirectResponse(f"{request.url.path}?{urlencode([*query.multi_items(), ('namespace', own[0])])}", 303)
 
 
 def _to_login(request: Request, error: UnauthenticatedError) -> Response:

@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, Response
 
 from streamsched import __version__
 from streamsched.web.navigation import PLACES
+from streamsched.web.page_access import without_refused_links
 from streamsched.web.views import facts, names, states, strips
 from streamsched.web.views.times import coarse_words
 from streamsched.web.visit import Visit
@@ -62,6 +63,7 @@ class Renderer:
             webhook_href=names.webhook_href,
             expectation_href=names.expectation_href,
             expectation_word=states.expectation_word,
+            app_graph_href=names.app_graph_href,
             bar=strips.bar,
             run_word=states.RUN_WORDS,
             job_word=states.job_word,
@@ -81,8 +83,12 @@ class Renderer:
 
     def html(self, template: str, *, code: int = 200, **context: Any) -> Response:
         """A page without a visit: of the login, or of an error before one."""
-        return HTMLResponse(self._environment.get_template(template).render(**context), code)
+        return HTMLResponse(self._text(template, context), code)
 
     def page(self, visit: Visit, template: str, *, code: int = 200, **context: Any) -> Response:
-        """A page for a visit. `t` are its time texts."""
-        return self.html(template, code=code, visit=visit, t=visit.times, theme=visit.theme, **context)
+        """A page for a visit. `t` are its time texts. It has no links to pages that would be refused."""
+        text = self._text(template, {"visit": visit, "t": visit.times, "theme": visit.theme, **context})
+        return HTMLResponse(without_refused_links(text, visit.caller), code)
+
+    def _text(self, template: str, context: Mapping[str, Any]) -> str:
+        return self._environment.get_template(template).render(**context)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from typing import NamedTuple
@@ -13,12 +13,14 @@ from starlette.responses import Response
 
 from streamsched.api.body import received
 from streamsched.api.deps import ApiServices
-from streamsched.domain.access.grant import Allowed, Caller
+from streamsched.domain.access.grant import EVERYWHERE, Allowed, Caller
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import InvalidError
+from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.time.zone import find_zone
 from streamsched.ports.web.page_reads import PageReads
 from streamsched.web.live import LiveFeed
+from streamsched.web.page_access import may_open
 from streamsched.web.session import Sessions
 from streamsched.web.views.times import TimeTexts
 
@@ -86,9 +88,26 @@ class Visit:
         """Those of the ids that are of namespaces which the person may view."""
         return [each for each in ids if self.caller.sees(each.partition(".")[0])]
 
+    async def graphs(self, *, text: str = "", limit: int) -> Sequence[AppRef]:
+        """The first apps by name that have a graph of tasks, of the page's namespace, or of those that the person may
+        view; with `text` in their names.
+        """
+        viewed = self.caller.namespaces(Permission.VIEW) if self.namespace is None else {self.namespace}
+        return await self.api.links.reads.graphs(None if EVERYWHERE in viewed else viewed, text=text, limit=limit)
+
+    async def graph_of(self, ref: ScheduleRef | ProgramRef | None) -> AppRef | None:
+        """The app of a schedule or program, if it has a graph of tasks."""
+        if ref is None or not await self.api.links.reads.has_graph(app := AppRef(ref.namespace, ref.app)):
+            return None
+        return app
+
     def may(self, permission: Permission, namespace: str | None) -> bool:
         """Whether the person has the permission there."""
         return isinstance(self.caller.may(permission, namespace), Allowed)
+
+    def opens(self, href: str) -> bool:
+        """Whether the person may see the page with this address."""
+        return may_open(self.caller, href)
 
 
 Handler = Callable[[Visit], Awaitable[Response]]

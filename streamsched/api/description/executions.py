@@ -223,11 +223,7 @@ _SPAN: Final = {
     "dataset": text("default.flights"),
     "partitions": listed(one_of(text("day=2026-03-01"), {"type": "object"})),
 }
-_NODE: Final = {
-    "task": any_text("report"),
-    "jobId": any_text("20260301"),
-    "state": nullable(choice(NodeState)),
-}
+_NODE: Final = {"task": any_text("report"), "jobId": any_text("20260301"), "state": nullable(choice(NodeState))}
 _NODE_SHOWN: Final = answer(
     {
         **_NODE,
@@ -367,6 +363,9 @@ EXECUTIONS: Final[Definitions] = {
                     }
                 )
             ),
+            "roots": listed(answer({**_NODE, "job": nullable(JOB), "reason": MAYBE_TEXT})),
+            "rootsInAll": whole(0),
+            "allRoots": boolean(),
         },
         {"runState": _MAYBE_RUN, "round": whole(1), "createdAt": instant(), "changedAt": instant()},
     ),

@@ -288,4 +288,19 @@ def _report(report: NodeReport) -> Mapping[str, Any]:
         )
     known = {"task": report.node.task, "jobId": report.node.job_id, "state": None, "job": None, "reason": ""}
     known |= {"awaits": report.awaited.get(report.node)}
-    return {**known, **({} if report.view is None else _node(report.view)), "valid": report.valid, "groups": groups}
+    roots = {
+        "roots": [
+            {
+                "task": each.task,
+                "jobId": each.job_id,
+                "state": None if view is None else view.node.state,
+                "job": None if view is None else view.job,
+                "reason": "" if view is None else view.reason,
+            }
+            for each, view in report.roots.items()
+        ],
+        "rootsInAll": report.roots_in_all,
+        "allRoots": report.all_roots,
+    }
+    own = {} if report.view is None else _node(report.view)
+    return {**known, **own, "valid": report.valid, "groups": groups, **roots}

@@ -65,6 +65,8 @@ def _welcome(started: Started) -> None:
     out.print(f"[bold green]streamsched[/] is running: [bold]{started.url}[/]")
     if started.resumed:
         out.print("  it continues with the stored state")
+    for notice in started.notices:
+        out.print(f"  {notice}", markup=False)
     for warning in started.warnings:
         out.print(f"  [yellow]warning:[/] {warning}")
     out.print(f"  page: {started.page}", markup=False, soft_wrap=True)

@@ -32,6 +32,11 @@ COMMANDS: Final = {
         "dev",
         "Runs a complete scheduler on this machine: PostgreSQL, log, worker, launcher and API.",
     ),
+    "data": Source(
+        "installation.data",
+        "commands",
+        "Backs up, restores and moves the data folder of a stopped `streamsched dev`.",
+    ),
     "deploy": Source(
         "deploy",
         "deploy",

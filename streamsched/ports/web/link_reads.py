@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Final, NamedTuple, Protocol
 
 from streamsched.domain.jobs.run import RunState
+from streamsched.domain.names import AppRef
 
 #: Most schedules whose links are read.
 MOST_LINKED: Final = 20_000
@@ -45,6 +46,16 @@ class LinkReads(Protocol):
 
     async def standings(self, schedules: Sequence[str]) -> Mapping[str, ScheduleStanding]:
         """Those that exist."""
+        ...
+
+    async def graphs(self, namespaces: Collection[str] | None, *, text: str, limit: int) -> Sequence[AppRef]:
+        """The first apps by name that have a graph of tasks, of these namespaces or of all, with `text` in their
+        names, in any case.
+        """
+        ...
+
+    async def has_graph(self, app: AppRef) -> bool:
+        """Whether the app has a graph of tasks."""
         ...
 
     async def last_runs(self, programs: Sequence[str]) -> Mapping[str, RunState]:

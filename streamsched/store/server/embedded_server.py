@@ -131,6 +131,16 @@ def _make(binaries: Path, folder: Path) -> None:
     unfinished.rename(folder)
 
 
+def adopt_folder(folder: Path) -> None:
+    """Gives the files of a server that is stopped, such as restored ones, to the user as whom it runs here."""
+    if os.geteuid() != 0:
+        return
+    _grant_system_user(_binaries(), folder)
+    for where, folders, names in os.walk(folder):
+        for name in (*folders, *names):
+            shutil.chown(Path(where, name), _SYSTEM_USER, _SYSTEM_USER)
+
+
 def _grant_system_user(binaries: Path, folder: Path) -> None:
     """For root: creates the system user, and gives it the folder and access to the binaries."""
     try:

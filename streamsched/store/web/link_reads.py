@@ -8,6 +8,7 @@ from typing import Final
 import asyncpg
 
 from streamsched.domain.jobs.run import RunState
+from streamsched.domain.names import AppRef
 from streamsched.ports.web.link_reads import MOST_LINKED, CatalogVersion, ScheduleLinks, ScheduleStanding
 from streamsched.store.connections import translated
 from streamsched.store.sql import queries
@@ -36,6 +37,16 @@ class PostgresLinkReads:
         with translated():
             rows = await self._pool.fetch(_SQL["standings"], list(schedules))
         return {row["id"]: ScheduleStanding(row["state"], row["waiting"]) for row in rows}
+
+    async def graphs(self, namespaces: Collection[str] | None, *, text: str, limit: int) -> Sequence[AppRef]:
+        given = None if namespaces is None else list(namespaces)
+        with translated():
+            rows = await self._pool.fetch(_SQL["graphs"], limit, given, text)
+        return [AppRef.parse(row["app"]) for row in rows]
+
+    async def has_graph(self, app: AppRef) -> bool:
+        with translated():
+            return bool(await self._pool.fetchval(_SQL["has_graph"], str(app)))
 
     async def last_runs(self, programs: Sequence[str]) -> Mapping[str, RunState]:
         with translated():

@@ -28,6 +28,16 @@ LEFT JOIN pauses z ON z.schedule = s.id AND z.generation = s.generation
 LEFT JOIN schedule_halts h ON h.schedule = s.id
 WHERE s.id = ANY ($1::text[]) AND s.deleted_at IS NULL;
 
+-- name: graphs
+-- The first apps by name that have a graph, of the namespaces $2 (NULL: all), with the text $3 in their names.
+SELECT app FROM graphs
+WHERE tasks <> '{}' AND ($2::text[] IS NULL OR split_part(app, '.', 1) = ANY ($2)) AND strpos(lower(app), lower($3)) > 0
+ORDER BY app LIMIT $1;
+
+-- name: has_graph
+-- Whether an app has a graph.
+SELECT tasks <> '{}' FROM graphs WHERE app = $1;
+
 -- name: last_runs
 -- The state of the newest run of each of these programs, unless it is in the history already.
 SELECT p.id, (SELECT state FROM runs WHERE program = p.id ORDER BY created_at DESC LIMIT 1) AS state

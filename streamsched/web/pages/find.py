@@ -12,7 +12,7 @@ from streamsched.domain.errors import InvalidError, NotFoundError
 from streamsched.domain.names import DEFAULT_NAMESPACE
 from streamsched.web.navigation import PLACES
 from streamsched.web.rendering import Renderer
-from streamsched.web.views.names import dataset_href, job_href, run_href, schedule_href
+from streamsched.web.views.names import app_graph_href, dataset_href, job_href, run_href, schedule_href
 from streamsched.web.visit import PageRoute, Visit
 
 _MOST: Final = 20
@@ -35,20 +35,23 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 async def show(renderer: Renderer, visit: Visit) -> Response:
     text = visit.query("q")[:_LONGEST]
-    found = [*_places(text), *await _by_id(visit, text), *await _schedules(visit, text)] if text else []
+    found = [*_places(visit, text), *await _by_id(visit, text), *await _schedules(visit, text)] if text else []
     if text and len(found) < _MOST:
         links = await visit.api.links.links(visit.caller)
         names = [each for each in links.sources("dataset", visit.namespace) if text.casefold() in each.casefold()]
         found += [FoundThing("dataset", each, dataset_href(each)) for each in names[: _MOST - len(found)]]
+    if text and len(found) < _MOST:
+        apps = await visit.graphs(text=text, limit=_MOST - len(found))
+        found += [FoundThing("graph", str(app), app_graph_href(app)) for app in apps]
     return renderer.page(visit, "find.html", text=text, found=found, more=len(found) >= _MOST)
 
 
-def _places(text: str) -> list[FoundThing]:
+def _places(visit: Visit, text: str) -> list[FoundThing]:
     """The places of the navigation whose label begins with the text."""
     return [
         FoundThing("page", place.label, place.href)
         for place in PLACES
-        if place.label.casefold().startswith(text.casefold())
+        if visit.opens(place.href) and place.label.casefold().startswith(text.casefold())
     ]
 
 

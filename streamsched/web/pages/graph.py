@@ -13,6 +13,7 @@ from starlette.responses import Response
 from streamsched.codec.graph.pictures.picture import template_picture
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.graph.node import NodeState
+from streamsched.domain.graph.task import NodeId
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import AppRef
 from streamsched.ports.web.link_reads import ScheduleStanding
@@ -26,6 +27,10 @@ from streamsched.web.views.states import RUN_WORDS, SCHEDULE_WORDS
 from streamsched.web.visit import PageRoute, Visit
 
 _LONGEST: Final = 800
+#: Graphs of tasks that the page lists.
+_GRAPHS: Final = 100
+#: Nodes that the page of a graph lists.
+_NODES: Final = 20
 _KINDS: Final = frozenset({"dataset", "stream", "event", "program", "schedule"})
 
 
@@ -56,6 +61,8 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
         picture=await asyncio.to_thread(draw_graph, boxes, graph.arrows, label=_label(graph)) if boxes else "",
         lines=[(box, _around(node, visit)) for node, box in zip(graph.nodes, boxes, strict=True)],
         text=text,
+        app_graphs=[] if focus else await visit.graphs(text=text, limit=_GRAPHS + 1),
+        most_graphs=_GRAPHS,
         focus=focus,
         whole=links.whole,
         clear=address(visit.path, [("namespace", visit.namespace or "")]) if text or focus else "",
@@ -89,6 +96,9 @@ async def show_tasks(renderer: Renderer, visit: Visit) -> Response:
         note=picture.note,
         tasks=[(name, str(graph.task(name).template), counts.get(name, Counter())) for name in graph.order],
         states=list(NodeState),
+        failed=await visit.api.graphs.listed(
+            ref, task=None, state=NodeState.FAILED, after=NodeId("", ""), limit=_NODES
+        ),
         same=SameAs(command_line("graph", "status", short(ref))),
     )
 

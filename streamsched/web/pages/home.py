@@ -64,6 +64,8 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
             [tick_slots([tick.fires_at for tick in ticks], now, cut=len(ticks) == _TICKS) for ticks in ticking], now
         ),
         missed=missed,
+        app_graphs=await visit.graphs(limit=_ROWS + 1),
+        most_graphs=_ROWS,
         missing=missing,
         rate=None if overview is None else records_a_second(overview),
         behind=0 if overview is None else sum(shard.behind for shard in overview.shards),

@@ -56,6 +56,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
         explained=explained,
         satisfied_by=await contributions(visit, explained.satisfied_by, job.schedule),
         reason=reason,
+        app_graph=await visit.graph_of(job.schedule or job.program),
         runs=[await visit.api.runs.get(run) for run in job.runs[-10:]],
         waits=job.state is JobState.PENDING_CONSTRAINT,
         may_operate=visit.may(Permission.OPERATE, job.id.partition(".")[0]),

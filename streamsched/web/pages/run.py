@@ -49,6 +49,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
         job=job,
         provenance=provenance,
         events=await contributions(visit, provenance.origin.events if provenance else (), run.schedule),
+        app_graph=await visit.graph_of(run.program),
         facts=[] if run.metrics is None else run_facts(run.metrics),
         phases=parts,
         phase_bar=phase_bar(parts),

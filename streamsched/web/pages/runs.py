@@ -60,6 +60,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
             for each in ("list", "calendar")
         ],
         program=program,
+        app_graph=await visit.graph_of(named.ref),
         problem=named.problem,
         states=states,
         choices=[(state, word.word) for state, word in RUN_WORDS.items()],

@@ -80,6 +80,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
         status=status,
         record=status.record,
         definition=status.record.definition,
+        app_graph=await visit.graph_of(ref),
         reason=reason_of(status, tree, jobs, explained, visit.times),
         tree=tree,
         shown_keys=len(views),

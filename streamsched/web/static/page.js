@@ -240,7 +240,7 @@
   // The log of a run: followed while the run is active, searched in what is here.
   const card = document.getElementById("log-card");
   if (card) {
-    const pre = document.getElementById("log-text"), find = document.getElementById("log-find");
+    const box = document.getElementById("log-box"), pre = document.getElementById("log-text"), find = document.getElementById("log-find");
     const follow = document.getElementById("log-follow"), state = document.getElementById("log-state");
     const MOST = 20000;
     let lines = pre.textContent.split("\n"), rest = lines.pop() ?? "", offset = card.dataset.offset, ended = card.dataset.ended === "yes";
@@ -264,7 +264,7 @@
       pre.append(part);
       if (wanted && from === 0) state.textContent = `${shown} of ${lines.length} lines`;
       else if (!wanted) state.textContent = complete ? "complete" : "follows";
-      if (follow.checked) pre.scrollTop = pre.scrollHeight;
+      if (follow.checked) box.scrollTop = box.scrollHeight;
     };
     const more = async () => {
       if (complete || document.hidden) return;

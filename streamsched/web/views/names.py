@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 from markupsafe import Markup, escape
 
 from streamsched.domain.errors import InvalidError
-from streamsched.domain.names import DEFAULT_NAMESPACE, ProgramRef, ScheduleRef
+from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, ProgramRef, ScheduleRef
 
 _R = TypeVar("_R", ScheduleRef, ProgramRef)
 _T = TypeVar("_T")
@@ -84,6 +84,10 @@ def expectation_href(expectation: object) -> str:
 
 def webhook_href(namespace: str, name: str) -> str:
     return f"/ui/webhooks/{quoted(namespace)}/{quoted(name)}"
+
+
+def app_graph_href(app: AppRef) -> str:
+    return f"/ui/graphs/{quoted(app.namespace)}/{quoted(app.app)}"
 
 
 def event_href(event: str, source: str = "", at: str = "") -> str:

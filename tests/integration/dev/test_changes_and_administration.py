@@ -125,3 +125,39 @@ def test_the_installation_is_looked_at_from_the_same_folder(running: DevProcess)
     assert "no dead letters" in running.run("dlq", "list").out
     assert "0 letters" in running.run("dlq", "purge").out
     assert running.run("dlq", "show", "nonsense").code == 2
+
+
+def test_a_renamed_schedule_with_waiting_jobs_is_not_dropped_unasked(running: DevProcess) -> None:
+    """And the way that the plan names loses none."""
+    app = """
+from streamsched import App, group, partitions
+
+app = App("renamed")
+hello = app.bash("hello", "true")
+{schedules}
+"""
+    line = 'app.schedule("{name}", hello, when=partitions("boxes", 1), constraints=[group("none", 1)])'
+    old, new = line.replace("{name}", "old"), line.replace("{name}", "new")
+    for name, schedules in {"old.py": old, "new.py": new, "both.py": f"{old}\n{new}"}.items():
+        (running.folder / name).write_text(app.replace("{schedules}", schedules))
+    assert running.run("group", "set", "none", "0", "--reason", "closed").code == 0
+    assert running.run("deploy", "old.py").code == 0
+    assert running.run("event", "emit", "partitions", "boxes", "n=1").code == 0
+    listed = ("job", "list", "--schedule", "renamed.old", "-o", "json")
+    running.until(lambda: running.run(*listed).json)
+    (job,) = (each["id"] for each in running.run(*listed).json)
+
+    planned = running.run("diff", "new.py").out.replace("\n", " ")
+    assert "1 waiting job would end" in planned
+    assert "a new name is a new schedule" in planned
+    assert "streamsched schedule pause renamed.old --drain" in planned
+    refused = running.run("deploy", "new.py")
+    assert refused.code == 7, refused
+    assert running.run("job", "show", job, "-o", "json").json["state"] == "PENDING_CONSTRAINT"
+
+    assert running.run("deploy", "both.py").code == 0
+    assert running.run("schedule", "pause", "renamed.old", "--drain").code == 0
+    assert running.run("group", "set", "none", "1", "--reason", "open").code == 0
+    running.until(lambda: "COMPLETED" in running.run("run", "list", "--app", "renamed").out, within=120)
+    assert "waiting job" not in running.run("diff", "new.py").out
+    assert running.run("deploy", "new.py", "--yes").code == 0

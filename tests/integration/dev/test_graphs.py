@@ -37,6 +37,17 @@ tasks:
   first: {job_id: "{n}", program: say}
   second: {job_id: "{n}", program: say, depends_on: {task: [first]}, schedule: {description: after the first}}
 """
+CHAIN = """
+application: chain
+programs:
+  say: {type: bash, command: "true"}
+  fail: {type: bash, command: "false"}
+tasks:
+  first: {job_id: "{n}", program: fail}
+  second: {job_id: "{n}", program: say, depends_on: {task: [first]}}
+  third: {job_id: "{n}", program: say, depends_on: {task: [second]}}
+  fourth: {job_id: "{n}", program: say, depends_on: {task: [third]}}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +101,23 @@ def test_a_failed_parent_is_named_by_why_and_cancelled_nodes_fail(shop: DevProce
     assert "clean 20140102_bad: FAILED" in explained
     cancelled = shop.run("graph", "cancel", "shop.model", "-j", "20140102_bad", "--reason", "ann")
     assert (cancelled.code, cancelled.out) == (0, "  1 had ended before; nothing changed\n"), cancelled
+
+
+def test_why_names_the_failed_root_and_not_only_the_parent(shop: DevProcess) -> None:
+    (shop.folder / "chain.yaml").write_text(CHAIN)
+    assert shop.run("deploy", "chain.yaml").code == 0
+    failed = shop.run("graph", "submit", "chain.fourth", "-j", "7", "--wait")
+    assert failed.code == 1, failed
+    explained = shop.run("graph", "why", "chain.fourth", "7").out
+    job = shop.run("graph", "why", "chain.first", "7", "-o", "json").json["job"].removeprefix("default.")
+    assert "third 7: UPSTREAM_FAILED" in explained
+    lines = [line.strip() for line in explained.partition("held up in the end by:")[2].splitlines() if line]
+    assert lines[0].startswith("first 7: FAILED: "), explained
+    assert "exit code 1" in lines[0]
+    assert lines[1] == f"its job: `streamsched job why {job}`"
+    assert "graph rerun" in lines[2]
+    assert "held up" not in shop.run("graph", "why", "chain.first", "7").out
+    assert "held up" not in shop.run("graph", "why", "chain.fourth", "8").out  # never asked for
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,19 @@ def test_a_missing_module_is_named(folder: Path, target: str) -> None:
         (
             PIPELINE.replace("when=", "when=__import__('streamsched').program('gone') | "),
             "pipe.py",
-            "pipe.py $.schedules[0].trigger: schedule 'weekly' waits for unknown program 'gone'",
+            "pipe.py:5 $.schedules[0].trigger: schedule 'weekly' waits for unknown program 'gone'",
+        ),
+        (
+            PIPELINE
+            + "\napp.task('a', join, job_id='{n}', depends_on='b')"
+            + "\napp.task('b', join, job_id='{n}', depends_on='a')\n",
+            "pipe.py",
+            "pipe.py:7 $.tasks.a.depends_on: is a circle: a needs b needs a",
+        ),
+        (
+            PIPELINE + "for name in ['a']:\n    app.task(name, join, job_id='{n}', depends_on='b')\n",
+            "pipe.py",
+            "pipe.py $.tasks.a.depends_on.task[0]: there is no task 'b'",
         ),
     ],
 )

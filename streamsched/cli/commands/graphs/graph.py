@@ -137,7 +137,9 @@ def status(app: App, *, output: FormatOption = Format.TABLE, url: UrlOption = ""
 
 
 def why(task: TaskName, job_id: JobId, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
-    """Explains the state of a node: what it lacks, by group of parents. A queued node waits or runs as its job does."""
+    """Explains the state of a node: what it lacks, by group of parents, and which ancestors, such as failed ones, hold
+    it up in the end. A queued node waits or runs as its job does.
+    """
     found = ask_graph("GET", node_path(task, job_id), url=url)
     if output.structured:
         print_structured(found, output)
@@ -156,6 +158,21 @@ def why(task: TaskName, job_id: JobId, *, output: FormatOption = Format.TABLE, u
         out.print(f"  its job: `streamsched job why {short(found['job'])}`", markup=False)
     if not found["valid"]:
         out.print("  it has no work to do by valid_if_or", markup=False)
+    _print_groups(found)
+    _print_roots(found)
+    if found["state"] is None:
+        out.print(
+            f"next: `streamsched graph submit {task} -j {quoted(job_id)}` runs it and all that it lacks", markup=False
+        )
+    elif found["state"] in {"FAILED", "UPSTREAM_FAILED"}:
+        out.print(
+            f"next: `streamsched graph rerun {task} {quoted(job_id)}` runs it and what failed above it", markup=False
+        )
+
+
+def _print_groups(found: Mapping[str, Any]) -> None:
+    """What a node lacks, by group of parents."""
+    out = console()
     if not found["groups"]:
         out.print("  it needs no parents", markup=False)
     for index, group in enumerate(found["groups"]):
@@ -166,14 +183,21 @@ def why(task: TaskName, job_id: JobId, *, output: FormatOption = Format.TABLE, u
             out.print(f"      {_lack(each)}", markup=False)
         if group["missing"] > len(group["lacks"]):
             out.print(f"      and {group['missing'] - len(group['lacks'])} more", markup=False)
-    if found["state"] is None:
-        out.print(
-            f"next: `streamsched graph submit {task} -j {quoted(job_id)}` runs it and all that it lacks", markup=False
-        )
-    elif found["state"] in {"FAILED", "UPSTREAM_FAILED"}:
-        out.print(
-            f"next: `streamsched graph rerun {task} {quoted(job_id)}` runs it and what failed above it", markup=False
-        )
+
+
+def _print_roots(found: Mapping[str, Any]) -> None:
+    """The ancestors whose own ends hold a node up."""
+    out = console()
+    if found["roots"]:
+        out.print("  held up in the end by:")
+        for each in found["roots"]:
+            reason = f": {each['reason']}" if each["reason"] else ""
+            out.print(f"      {each['task']} {each['jobId']}: {each['state']}{reason}", markup=False)
+            if each["job"]:
+                out.print(f"        its job: `streamsched job why {short(each['job'])}`", markup=False)
+        if found["rootsInAll"] > len(found["roots"]) or not found["allRoots"]:
+            least = "" if found["allRoots"] else "at least "
+            out.print(f"      and {least}{found['rootsInAll'] - len(found['roots'])} more", markup=False)
 
 
 def _lack(parent: Mapping[str, Any]) -> str:

@@ -1,0 +1,80 @@
+"""Which pages a person may open: what the dispatch checks before a page, asked for an address."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import Final
+from urllib.parse import unquote, urlencode, urlsplit
+
+from starlette.requests import Request
+from starlette.routing import compile_path
+
+from streamsched.api.access.authorise import check_rule
+from streamsched.api.access.rules import Rule, Scope
+from streamsched.domain.access.grant import EVERYWHERE, Caller
+from streamsched.domain.access.permission import Permission
+from streamsched.domain.errors import ForbiddenError, NotFoundError
+from streamsched.web.rules import PAGE_RULES
+
+_PAGES: Final = tuple(
+    (compile_path(name.removeprefix("GET "))[0], rule) for name, rule in PAGE_RULES.items() if name.startswith("GET ")
+)
+_LINK: Final = re.compile(r'(<a\b[^>]*?) href="(/ui/[^"]*)"')
+
+
+def check_entrance(caller: Caller, rule: Rule, request: Request) -> str:
+    """Checks that the caller may see the page. Returns the address to go to instead; empty: this page.
+
+    Raises:
+        ForbiddenError, NotFoundError: as `check_rule`.
+    """
+    elsewhere = _within_own_namespace(caller, rule, request)
+    if not elsewhere:
+        check_rule(caller, rule, request)
+    return elsewhere
+
+
+def may_open(caller: Caller, href: str) -> bool:
+    """Whether the page at an address, beginning with `/ui/`, would be shown. False where there is no page."""
+    address = urlsplit(href)
+    for pattern, rule in _PAGES:
+        if found := pattern.match(unquote(address.path)):
+            asked = {
+                "type": "http",
+                "method": "GET",
+                "path": address.path,
+                "headers": [],
+                "query_string": address.query.encode(),
+                "path_params": found.groupdict(),
+            }
+            try:
+                check_entrance(caller, rule, Request(asked))
+            except (ForbiddenError, NotFoundError):
+                return False
+            return True
+    return False
+
+
+def without_refused_links(markup: str, caller: Caller) -> str:
+    """A page whose links to what would be refused have no address: they are text."""
+    known: dict[str, bool] = {}
+
+    def kept(found: re.Match[str]) -> str:
+        href = found[2]
+        if href not in known:
+            known[href] = may_open(caller, unescape(href))
+        return found[0] if known[href] else found[1]
+
+    return _LINK.sub(kept, markup)
+
+
+def _within_own_namespace(caller: Caller, rule: Rule, request: Request) -> str:
+    """Lists of a person without a role in all namespaces show one of theirs."""
+    query = request.query_params
+    if rule.scope is not Scope.QUERY or query.get("namespace") or request.method not in {"GET", "HEAD"}:
+        return ""
+    own = sorted(caller.namespaces(Permission.VIEW))
+    if EVERYWHERE in own or not own:
+        return ""
+    return f"{request.url.path}?{urlencode([*query.multi_items(), ('namespace', own[0])])}"
