@@ -164,7 +164,7 @@ def _consequences(reason: AtSchedule, job: ConsumingJob | None, current: Current
             yield f"run {last} is {job.run_state}" + (f", after {enumeration(before)}" if before else "")
     elif current is None or not current.record.exists:
         yield "the schedule has been deleted since; no job consumed it"
-    elif reason.generation < current.record.stands_from:
+    elif reason.generation < current.record.oldest_valid_generation:
         record = current.record
         yield (
             f"no job consumed it: generation {record.generation} is {record.state_text} since "

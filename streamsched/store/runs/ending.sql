@@ -87,7 +87,7 @@ SELECT state, runner, heartbeat_at FROM runs WHERE id = $1 FOR UPDATE;
 
 -- name: lock_schedule
 -- The current definition: a concurrent disabling waits, or is seen here.
-SELECT definition, generation, stands_from, admits, deleted_at FROM schedules WHERE id = $1 FOR SHARE;
+SELECT definition, generation, oldest_valid_generation, admits, deleted_at FROM schedules WHERE id = $1 FOR SHARE;
 
 -- name: hold_back
 -- Its schedule is paused: no runner process is started until the schedule changes.
