@@ -71,7 +71,7 @@ async def wait_for_program(connection: Any, program: str) -> bool:
         async with connection.transaction():  # a savepoint: it restores the timeout
             await connection.execute(_SQL["wait_a_second"])
             await connection.execute(_SQL["wait_for_program"], program)
-            await connection.execute(_SQL["wait_as_ever"])
+            await connection.execute(_SQL["reset_lock_timeout"])
     except asyncpg.LockNotAvailableError:
         return False
     return True
@@ -199,7 +199,7 @@ async def _oldest_waiting(connection: Any, definitions: Mapping[str, Schedule]) 
             row["satisfied_at"].timestamp() if row["submitted"] else 0.0,
             row["id"],
         )
-        for row in await connection.fetch(_SQL["elders"], coalescing, skipping)
+        for row in await connection.fetch(_SQL["oldest_waiting_jobs"], coalescing, skipping)
     }
 
 

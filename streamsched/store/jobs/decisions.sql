@@ -43,7 +43,7 @@ FROM programs p WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE SKIP LOCKED;
 -- The timeout of the next lock.
 SELECT set_config('lock_timeout', '1s', true);
 
--- name: wait_as_ever
+-- name: reset_lock_timeout
 -- No lock timeout.
 SELECT set_config('lock_timeout', '0', true);
 
@@ -84,7 +84,7 @@ SELECT id FROM jobs WHERE schedule = ANY($1::text[]) AND state = 'PENDING_CONSTR
 -- The satisfactions coalesced into these jobs, in order; read in batches, because they may be many.
 SELECT joined, ready::text AS ready FROM jobs WHERE joined = ANY($1::text[]) ORDER BY joined, generation, sequence;
 
--- name: elders
+-- name: oldest_waiting_jobs
 -- For each schedule key the oldest valid waiting job, into which others are coalesced ($1) or for which they are skipped
 -- ($2). A submission with arguments is not coalesced; a rerun and a job of a backfill or a backlog are neither. Ordered
 -- as domain.jobs.job.JobNumber.

@@ -1,6 +1,6 @@
 -- How shards are, and what waits.
 
--- name: tell
+-- name: upsert_report
 -- One row for each shard; a report of an older epoch changes nothing.
 INSERT INTO shard_reports AS known (shard, worker, epoch, report, reported_at)
 SELECT shard, $1, epoch, report, clock_timestamp()
