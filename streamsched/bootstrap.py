@@ -88,7 +88,7 @@ from streamsched.store.server.clock import PostgresClock
 from streamsched.store.server.gauges import PostgresGauges
 from streamsched.store.server.leases import PostgresLeases
 from streamsched.store.server.notifier import PostgresNotifier
-from streamsched.store.server.probe import PostgresMending
+from streamsched.store.server.probe import PostgresOutboxRepair
 from streamsched.store.server.reports import PostgresReportStore
 from streamsched.store.server.schema import require_schema
 from streamsched.store.web.activity_reads import PostgresActivityReads
@@ -315,7 +315,7 @@ def api_services(services: Services) -> ApiServices:
             check=partial(plugins.check, known=plugins.installed()),
             largest_record=broker.capabilities.largest_record,
         ),
-        replaying=ScheduleReplay(reader=reader, mending=PostgresMending(pool), acks=outbox, notifier=notifier),
+        replaying=ScheduleReplay(reader=reader, mending=PostgresOutboxRepair(pool), acks=outbox, notifier=notifier),
         jobs=PostgresJobStore(pool),
         runs=PostgresRunQueries(pool),
         submissions=PostgresSubmissionStore(pool),

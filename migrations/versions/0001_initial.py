@@ -1,10 +1,10 @@
-"""The first schema."""
+"""The schema of release 0.1.0."""
 
 from __future__ import annotations
 
 from streamsched.store.server.migrate import run_beside
 
-revision = "0001"
+revision = "0001_initial"
 down_revision = None
 
 

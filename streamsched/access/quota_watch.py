@@ -21,7 +21,7 @@ import structlog
 
 from streamsched.domain.errors import BodyExceededError, RateExceededError, UnavailableError, described
 from streamsched.domain.events.event import Fact, namespace_of
-from streamsched.domain.quotas.event_level import HELD, Demand, wait_s
+from streamsched.domain.quotas.event_level import HELD, LeaseRequest, wait_s
 from streamsched.domain.quotas.quota import Quota
 from streamsched.ports.access.quotas import Limits, QuotaStore
 from streamsched.ports.clock import Clock
@@ -223,9 +223,9 @@ class QuotaWatch:
             budget.leased_at = now
 
 
-def _demand(budget: _Budget, now: datetime) -> Demand:
+def _demand(budget: _Budget, now: datetime) -> LeaseRequest:
     passed = 1.0 if budget.leased_at is None else max(1.0, (now - budget.leased_at).total_seconds())
-    return Demand(budget.held(now), budget.asked / passed, budget.accepted / passed)
+    return LeaseRequest(budget.held(now), budget.asked / passed, budget.accepted / passed)
 
 
 def _idle(budget: _Budget, now: datetime) -> bool:

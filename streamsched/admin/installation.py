@@ -29,7 +29,7 @@ from streamsched.store.server.clock import PostgresClock
 from streamsched.store.server.clock_judgements import PostgresClockJudgements
 from streamsched.store.server.leases import PostgresLeases
 from streamsched.store.server.notifier import PostgresNotifier
-from streamsched.store.server.probe import PostgresArchivedLetters, PostgresMending, PostgresNumbers, PostgresProbe
+from streamsched.store.server.probe import PostgresArchivedLetters, PostgresNumbers, PostgresOutboxRepair, PostgresProbe
 from streamsched.store.server.reports import PostgresReportStore
 from streamsched.store.server.revisions import revisions
 
@@ -52,7 +52,7 @@ class Installation:
     progress: RestartableProgressStore
     probe: PostgresProbe
     archived_letters: PostgresArchivedLetters
-    mending: PostgresMending
+    mending: PostgresOutboxRepair
     numbers: PostgresNumbers
     reader: PostgresCatalogReader
     reports: PostgresReportStore
@@ -101,7 +101,7 @@ def assembled(
         progress=PostgresProgress(pool),
         probe=PostgresProbe(pool),
         archived_letters=PostgresArchivedLetters(pool),
-        mending=PostgresMending(pool),
+        mending=PostgresOutboxRepair(pool),
         numbers=PostgresNumbers(pool),
         reader=PostgresCatalogReader(pool),
         reports=PostgresReportStore(pool),

@@ -24,7 +24,7 @@ from streamsched.domain.triggers.trigger import event_keys
 from streamsched.log.topics import SIGNALS, SUBSCRIPTIONS_CHANGELOG, TRIGGERS_CHANGELOG
 from streamsched.ports.broker import Broker, TopicPartition
 from streamsched.ports.catalog import CatalogReader, ScheduleRecord
-from streamsched.ports.outbox import Mending, Outbox
+from streamsched.ports.outbox import Outbox, OutboxRepair
 from streamsched.stream.agents.accumulated import SEPARATOR, TriggerStates
 
 #: Seconds between polls of the shards' positions.
@@ -80,7 +80,7 @@ async def examine(
     )
 
 
-async def mend(faults: Sequence[Fault], *, mending: Mending) -> list[int]:
+async def mend(faults: Sequence[Fault], *, mending: OutboxRepair) -> list[int]:
     """Writes the repairs of the faults to the outbox; returns the ids of the records. Idempotent.
 
     Raises:

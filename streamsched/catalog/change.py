@@ -254,7 +254,7 @@ def _resumed(before: ScheduleRecord, after: ScheduleRecord) -> ScheduleRecord:
 
 def _next(before: ScheduleRecord, now: datetime, *, keep: bool) -> ScheduleRecord:
     """The next generation; it can keep only what the schedule has."""
-    kept = min(before.stands_from, before.generation) if keep and before.keeps else None
+    kept = min(before.oldest_valid_generation, before.generation) if keep and before.keeps else None
     return replace(before, generation=before.generation + 1, updated_at=now, deleted_at=None, kept_from=kept)
 
 

@@ -135,7 +135,7 @@ def _at_schedule(finding: Finding, reason: AtSchedule, current: CurrentSchedule 
             wanted = f": it wants {current.record.definition.trigger}" if _same(reason, current) and current else ""
             return f"{schedule} listens to it, but no leaf of its trigger matched{wanted}"
         case Verdict.LATE:
-            side = "appended to topic late" if reason.late is OnLate.SIDE else "dropped"
+            side = "appended to topic late" if reason.late is OnLate.SIDE_OUTPUT else "dropped"
             return f"arrived too late for {schedule} and was {side}{happened}"
         case Verdict.DISABLED:
             state = "was disabled" if reason.generation else "did not exist any more"
@@ -164,7 +164,7 @@ def _consequences(reason: AtSchedule, job: ConsumingJob | None, current: Current
             yield f"run {last} is {job.run_state}" + (f", after {enumeration(before)}" if before else "")
     elif current is None or not current.record.exists:
         yield "the schedule has been deleted since; no job consumed it"
-    elif reason.generation < current.record.stands_from:
+    elif reason.generation < current.record.oldest_valid_generation:
         record = current.record
         yield (
             f"no job consumed it: generation {record.generation} is {record.state_text} since "

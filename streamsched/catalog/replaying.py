@@ -14,7 +14,7 @@ from streamsched.domain.names import ScheduleRef
 from streamsched.domain.signals.signal import Replay
 from streamsched.ports.catalog import CatalogReader, ScheduleStatus
 from streamsched.ports.notifier import Notifier
-from streamsched.ports.outbox import Mending, OutboxAcks
+from streamsched.ports.outbox import OutboxAcks, OutboxRepair
 
 log = structlog.get_logger()
 
@@ -24,7 +24,7 @@ class ScheduleReplay:
     """The request is a signal in the log, so it is ordered with events and definitions. Idempotent."""
 
     reader: CatalogReader
-    mending: Mending
+    mending: OutboxRepair
     acks: OutboxAcks
     notifier: Notifier
     patience: float = PATIENCE

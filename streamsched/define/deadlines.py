@@ -12,7 +12,7 @@ from datetime import time
 from streamsched.define.units import Duration, duration, time_of_day
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.names import ProgramRef
-from streamsched.domain.schedules.deadline import Deadline, OnMiss, Promise
+from streamsched.domain.schedules.deadline import Deadline, DeadlineKind, OnMiss
 
 #: `"warn"`, `"cancel"`, or the program to start or its name.
 Then = OnMiss | str | ProgramRef
@@ -31,22 +31,22 @@ def start_by(limit: Duration | time, zone: str | None = None, *, then: Then = "w
     Raises:
         InvalidDefinitionError: the limit or the zone is invalid.
     """
-    return _deadline(Promise.START, limit, zone, then)
+    return _deadline(DeadlineKind.START, limit, zone, then)
 
 
 def finish_by(limit: Duration | time, zone: str | None = None, *, then: Then = "warn") -> Deadline:
     """A run of the job must complete by then. Parameters and errors as of `start_by`."""
-    return _deadline(Promise.FINISH, limit, zone, then)
+    return _deadline(DeadlineKind.FINISH, limit, zone, then)
 
 
 def takes_at_most(limit: Duration, *, then: Then = "warn") -> Deadline:
     """Each run of the job must end within `limit`. With `then="cancel"` a longer run is ended and counts for `retry` as
     failed by `"timeout"`. Other parameters and errors as of `start_by`.
     """
-    return _deadline(Promise.DURATION, limit, None, then)
+    return _deadline(DeadlineKind.DURATION, limit, None, then)
 
 
-def _deadline(promise: Promise, limit: Duration | time, zone: str | None, then: Then) -> Deadline:
+def _deadline(promise: DeadlineKind, limit: Duration | time, zone: str | None, then: Then) -> Deadline:
     action, program = _action(then)
     if isinstance(limit, time) or (isinstance(limit, str) and re.fullmatch(r"\d{1,2}:\d{2}", limit)):
         return Deadline(promise, at=time_of_day(limit, "$.at"), zone=zone or "UTC", then=action, program=program)

@@ -34,7 +34,7 @@ from streamsched.domain.events.sampler import Sampler
 from streamsched.domain.graph.arrival_job import ArrivalJob
 from streamsched.domain.jobs.in_flight import InFlightWindow, load_of
 from streamsched.domain.jobs.run import RunState
-from streamsched.domain.schedules.schedule import EnqueueJob, HttpJob, Program, PublishJob, Quick
+from streamsched.domain.schedules.schedule import EnqueueJob, HttpJob, InlineExecutable, Program, PublishJob
 from streamsched.domain.schedules.template import filled
 from streamsched.launcher.request import arrived_node, enqueued_task, request, send, send_with_secrets
 from streamsched.ports.clock import Clock
@@ -107,7 +107,7 @@ class InlineExecutor:
         self._client = client
 
     def fits(self, program: Program) -> bool:
-        return isinstance(program.executable, Quick)
+        return isinstance(program.executable, InlineExecutable)
 
     def room(self) -> int:
         return max(0, self._window.size - self._with_request())

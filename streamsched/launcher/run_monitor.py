@@ -19,7 +19,7 @@ from streamsched.domain.constraints.process_room import ProcessKind
 from streamsched.domain.errors import SYSTEMIC, InvalidError, UnavailableError, described
 from streamsched.ports.clock import Clock
 from streamsched.ports.runner import (
-    UNATTENDED,
+    NO_RUNNER,
     InlineRunner,
     RunMonitorStore,
     RunnerId,
@@ -205,7 +205,7 @@ class RunMonitor:
             return await self._finish(run.run, ending, now)
         silent_for = now - run.heartbeat_at
         waits = silent_for < self._timeouts.elsewhere or self._clock.in_doubt
-        if alive is None and runner != UNATTENDED and waits:
+        if alive is None and runner != NO_RUNNER and waits:
             return False
         why = f"its runner {runner} is gone" if alive is False else f"its runner {runner} was silent for {silent_for}"
         if run.detached:
@@ -224,7 +224,7 @@ class RunMonitor:
         """Starts a runner process that goes on with a run whose driver is in a cluster. If none claims the run, it is
         silent again later.
         """
-        if not self._runners.room(ProcessKind.CLUSTER) or not await self._store.unattend(run, why, now=now):
+        if not self._runners.room(ProcessKind.CLUSTER) or not await self._store.release_runner(run, why, now=now):
             return
         log.warning("run.unattended", run=run.run, reason=why)
         try:

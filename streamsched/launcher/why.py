@@ -141,7 +141,7 @@ def explain(snapshot: JobSnapshot, *, now: datetime, sees: Sees = sees_nothing) 
         current=snapshot.generation,
         enabled=snapshot.enabled,
         generation=job.generation,
-        stands_from=snapshot.stands_from,
+        oldest_valid_generation=snapshot.oldest_valid_generation,
     )
     if obsolete is not None or snapshot.schedule is None:
         return Why(summary=f"it will end as OBSOLETE in a moment: {obsolete}", **common)

@@ -104,8 +104,8 @@ class ScheduleRecord:
         return self.pause is not None and self.pause.mode is PauseMode.BACKLOG
 
     @property
-    def stands_from(self) -> int:
-        """The oldest generation whose jobs may still run; column `schedules.stands_from` is computed alike."""
+    def oldest_valid_generation(self) -> int:
+        """The oldest generation whose jobs may still run; the column of that name is computed alike."""
         if self.kept_from is not None:
             return self.kept_from
         return self.generation if self.activity.fires else self.generation + 1

@@ -139,7 +139,7 @@ class JobSnapshot:
         unreadable: why the stored schedule or satisfaction cannot be read; None when it can.
         checked_at: when a launcher last checked it.
         typical: the median duration of the program's latest completed runs.
-        stands_from: the oldest generation of the schedule whose jobs are valid; None: `generation` alone.
+        oldest_valid_generation: the oldest generation of the schedule whose jobs are valid; None: `generation` alone.
         deadlines: those ahead, the next first.
         pauses: the pauses, disablings, resumptions and enablings of its schedule since the satisfaction.
     """
@@ -163,7 +163,7 @@ class JobSnapshot:
     unreadable: str | None = None
     checked_at: datetime | None = None
     typical: timedelta | None = None
-    stands_from: int | None = None
+    oldest_valid_generation: int | None = None
     deadlines: tuple[tuple[Deadline, datetime], ...] = ()
     pauses: tuple[HistoryLine, ...] = ()
 

@@ -79,7 +79,7 @@ class OutboxAcks(Protocol):
         ...
 
 
-class Mending(Protocol):
+class OutboxRepair(Protocol):
     """Writes records of a schedule to the log again."""
 
     async def mend(self, ref: ScheduleRef, generation: int, records: Sequence[OutboxRecord]) -> Sequence[int]:

@@ -40,7 +40,7 @@ class RunnerId:
 
 
 #: Stands for the runner of a run that none executes now.
-UNATTENDED: Final = RunnerId("-", 0, 0)
+NO_RUNNER: Final = RunnerId("-", 0, 0)
 
 
 class Runners(Protocol):
@@ -199,7 +199,7 @@ class LostRun:
 
 class RunMonitorStore(RunStore, Protocol):
     """What launchers need to start and check runs. `inline` runs are executed by a launcher itself
-    (`domain.schedules.schedule.Quick`); the others need a runner process.
+    (`domain.schedules.schedule.InlineExecutable`); the others need a runner process.
     """
 
     async def claim_inline(
@@ -267,7 +267,7 @@ class RunMonitorStore(RunStore, Protocol):
         """As `ports.programs.fences.FenceStore.due`."""
         ...
 
-    async def unattend(self, run: SilentRun, reason: str, *, now: datetime) -> bool:
+    async def release_runner(self, run: SilentRun, reason: str, *, now: datetime) -> bool:
         """Takes a detached run from its runner, which is gone, so that another can claim it. False, without a change,
         when the run had a heartbeat or ended since.
         """

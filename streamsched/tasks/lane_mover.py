@@ -12,7 +12,7 @@ from typing import Final, NoReturn, assert_never
 import structlog
 
 from streamsched.domain.tasks.layout import LayoutStep
-from streamsched.ports.tasks.partitions import Settlement, TaskPartitions
+from streamsched.ports.tasks.partitions import MoveResult, TaskPartitions
 from streamsched.process.run_forever import run_forever
 
 log = structlog.get_logger()
@@ -71,13 +71,13 @@ class LaneMover:
             self._moved += moved
             return 0
         match await self._partitions.settle(self._towards):
-            case Settlement.DONE:
+            case MoveResult.DONE:
                 log.info("tasks.resharded", partitions=self._towards, lanes=self._moved)
                 self._towards = 0
                 return 0
-            case Settlement.BUSY:
+            case MoveResult.BUSY:
                 return _AWAIT_S
-            case Settlement.LEFT:
+            case MoveResult.LEFT:
                 self._after = ""
                 return _AWAIT_S
             case other:

@@ -110,12 +110,10 @@ class Use(NamedTuple):
 
 
 ALLOWED: Final = (
-    Use("told", "streamsched/store", r"\btold(_why)?\b\s*(=|,|IS|text)|[\"'.]told\b|\btold_why\b", "columns of `jobs`"),
+    Use("told", "streamsched/store/server/revisions.py", r"'told'", "column of a database before release 0.1.0"),
     Use("advice", "streamsched/admin", r"advice", "of a check of `streamsched doctor`"),
     Use("advice", "streamsched/cli/commands/admin.py", r"advice", "of a check of `streamsched doctor`"),
     Use("told", "streamsched/cli/commands/admin.py", r'"told"', "member of the JSON that `resync` prints"),
-    Use("told", "streamsched/store/server/reports.sql", r"told_at", "column of `shard_reports`"),
-    Use("told", "streamsched/store/server/gauges.sql", r"told_at", "column of `shard_reports`"),
     Use("outlets", "streamsched/codec/records/layout.py", r"outlets", "member of the stored layout"),
     *(
         Use("audience", path, r"audience", "a claim of tokens of an OpenID provider")

@@ -18,7 +18,7 @@ from streamsched.codec.schedules import deadline as codec
 from streamsched.codec.schedules.schedule import program_to_json
 from streamsched.domain.events.event import CustomHappened
 from streamsched.domain.names import ProgramRef
-from streamsched.domain.schedules.deadline import Deadline, OnMiss, Promise
+from streamsched.domain.schedules.deadline import Deadline, DeadlineKind, OnMiss
 from streamsched.domain.schedules.schedule import BashJob, Program
 from streamsched.store.connections import open_pool
 
@@ -43,7 +43,7 @@ async def furnish(pool: asyncpg.Pool, now: datetime) -> dict[str, datetime]:
         program = program_to_json(Program(ref, BashJob("true")))
         await pool.execute("INSERT INTO programs VALUES ($1, 'default.app', $2, $3, $3)", str(ref), program, now)
     await pool.execute(FURNISH, now, JOBS)
-    promised = Deadline(Promise.START, timedelta(minutes=1), then=OnMiss.START, program="rescue")
+    promised = Deadline(DeadlineKind.START, timedelta(minutes=1), then=OnMiss.START, program="rescue")
     due = {f"default.app.s.1.{n}": now + timedelta(seconds=1 + 4 * n / JOBS) for n in range(1, JOBS + 1)}
     await pool.executemany(
         "INSERT INTO deadlines VALUES ($1, '', 0, $2, $3)",

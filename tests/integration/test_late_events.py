@@ -21,7 +21,7 @@ FLIGHTS = DatasetRef("default", "flights")
 
 @pytest.mark.parametrize(
     ("then", "wanted", "aside"),
-    [(OnLate.DROP, ["1", "3"], 0), (OnLate.SIDE, ["1", "3"], 1), (OnLate.ACCEPT, ["1", "2"], 0)],
+    [(OnLate.DROP, ["1", "3"], 0), (OnLate.SIDE_OUTPUT, ["1", "3"], 1), (OnLate.ACCEPT, ["1", "2"], 0)],
 )
 async def test_an_event_that_comes_too_late_is_dropped_put_aside_or_counted(
     cluster: ShardCluster, then: OnLate, wanted: list[str], aside: int

@@ -94,7 +94,9 @@ async def test_what_a_worker_tells_is_shown_until_it_is_stale(pool: asyncpg.Pool
         assert sum(shard.report.rows for shard in found.shards if shard.report) > 50
         assert all(shard.report and shard.report.recovery_s > 0 for shard in found.shards)
 
-        await pool.execute("UPDATE shard_reports SET told_at = told_at - $1::interval", timedelta(seconds=STALE_S + 1))
+        await pool.execute(
+            "UPDATE shard_reports SET reported_at = reported_at - $1::interval", timedelta(seconds=STALE_S + 1)
+        )
         await cluster.emit(*(landed(n, "others") for n in range(9)))
         await cluster.emit(landed(99))
         found = await survey(cluster.broker, reports)

@@ -44,7 +44,7 @@ def test_what_stands_counts_and_listens_after_any_series_of_changes(taken: list[
     state: TriggerState | None = None
     heard: set[str] = set()
     # The model: what has come and stays, and the oldest generation of which something may still run.
-    counted, stands_from, pause, number = 0, 1, None, 0
+    counted, oldest_valid_generation, pause, number = 0, 1, None, 0
 
     for step in [*taken, "event"]:
         for _, key, value in records:
@@ -77,16 +77,16 @@ def test_what_stands_counts_and_listens_after_any_series_of_changes(taken: list[
             continue
         alive = record.enabled or (pause is not None and pause.mode is not PauseMode.DROP)
         kept = alive and step in {"keep", "widen", "pause", "drain", "backlog", "enable"}
-        stands_from = min(stands_from, record.generation) if kept else record.generation + 1
+        oldest_valid_generation = min(oldest_valid_generation, record.generation) if kept else record.generation + 1
         counted = counted if kept else 0
         pause = {**MODES, "disable": None, "enable": None}.get(step, pause)
         records, record = list(after.records), after.after
         assert record.pause == pause
         assert record.generation == after.before.generation + 1  # type: ignore[union-attr]
         if record.enabled or pause == MODES["backlog"] or kept:
-            assert record.stands_from == stands_from
+            assert record.oldest_valid_generation == oldest_valid_generation
         else:
-            assert record.stands_from == record.generation + 1
+            assert record.oldest_valid_generation == record.generation + 1
 
 
 def _after(step: str, record: ScheduleRecord, number: int) -> ScheduleChange | None:

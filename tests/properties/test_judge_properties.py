@@ -100,8 +100,8 @@ def decision_inputs(draw: st.DrawFn) -> DecisionInput:
             submission = Submission(job, "", draw(given_arguments), rerun=rerun)
             ready = ReadyJob(ref, generation, sequence, at, (), key, submission)
         held_by = draw(st.none() | st.just((0,)))
-        enabled, stands_from = current[ref]
-        due_jobs.append(DueJob(ready, known[ref], 2, enabled, held_by, stands_from=stands_from))
+        enabled, oldest_valid_generation = current[ref]
+        due_jobs.append(DueJob(ready, known[ref], 2, enabled, held_by, oldest_valid_generation=oldest_valid_generation))
     due_jobs.sort(key=lambda due_job: (due_job.ready.satisfied_at, due_job.ready.sequence))
     waiting: dict[ScheduleKey, JobNumber] = {}
     for due_job in due_jobs:
@@ -148,8 +148,8 @@ def decision_inputs(draw: st.DrawFn) -> DecisionInput:
 
 
 def stands(due_job: DueJob) -> bool:
-    assert due_job.stands_from is not None
-    return due_job.ready.generation >= due_job.stands_from
+    assert due_job.oldest_valid_generation is not None
+    return due_job.ready.generation >= due_job.oldest_valid_generation
 
 
 @given(decision_inputs())

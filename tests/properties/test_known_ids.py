@@ -56,7 +56,7 @@ def small(monkeypatch: pytest.MonkeyPatch, rng: random.Random) -> None:
 def restored(changelog: dict[bytes, bytes], state_format: StateFormat) -> tuple[IdTable, Deduplicator]:
     table = IdTable(changelog)
     ids = Deduplicator(table, HORIZON, state_format)
-    asyncio.run(ids.recall())
+    asyncio.run(ids.rebuild_index())
     return table, ids
 
 
@@ -91,7 +91,7 @@ def test_a_repeat_is_known_for_the_horizon_and_nothing_else_ever(seed: int, size
             time_ms = max(0, time_ms + rng.choice(steps))
             event = some[number] if rng.random() < 0.7 else rng.choice(some)
             key, source, event_id = event
-            model.check(event, time_ms, ids.sighted(key, event_id, source, time_ms))
+            model.check(event, time_ms, ids.first_seen_ms(key, event_id, source, time_ms))
             if rng.random() < max(0.0005, 3 / size):
                 match rng.randrange(4 if size < 100_000 else 2):
                     case 0 | 1:
@@ -110,7 +110,9 @@ def test_a_repeat_is_known_for_the_horizon_and_nothing_else_ever(seed: int, size
             at = model.first.get(event)
             if at is not None and at > model.latest - HORIZON_MS:
                 key, source, event_id = event
-                assert ids.sighted(key, event_id, source, at) == again.sighted(key, event_id, source, at) == at
+                assert (
+                    ids.first_seen_ms(key, event_id, source, at) == again.first_seen_ms(key, event_id, source, at) == at
+                )
 
 
 def contents(ids: KnownIds) -> list[tuple[int, list[bytes]]]:

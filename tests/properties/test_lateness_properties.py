@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from streamsched.codec.records import state as state_codec
 from streamsched.domain.events.event import Event, Partition, PartitionsAdded
 from streamsched.domain.events.lateness import Late, OnLate
-from streamsched.domain.fold.effect import Aside, Launch
+from streamsched.domain.fold.effect import LateEvent, Launch
 from streamsched.domain.fold.fold import TriggerState, fold
 from streamsched.domain.names import DatasetRef, ScheduleRef
 from streamsched.domain.signals.signal import Occurred, Put
@@ -45,7 +45,7 @@ def test_late_events_count_go_or_stand_aside_as_the_policy_says(
             for effect in folded.effects
             if isinstance(effect, Launch)
         ]
-        aside += [effect.event.id for effect in folded.effects if isinstance(effect, Aside)]
+        aside += [effect.event.id for effect in folded.effects if isinstance(effect, LateEvent)]
         assert folded.verdict is not None
         verdicts.append(folded.verdict.verdict)
 
@@ -55,7 +55,9 @@ def test_late_events_count_go_or_stand_aside_as_the_policy_says(
     counted = [str(n) for n, was in enumerate(is_late) if accepts or not was]
     whole = len(counted) // wanted * wanted
     assert reported == [counted[n : n + wanted] for n in range(0, whole, wanted)]
-    assert aside == ([str(n) for n, was in enumerate(is_late) if was] if late and late.then is OnLate.SIDE else [])
+    assert aside == (
+        [str(n) for n, was in enumerate(is_late) if was] if late and late.then is OnLate.SIDE_OUTPUT else []
+    )
     assert verdicts == [Verdict.COUNTED if str(n) in counted else Verdict.LATE for n in range(len(come))]
 
 

@@ -17,9 +17,9 @@ from streamsched.domain.quotas.event_level import (
     HELD,
     LONGEST_WAIT,
     SAVED,
-    Demand,
     EventLevel,
     EventShare,
+    LeaseRequest,
     leased,
     wait_s,
 )
@@ -59,7 +59,7 @@ class Installation:
             for each in self.processes
             if each is not process and each.leased_at is not None and self.now - each.leased_at < HELD
         ]
-        lease = leased(self.limit, self.level, Demand(returned, float(process.asked)), others, self.now)
+        lease = leased(self.limit, self.level, LeaseRequest(returned, float(process.asked)), others, self.now)
         self.level, process.tokens, process.leased_at = lease.left, lease.tokens, self.now
         process.asked = 0
 
@@ -125,12 +125,12 @@ parties = st.lists(st.builds(EventShare, st.floats(0, 1e6), st.floats(0, 1e6)), 
 @given(
     limit=st.integers(0, 2**31 - 1),
     tokens=st.floats(-1e9, 1e12),
-    demand=st.builds(Demand, st.floats(-1e6, 1e6), st.floats(0, 1e6), st.floats(0, 1e6)),
+    demand=st.builds(LeaseRequest, st.floats(-1e6, 1e6), st.floats(0, 1e6), st.floats(0, 1e6)),
     others=parties,
     passed=st.integers(-(10**6), 10**9),
 )
 def test_a_lease_gives_no_more_than_there_is(
-    limit: int, tokens: float, demand: Demand, others: Sequence[EventShare], passed: int
+    limit: int, tokens: float, demand: LeaseRequest, others: Sequence[EventShare], passed: int
 ) -> None:
     before = EventLevel(tokens, NOW)
 

@@ -193,7 +193,11 @@ class SimulationJobs(Positioned):
 
     def _stands(self, row: ReadyJobRow) -> bool:
         record = self._database.schedules.get(ScheduleRef.parse(row.schedule))
-        return record is not None and record.exists and record.stands_from <= row.generation <= record.generation
+        return (
+            record is not None
+            and record.exists
+            and record.oldest_valid_generation <= row.generation <= record.generation
+        )
 
 
 class SimulationWakes(Positioned):

@@ -256,5 +256,5 @@ def _stored(launched: Sequence[Record], database: Database, into: Judgement) -> 
         into.double(f"job {job} was stored but never launched")
     for job, row in sorted(database.jobs.items()):
         record = database.schedules[ScheduleRef.parse(row.satisfaction.schedule)]
-        if row.obsolete and record.exists and record.stands_from <= row.satisfaction.generation:
+        if row.obsolete and record.exists and record.oldest_valid_generation <= row.satisfaction.generation:
             into.miss(f"job {job} was stored as obsolete, but its generation stands")

@@ -37,7 +37,7 @@ from tests.simulation.database import Database
 _PLACES: Final = 3
 
 
-class Promise(NamedTuple):
+class DeadlineKind(NamedTuple):
     """Who emits `event` now has been reported that `generation` of the schedule stands."""
 
     event: str
@@ -60,7 +60,7 @@ class Reports:
     control: list[tuple[bytes, bytes]] = field(default_factory=list)
     first_ticks: dict[tuple[ScheduleRef, int], datetime] = field(default_factory=dict)
     next_ticks: dict[tuple[ScheduleRef, int], datetime] = field(default_factory=dict)
-    promises: list[Promise] = field(default_factory=list)
+    promises: list[DeadlineKind] = field(default_factory=list)
 
 
 class Traffic:
@@ -171,7 +171,7 @@ class Traffic:
             await asyncio.sleep(self._rng.expovariate(self._events / 8))
             batch = [self._event() for _ in range(self._rng.choice((1, 1, 1, 4)))]
             promised = [
-                Promise(event.id, ref, generation)
+                DeadlineKind(event.id, ref, generation)
                 for event in batch
                 if event.id not in self.reported.copies
                 for ref, generation in sorted(self._current.items())

@@ -26,7 +26,7 @@ from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.names import AppRef, DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
 from streamsched.domain.schedules.app import AppDefinition
 from streamsched.domain.schedules.catchup import CatchUp
-from streamsched.domain.schedules.deadline import Deadline, OnMiss, Promise
+from streamsched.domain.schedules.deadline import Deadline, DeadlineKind, OnMiss
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.pause import PauseAfter
 from streamsched.domain.schedules.retry import Retry
@@ -200,8 +200,8 @@ retries: st.SearchStrategy[Retry] = st.builds(
     durations,
 )
 deadlines: st.SearchStrategy[Deadline] = st.one_of(
-    st.builds(Deadline, st.sampled_from(Promise), durations, then=st.sampled_from([OnMiss.WARN, OnMiss.CANCEL])),
-    st.builds(Deadline, st.sampled_from([Promise.START, Promise.FINISH]), at=_walls, zone=_zones),
+    st.builds(Deadline, st.sampled_from(DeadlineKind), durations, then=st.sampled_from([OnMiss.WARN, OnMiss.CANCEL])),
+    st.builds(Deadline, st.sampled_from([DeadlineKind.START, DeadlineKind.FINISH]), at=_walls, zone=_zones),
 )
 _mappings = st.dictionaries(_text(max_size=6), _text(max_size=6), max_size=3)
 

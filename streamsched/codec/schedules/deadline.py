@@ -9,7 +9,7 @@ from datetime import time
 from typing import Any, Final
 
 from streamsched.codec.json.reading import Fields, anchored, shown
-from streamsched.domain.schedules.deadline import Deadline, OnMiss, Promise
+from streamsched.domain.schedules.deadline import Deadline, DeadlineKind, OnMiss
 from streamsched.domain.time.duration import duration_text, parse_duration
 
 _WALL: Final = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?")
@@ -34,7 +34,7 @@ def from_json(obj: object, path: str = "$") -> Deadline:
     DecodeError, InvalidDefinitionError: with the path of the field.
     """
     fields = Fields(obj, path)
-    promise = fields.choice("type", Promise)
+    promise = fields.choice("type", DeadlineKind)
     within, at = fields.optional_text("within"), fields.optional_text("at")
     if at is None and fields.has("timeZone"):
         fields.fail("timeZone", "goes with 'at'")

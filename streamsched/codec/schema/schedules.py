@@ -30,7 +30,7 @@ from streamsched.codec.schema.shapes import (
 from streamsched.domain.events.lateness import OnLate
 from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.limits import MOST_PARTS
-from streamsched.domain.schedules.deadline import OnMiss, Promise
+from streamsched.domain.schedules.deadline import DeadlineKind, OnMiss
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.pause import PauseMode
 from streamsched.domain.schedules.schedule import Misfire, OnChange, OnTimeout
@@ -88,7 +88,7 @@ SCHEDULES: Final[Definitions] = {
     "Late": one_of(duration("15m"), record({"after": duration("15m")}, {"then": choice(OnLate)})),
     "PauseAfter": record({"failures": whole(3, least=1)}, {"keep": boolean(), "lasting": duration("1h")}),
     "Deadline": record(
-        {"type": choice(Promise)},
+        {"type": choice(DeadlineKind)},
         {
             "within": duration("30m"),
             "at": text("06:00", pattern=WALL),

@@ -53,7 +53,7 @@ class DueJob:
             valid job of a schedule that does not admit belongs to a pause that keeps its jobs.
         held_by: indexes of the constraints that held it when it was last decided to wait; None: it has not waited.
         command: an operator's command on the job; `command_reason` is who gave it and why.
-        stands_from: the oldest generation whose jobs are still valid; None: only `generation` itself.
+        oldest_valid_generation: the oldest generation whose jobs are still valid; None: only `generation` itself.
         priority: the schedule's priority in its pool as set online; None: the priority of its definition applies.
         resumed_at: when a pause that held the schedule's jobs last ended (UTC); timeouts count from then at the
             earliest.
@@ -66,7 +66,7 @@ class DueJob:
     held_by: tuple[int, ...] | None = None
     command: JobCommand | None = None
     command_reason: str = ""
-    stands_from: int | None = None
+    oldest_valid_generation: int | None = None
     priority: int | None = None
     resumed_at: datetime | None = None
 
@@ -251,17 +251,17 @@ def resources_after(
 
 
 def superseded(
-    *, known: bool, current: int, enabled: bool, generation: int, stands_from: int | None = None
+    *, known: bool, current: int, enabled: bool, generation: int, oldest_valid_generation: int | None = None
 ) -> str | None:
     """Why a job of `generation` must not run any more (promise G4); None while it is valid.
 
     It is valid while `current` (the schedule's current generation) is its own, or when every change since kept waiting
-    jobs, which `stands_from`, the oldest generation kept, says. A valid job of a schedule that is not enabled waits for
-    the end of a pause.
+    jobs, which `oldest_valid_generation`, the oldest generation kept, says. A valid job of a schedule that is not
+    enabled waits for the end of a pause.
     """
     if not known:
         return "its schedule was deleted"
-    kept = stands_from is not None and stands_from <= generation
+    kept = oldest_valid_generation is not None and oldest_valid_generation <= generation
     if generation != current and not kept:
         return f"its schedule changed: this is generation {generation}, now {current} stands"
     if not enabled and not kept:

@@ -156,7 +156,7 @@ def _decide(
         current=due_job.generation,
         enabled=due_job.enabled,
         generation=ready.generation,
-        stands_from=due_job.stands_from,
+        oldest_valid_generation=due_job.oldest_valid_generation,
     )
     if why is not None:
         return End(due_job.job, JobFact.SUPERSEDED, why)

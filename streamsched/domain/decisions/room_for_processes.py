@@ -16,12 +16,12 @@ from streamsched.domain.decisions.decision import Admit, Decision, DecisionInput
 from streamsched.domain.decisions.namespace_quota import within_quota
 from streamsched.domain.programs.spark_deployment import DeployMode
 from streamsched.domain.schedules.process_job import SparkJob
-from streamsched.domain.schedules.schedule import Executable, Quick
+from streamsched.domain.schedules.schedule import Executable, InlineExecutable
 
 
 def process_kind(executable: Executable) -> ProcessKind | None:
     """Of which kind the process of a run is; None: a launcher executes it itself."""
-    if isinstance(executable, Quick):
+    if isinstance(executable, InlineExecutable):
         return None
     if isinstance(executable, SparkJob) and executable.deploy_mode is DeployMode.CLUSTER:
         return ProcessKind.CLUSTER

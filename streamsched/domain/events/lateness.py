@@ -23,7 +23,7 @@ class OnLate(StrEnum):
 
     ACCEPT = "accept"
     DROP = "drop"
-    SIDE = "side"
+    SIDE_OUTPUT = "side"
 
 
 @dataclass(frozen=True, slots=True)

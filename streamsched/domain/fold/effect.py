@@ -28,7 +28,7 @@ class Wake:
 
 
 @dataclass(frozen=True, slots=True)
-class Aside:
+class LateEvent:
     """A late event that is not counted: append it to topic `late`."""
 
     event: Event
@@ -41,4 +41,4 @@ class Refuse:
     reason: str
 
 
-Effect = Launch | Wake | Aside | Refuse
+Effect = Launch | Wake | LateEvent | Refuse

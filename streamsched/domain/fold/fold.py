@@ -27,7 +27,7 @@ from streamsched.domain.events.match import Match
 from streamsched.domain.fold.accumulation import NOTHING, Accumulation, added, adds, renewed
 from streamsched.domain.fold.cell import EMPTY, Cell
 from streamsched.domain.fold.cell_update import CellUpdate, LeafEvent
-from streamsched.domain.fold.effect import Aside, Launch, Refuse, Wake
+from streamsched.domain.fold.effect import LateEvent, Launch, Refuse, Wake
 from streamsched.domain.fold.kept_state import kept
 from streamsched.domain.fold.open_keys import OpenKeys
 from streamsched.domain.fold.plan import LeafSlot, planned
@@ -99,7 +99,7 @@ def _occurred(state: TriggerState, signal: Occurred, at: datetime, cells: Mappin
         slots = plan.by_key.get(event.key, ())
         late = definition.late
         if slots and late is not None and late.then is not OnLate.ACCEPT and late.judges(signal.delay):
-            return Folded(state, (Aside(event),) if late.then is OnLate.SIDE else (), LATE)
+            return Folded(state, (LateEvent(event),) if late.then is OnLate.SIDE_OUTPUT else (), LATE)
         if slots and signal.statistics:
             slots = tuple(slot for slot in slots if slot.measure is not None)
             if not slots:

@@ -9,7 +9,7 @@ back with its next lease a second later. So, with any number of processes, in an
 because a request is accepted whole while its process has any token left; what it takes too many is a debt.
 
     >>> noon = datetime.fromisoformat("2013-01-08T12:00:00Z")
-    >>> leased(5, None, Demand(asked=30.0), [EventShare(10.0, asked=10.0)], noon).tokens
+    >>> leased(5, None, LeaseRequest(asked=30.0), [EventShare(10.0, asked=10.0)], noon).tokens
     30.0
 """
 
@@ -38,7 +38,7 @@ class EventLevel:
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class LeaseRequest:
     """What a process says with its lease.
 
     Attributes:
@@ -69,7 +69,7 @@ class EventLease:
 
 
 def leased(
-    limit: int, level: EventLevel | None, demand: Demand, others: Sequence[EventShare], now: datetime
+    limit: int, level: EventLevel | None, demand: LeaseRequest, others: Sequence[EventShare], now: datetime
 ) -> EventLease:
     """A lease. `level`: None before the first one.
 

@@ -1,6 +1,6 @@
 """Deadlines of a schedule's jobs: when a job must start or finish, how long a run may take, and the consequence.
 
-    >>> six = Deadline(Promise.FINISH, at=time(6), zone="Europe/Berlin")
+    >>> six = Deadline(DeadlineKind.FINISH, at=time(6), zone="Europe/Berlin")
     >>> six.due(datetime(2026, 3, 1, 12, tzinfo=UTC))
     datetime.datetime(2026, 3, 2, 5, 0, tzinfo=datetime.timezone.utc)
 
@@ -30,7 +30,7 @@ MISSED: Final = "deadline-missed"
 _DAY: Final = timedelta(days=1)
 
 
-class Promise(StrEnum):
+class DeadlineKind(StrEnum):
     """What the deadline bounds: the start by a runner, the completion of a run, or the duration of each run."""
 
     START = "start-by"
@@ -38,8 +38,8 @@ class Promise(StrEnum):
     DURATION = "duration"
 
 
-_VERB: Final[Mapping[Promise, str]] = MappingProxyType(
-    {Promise.START: "start", Promise.FINISH: "finish", Promise.DURATION: "end"}
+_VERB: Final[Mapping[DeadlineKind, str]] = MappingProxyType(
+    {DeadlineKind.START: "start", DeadlineKind.FINISH: "finish", DeadlineKind.DURATION: "end"}
 )
 
 
@@ -61,7 +61,7 @@ class Deadline:
         program: program of the schedule's app to start with `OnMiss.START`; not limited by groups and rates.
     """
 
-    promise: Promise
+    promise: DeadlineKind
     within: timedelta | None = None
     at: time | None = None
     zone: str = "UTC"
@@ -74,7 +74,7 @@ class Deadline:
         if self.within is not None:
             check_duration(self.within, "$.within")
         if self.at is not None:
-            if self.promise is Promise.DURATION:
+            if self.promise is DeadlineKind.DURATION:
                 raise InvalidDefinitionError("$.at", "is no duration")
             if self.at.tzinfo is not None or self.at.microsecond:
                 raise InvalidDefinitionError("$.at", f"must be a plain time of day but is {self.at}")
@@ -86,7 +86,7 @@ class Deadline:
         verb = _VERB[self.promise]
         if self.at is not None:
             return f"{verb} by {self.at.isoformat('minutes')} {self.zone}"
-        since = "its start" if self.promise is Promise.DURATION else "its satisfaction"
+        since = "its start" if self.promise is DeadlineKind.DURATION else "its satisfaction"
         return f"{verb} within {duration_text(self.within or timedelta(0))} of {since}"
 
     @property
@@ -116,7 +116,7 @@ class Deadline:
             day += _DAY
 
 
-class Ran(NamedTuple):
+class RunEnding(NamedTuple):
     """A run of the job: its state, and its end (UTC) if it has ended."""
 
     state: RunState
@@ -124,7 +124,7 @@ class Ran(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class JobTimes:
     """The progress of a job. Times UTC.
 
     Attributes:
@@ -135,22 +135,22 @@ class Course:
 
     launched_at: datetime | None
     ended_at: datetime | None
-    runs: Sequence[Ran] = ()
+    runs: Sequence[RunEnding] = ()
 
 
-def missed(deadline: Deadline, due_at: datetime, course: Course) -> str | None:
+def missed(deadline: Deadline, due_at: datetime, course: JobTimes) -> str | None:
     """How the deadline was missed, as text; None when it was met. `due_at` (UTC) must be past."""
     if course.ended_at is not None and course.launched_at is None:
         return None if course.ended_at <= due_at else "it had not started then, and never did"
     match deadline.promise:
-        case Promise.START:
+        case DeadlineKind.START:
             if course.launched_at is None:
                 return "it has not started"
             return None if course.launched_at <= due_at else f"it started at {_clock(course.launched_at)} only"
-        case Promise.FINISH | Promise.DURATION:
+        case DeadlineKind.FINISH | DeadlineKind.DURATION:
             ends = [run.ended_at for run in course.runs if run.ended_at is not None]
             if len(ends) < len(course.runs) or not ends:
-                return "it has not finished" if deadline.promise is Promise.FINISH else "it still runs"
+                return "it has not finished" if deadline.promise is DeadlineKind.FINISH else "it still runs"
             done = [run.ended_at for run in course.runs if run.ended_at and run.state is RunState.COMPLETED]
             last = min(done) if done else max(ends)
             return None if last <= due_at else f"it ended at {_clock(last)} only"
@@ -159,7 +159,7 @@ def missed(deadline: Deadline, due_at: datetime, course: Course) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Miss:
+class MissedDeadline:
     """A deadline that was missed. Times UTC; `run` only of a duration."""
 
     schedule: ScheduleRef

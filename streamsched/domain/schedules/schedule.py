@@ -134,7 +134,7 @@ class EnqueueJob:
 
 Executable = SparkJob | BashJob | PythonJob | HttpJob | PublishJob | EnqueueJob | ArrivalJob
 #: What launchers execute within their own process; the SQL that selects inline runs repeats their names.
-Quick = HttpJob | PublishJob | EnqueueJob | ArrivalJob
+InlineExecutable = HttpJob | PublishJob | EnqueueJob | ArrivalJob
 
 
 @dataclass(frozen=True, slots=True)

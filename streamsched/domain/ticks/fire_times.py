@@ -25,7 +25,7 @@ from streamsched.domain.time.cron_dapr import parse_dapr, split_zone
 from streamsched.domain.time.cron_fields import CronFields, Days
 from streamsched.domain.time.cron_quartz import parse_quartz
 from streamsched.domain.time.cron_unix import parse_unix
-from streamsched.domain.time.cron_walk import Passes, Walk, usual_passes
+from streamsched.domain.time.cron_walk import DstPolicy, Walk, usual_passes
 from streamsched.domain.time.dialect import Dialect, InGap, InOverlap
 from streamsched.domain.time.interval import Interval
 from streamsched.domain.time.zone import check_zone, zone_of
@@ -177,14 +177,14 @@ def _days(leaf: Cron, fields: CronFields) -> Days:
     return fields.days if leaf.calendar is None else OpenDays(fields.days, leaf.calendar, leaf.on_closed)
 
 
-def _passes(leaf: Cron, fields: CronFields) -> Passes:
+def _passes(leaf: Cron, fields: CronFields) -> DstPolicy:
     usual = usual_passes(fields)
     if fields.times.hourly:
         return usual
     dapr = leaf.dialect is Dialect.DAPR
     in_gap = leaf.in_gap or (InGap.SKIP if dapr else None)
     in_overlap = leaf.in_overlap or (InOverlap.BOTH if dapr else None)
-    return Passes(
+    return DstPolicy(
         gap=usual.gap if in_gap is None else in_gap is InGap.AFTER,
         first=usual.first if in_overlap is None else in_overlap is not InOverlap.SECOND,
         second=usual.second if in_overlap is None else in_overlap is not InOverlap.FIRST,

@@ -30,7 +30,7 @@ _DAY: Final = timedelta(days=1)
 _YEAR: Final = timedelta(days=366)
 
 
-class Oddity(StrEnum):
+class TickNote(StrEnum):
     """`GAP`: the time is in a DST gap. `OVERLAP`: it occurs twice. `CLOSED`: a calendar closes the day. `MOVED`: the
     tick was moved from a closed day.
     """
@@ -45,7 +45,7 @@ class Oddity(StrEnum):
 class Note:
     """A remark on a tick or an omitted day."""
 
-    kind: Oddity
+    kind: TickNote
     text: str
 
 
@@ -130,16 +130,16 @@ def _notes(walk: Walk, due: datetime) -> tuple[Note, ...]:
     if jump is not None and jump.forward and walk.passes.gap:
         skipped = wall_from(walk.times, walk.days, jump.old)
         if skipped is not None and skipped < jump.new:
-            notes.append(Note(Oddity.GAP, _skipped(skipped, jump.old, jump.new)))
+            notes.append(Note(TickNote.GAP, _skipped(skipped, jump.old, jump.new)))
             wall = skipped
     change = change_at(wall, walk.zone)
     if change is not None and not change.forward:
         alone = walk.passes.first != walk.passes.second
         text = f"{_clock(wall)} comes twice that day, this is the {'second' if local.fold else 'first'} time"
-        notes.append(Note(Oddity.OVERLAP, f"{text}; the other does not tick" if alone else text))
+        notes.append(Note(TickNote.OVERLAP, f"{text}; the other does not tick" if alone else text))
     if isinstance(walk.days, OpenDays):
         notes += [
-            Note(Oddity.MOVED, f"stands for {day}, which is closed: {why}")
+            Note(TickNote.MOVED, f"stands for {day}, which is closed: {why}")
             for day, why in islice(_moved_onto(walk.days, wall.date()), MOST_MOVED)
         ]
     return tuple(notes)
@@ -180,7 +180,7 @@ def _skipped_on(walk: Walk, day: date) -> Iterator[Omission]:
     for change in changes(walk.zone, begin - _SECOND, end) if _differ(walk.zone, begin - _SECOND, end) else ():
         skipped = wall_from(walk.times, walk.days, change.old) if change.forward else None
         if skipped is not None and skipped < change.new and skipped.date() == day:
-            yield Omission(day, Note(Oddity.GAP, _skipped(skipped, change.old, change.new)))
+            yield Omission(day, Note(TickNote.GAP, _skipped(skipped, change.old, change.new)))
 
 
 def _omitted_by_interval(interval: Interval, after: datetime, until: datetime) -> Iterator[Omission]:
@@ -209,7 +209,7 @@ def _differ(zone: ZoneInfo, *instants: datetime) -> bool:
 
 
 def _closed(calendar: Calendar, day: date, why: str) -> Omission:
-    return Omission(day, Note(Oddity.CLOSED, f"{calendar} closes it: {why}"))
+    return Omission(day, Note(TickNote.CLOSED, f"{calendar} closes it: {why}"))
 
 
 def _skipped(wall: datetime, old: datetime, new: datetime) -> str:

@@ -22,7 +22,7 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Passes:
+class DstPolicy:
     """Which times tick at DST changes.
 
     Attributes:
@@ -36,11 +36,11 @@ class Passes:
     second: bool
 
 
-def usual_passes(fields: CronFields) -> Passes:
+def usual_passes(fields: CronFields) -> DstPolicy:
     """What ticks at DST changes unless a leaf says otherwise, as `domain.ticks.fire_times` lists it."""
     if fields.times.hourly:
-        return Passes(gap=False, first=True, second=True)
-    return Passes(gap=True, first=True, second=fields.starred_minute)
+        return DstPolicy(gap=False, first=True, second=True)
+    return DstPolicy(gap=True, first=True, second=fields.starred_minute)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Walk:
     times: TimesOfDay
     days: Days
     zone: ZoneInfo
-    passes: Passes
+    passes: DstPolicy
 
     def tick_after(self, after: datetime) -> datetime | None:
         """The first tick (UTC) strictly after an instant; None when there is none."""

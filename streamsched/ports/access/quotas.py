@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from streamsched.domain.quotas.event_level import Demand, EventLease
+from streamsched.domain.quotas.event_level import EventLease, LeaseRequest
 from streamsched.domain.quotas.quota import Quota, QuotaGrowth, QuotaUse, growth
 from streamsched.domain.revision import Expected
 from streamsched.ports.catalog import ScheduleChange
@@ -72,7 +72,7 @@ class QuotaStore(Protocol):
         ...
 
     async def lease(
-        self, process: str, demands: Mapping[str, Demand], limits: Mapping[str, int], *, now: datetime
+        self, process: str, demands: Mapping[str, LeaseRequest], limits: Mapping[str, int], *, now: datetime
     ) -> Mapping[str, EventLease]:
         """Takes a process's share of the events of these namespaces (`domain.quotas.event_level.leased`), and gives
         back what is left of its last one. `limits`: events a second. Tokens that are returned later than `HELD` after

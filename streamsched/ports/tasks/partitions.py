@@ -13,7 +13,7 @@ from streamsched.domain.tasks.layout import LayoutStep, TaskLayout
 READS: Final = 3
 
 
-class Settlement(StrEnum):
+class MoveResult(StrEnum):
     """DONE: no lane is to move any more. BUSY: lanes in flight are left, or lanes could not be locked; try again.
     LEFT: lanes are to be moved again, perhaps to another number of partitions.
     """
@@ -69,7 +69,7 @@ class TaskPartitions(Protocol):
         """
         ...
 
-    async def settle(self, partitions: int) -> Settlement:
+    async def settle(self, partitions: int) -> MoveResult:
         """Gives up the partitions to which lanes no longer go, and ends the change to this number. When there are such,
         nothing else writes lanes meanwhile, at most a second.
         """

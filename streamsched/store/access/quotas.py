@@ -12,7 +12,7 @@ from typing import Any, Final
 import asyncpg
 
 from streamsched.domain.errors import NotFoundError
-from streamsched.domain.quotas.event_level import HELD, SAVED, Demand, EventLease, EventLevel, EventShare, leased
+from streamsched.domain.quotas.event_level import HELD, SAVED, EventLease, EventLevel, EventShare, LeaseRequest, leased
 from streamsched.domain.quotas.quota import Quota, QuotaGrowth, QuotaUse
 from streamsched.domain.revision import Expected, digest
 from streamsched.ports.access.quotas import Limits
@@ -89,7 +89,7 @@ class PostgresQuotaStore:
                 return found
 
     async def lease(
-        self, process: str, demands: Mapping[str, Demand], limits: Mapping[str, int], *, now: datetime
+        self, process: str, demands: Mapping[str, LeaseRequest], limits: Mapping[str, int], *, now: datetime
     ) -> Mapping[str, EventLease]:
         names, since = sorted(demands), now - HELD
         leases: dict[str, EventLease] = {}
@@ -105,7 +105,7 @@ class PostgresQuotaStore:
                 for row in rows:
                     name, demand = row["namespace"], demands[row["namespace"]]
                     if name not in own and demand.returned > 0:
-                        demand = Demand(0.0, demand.asked, demand.accepted)
+                        demand = LeaseRequest(0.0, demand.asked, demand.accepted)
                     level = EventLevel(row["tokens"], row["at"])
                     leases[name] = leased(limits[name], level, demand, others.get(name, ()), now)
                 tokens = [leases[name].left.tokens for name in names]

@@ -234,7 +234,7 @@ async def _end_jobs(connection: Any, refs: list[str], changes: Sequence[Schedule
     rows_to_end = [
         (
             ref,
-            each.after.stands_from,
+            each.after.oldest_valid_generation,
             f"its schedule was {each.action}",
             each.after.updated_at,
             str(each.after.definition.program),
@@ -248,7 +248,9 @@ async def _end_jobs(connection: Any, refs: list[str], changes: Sequence[Schedule
     kept = [(ref, str(each.after.definition.program)) for ref, each in zip(refs, changes, strict=True) if each.keeps]
     if kept:
         await connection.execute(_SQL["keep_jobs"], *_columns(kept))
-    held = [(ref, _holds(each.after), each.after.stands_from) for ref, each in zip(refs, changes, strict=True)]
+    held = [
+        (ref, _holds(each.after), each.after.oldest_valid_generation) for ref, each in zip(refs, changes, strict=True)
+    ]
     await connection.execute(_SQL["release_runs"], *_columns(held))
     return [row["id"] for row in rows]
 

@@ -127,10 +127,10 @@ SELECT pg_notify('timers', '');
 WITH superseded AS (
     SELECT j.id, given.reason, given.ended_at
     FROM unnest($1::text[], $2::bigint[], $3::text[], $4::timestamptz[], $5::text[])
-        AS given (schedule, stands_from, reason, ended_at, program)
+        AS given (schedule, oldest_valid_generation, reason, ended_at, program)
     JOIN jobs j ON j.schedule = given.schedule
     WHERE j.state IN ('PENDING_CONSTRAINT', 'PENDING_LAUNCH')
-        AND (j.generation < given.stands_from OR j.state = 'PENDING_LAUNCH' AND j.program <> given.program)
+        AND (j.generation < given.oldest_valid_generation OR j.state = 'PENDING_LAUNCH' AND j.program <> given.program)
     ORDER BY j.id
     FOR UPDATE OF j
 )
@@ -158,10 +158,10 @@ WITH released AS (
     UPDATE runs SET spawn_at = timestamptz 'epoch', spawns = 0
     WHERE id IN (
         SELECT r.id FROM runs r JOIN jobs j ON j.id = r.job
-        JOIN unnest($1::text[], $2::boolean[], $3::bigint[]) AS given (schedule, holding, stands_from)
+        JOIN unnest($1::text[], $2::boolean[], $3::bigint[]) AS given (schedule, holding, oldest_valid_generation)
             ON given.schedule = j.schedule
         WHERE r.state = 'PENDING' AND r.spawn_at = timestamptz 'infinity'
-            AND (NOT given.holding OR j.generation < given.stands_from OR j.state = 'OBSOLETE')
+            AND (NOT given.holding OR j.generation < given.oldest_valid_generation OR j.state = 'OBSOLETE')
         FOR UPDATE OF r SKIP LOCKED
     )
     RETURNING id

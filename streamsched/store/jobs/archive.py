@@ -48,8 +48,8 @@ class PostgresArchive:
     async def move_jobs(self, ended: EndedRows, *, keep_from: datetime) -> int:
         jobs, done = list(ended.done_at), list(ended.done_at.values())
         with translated():
-            await self._pool.execute(_SQL["spend"], jobs)
-            await self._pool.execute(_SQL["let_pass"], LAUNCH)
+            await self._pool.execute(_SQL["mark_archived"], jobs)
+            await self._pool.execute(_SQL["wait_for_older_intakes"], LAUNCH)
             return await self._pool.fetchval(_SQL["move_jobs"], jobs, done, keep_from)
 
     async def move_runs(self, ended: EndedRows, *, keep_from: datetime) -> int:

@@ -30,7 +30,7 @@ WHERE (created_at, id) > ($2::timestamptz, $3::text) AND created_at < $1 AND end
 ORDER BY created_at, id
 LIMIT $4;
 
--- name: spend
+-- name: mark_archived
 -- Marks these jobs and older ones as spent: a repeated launch record creates no job.
 INSERT INTO jobs_spent AS known (schedule, generation, sequence)
 SELECT DISTINCT ON (schedule) schedule, generation, sequence FROM (
@@ -43,8 +43,8 @@ ORDER BY schedule, generation DESC, sequence DESC
 ON CONFLICT (schedule) DO UPDATE SET generation = excluded.generation, sequence = excluded.sequence
 WHERE (known.generation, known.sequence) < (excluded.generation, excluded.sequence);
 
--- name: let_pass
--- Waits for intakes that started before `spend` was visible.
+-- name: wait_for_older_intakes
+-- Waits for intakes that started before `mark_archived` was visible.
 SELECT count(*) FROM (SELECT FROM intake_positions WHERE topic = $1 ORDER BY partition FOR SHARE) AS held;
 
 -- name: move_jobs

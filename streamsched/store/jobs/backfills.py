@@ -164,7 +164,7 @@ class PostgresBackfillStore:
             current=row["generation"],
             enabled=row["enabled"],
             generation=row["generation"],
-            stands_from=row["stands_from"],
+            oldest_valid_generation=row["oldest_valid_generation"],
         )
         if refused is not None:
             raise ConflictError(f"schedule '{request.schedule}' is disabled; enable it first")

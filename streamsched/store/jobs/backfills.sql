@@ -2,7 +2,7 @@
 
 -- name: schedule
 -- The current definition, its program's, and the preferences of the program's namespace.
-SELECT s.definition::text AS definition, s.generation, s.enabled, s.stands_from, s.created_at, s.updated_at, s.program,
+SELECT s.definition::text AS definition, s.generation, s.enabled, s.oldest_valid_generation, s.created_at, s.updated_at, s.program,
     p.definition::text AS program_definition,
     (SELECT arguments::text FROM preferences n WHERE n.namespace = split_part(p.id, '.', 1)) AS preferences
 FROM schedules s JOIN programs p ON p.id = s.program
@@ -108,10 +108,10 @@ SELECT p.id FROM programs p JOIN schedules s ON s.program = p.id WHERE s.id = $1
 -- A command on the jobs of a backfill that wait for constraints, which become due: $2 with reason $3, or NULL to release
 -- those held for reason $4. A person's command stays, unless $2 is `cancel`.
 WITH commanded AS (
-    UPDATE jobs SET told = $2, told_why = $3, next_check_at = timestamptz 'epoch'
+    UPDATE jobs SET command = $2, command_reason = $3, next_check_at = timestamptz 'epoch'
     WHERE id IN (SELECT backfill || '.' || number FROM backfill_items WHERE backfill = $1 AND state = 'ACTIVE')
         AND state = 'PENDING_CONSTRAINT'
-        AND CASE WHEN $2::text IS NULL THEN told = 'hold' AND told_why = $4 ELSE told IS NULL OR $2 = 'cancel' END
+        AND CASE WHEN $2::text IS NULL THEN command = 'hold' AND command_reason = $4 ELSE command IS NULL OR $2 = 'cancel' END
     RETURNING id
 ), recorded AS (
     INSERT INTO decisions (at, subject_kind, subject, action, reason)

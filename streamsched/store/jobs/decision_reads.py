@@ -71,7 +71,7 @@ async def wait_for_program(connection: Any, program: str) -> bool:
         async with connection.transaction():  # a savepoint: it restores the timeout
             await connection.execute(_SQL["wait_a_second"])
             await connection.execute(_SQL["wait_for_program"], program)
-            await connection.execute(_SQL["wait_as_ever"])
+            await connection.execute(_SQL["reset_lock_timeout"])
     except asyncpg.LockNotAvailableError:
         return False
     return True
@@ -199,7 +199,7 @@ async def _oldest_waiting(connection: Any, definitions: Mapping[str, Schedule]) 
             row["satisfied_at"].timestamp() if row["submitted"] else 0.0,
             row["id"],
         )
-        for row in await connection.fetch(_SQL["elders"], coalescing, skipping)
+        for row in await connection.fetch(_SQL["oldest_waiting_jobs"], coalescing, skipping)
     }
 
 
@@ -258,9 +258,9 @@ def _due_job(row: Any, schedules: Mapping[str, Any], definitions: Mapping[str, S
         current["generation"] if current else 0,
         ready.schedule is None or bool(current and current["admits"]),
         held_by=None if verdicts is None else tuple(n for n, v in enumerate(verdicts) if v["kind"] != "satisfied"),
-        command=None if row["told"] is None else JobCommand(row["told"]),
-        command_reason=row["told_why"] or "",
-        stands_from=current["stands_from"] if current else None,
+        command=None if row["command"] is None else JobCommand(row["command"]),
+        command_reason=row["command_reason"] or "",
+        oldest_valid_generation=current["oldest_valid_generation"] if current else None,
         priority=current["priority_set"] if current else None,
         resumed_at=current["resumed_at"] if current else None,
     )
@@ -274,7 +274,7 @@ def _current(job: DueJob) -> bool:
             current=job.generation,
             enabled=job.enabled,
             generation=job.ready.generation,
-            stands_from=job.stands_from,
+            oldest_valid_generation=job.oldest_valid_generation,
         )
         is None
     )

@@ -43,7 +43,7 @@ FROM programs p WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE SKIP LOCKED;
 -- The timeout of the next lock.
 SELECT set_config('lock_timeout', '1s', true);
 
--- name: wait_as_ever
+-- name: reset_lock_timeout
 -- No lock timeout.
 SELECT set_config('lock_timeout', '0', true);
 
@@ -66,12 +66,12 @@ SELECT due.* FROM unnest($1::text[]) AS asked (program) CROSS JOIN LATERAL (
 
 -- name: lock_schedules
 -- The current definitions, locked until the decisions are stored: a concurrent disabling waits, or is seen here.
-SELECT id, definition::text AS definition, generation, stands_from, admits, deleted_at, priority_set, resumed_at
+SELECT id, definition::text AS definition, generation, oldest_valid_generation, admits, deleted_at, priority_set, resumed_at
 FROM schedules WHERE id = ANY($1::text[]) ORDER BY id FOR SHARE;
 
 -- name: lock_cases
 -- The jobs to decide, as they are once locked. A change that keeps jobs may have moved one to another program meanwhile.
-SELECT id, program, schedule, waiting, told, told_why, ready::text AS ready FROM jobs
+SELECT id, program, schedule, waiting, command, command_reason, ready::text AS ready FROM jobs
 WHERE id = ANY($1::text[]) AND state = 'PENDING_CONSTRAINT' AND program = ANY($2::text[])
 ORDER BY satisfied_at, generation, sequence
 FOR UPDATE;
@@ -84,7 +84,7 @@ SELECT id FROM jobs WHERE schedule = ANY($1::text[]) AND state = 'PENDING_CONSTR
 -- The satisfactions coalesced into these jobs, in order; read in batches, because they may be many.
 SELECT joined, ready::text AS ready FROM jobs WHERE joined = ANY($1::text[]) ORDER BY joined, generation, sequence;
 
--- name: elders
+-- name: oldest_waiting_jobs
 -- For each schedule key the oldest valid waiting job, into which others are coalesced ($1) or for which they are skipped
 -- ($2). A submission with arguments is not coalesced; a rerun and a job of a backfill or a backlog are neither. Ordered
 -- as domain.jobs.job.JobNumber.
@@ -92,7 +92,7 @@ SELECT DISTINCT ON (j.schedule, coalesce(j.ready ->> 'key', ''))
     j.schedule, coalesce(j.ready ->> 'key', '') AS key, j.generation, j.sequence, j.submitted, j.satisfied_at, j.id
 FROM jobs j JOIN schedules s ON s.id = j.schedule
 WHERE j.schedule = ANY($1::text[] || $2::text[]) AND j.state = 'PENDING_CONSTRAINT' AND j.waiting IS NOT NULL
-    AND j.generation >= s.stands_from
+    AND j.generation >= s.oldest_valid_generation
     AND NOT j.ready ? 'backlog'
     AND j.backfill IS NULL AND NOT (j.submitted AND (j.ready -> 'submission' ? 'rerun'
         OR (j.schedule = ANY($1) AND j.ready -> 'submission' ? 'arguments')))
@@ -174,7 +174,7 @@ WHERE id IN (
                         OR EXISTS (SELECT FROM group_waits w WHERE w.job = j.id AND w.slots_only)
                         OR EXISTS (SELECT FROM lines l WHERE l.job = j.id)
                         OR EXISTS (SELECT FROM gate_waits w WHERE w.job = j.id)))))
-            OR s.deleted_at IS NOT NULL OR j.generation < s.stands_from
+            OR s.deleted_at IS NOT NULL OR j.generation < s.oldest_valid_generation
             OR (s.id IS NULL AND (j.schedule IS NOT NULL OR NOT EXISTS (SELECT FROM programs p WHERE p.id = j.program))))
     LIMIT 10000
     FOR UPDATE OF j SKIP LOCKED

@@ -19,7 +19,7 @@ WITH held AS MATERIALIZED (
     SELECT i.*, s.program, s.pool, coalesce(s.priority_set, s.priority) AS priority, CASE
             WHEN s.id IS NULL THEN 'its schedule is unknown'
             WHEN s.deleted_at IS NOT NULL THEN 'its schedule was deleted'
-            WHEN i.generation >= s.stands_from AND i.generation <= s.generation THEN NULL
+            WHEN i.generation >= s.oldest_valid_generation AND i.generation <= s.generation THEN NULL
             WHEN s.generation <> i.generation THEN
                 format('its schedule changed: this is generation %s, now %s stands', i.generation, s.generation)
             ELSE 'its schedule is disabled'

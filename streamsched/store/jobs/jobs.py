@@ -180,7 +180,7 @@ class PostgresJobStore:
             schedule=schedule,
             generation=current["generation"] if current is not None else 0,
             enabled=record.schedule is None or bool(current is not None and current["admits"]),
-            stands_from=current["stands_from"] if current is not None else None,
+            oldest_valid_generation=current["oldest_valid_generation"] if current is not None else None,
             holders=tuple(_holder(each) for each in holders),
             last_completed_at=last,
             history=tuple(
@@ -188,7 +188,7 @@ class PostgresJobStore:
                 for each in history
             ),
             pauses=tuple(_pauses(pauses, record.satisfied_at)),
-            held=row["told_why"] if row["told"] == JobCommand.HOLD else None,
+            held=row["command_reason"] if row["command"] == JobCommand.HOLD else None,
             resources=Resources(slots, pool_queues, buckets, gates, rooms),
             lanes=own_lanes,
             priority=current["priority_set"] if current is not None else None,

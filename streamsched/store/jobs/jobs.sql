@@ -74,7 +74,7 @@ SELECT verdict, late, total, last_at FROM verdict_totals WHERE subject = $1 ORDE
 
 -- name: standing
 -- The current schedule of a job.
-SELECT definition, generation, stands_from, admits, deleted_at, priority_set, resumed_at FROM schedules WHERE id = $1;
+SELECT definition, generation, oldest_valid_generation, admits, deleted_at, priority_set, resumed_at FROM schedules WHERE id = $1;
 
 -- name: ready
 -- A job's satisfaction and those coalesced into it, in order.
@@ -126,7 +126,7 @@ SELECT id FROM programs WHERE id = $1 FOR UPDATE;
 -- name: tell
 -- An operator's command on a waiting job, which becomes due; NULL removes it.
 WITH commanded AS (
-    UPDATE jobs SET told = $2, told_why = $3, next_check_at = timestamptz 'epoch'
+    UPDATE jobs SET command = $2, command_reason = $3, next_check_at = timestamptz 'epoch'
     WHERE id = $1 AND state = 'PENDING_CONSTRAINT' RETURNING id
 ), recorded AS (
     INSERT INTO decisions (at, subject_kind, subject, action, reason) SELECT $4, 'job', id, $5, $3 FROM commanded

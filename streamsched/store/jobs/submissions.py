@@ -202,7 +202,7 @@ async def current_schedule(connection: Any, ref: ScheduleRef) -> CurrentOwner:
         current=generation,
         enabled=row["enabled"],
         generation=generation,
-        stands_from=row["stands_from"],
+        oldest_valid_generation=row["oldest_valid_generation"],
     )
     if refused is not None:
         raise ConflictError(f"schedule '{ref}' is disabled; enable it, or start its program '{row['program']}' alone")

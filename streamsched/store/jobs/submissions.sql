@@ -8,7 +8,7 @@ SELECT j.program, j.ready::text FROM jobs_history h, jsonb_populate_record(NULL:
 
 -- name: lock_schedule
 -- The current definition: a concurrent disabling waits, or is seen here.
-SELECT definition, program, generation, enabled, admits, stands_from, deleted_at FROM schedules WHERE id = $1 FOR SHARE;
+SELECT definition, program, generation, enabled, admits, oldest_valid_generation, deleted_at FROM schedules WHERE id = $1 FOR SHARE;
 
 -- name: program
 -- Whether the program exists, and the schedules that start it.

@@ -21,7 +21,15 @@ from streamsched.domain.jobs.run import RunState
 from streamsched.domain.limits import as_stored
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.quarantine import Quarantine
-from streamsched.domain.schedules.deadline import Course, Deadline, Miss, OnMiss, Promise, Ran, missed
+from streamsched.domain.schedules.deadline import (
+    Deadline,
+    DeadlineKind,
+    JobTimes,
+    MissedDeadline,
+    OnMiss,
+    RunEnding,
+    missed,
+)
 from streamsched.domain.schedules.retry import OVERDUE
 from streamsched.domain.schedules.schedule import Schedule
 from streamsched.log.topics import public_topic
@@ -84,7 +92,7 @@ class PostgresDeadlineStore:
         with translated():
             return await self._pool.fetchval(_SQL["next_due"], *self._without())
 
-    async def settle(self, watched: WatchedDeadline, *, now: datetime) -> Miss | None:
+    async def settle(self, watched: WatchedDeadline, *, now: datetime) -> MissedDeadline | None:
         try:
             miss = await self._settle(watched, now)
         except SYSTEMIC:
@@ -104,7 +112,7 @@ class PostgresDeadlineStore:
     def _without(self) -> list[list[object]]:
         return [list(column) for column in zip(*self._held, strict=True)] or [[], [], []]
 
-    async def _settle(self, watched: WatchedDeadline, now: datetime) -> Miss | None:
+    async def _settle(self, watched: WatchedDeadline, now: datetime) -> MissedDeadline | None:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 row = await connection.fetchrow(_SQL["get"], *watched)
@@ -125,7 +133,9 @@ class PostgresDeadlineStore:
                 if shortfall is None:
                     return None
                 run = watched.run or None
-                miss = Miss(schedule, program, watched.job, run, watched.place, deadline, row["due_at"], shortfall)
+                miss = MissedDeadline(
+                    schedule, program, watched.job, run, watched.place, deadline, row["due_at"], shortfall
+                )
                 await _record_miss(connection, miss, now)
                 if deadline.then is OnMiss.CANCEL:
                     await _cancel(connection, miss, now)
@@ -139,7 +149,7 @@ def _rows(schedule: Schedule, job: str, run: str, since: datetime) -> list[_Row]
     return [
         (job, run, place, each.due(since), orjson.dumps(codec.to_json(each)).decode())
         for place, each in enumerate(schedule.deadlines)
-        if (each.promise is Promise.DURATION) == bool(run)
+        if (each.promise is DeadlineKind.DURATION) == bool(run)
     ]
 
 
@@ -152,18 +162,18 @@ def _started(deadline: Deadline, schedule: ScheduleRef) -> ProgramRef | None:
     return None if deadline.program is None else ProgramRef(schedule.namespace, schedule.app, deadline.program)
 
 
-async def _course(connection: Any, watched: WatchedDeadline) -> Course:
+async def _course(connection: Any, watched: WatchedDeadline) -> JobTimes:
     job = await connection.fetchrow(_SQL["lock_job"], watched.job)
     runs = await connection.fetch(_SQL["runs"], watched.job, watched.run)
     launched = job["state"] == JobState.LAUNCHED
-    return Course(
+    return JobTimes(
         job["ended_at"] if launched else None,
         None if launched else job["ended_at"],
-        tuple(Ran(RunState(run["state"]), run["ended_at"]) for run in runs),
+        tuple(RunEnding(RunState(run["state"]), run["ended_at"]) for run in runs),
     )
 
 
-async def _record_miss(connection: Any, miss: Miss, now: datetime) -> None:
+async def _record_miss(connection: Any, miss: MissedDeadline, now: datetime) -> None:
     """Records the miss in the job and the history, and publishes its event."""
     await connection.execute(_SQL["note"], miss.job, miss.reason)
     await record(connection, "job", miss.job, "job.deadline_missed", miss.reason, at=now)
@@ -171,7 +181,7 @@ async def _record_miss(connection: Any, miss: Miss, now: datetime) -> None:
     await outbox.write(connection, [OutboxRecord(public_topic(event.fact), event.key, event_codec.encode(event))])
 
 
-async def _cancel(connection: Any, miss: Miss, now: datetime) -> None:
+async def _cancel(connection: Any, miss: MissedDeadline, now: datetime) -> None:
     """A waiting job gets a cancel command and is checked at once. PENDING runs end here; a stop is requested of the
     others, unless one was requested for another reason than the run's maximum duration.
     """
@@ -191,7 +201,9 @@ async def _cancel(connection: Any, miss: Miss, now: datetime) -> None:
             await record(connection, "run", run["id"], "run.stop_requested", stop, at=now)
 
 
-async def _start(connection: Any, program: ProgramRef, definition: Any | None, miss: Miss, now: datetime) -> None:
+async def _start(
+    connection: Any, program: ProgramRef, definition: Any | None, miss: MissedDeadline, now: datetime
+) -> None:
     """Starts the deadline's program, with the facts of the miss as arguments."""
     if definition is None:
         why = f"{program} is not started: it was removed"

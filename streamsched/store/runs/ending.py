@@ -161,7 +161,7 @@ async def current_schedule(connection: Any, row: Any) -> tuple[str | None, Any |
         current=schedule["generation"] if schedule else 0,
         enabled=bool(schedule and schedule["admits"]),
         generation=row["generation"],
-        stands_from=schedule["stands_from"] if schedule else None,
+        oldest_valid_generation=schedule["oldest_valid_generation"] if schedule else None,
     )
     if why is None and schedule is not None and schedule["generation"] != row["generation"]:
         state = await connection.fetchval(SQL["job_state"], row["job"])

@@ -87,7 +87,7 @@ SELECT state, runner, heartbeat_at FROM runs WHERE id = $1 FOR UPDATE;
 
 -- name: lock_schedule
 -- The current definition: a concurrent disabling waits, or is seen here.
-SELECT definition, generation, stands_from, admits, deleted_at FROM schedules WHERE id = $1 FOR SHARE;
+SELECT definition, generation, oldest_valid_generation, admits, deleted_at FROM schedules WHERE id = $1 FOR SHARE;
 
 -- name: hold_back
 -- Its schedule is paused: no runner process is started until the schedule changes.
@@ -100,7 +100,7 @@ UPDATE runs SET state = $3, runner = $4, log_path = $5, heartbeat_at = $6::times
 WHERE id = $1 AND state = $2
 RETURNING id;
 
--- name: unattend
+-- name: release_runner
 -- A detached run whose runner is gone; a runner that is started for it claims it.
 UPDATE runs SET runner = $3, heartbeat_at = $4::timestamptz
 WHERE id = $1 AND heartbeat_at = $2 AND state IN ('STARTING', 'RUNNING', 'SUSPENDED')
@@ -198,7 +198,7 @@ WHERE state = 'PENDING' AND executable ->> 'type' NOT IN ('http', 'publish', 'en
 SELECT min(spawn_at) FROM runs
 WHERE state = 'PENDING' AND executable ->> 'type' IN ('http', 'publish', 'enqueue') AND spawn_at < 'infinity';
 
--- name: hopeless
+-- name: unclaimed_too_often
 -- PENDING runs that none of their runner processes claimed.
 SELECT id, executable ->> 'type' IN ('http', 'publish', 'enqueue') AS inline FROM runs
 WHERE state = 'PENDING' AND spawn_at <= $1 AND spawns >= $2 ORDER BY spawn_at LIMIT 100;

@@ -43,4 +43,6 @@ async def record_failure(connection: Any, row: Any, reason: str, *, at: datetime
     if len(ends) < policy.failures or any(each["state"] == RunState.COMPLETED for each in ends):
         return
     pause = policy.pause(row["id"], reason, at=at)
-    await connection.execute(_SQL["wish"], row["schedule"], row["generation"], at, pause.keep, pause.until, pause.note)
+    await connection.execute(
+        _SQL["request_pause"], row["schedule"], row["generation"], at, pause.keep, pause.until, pause.note
+    )

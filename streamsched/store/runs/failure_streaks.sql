@@ -30,7 +30,7 @@ SELECT state FROM (
 ORDER BY created_at DESC, id DESC
 LIMIT $3;
 
--- name: wish
+-- name: request_pause
 -- Requests a pause, if the generation is still current once locked; notifies the resumption loop.
 WITH wished AS (
     INSERT INTO breaks AS known (schedule, generation, at, keep, until, note) VALUES ($1, $2, $3, $4, $5, $6)

@@ -13,7 +13,7 @@ from streamsched.domain.backoff import doubled
 from streamsched.domain.jobs.run import run_id
 from streamsched.domain.limits import later
 from streamsched.domain.programs.output import UNDECLARED, UNFENCED, fence_text
-from streamsched.domain.schedules.schedule import Quick
+from streamsched.domain.schedules.schedule import InlineExecutable
 from streamsched.ports.programs.fences import MOST_TRIES, FenceOrder
 from streamsched.ports.runs import Assignment
 from streamsched.store.catalog.history import record
@@ -33,7 +33,7 @@ async def want(connection: Any, row: Any, *, at: datetime, may_live: bool = True
     that of an earlier attempt, which was lost. Programs that launchers execute themselves commit nothing.
     """
     program = program_of(row)
-    if program is None or isinstance(program.executable, Quick):
+    if program is None or isinstance(program.executable, InlineExecutable):
         return
     text, due = (UNFENCED, at) if program.outputs else (UNDECLARED, None)
     earlier = [run_id(row["job"] or row["id"], each) for each in range(1, row["attempt"])]

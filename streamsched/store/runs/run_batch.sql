@@ -16,7 +16,7 @@ WITH plain AS (
     WHERE r.id = ANY($1::text[]) AND r.state = 'PENDING' AND r.stop_requested IS NULL
         AND (r.job IS NULL OR (s.admits AND s.deleted_at IS NULL
             AND s.definition ->> 'maxDuration' IS NULL AND s.definition -> 'deadlines' IS NULL AND j.state IN ('PENDING_LAUNCH', 'LAUNCHED')
-            AND j.generation BETWEEN s.stands_from AND s.generation))
+            AND j.generation BETWEEN s.oldest_valid_generation AND s.generation))
 ), claimed AS (
     UPDATE runs r SET state = 'STARTING', runner = $2, log_path = $3, heartbeat_at = $4::timestamptz, spawn_at = NULL
     FROM plain WHERE r.id = plain.id AND r.state = 'PENDING'

@@ -17,7 +17,7 @@ from streamsched.domain.jobs.job import JobFact
 from streamsched.domain.jobs.run import RunFact, RunState
 from streamsched.domain.quarantine import Quarantine
 from streamsched.domain.schedules.retry import OVERDUE, Retry
-from streamsched.ports.runner import UNATTENDED, LostRun, SilentRun, UnclaimedRun
+from streamsched.ports.runner import NO_RUNNER, LostRun, SilentRun, UnclaimedRun
 from streamsched.store.catalog.history import record
 from streamsched.store.connections import translated
 from streamsched.store.limits import process_room
@@ -108,7 +108,7 @@ class PostgresRunMonitorStore(PostgresRunStore):
             await end(connection, row, RunFact.FAILED, why, at=now)
 
         with translated():
-            rows = await self._pool.fetch(SQL["hopeless"], now, spawns)
+            rows = await self._pool.fetch(SQL["unclaimed_too_often"], now, spawns)
         inline = {row["id"] for row in rows if row["inline"]}
         return await self._each([row["id"] for row in rows], fail, now)
 
@@ -163,12 +163,15 @@ class PostgresRunMonitorStore(PostgresRunStore):
     async def due_fences(self, now: datetime, *, limit: int) -> Sequence[str]:
         return await fences.PostgresFenceStore(self._pool).due(now, limit=limit)
 
-    async def unattend(self, run: SilentRun, reason: str, *, now: datetime) -> bool:
+    async def release_runner(self, run: SilentRun, reason: str, *, now: datetime) -> bool:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
-                if await connection.fetchval(SQL["unattend"], run.run, run.heartbeat_at, str(UNATTENDED), now) is None:
+                if (
+                    await connection.fetchval(SQL["release_runner"], run.run, run.heartbeat_at, str(NO_RUNNER), now)
+                    is None
+                ):
                     return False
-                if run.runner != str(UNATTENDED):
+                if run.runner != str(NO_RUNNER):
                     await record(connection, "run", run.run, "run.unattended", reason, at=now)
                 return True
 

@@ -22,7 +22,7 @@ from streamsched.domain.limits import later
 from streamsched.domain.programs.driver import Driver
 from streamsched.domain.schedules.retry import OVERDUE
 from streamsched.domain.schedules.schedule import Schedule
-from streamsched.ports.runner import UNATTENDED
+from streamsched.ports.runner import NO_RUNNER
 from streamsched.ports.runs import Assignment, RunEnd, StopRequest
 from streamsched.store.catalog.history import record
 from streamsched.store.connections import translated
@@ -65,7 +65,7 @@ class PostgresRunStore:
                         taken_over=row["taken_over"],
                         driver=driver_of(row),
                     )
-                if row is not None and row["runner"] == str(UNATTENDED) and row["state"] in LIVE:
+                if row is not None and row["runner"] == str(NO_RUNNER) and row["state"] in LIVE:
                     _, schedule_row = await current_schedule(connection, row)
                     await connection.execute(SQL["take_over"], run, runner, log_path, now)
                     await record(connection, "run", run, "run.taken_over", f"by runner {runner}", at=now)

@@ -101,4 +101,4 @@ WHERE program IN (SELECT program FROM ended GROUP BY program ORDER BY sum(amount
 -- name: shard_positions
 -- Where each shard's next turn starts, as its worker reported last; not of long ago, when topics had other partitions.
 SELECT shard, report -> 'positions' AS positions FROM shard_reports
-WHERE told_at > clock_timestamp() - interval '10 minutes';
+WHERE reported_at > clock_timestamp() - interval '10 minutes';

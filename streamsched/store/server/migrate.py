@@ -19,7 +19,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 
 from streamsched.domain.errors import ConfigurationError, UnavailableError
-from streamsched.store.server.revisions import migrations_folder
+from streamsched.store.server.revisions import BEFORE_FIRST_RELEASE, migrations_folder, refusal_of_before
 
 log = structlog.get_logger()
 
@@ -46,7 +46,8 @@ def migrate(dsn: str, *, timeout: float = 60.0) -> None:
     Idempotent. Several processes may call it at a time: one migrates, the others wait up to `timeout` seconds.
 
     Raises:
-        ConfigurationError: the database is newer than this release, or the migrations are not installed.
+        ConfigurationError: the database is newer than this release, or older than release 0.1.0, or the migrations are
+            not installed.
         UnavailableError: the database cannot be reached, or another process migrates for longer than `timeout`.
     """
     config = Config()
@@ -61,6 +62,8 @@ def migrate(dsn: str, *, timeout: float = 60.0) -> None:
             )
             with engine.connect() as connection:
                 before = MigrationContext.configure(connection).get_current_heads()
+                if connection.exec_driver_sql(BEFORE_FIRST_RELEASE).scalar_one():
+                    raise refusal_of_before(", ".join(before))
                 _refuse_newer(before, scripts)
                 connection.rollback()
                 config.attributes["connection"] = connection

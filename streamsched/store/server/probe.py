@@ -112,8 +112,8 @@ class PostgresNumbers:
         return {(ScheduleRef.parse(row["schedule"]), row["generation"]): row["number"] for row in rows}
 
 
-class PostgresMending:
-    """See `ports.outbox.Mending`."""
+class PostgresOutboxRepair:
+    """See `ports.outbox.OutboxRepair`."""
 
     def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool

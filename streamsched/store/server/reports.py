@@ -29,7 +29,7 @@ class PostgresReportStore:
         rows = [(report.shard, report.epoch, _to_json(report)) for report in reports]
         if rows:
             with translated():
-                await self._pool.execute(_SQL["tell"], worker, *zip(*rows, strict=True))
+                await self._pool.execute(_SQL["upsert_report"], worker, *zip(*rows, strict=True))
 
     async def snapshot(self) -> InstallationSnapshot:
         with translated():

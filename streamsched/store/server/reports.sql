@@ -1,18 +1,18 @@
 -- How shards are, and what waits.
 
--- name: tell
+-- name: upsert_report
 -- One row for each shard; a report of an older epoch changes nothing.
-INSERT INTO shard_reports AS known (shard, worker, epoch, report, told_at)
+INSERT INTO shard_reports AS known (shard, worker, epoch, report, reported_at)
 SELECT shard, $1, epoch, report, clock_timestamp()
 FROM unnest($2::integer[], $3::bigint[], $4::jsonb[]) AS given (shard, epoch, report)
 ORDER BY shard
 ON CONFLICT (shard) DO UPDATE SET
-    worker = excluded.worker, epoch = excluded.epoch, report = excluded.report, told_at = excluded.told_at
+    worker = excluded.worker, epoch = excluded.epoch, report = excluded.report, reported_at = excluded.reported_at
 WHERE known.epoch <= excluded.epoch;
 
 -- name: reports
 -- The last report of each shard, and its age.
-SELECT shard, worker, epoch, report, extract(epoch FROM clock_timestamp() - told_at)::float8 AS age_s
+SELECT shard, worker, epoch, report, extract(epoch FROM clock_timestamp() - reported_at)::float8 AS age_s
 FROM shard_reports ORDER BY shard;
 
 -- name: leases

@@ -12,6 +12,10 @@ from typing import Final
 
 from streamsched.domain.errors import ConfigurationError
 
+#: Whether a database was made before release 0.1.0, whose revisions had numbers that are given again.
+BEFORE_FIRST_RELEASE: Final = (
+    "SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass('jobs') AND attname = 'told')"
+)
 _NAMED: Final = re.compile(r'^(revision|down_revision)(?:: [^=]+)? = "([^"]+)"$', re.MULTILINE)
 
 
@@ -30,12 +34,26 @@ def revisions() -> Revisions:
     """Raises:
     ConfigurationError: the migrations are not installed.
     """
+    return revisions_in(migrations_folder())
+
+
+def revisions_in(folder: Path) -> Revisions:
+    """Those of a folder of migrations."""
     known, followed = set[str](), set[str]()
-    for file in sorted((migrations_folder() / "versions").glob("*.py")):
+    for file in sorted((folder / "versions").glob("*.py")):
         named = dict(_NAMED.findall(file.read_text(encoding="utf-8")))
         known.add(named["revision"])
         followed.add(named.get("down_revision", ""))
     return Revisions(frozenset(known), tuple(sorted(known - followed)))
+
+
+def refusal_of_before(stored: str) -> ConfigurationError:
+    """The error for a database that was made before release 0.1.0. `stored`: its revision."""
+    return ConfigurationError(
+        f"the database is older than release 0.1.0 (schema {stored}) and is left as it is: save its definitions with "
+        "the code that made it (`streamsched schedule show -o yaml`), and start on an empty database; `dev`: in a new "
+        "folder"
+    )
 
 
 def migrations_folder() -> Path:

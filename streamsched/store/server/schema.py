@@ -9,7 +9,7 @@ import structlog
 
 from streamsched.domain.errors import UnavailableError
 from streamsched.store.connections import translated
-from streamsched.store.server.revisions import revisions
+from streamsched.store.server.revisions import BEFORE_FIRST_RELEASE, refusal_of_before, revisions
 from streamsched.store.sql import queries
 
 log = structlog.get_logger()
@@ -23,10 +23,13 @@ async def require_schema(pool: asyncpg.Pool) -> None:
 
     Raises:
         UnavailableError: a migration has not run yet; `streamsched migrate` runs it.
-        ConfigurationError: the migrations of this release are not installed.
+        ConfigurationError: the migrations of this release are not installed, or the database is older than 0.1.0.
     """
     release = await asyncio.to_thread(revisions)
     found = await stored_revision(pool)
+    with translated():
+        if found is not None and await pool.fetchval(BEFORE_FIRST_RELEASE):
+            raise refusal_of_before(found)
     if found in release.newest:
         return
     if found is not None and found not in release.known:

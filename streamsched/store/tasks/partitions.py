@@ -9,7 +9,7 @@ import asyncpg
 
 from streamsched.domain.errors import ConflictError
 from streamsched.domain.tasks.layout import TaskLayout, check_partitions
-from streamsched.ports.tasks.partitions import READS, PartitionsRecord, Settlement
+from streamsched.ports.tasks.partitions import READS, MoveResult, PartitionsRecord
 from streamsched.store.connections import translated
 from streamsched.store.sql import queries
 
@@ -57,11 +57,11 @@ class PostgresTaskPartitions:
                     await connection.execute(_SQL["notify"])
         return row["last"], row["moved"]
 
-    async def settle(self, partitions: int) -> Settlement:
+    async def settle(self, partitions: int) -> MoveResult:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 if await connection.fetchval(_SQL["lock_layout"], partitions) is None:
-                    return Settlement.LEFT
+                    return MoveResult.LEFT
                 if await connection.fetchval(_SQL["surplus"]):
                     left = await _left(connection)
                     if left is not None:
@@ -69,21 +69,21 @@ class PostgresTaskPartitions:
                     try:
                         await _lock_lanes(connection)
                     except asyncpg.LockNotAvailableError:
-                        return Settlement.BUSY
+                        return MoveResult.BUSY
                     left = await _left(connection)  # registrations may have made lanes before the lock
                     if left is not None:
                         return left
                     await connection.execute(_SQL["disable_failing"])
                 await connection.execute(_SQL["settle"])
-                return Settlement.DONE
+                return MoveResult.DONE
 
 
-async def _left(connection: Any) -> Settlement | None:
+async def _left(connection: Any) -> MoveResult | None:
     """Why partitions cannot be given up; None: they can."""
     row = await connection.fetchrow(_SQL["left_behind"])
     if not row["some"]:
         return None
-    return Settlement.LEFT if row["movable"] else Settlement.BUSY
+    return MoveResult.LEFT if row["movable"] else MoveResult.BUSY
 
 
 async def _lock_lanes(connection: Any) -> None:

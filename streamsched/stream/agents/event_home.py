@@ -85,7 +85,7 @@ class EventHome:
 
     async def recovered(self) -> None:
         """Call it once when the tables have been restored: builds the index of known ids, yielding to the loop."""
-        await self._known_ids.recall()
+        await self._known_ids.rebuild_index()
 
     @property
     def known_ids(self) -> int:
@@ -123,9 +123,9 @@ class EventHome:
             return
         destinations = self._listeners(key).destinations  # may raise, so before the event is marked as seen
         follow = _FOLLOW in value and _says(key, value, decoded, follow=True)
-        first_ms = self._known_ids.sighted(key, *identity, record.time_ms)
+        first_ms = self._known_ids.first_seen_ms(key, *identity, record.time_ms)
         if first_ms is None and follow:
-            self._known_ids.sighted(key, f"{identity[0]}{_AWAITED}", identity[1], record.time_ms)
+            self._known_ids.first_seen_ms(key, f"{identity[0]}{_AWAITED}", identity[1], record.time_ms)
         elif first_ms is not None and self._brings_statistics(key, identity, value, decoded, record.time_ms):
             value, first_ms = signal_codec.statistics_of(value), None
         if first_ms is None:
@@ -144,7 +144,7 @@ class EventHome:
         return (
             self._known_ids.knows(key, f"{event_id}{_AWAITED}", source, time_ms)
             and _says(key, value, decoded, follow=False)
-            and self._known_ids.sighted(key, f"{event_id}{_CAME}", source, time_ms) is None
+            and self._known_ids.first_seen_ms(key, f"{event_id}{_CAME}", source, time_ms) is None
         )
 
     def _control(self, key: bytes, value: bytes) -> None:

@@ -22,7 +22,7 @@ from streamsched.codec.records import signal as signal_codec
 from streamsched.codec.records import wakeup as wakeup_codec
 from streamsched.domain.errors import DecodeError, InvalidError
 from streamsched.domain.fold.cell import Cell
-from streamsched.domain.fold.effect import Aside, Effect, Launch, Refuse, Wake
+from streamsched.domain.fold.effect import Effect, LateEvent, Launch, Refuse, Wake
 from streamsched.domain.fold.fold import NO_CELLS, Folded, TriggerState, fold
 from streamsched.domain.fold.halt import MOST_PARKED, Halt, described, halted
 from streamsched.domain.names import ScheduleRef
@@ -150,12 +150,14 @@ class ScheduleHome:
             if halt is None:
                 self._halt(key, signal, chunk, record, failure)
             else:
-                self._stay(key, halt, self._halted(failure, described(signal), record, halt.generation), signal, record)
+                self._update_halt(
+                    key, halt, self._halted(failure, described(signal), record, halt.generation), signal, record
+                )
         self._halts.store()
         if self._collector is not None:
             self._collector.close()
 
-    def _stay(self, key: bytes, before: Halt, after: Halt, signal: Signal, record: Record) -> None:
+    def _update_halt(self, key: bytes, before: Halt, after: Halt, signal: Signal, record: Record) -> None:
         """Replaces the reason of a halt. A failed `Replay` counts as an attempt; any other signal is parked."""
         replayed = isinstance(signal, Replay)
         generation = max(after.generation, signal.generation) if isinstance(signal, Put) else after.generation
@@ -212,7 +214,7 @@ class ScheduleHome:
                 reason=folded.verdict.why if folded.verdict is not None else "",
             )
 
-    def _tried(self, key: bytes, signal: Signal, at: datetime) -> Exception | None:
+    def _try_fold(self, key: bytes, signal: Signal, at: datetime) -> Exception | None:
         """Folds and returns the exception raised, or None. A refused signal is appended to `signals` again and judged
         there: a dead letter names its record's offset, and a parked signal no longer has one.
         """
@@ -253,10 +255,10 @@ class ScheduleHome:
             case Drop(generation=generation):
                 if generation >= halt.generation:
                     self._drop_parked(key)
-                    self._tried_anew(key, signal, _at(record))
+                    self._fold_from_empty(key, signal, _at(record))
             case _:
                 if halt.release != self._release and self._replay(key):  # this release may be able to fold it
-                    failure = self._tried(key, signal, _at(record))
+                    failure = self._try_fold(key, signal, _at(record))
                     if failure is not None:
                         self._halt(key, signal, chunk, record, failure)
                 elif halt.parked < MOST_PARKED:
@@ -286,7 +288,7 @@ class ScheduleHome:
             except InvalidError as error:  # written by another release
                 description, failure = f"parked signal {record.offset}", error
             else:
-                description, failure = described(signal), self._tried(key, signal, at)
+                description, failure = described(signal), self._try_fold(key, signal, at)
             if failure is not None:
                 latest = self._halted(failure, description, record, halt.generation)
                 log.error("schedule.still_halted", schedule=_name(key), signal=latest.signal, reason=latest.why)
@@ -308,16 +310,16 @@ class ScheduleHome:
         """
         at = _at(record)
         if put.keep:
-            failure = self._tried(key, put, at)
+            failure = self._try_fold(key, put, at)
             if failure is not None:
                 latest = self._halted(failure, described(put), record, put.generation)
-                self._stay(key, halt, latest, put, record)
+                self._update_halt(key, halt, latest, put, record)
                 return
             self._halts.put(key, replace(halt, generation=put.generation, judged_from=at))
             self._replay(key)
             return
         self._drop_parked(key)
-        failure = self._tried_anew(key, put, at)
+        failure = self._fold_from_empty(key, put, at)
         if failure is not None:
             self._halt(key, put, chunk, record, failure)
 
@@ -333,12 +335,12 @@ class ScheduleHome:
         log.info("schedule.parked_dropped", schedule=_name(key), signals=self._halts.open()[key].parked)
         self._halts.end(key)
 
-    def _tried_anew(self, key: bytes, signal: Put | Drop, at: datetime) -> Exception | None:
-        """As `_tried`, and once more from an empty state when the stored state is what cannot be folded."""
-        failure = self._tried(key, signal, at)
+    def _fold_from_empty(self, key: bytes, signal: Put | Drop, at: datetime) -> Exception | None:
+        """As `_try_fold`, and once more from an empty state when the stored state is what cannot be folded."""
+        failure = self._try_fold(key, signal, at)
         if failure is not None:
             self._accumulated.forget(key)
-            failure = self._tried(key, signal, at)
+            failure = self._try_fold(key, signal, at)
         return failure
 
     def _known_state(self, key: bytes) -> TriggerState | None:
@@ -367,7 +369,7 @@ class ScheduleHome:
                 return LAUNCH, job.id.encode(), launch_codec.encode(job)
             case Wake():
                 return WAKEUPS, *wakeup_codec.encode(effect)
-            case Aside(event=event):
+            case LateEvent(event=event):
                 return LATE, *signal_codec.encode(Occurred(event))
             case Refuse():
                 return None

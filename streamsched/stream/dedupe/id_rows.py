@@ -39,7 +39,7 @@ class IdRows:
         """Whether there may be any."""
         return bool(self._oldest_first or self._unreadable)
 
-    async def recall(self) -> None:
+    async def rebuild_index(self) -> None:
         """Sorts the rows of the table by time, yielding to the loop: millions of rows take seconds. A row whose value
         is not a time is removed with the next new id.
         """

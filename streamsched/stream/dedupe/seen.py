@@ -54,16 +54,16 @@ class Deduplicator:
     def __len__(self) -> int:
         return len(self._ids) + len(self._rows)
 
-    async def recall(self) -> None:
+    async def rebuild_index(self) -> None:
         """Builds the index from the restored entries of the table, yielding to the loop so that heartbeats are sent."""
         entries = self._table.entries
         digests = {key: entries[key] for key in entries if not codec.is_row(key)}
         for key in digests:
             del entries[key]
         await self._ids.restore(digests)
-        await self._rows.recall()
+        await self._rows.rebuild_index()
 
-    def sighted(self, key: bytes, event_id: str, source: str, time_ms: int) -> int | None:
+    def first_seen_ms(self, key: bytes, event_id: str, source: str, time_ms: int) -> int | None:
         """The log time (ms) at which a repeated event was first seen; None for a new event, which is added. An event
         whose id was derived from its position in the log is always new.
         """

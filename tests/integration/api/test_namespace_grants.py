@@ -16,7 +16,6 @@ from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.access.token import TokenRequest
 from streamsched.store.access.tokens import PostgresTokenStore
 from streamsched.store.catalog.namespace_grants import PostgresNamespaceGrantStore
-from streamsched.store.server.revisions import migrations_folder
 from tests.support.relaying import relaying
 
 Header = dict[str, str]
@@ -238,40 +237,3 @@ async def test_what_is_no_grant_is_refused_with_its_path(people: People) -> None
     assert (await people.ask("developer@finance", "DELETE", GRANTS, params=TO_SALES)).status_code == 404
     for after in ("x", "a/b/c/d/e", "\0///"):
         assert (await people.ask("viewer@finance", "GET", GRANTS, params={"after": after})).status_code == 400
-
-
-async def test_what_was_used_before_grants_existed_is_pending_and_goes_on(people: People, services: Services) -> None:
-    pool = [{"type": "POOL", "pool": "cluster", "size": 2}]
-    postings = {"type": "PARTITION", "dataset": "finance.postings", "numPartitions": 1}
-    nested = {
-        "type": "THEN",
-        "first": {"type": "OR", "triggers": [PAYROLL, postings]},
-        "second": {"type": "SILENCE", "of": {"type": "EVENT", "event": "finance.closed"}, "duration": "1h"},
-    }
-    growth = {"type": "STREAM_SIZE", "streamId": "finance.clicks", "bytes": 9}
-    assert (await people.deploy("admin", "finance", constraints=pool)).status_code == 200
-    assert (await people.deploy("admin", trigger=nested, constraints=pool)).status_code == 200
-    assert (await people.deploy("admin", app="streams", trigger=growth)).status_code == 200
-    script = migrations_folder() / "versions" / "0090_pre_namespace_grants.sql"
-    async with services.pool.acquire() as connection, connection.transaction():
-        await connection.execute("DROP TABLE namespace_grants; DROP TABLE shared_names")
-        await connection.execute(script.read_text())
-
-    expected = [
-        ("finance", kind, name, "sales", "pending", False, "upgrade")
-        for kind, name in (
-            ("dataset", "postings"),
-            ("event", "closed"),
-            ("pool", "cluster"),
-            ("program", "pay.payroll"),
-            ("stream", "clicks"),
-        )
-    ]
-    assert await people.grants("viewer@finance", "finance") == expected
-    assert await people.grants("viewer@sales", "sales") == expected
-    assert (await people.deploy("developer@sales", trigger=nested, constraints=pool)).status_code == 200
-    assert (await people.ask("viewer@sales", "GET", "/v1/schedules/sales.app.s")).json()["state"] == "enabled"
-
-    refusal = {"kind": "dataset", "name": "postings", "grantee": "sales", "state": "refused"}
-    answer = await people.ask("developer@finance", "PUT", GRANTS, json=refusal)
-    assert answer.json()["suspended"] == ["sales.app.s"]

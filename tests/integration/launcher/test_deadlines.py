@@ -16,7 +16,7 @@ from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef
-from streamsched.domain.schedules.deadline import MISSED, Deadline, OnMiss, Promise
+from streamsched.domain.schedules.deadline import MISSED, Deadline, DeadlineKind, OnMiss
 from streamsched.domain.schedules.retry import Retry
 from streamsched.domain.schedules.schedule import BashJob, Program, Schedule
 from streamsched.launcher.deadlines import DeadlineWatch
@@ -34,7 +34,7 @@ RUN = f"{JOB}.r1"
 ONE_AT_A_TIME = (Concurrency(1, wait=True),)
 
 
-def promising(promise: Promise, then: OnMiss = OnMiss.WARN, **more: Any) -> Schedule:
+def promising(promise: DeadlineKind, then: OnMiss = OnMiss.WARN, **more: Any) -> Schedule:
     program = "rescue" if then is OnMiss.START else None
     return schedule("plain", deadlines=(Deadline(promise, 10 * MINUTE, then=then, program=program),), **more)
 
@@ -86,7 +86,7 @@ async def said(world: World) -> list[CustomHappened]:
 
 
 async def test_a_job_that_starts_too_late_is_reported_and_goes_on(world: World) -> None:
-    await waiting(world, promising(Promise.START, constraints=ONE_AT_A_TIME))
+    await waiting(world, promising(DeadlineKind.START, constraints=ONE_AT_A_TIME))
     due = world.clock.now() + 10 * MINUTE
     reported = await why(JOB, jobs=world.jobs, clock=world.clock)
     assert reported.deadlines == (
@@ -113,8 +113,8 @@ async def test_a_job_that_starts_too_late_is_reported_and_goes_on(world: World) 
     assert (await world.jobs.recent())[0].missed == job.missed
 
 
-@pytest.mark.parametrize("promise", [Promise.START, Promise.FINISH])
-async def test_who_waits_too_long_is_cancelled(world: World, promise: Promise) -> None:
+@pytest.mark.parametrize("promise", [DeadlineKind.START, DeadlineKind.FINISH])
+async def test_who_waits_too_long_is_cancelled(world: World, promise: DeadlineKind) -> None:
     await waiting(world, promising(promise, OnMiss.CANCEL, constraints=ONE_AT_A_TIME))
     world.clock.advance(10 * MINUTE)
     await watch(world).run_once()
@@ -128,7 +128,7 @@ async def test_who_waits_too_long_is_cancelled(world: World, promise: Promise) -
 async def test_what_is_kept_says_nothing_however_late_anybody_looks(world: World) -> None:
     plain = schedule(
         "plain",
-        deadlines=tuple(Deadline(promise, 10 * MINUTE, then=OnMiss.CANCEL) for promise in Promise),
+        deadlines=tuple(Deadline(promise, 10 * MINUTE, then=OnMiss.CANCEL) for promise in DeadlineKind),
     )
     await launched(world, plain)
     await begin(world)
@@ -144,7 +144,7 @@ async def test_what_is_kept_says_nothing_however_late_anybody_looks(world: World
 
 
 async def test_a_job_that_failed_in_time_is_not_late_besides(world: World) -> None:
-    await launched(world, promising(Promise.FINISH))
+    await launched(world, promising(DeadlineKind.FINISH))
     await begin(world)
     await end(world, state=RunState.FAILED)
     world.clock.advance(20 * MINUTE)
@@ -154,7 +154,7 @@ async def test_a_job_that_failed_in_time_is_not_late_besides(world: World) -> No
 
 
 async def test_an_end_after_the_deadline_is_missed_even_when_it_was_not_checked_in_between(world: World) -> None:
-    await launched(world, promising(Promise.FINISH))
+    await launched(world, promising(DeadlineKind.FINISH))
     await begin(world)
     world.clock.advance(11 * MINUTE)
     await end(world)
@@ -166,14 +166,14 @@ async def test_an_end_after_the_deadline_is_missed_even_when_it_was_not_checked_
 
 
 async def test_a_run_that_is_not_claimed_is_cancelled_and_one_that_goes_is_asked_to_end(world: World) -> None:
-    await launched(world, promising(Promise.FINISH, OnMiss.CANCEL))
+    await launched(world, promising(DeadlineKind.FINISH, OnMiss.CANCEL))
     world.clock.advance(10 * MINUTE)
     await watch(world).run_once()
 
     assert (await world.runs.get(RUN)).state is RunState.KILLED
     assert (await world.jobs.get(JOB)).state is JobState.LAUNCH_FAILED
 
-    plain = promising(Promise.FINISH, OnMiss.CANCEL)
+    plain = promising(DeadlineKind.FINISH, OnMiss.CANCEL)
     await world.satisfy(world.ready(plain, 2))
     await world.launcher.run_once()
     run = "default.app.plain.1.2.r1"
@@ -187,7 +187,7 @@ async def test_a_run_that_is_not_claimed_is_cancelled_and_one_that_goes_is_asked
 
 async def test_a_run_that_takes_too_long_fails_by_timeout_and_each_attempt_has_its_own_time(world: World) -> None:
     retry = Retry(2, frozenset({Failure.TIMEOUT}), timedelta(0))
-    await launched(world, promising(Promise.DURATION, OnMiss.CANCEL, retry=retry))
+    await launched(world, promising(DeadlineKind.DURATION, OnMiss.CANCEL, retry=retry))
     for attempt in (1, 2):
         run = f"{JOB}.r{attempt}"
         world.clock.advance(MINUTE)
@@ -201,8 +201,8 @@ async def test_a_run_that_takes_too_long_fails_by_timeout_and_each_attempt_has_i
     assert len((await world.jobs.get(JOB)).runs) == 2
 
 
-@pytest.mark.parametrize("promise", [Promise.DURATION, Promise.FINISH])
-async def test_a_run_that_a_person_stops_is_not_overruled_by_a_deadline(world: World, promise: Promise) -> None:
+@pytest.mark.parametrize("promise", [DeadlineKind.DURATION, DeadlineKind.FINISH])
+async def test_a_run_that_a_person_stops_is_not_overruled_by_a_deadline(world: World, promise: DeadlineKind) -> None:
     await launched(world, promising(promise, OnMiss.CANCEL, retry=Retry(2, delay=timedelta(0))))
     await begin(world)
     world.clock.advance(10 * MINUTE)
@@ -219,7 +219,9 @@ async def test_a_run_that_a_person_stops_is_not_overruled_by_a_deadline(world: W
 async def test_a_job_that_is_cancelled_gets_no_further_attempt_though_its_run_was_overdue(world: World) -> None:
     await launched(
         world,
-        promising(Promise.FINISH, OnMiss.CANCEL, max_duration=5 * MINUTE, retry=Retry(2, frozenset({Failure.TIMEOUT}))),
+        promising(
+            DeadlineKind.FINISH, OnMiss.CANCEL, max_duration=5 * MINUTE, retry=Retry(2, frozenset({Failure.TIMEOUT}))
+        ),
     )
     await begin(world)
     world.clock.advance(10 * MINUTE)
@@ -231,7 +233,7 @@ async def test_a_job_that_is_cancelled_gets_no_further_attempt_though_its_run_wa
 
 
 async def test_another_program_is_started_and_knows_what_was_missed(world: World) -> None:
-    await launched(world, promising(Promise.FINISH, OnMiss.START))
+    await launched(world, promising(DeadlineKind.FINISH, OnMiss.START))
     await rescued(world)
     await begin(world)
     world.clock.advance(10 * MINUTE)
@@ -247,7 +249,7 @@ async def test_another_program_is_started_and_knows_what_was_missed(world: World
 
 
 async def test_a_program_that_was_removed_meanwhile_is_missed_aloud(world: World) -> None:
-    await launched(world, promising(Promise.START, OnMiss.START))
+    await launched(world, promising(DeadlineKind.START, OnMiss.START))
     world.clock.advance(10 * MINUTE)
     await watch(world).run_once()
 
@@ -256,7 +258,7 @@ async def test_a_program_that_was_removed_meanwhile_is_missed_aloud(world: World
 
 
 async def test_many_who_watch_settle_each_deadline_once(world: World) -> None:
-    plain = promising(Promise.START, OnMiss.START, constraints=(Concurrency(100, wait=True),))
+    plain = promising(DeadlineKind.START, OnMiss.START, constraints=(Concurrency(100, wait=True),))
     await world.define(plain)
     await rescued(world)
     await world.satisfy(*(world.ready(plain, n) for n in range(1, 31)))
@@ -270,7 +272,7 @@ async def test_many_who_watch_settle_each_deadline_once(world: World) -> None:
 
 
 def test_a_time_of_day_is_the_first_after_the_satisfaction_whatever_the_clock_does() -> None:
-    half_past_two = Deadline(Promise.FINISH, at=time(2, 30), zone="Europe/Berlin")
+    half_past_two = Deadline(DeadlineKind.FINISH, at=time(2, 30), zone="Europe/Berlin")
     for since, due in (
         ("2026-03-28T00:00Z", "2026-03-28T01:30Z"),
         ("2026-03-28T01:30Z", "2026-03-29T01:00Z"),  # skipped: the first instant after it

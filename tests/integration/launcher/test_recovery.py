@@ -14,7 +14,7 @@ from streamsched.domain.addresses import EVERYWHERE
 from streamsched.domain.constraints.group import Group
 from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.jobs.in_flight import FIRST
-from streamsched.domain.schedules.deadline import Deadline, Promise
+from streamsched.domain.schedules.deadline import Deadline, DeadlineKind
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.retry import Retry
 from streamsched.domain.schedules.schedule import HttpJob, PublishJob
@@ -352,7 +352,7 @@ async def test_a_run_that_ends_its_launchers_is_not_taken_forever(world: World) 
 
 
 async def test_the_deadline_of_a_requeued_run_begins_with_its_next_claim(world: World) -> None:
-    promised = Deadline(Promise.DURATION, MINUTE)
+    promised = Deadline(DeadlineKind.DURATION, MINUTE)
     await holding(world, SAY, 1, deadlines=(promised,), max_duration=MINUTE)
     first = world.clock.now()
     await world.run_store.claim(run(), runner=str(HERE), log_path=None, now=first)

@@ -12,7 +12,7 @@ from streamsched.domain.jobs.run import RunState
 from streamsched.domain.programs.driver import Driver
 from streamsched.domain.programs.spark_deployment import DeployMode
 from streamsched.domain.schedules.process_job import SparkJob
-from streamsched.ports.runner import UNATTENDED, RunnerId
+from streamsched.ports.runner import NO_RUNNER, RunnerId
 from streamsched.ports.runs import Assignment, RunEnd
 
 from .conftest import World, schedule
@@ -76,7 +76,7 @@ async def test_a_run_that_none_takes_over_gets_runner_after_runner(world: World)
         await world.run_monitor.check_runs()
         await world.run_monitor.check_runs()  # at once: nothing more
         assert world.runners.spawned == [RUN] * number
-    assert await world.column("SELECT runner FROM runs") == [str(UNATTENDED)]
+    assert await world.column("SELECT runner FROM runs") == [str(NO_RUNNER)]
 
     world.runners.free = 0
     world.clock.advance(SILENT)

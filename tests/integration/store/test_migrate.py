@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
 import subprocess
 import sys
 import threading
@@ -15,8 +17,11 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy.pool import NullPool
 
 from streamsched.domain.errors import ConfigurationError, UnavailableError
+from streamsched.store.connections import open_pool
+from streamsched.store.server import migrate as migration
 from streamsched.store.server.migrate import index_parts, migrate
-from streamsched.store.server.revisions import migrations_folder, revisions
+from streamsched.store.server.revisions import migrations_folder, revisions, revisions_in
+from streamsched.store.server.schema import require_schema
 
 
 def test_migrating_twice_changes_nothing(empty_database: str) -> None:
@@ -83,6 +88,56 @@ def test_a_database_newer_than_the_code_is_refused(empty_database: str) -> None:
 
     with pytest.raises(ConfigurationError, match="9999_pre"):
         migrate(empty_database)
+
+
+def test_a_database_before_the_first_release_is_refused_and_left_as_it_is(empty_database: str) -> None:
+    with psycopg.connect(empty_database, autocommit=True) as connection:
+        connection.execute("CREATE TABLE alembic_version (version_num text)")
+        connection.execute("INSERT INTO alembic_version VALUES ('0134_pre')")
+        connection.execute("CREATE TABLE jobs (told text)")
+
+    with pytest.raises(ConfigurationError, match=r"older than release 0\.1\.0 \(schema 0134_pre\) and is left"):
+        migrate(empty_database)
+
+    assert tables(empty_database) == {"alembic_version", "jobs"}
+
+
+def test_the_release_before_works_on_the_schema_of_the_next(
+    empty_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a made-up 0002 of the kind that may run before any process is replaced."""
+    migrate(empty_database)
+    following = tmp_path / "migrations"
+    shutil.copytree(migrations_folder(), following)
+    (following / "versions" / "0002_pre_colours.sql").write_text(
+        "ALTER TABLE schedules ADD COLUMN colour text;\n"
+        "CREATE INDEX runs_history_by_colour ON ONLY runs_history ((record ->> 'colour'));\n"
+    )
+    (following / "versions" / "0002_pre_colours.py").write_text(
+        "from streamsched.store.server.migrate import index_parts, run_beside\n"
+        'revision = "0002_pre"\n'
+        'down_revision = "0001_initial"\n'
+        "def upgrade() -> None:\n"
+        "    run_beside(__file__, in_transaction=False)\n"
+        '    index_parts("runs_history_by_colour")\n'
+    )
+    with monkeypatch.context() as next_release:
+        next_release.setattr(migration, "migrations_folder", lambda: following)
+        migrate(empty_database)
+        assert "0002_pre" in revisions_in(following).newest
+
+    asyncio.run(accepted(empty_database))
+    with pytest.raises(ConfigurationError, match="0002_pre, which this release does not know"):
+        migrate(empty_database)
+
+
+async def accepted(dsn: str) -> None:
+    """The schema will do for a process of this release."""
+    pool = await open_pool(dsn)
+    try:
+        await require_schema(pool)
+    finally:
+        await pool.close()
 
 
 def test_a_server_that_is_away_is_unavailable(tmp_path: Path) -> None:

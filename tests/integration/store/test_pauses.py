@@ -43,7 +43,7 @@ async def test_a_pause_that_keeps_listens_on_and_says_how_long_and_why(relaying_
 
     assert not found.record.enabled
     assert found.record.pause == Pause(until=until, note="disks are moved")
-    assert (found.record.generation, found.record.kept_from, found.record.stands_from) == (2, 1, 1)
+    assert (found.record.generation, found.record.kept_from, found.record.oldest_valid_generation) == (2, 1, 1)
     assert (await relaying_scheduler.signals())[-1:] == [Put(WEEKLY, 2, False, FLIGHTS, keep=True)]
     (line, _) = await relaying_scheduler.reader.history("schedule", str(WEEKLY))
     assert (line.action, line.reason) == ("paused", "disks are moved")
@@ -68,7 +68,7 @@ async def test_it_stays_paused_when_its_definition_changes_and_can_be_paused_oth
 
     dropped = await catalog.disable(WEEKLY)
     assert (dropped.record.pause, dropped.record.kept_from) == (None, None)
-    assert dropped.record.stands_from == dropped.record.generation + 1
+    assert dropped.record.oldest_valid_generation == dropped.record.generation + 1
     with pytest.raises(ConflictError, match="already disabled"):
         await catalog.disable(WEEKLY)
 
@@ -142,8 +142,8 @@ async def test_a_row_that_another_release_left_behind_says_nothing(relaying_sche
     assert await resumption(relaying_scheduler).run_once() is None
 
     record = (await catalog.get(WEEKLY)).record
-    assert (record.pause, record.kept_from, record.stands_from) == (None, None, 3)
-    assert await relaying_scheduler.pool.fetchval("SELECT stands_from FROM schedules") == 3
+    assert (record.pause, record.kept_from, record.oldest_valid_generation) == (None, None, 3)
+    assert await relaying_scheduler.pool.fetchval("SELECT oldest_valid_generation FROM schedules") == 3
 
 
 async def test_all_schedules_of_an_app_at_once(relaying_scheduler: CatalogProcess) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncpg
 import pytest
 
-from streamsched.domain.errors import UnavailableError
+from streamsched.domain.errors import ConfigurationError, UnavailableError
+from streamsched.store.server import schema
+from streamsched.store.server.revisions import Revisions
 from streamsched.store.server.schema import require_schema
 
 pytestmark = pytest.mark.postgres
@@ -15,10 +17,22 @@ async def test_the_schema_of_this_release_will_do(pool: asyncpg.Pool) -> None:
     await require_schema(pool)
 
 
-async def test_an_older_schema_is_waited_for_with_what_to_run(pool: asyncpg.Pool) -> None:
-    await pool.execute("UPDATE alembic_version SET version_num = '0002_pre'")
+async def test_an_older_schema_is_waited_for_with_what_to_run(
+    pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newer = Revisions(frozenset({"0001_initial", "0002_pre"}), ("0002_pre",))
+    monkeypatch.setattr(schema, "revisions", lambda: newer)
 
-    with pytest.raises(UnavailableError, match=r"older schema \(0002_pre\); run `streamsched migrate`"):
+    with pytest.raises(UnavailableError, match=r"older schema \(0001_initial\); run `streamsched migrate`"):
+        await require_schema(pool)
+
+
+@pytest.mark.parametrize("revision", ["0001_initial", "0002_pre", "0099_pre", "0134_pre"])
+async def test_a_schema_before_the_first_release_is_refused(pool: asyncpg.Pool, revision: str) -> None:
+    await pool.execute("ALTER TABLE jobs RENAME COLUMN command TO told")
+    await pool.execute("UPDATE alembic_version SET version_num = $1", revision)
+
+    with pytest.raises(ConfigurationError, match=rf"older than release 0\.1\.0 \(schema {revision}\)"):
         await require_schema(pool)
 
 

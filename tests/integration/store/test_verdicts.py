@@ -86,7 +86,7 @@ REASONS: list[tuple[FindingReason, list[int]]] = [
     (COUNTED, []),
     (replace(COUNTED, judged=JudgedEvent(Verdict.REPLACED, COUNTED.judged.leaves)), []),
     (AtSchedule(WEEKLY, 2, 9, JudgedEvent(Verdict.UNMATCHED)), []),
-    (AtSchedule(WEEKLY, 2, 9, JudgedEvent(Verdict.LATE), OnLate.SIDE), [1_700_000_000_123]),
+    (AtSchedule(WEEKLY, 2, 9, JudgedEvent(Verdict.LATE), OnLate.SIDE_OUTPUT), [1_700_000_000_123]),
     (AtSchedule(WEEKLY, 0, 1, JudgedEvent(Verdict.DISABLED)), []),
     (AtSchedule(WEEKLY, 2, 9, JudgedEvent(Verdict.REFUSED, why="2 correlation keys may be open")), []),
     (AtSchedule(WEEKLY, 2, 9, JudgedEvent(Verdict.COUNTED, ("a",), ("k",), "dropped the oldest")), []),

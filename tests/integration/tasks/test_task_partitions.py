@@ -16,7 +16,7 @@ from streamsched.domain.errors import ConflictError, InvalidDefinitionError
 from streamsched.domain.tasks.identity import TaskLane, partition_of
 from streamsched.domain.tasks.layout import LayoutStep, TaskLayout
 from streamsched.domain.tasks.task import TaskRequest
-from streamsched.ports.tasks.partitions import Settlement
+from streamsched.ports.tasks.partitions import MoveResult
 from streamsched.tasks.loop import TaskLoop
 from tests.integration.tasks.task_world import TaskWorld
 
@@ -225,9 +225,9 @@ async def test_a_registration_that_began_before_the_switch_keeps_its_partition_f
         mover = world.mover()
         for _ in range(3):
             await mover.step()
-        assert await world.partitions.settle(2) is Settlement.BUSY, "it waits for a second, and lets the others go on"
+        assert await world.partitions.settle(2) is MoveResult.BUSY, "it waits for a second, and lets the others go on"
         await late.commit()
-        assert await world.partitions.settle(2) is Settlement.LEFT
+        assert await world.partitions.settle(2) is MoveResult.LEFT
         await change(world, owner)
         assert set(await spread(world)) == {0, 1}
 

@@ -13,7 +13,7 @@ from streamsched.access.quota_watch import REUSE, QuotaWatch
 from streamsched.domain.errors import BodyExceededError, RateExceededError, UnavailableError
 from streamsched.domain.events.event import CustomHappened
 from streamsched.domain.names import EventName
-from streamsched.domain.quotas.event_level import HELD, SAVED, Demand, EventLease, EventLevel, EventShare, leased
+from streamsched.domain.quotas.event_level import HELD, SAVED, EventLease, EventLevel, EventShare, LeaseRequest, leased
 from streamsched.domain.quotas.quota import Quota, QuotaGrowth, QuotaUse
 from streamsched.domain.revision import Expected
 from streamsched.ports.access.quotas import Limits
@@ -41,7 +41,7 @@ class Quotas:
         return {name: dict(own) for name, own in self.known.items() if own}
 
     async def lease(
-        self, process: str, demands: Mapping[str, Demand], limits: Mapping[str, int], *, now: datetime
+        self, process: str, demands: Mapping[str, LeaseRequest], limits: Mapping[str, int], *, now: datetime
     ) -> Mapping[str, EventLease]:
         self._ask()
         self.leases += 1

@@ -17,7 +17,7 @@ from streamsched.domain.events.lateness import Late
 from streamsched.domain.names import AppRef, DatasetRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.app import AppDefinition
 from streamsched.domain.schedules.catchup import CatchUp
-from streamsched.domain.schedules.deadline import Deadline, Promise
+from streamsched.domain.schedules.deadline import Deadline, DeadlineKind
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.pause import PauseAfter
 from streamsched.domain.schedules.retry import Retry
@@ -206,7 +206,7 @@ OTHER_VALUES = {
     "retry": (Retry(3), True),
     "max_duration": (DAY, True),
     "catch_up": (CatchUp(DAY), True),
-    "deadlines": ((Deadline(Promise.START, DAY),), True),
+    "deadlines": ((Deadline(DeadlineKind.START, DAY),), True),
     "pause_after": (PauseAfter(3), True),
 }
 

@@ -128,7 +128,7 @@ def test_a_counted_event_names_the_keys_dropped_for_it() -> None:
 
 
 def test_a_late_event_reports_the_delay_and_the_destination() -> None:
-    late = AtSchedule(WEEKLY, 1, 1, JudgedEvent(Verdict.LATE), OnLate.SIDE)
+    late = AtSchedule(WEEKLY, 1, 1, JudgedEvent(Verdict.LATE), OnLate.SIDE_OUTPUT)
 
     assert sentences(trace(late, since=NOON - timedelta(minutes=90))) == (
         "arrived too late for default.flights.weekly (generation 1) and was appended to topic late: "

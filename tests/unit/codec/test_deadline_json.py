@@ -12,7 +12,7 @@ from streamsched import App, every, finish_by, start_by, takes_at_most
 from streamsched.codec.schedules import deadline as codec
 from streamsched.codec.schedules.schedule import app_from_json, app_to_json
 from streamsched.domain.errors import InvalidError
-from streamsched.domain.schedules.deadline import Deadline, OnMiss, Promise
+from streamsched.domain.schedules.deadline import Deadline, DeadlineKind, OnMiss
 from tests.support.definitions import deadlines
 
 HALF_HOUR = timedelta(minutes=30)
@@ -26,13 +26,13 @@ def test_a_deadline_survives_the_way_through_json(deadline: Deadline) -> None:
 @pytest.mark.parametrize(
     ("deadline", "json"),
     [
-        (Deadline(Promise.START, HALF_HOUR), {"type": "start-by", "within": "30m", "then": "warn"}),
+        (Deadline(DeadlineKind.START, HALF_HOUR), {"type": "start-by", "within": "30m", "then": "warn"}),
         (
-            Deadline(Promise.FINISH, at=time(6), zone="Europe/Berlin", then=OnMiss.CANCEL),
+            Deadline(DeadlineKind.FINISH, at=time(6), zone="Europe/Berlin", then=OnMiss.CANCEL),
             {"type": "finish-by", "at": "06:00", "timeZone": "Europe/Berlin", "then": "cancel"},
         ),
         (
-            Deadline(Promise.DURATION, HALF_HOUR, then=OnMiss.START, program="rescue"),
+            Deadline(DeadlineKind.DURATION, HALF_HOUR, then=OnMiss.START, program="rescue"),
             {"type": "duration", "within": "30m", "then": "start", "program": "rescue"},
         ),
     ],
@@ -83,10 +83,10 @@ def test_they_are_defined_beside_the_other_policies() -> None:
     definition = app.definition()
 
     assert definition.schedules[0].deadlines == (
-        Deadline(Promise.START, HALF_HOUR),
-        Deadline(Promise.START, at=time(6), then=OnMiss.CANCEL),
-        Deadline(Promise.FINISH, at=time(7, 30), zone="Europe/Berlin", then=OnMiss.START, program="rescue"),
-        Deadline(Promise.DURATION, timedelta(hours=2), then=OnMiss.START, program="rescue"),
+        Deadline(DeadlineKind.START, HALF_HOUR),
+        Deadline(DeadlineKind.START, at=time(6), then=OnMiss.CANCEL),
+        Deadline(DeadlineKind.FINISH, at=time(7, 30), zone="Europe/Berlin", then=OnMiss.START, program="rescue"),
+        Deadline(DeadlineKind.DURATION, timedelta(hours=2), then=OnMiss.START, program="rescue"),
     )
     assert app_from_json(app_to_json(definition)) == definition
 

@@ -25,7 +25,7 @@ trigger: {type: PARTITION, dataset: flights, numPartitions: 7}
     [
         ("6h", Late(timedelta(hours=6), OnLate.DROP)),
         ("{after: 90s}", Late(timedelta(seconds=90), OnLate.DROP)),
-        ("{after: 1d, then: side}", Late(timedelta(days=1), OnLate.SIDE)),
+        ("{after: 1d, then: side}", Late(timedelta(days=1), OnLate.SIDE_OUTPUT)),
         ("{after: 1d, then: accept}", Late(timedelta(days=1), OnLate.ACCEPT)),
     ],
 )

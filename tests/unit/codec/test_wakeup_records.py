@@ -42,6 +42,6 @@ def test_what_is_no_wake_up_is_refused_with_its_path(value: bytes, path: str) ->
 
 def test_what_time_says_and_a_definition_that_keeps_survive_the_wire() -> None:
     trigger = Partitions(DatasetRef("default", "flights"), 7)
-    late = Late(timedelta(minutes=15), OnLate.SIDE)
+    late = Late(timedelta(minutes=15), OnLate.SIDE_OUTPUT)
     for signal in (Woken(SCHEDULE, 3, "", AT), Put(SCHEDULE, 4, False, trigger, keep=True, late=late)):
         assert signal_codec.decode(*signal_codec.encode(signal)) == signal

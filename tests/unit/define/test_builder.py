@@ -182,7 +182,7 @@ def test_constraints_and_policies_from_strings() -> None:
     )
     assert (nightly.overlap, nightly.misfire, nightly.on_timeout) == (Overlap.QUEUE, Misfire.ALL, OnTimeout.LAUNCH)
     assert nightly.timeout == timedelta(hours=2)
-    assert nightly.late == Late(timedelta(hours=6), OnLate.SIDE)
+    assert nightly.late == Late(timedelta(hours=6), OnLate.SIDE_OUTPUT)
     assert definition.enabled == frozenset()
     assert definition.programs[0].executable == BashJob("rm -rf scratch")
     assert definition.programs[0].arguments == {"days": "7"}

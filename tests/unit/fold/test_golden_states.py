@@ -175,7 +175,7 @@ STATES |= {
         consumption=Consumption.PAIRED,
     ),
     "v2-timed": TriggerState(
-        Definition(SCHEDULE, 3, True, TIMED, late=Late(timedelta(hours=1), OnLate.SIDE)),
+        Definition(SCHEDULE, 3, True, TIMED, late=Late(timedelta(hours=1), OnLate.SIDE_OUTPUT)),
         2,
         cell_of(
             planned(TIMED),

@@ -141,7 +141,7 @@ async def test_others_have_their_turn_while_known_ids_are_put_in_order() -> None
             await asyncio.sleep(0)
 
     beside = asyncio.create_task(other())
-    await Deduplicator(table, timedelta(days=1)).recall()
+    await Deduplicator(table, timedelta(days=1)).rebuild_index()
     beside.cancel()
 
     assert turns >= 4

@@ -138,7 +138,7 @@ async def test_a_late_event_says_when_it_happened_and_what_the_policy_did(cluste
         event_codec.decode(each.value or b"", fallback_id="", fallback_time=NOON)
         for each in await cluster.records(LATE)
     ]
-    assert [event.id for event in aside] == (["flights-0"] if then is OnLate.SIDE else [])
+    assert [event.id for event in aside] == (["flights-0"] if then is OnLate.SIDE_OUTPUT else [])
 
 
 async def test_a_backlog_makes_nothing_late(cluster: ShardCluster, clock: SettableClock) -> None:
