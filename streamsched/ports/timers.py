@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from streamsched.domain.fold.effect import Wake
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedules.catchup import UNBOUNDED, CatchUp
-from streamsched.domain.schedules.deadline import MissedDeadline
+from streamsched.domain.schedules.deadline import DeadlineMiss
 from streamsched.domain.schedules.schedule import Misfire
 from streamsched.domain.signals.signal import Woken
 from streamsched.domain.ticks.misfire import CaughtUp
@@ -195,7 +195,7 @@ class DeadlineStore(Protocol):
         """The due deadlines, those due longest first; not claimed."""
         ...
 
-    async def settle(self, watched: WatchedDeadline, *, now: datetime) -> MissedDeadline | None:
+    async def settle(self, watched: WatchedDeadline, *, now: datetime) -> DeadlineMiss | None:
         """Evaluates a due deadline and removes it. If it was missed, history, event and action are part of the same
         transaction, so each happens once. None: it was met, or another instance has locked it.
         """

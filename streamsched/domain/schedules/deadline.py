@@ -159,7 +159,7 @@ def missed(deadline: Deadline, due_at: datetime, course: JobTimes) -> str | None
 
 
 @dataclass(frozen=True, slots=True)
-class MissedDeadline:
+class DeadlineMiss:
     """A deadline that was missed. Times UTC; `run` only of a duration."""
 
     schedule: ScheduleRef

@@ -24,8 +24,8 @@ from streamsched.domain.quarantine import Quarantine
 from streamsched.domain.schedules.deadline import (
     Deadline,
     DeadlineKind,
+    DeadlineMiss,
     JobTimes,
-    MissedDeadline,
     OnMiss,
     RunEnding,
     missed,
@@ -92,7 +92,7 @@ class PostgresDeadlineStore:
         with translated():
             return await self._pool.fetchval(_SQL["next_due"], *self._without())
 
-    async def settle(self, watched: WatchedDeadline, *, now: datetime) -> MissedDeadline | None:
+    async def settle(self, watched: WatchedDeadline, *, now: datetime) -> DeadlineMiss | None:
         try:
             miss = await self._settle(watched, now)
         except SYSTEMIC:
@@ -112,7 +112,7 @@ class PostgresDeadlineStore:
     def _without(self) -> list[list[object]]:
         return [list(column) for column in zip(*self._held, strict=True)] or [[], [], []]
 
-    async def _settle(self, watched: WatchedDeadline, now: datetime) -> MissedDeadline | None:
+    async def _settle(self, watched: WatchedDeadline, now: datetime) -> DeadlineMiss | None:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 row = await connection.fetchrow(_SQL["get"], *watched)
@@ -133,7 +133,7 @@ class PostgresDeadlineStore:
                 if shortfall is None:
                     return None
                 run = watched.run or None
-                miss = MissedDeadline(
+                miss = DeadlineMiss(
                     schedule, program, watched.job, run, watched.place, deadline, row["due_at"], shortfall
                 )
                 await _record_miss(connection, miss, now)
@@ -173,7 +173,7 @@ async def _course(connection: Any, watched: WatchedDeadline) -> JobTimes:
     )
 
 
-async def _record_miss(connection: Any, miss: MissedDeadline, now: datetime) -> None:
+async def _record_miss(connection: Any, miss: DeadlineMiss, now: datetime) -> None:
     """Records the miss in the job and the history, and publishes its event."""
     await connection.execute(_SQL["note"], miss.job, miss.reason)
     await record(connection, "job", miss.job, "job.deadline_missed", miss.reason, at=now)
@@ -181,7 +181,7 @@ async def _record_miss(connection: Any, miss: MissedDeadline, now: datetime) -> 
     await outbox.write(connection, [OutboxRecord(public_topic(event.fact), event.key, event_codec.encode(event))])
 
 
-async def _cancel(connection: Any, miss: MissedDeadline, now: datetime) -> None:
+async def _cancel(connection: Any, miss: DeadlineMiss, now: datetime) -> None:
     """A waiting job gets a cancel command and is checked at once. PENDING runs end here; a stop is requested of the
     others, unless one was requested for another reason than the run's maximum duration.
     """
@@ -202,7 +202,7 @@ async def _cancel(connection: Any, miss: MissedDeadline, now: datetime) -> None:
 
 
 async def _start(
-    connection: Any, program: ProgramRef, definition: Any | None, miss: MissedDeadline, now: datetime
+    connection: Any, program: ProgramRef, definition: Any | None, miss: DeadlineMiss, now: datetime
 ) -> None:
     """Starts the deadline's program, with the facts of the miss as arguments."""
     if definition is None:

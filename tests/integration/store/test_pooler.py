@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
+import shutil
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,13 +26,11 @@ pytestmark = pytest.mark.postgres
 
 
 @asynccontextmanager
-async def pooler(database: str, mode: str, folder: Path) -> AsyncIterator[str]:
+async def pooler(database: str, mode: str) -> AsyncIterator[str]:
     """The URL of the database through a PgBouncer of its own."""
     program = need_program("pgbouncer", "pgbouncer")
-    parts = urlsplit(database)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    parts, port = urlsplit(database), free_port()
+    folder = Path(tempfile.mkdtemp(prefix="ss-pgbouncer-"))  # below folders that another user may enter
     settings = folder / "pgbouncer.ini"
     settings.write_text(
         f"[databases]\n* = host={parse_qs(parts.query)['host'][0]} user=postgres\n[pgbouncer]\nauth_type = any\n"
@@ -40,8 +39,7 @@ async def pooler(database: str, mode: str, folder: Path) -> AsyncIterator[str]:
     identity: dict[str, Any] = {}
     if os.geteuid() == 0:  # it refuses to be root; the server's socket is for the user of the server
         identity = {"user": "pgserver", "group": "pgserver", "extra_groups": ()}
-        for each in (settings, folder, *folder.parents[:2]):
-            each.chmod(0o755)
+        folder.chmod(0o755)
     process = await asyncio.create_subprocess_exec(program, "-q", str(settings), **identity)
     try:
         async with asyncio.timeout(20):
@@ -58,18 +56,19 @@ async def pooler(database: str, mode: str, folder: Path) -> AsyncIterator[str]:
     finally:
         process.terminate()
         await process.wait()
+        shutil.rmtree(folder)
 
 
-async def test_transaction_mode_is_refused_in_one_sentence(database: str, tmp_path: Path) -> None:
-    async with pooler(database, "transaction", tmp_path) as url:
+async def test_transaction_mode_is_refused_in_one_sentence(database: str) -> None:
+    async with pooler(database, "transaction") as url:
         with pytest.raises(ConfigurationError, match="pool_mode = session") as refused:
             await check_sessions(url)
 
     assert "\n" not in str(refused.value)
 
 
-async def test_session_mode_keeps_settings_locks_and_notifications(database: str, tmp_path: Path) -> None:
-    async with pooler(database, "session", tmp_path) as url:
+async def test_session_mode_keeps_settings_locks_and_notifications(database: str) -> None:
+    async with pooler(database, "session") as url:
         pool, notifier = await open_pool(url, max_size=3), PostgresNotifier(url)
         try:
             assert await pool.fetchval("SHOW idle_in_transaction_session_timeout") == "10s"
@@ -84,8 +83,8 @@ async def test_session_mode_keeps_settings_locks_and_notifications(database: str
             await pool.close()
 
 
-async def test_the_log_is_written_and_read_through_session_mode(database: str, tmp_path: Path) -> None:
-    async with pooler(database, "session", tmp_path) as url:
+async def test_the_log_is_written_and_read_through_session_mode(database: str) -> None:
+    async with pooler(database, "session") as url:
         broker = await open_broker(url)
         try:
             await broker.create_topics([TopicSpec(SIGNALS, 1)])
