@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from compose.ports import free_port
 from streamsched.domain.errors import ConfigurationError
 from streamsched.log.drivers import open_broker
 from streamsched.log.topics import SIGNALS
@@ -25,22 +25,33 @@ from tests.support.services import need_program
 pytestmark = pytest.mark.postgres
 
 
-@asynccontextmanager
-async def pooler(database: str, mode: str) -> AsyncIterator[str]:
-    """The URL of the database through a PgBouncer of its own."""
-    program = need_program("pgbouncer", "pgbouncer")
-    parts, port = urlsplit(database), free_port()
-    folder = Path(tempfile.mkdtemp(prefix="ss-pgbouncer-"))  # below folders that another user may enter
-    settings = folder / "pgbouncer.ini"
-    settings.write_text(
-        f"[databases]\n* = host={parse_qs(parts.query)['host'][0]} user=postgres\n[pgbouncer]\nauth_type = any\n"
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that another user may enter."""
+    with tempfile.TemporaryDirectory(prefix="ss-pgbouncer-") as made:
+        Path(made).chmod(0o755)
+        yield Path(made)
+
+
+def settings(database: str, mode: str, port: int, folder: Path) -> Path:
+    file, host = folder / "pgbouncer.ini", parse_qs(urlsplit(database).query)["host"][0]
+    file.write_text(
+        f"[databases]\n* = host={host} user=postgres\n[pgbouncer]\nauth_type = any\n"
         f"listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\npool_mode = {mode}\n"
     )
+    return file
+
+
+@asynccontextmanager
+async def pooler(database: str, mode: str, folder: Path) -> AsyncIterator[str]:
+    """The URL of the database through a PgBouncer of its own."""
+    program, port = need_program("pgbouncer", "pgbouncer"), free_port()
     identity: dict[str, Any] = {}
     if os.geteuid() == 0:  # it refuses to be root; the server's socket is for the user of the server
         identity = {"user": "pgserver", "group": "pgserver", "extra_groups": ()}
-        folder.chmod(0o755)
-    process = await asyncio.create_subprocess_exec(program, "-q", str(settings), **identity)
+    process = await asyncio.create_subprocess_exec(
+        program, "-q", str(settings(database, mode, port, folder)), **identity
+    )
     try:
         async with asyncio.timeout(20):
             while True:
@@ -52,23 +63,22 @@ async def pooler(database: str, mode: str) -> AsyncIterator[str]:
                 else:
                     writer.close()
                     break
-        yield f"postgresql://postgres@127.0.0.1:{port}{parts.path}"
+        yield f"postgresql://postgres@127.0.0.1:{port}{urlsplit(database).path}"
     finally:
         process.terminate()
         await process.wait()
-        shutil.rmtree(folder)
 
 
-async def test_transaction_mode_is_refused_in_one_sentence(database: str) -> None:
-    async with pooler(database, "transaction") as url:
+async def test_transaction_mode_is_refused_in_one_sentence(database: str, folder: Path) -> None:
+    async with pooler(database, "transaction", folder) as url:
         with pytest.raises(ConfigurationError, match="pool_mode = session") as refused:
             await check_sessions(url)
 
     assert "\n" not in str(refused.value)
 
 
-async def test_session_mode_keeps_settings_locks_and_notifications(database: str) -> None:
-    async with pooler(database, "session") as url:
+async def test_session_mode_keeps_settings_locks_and_notifications(database: str, folder: Path) -> None:
+    async with pooler(database, "session", folder) as url:
         pool, notifier = await open_pool(url, max_size=3), PostgresNotifier(url)
         try:
             assert await pool.fetchval("SHOW idle_in_transaction_session_timeout") == "10s"
@@ -83,8 +93,8 @@ async def test_session_mode_keeps_settings_locks_and_notifications(database: str
             await pool.close()
 
 
-async def test_the_log_is_written_and_read_through_session_mode(database: str) -> None:
-    async with pooler(database, "session") as url:
+async def test_the_log_is_written_and_read_through_session_mode(database: str, folder: Path) -> None:
+    async with pooler(database, "session", folder) as url:
         broker = await open_broker(url)
         try:
             await broker.create_topics([TopicSpec(SIGNALS, 1)])
