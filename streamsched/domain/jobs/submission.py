@@ -19,8 +19,8 @@ LONGEST_KEY: Final = 255
 #: Keys that are part of a job's id unchanged; of others a digest is.
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _DIGEST: Final = 32
-#: Characters of a rerun's id beyond which the ids between the first job and the key are replaced by a digest. Logs are
-#: files of this name.
+#: Characters of an id beyond which a digest replaces its key, of a rerun all between the first job and the key: files
+#: of runs have it in their names (`limits.LONGEST_REF`).
 _LONGEST_ID: Final = 180
 _RERUN: Final = ".rerun-"
 
@@ -88,7 +88,7 @@ def submitted_job_id(owner: ScheduleRef | ProgramRef, key: str) -> str:
     Raises:
         InvalidError: the key is empty or too long.
     """
-    return f"{owner}.submitted-{plain_key(key)}"
+    return _bounded(f"{owner}.submitted-", key)
 
 
 def backfill_id(schedule: ScheduleRef, key: str) -> str:
@@ -97,12 +97,22 @@ def backfill_id(schedule: ScheduleRef, key: str) -> str:
     Raises:
         InvalidError: the key is empty or too long.
     """
-    return f"{schedule}.backfill-{plain_key(key)}"
+    return _bounded(f"{schedule}.backfill-", key)
 
 
 def backfill_job_id(backfill: str, number: int) -> str:
     """`<backfill>.<number>`: the id of the job of one item."""
     return f"{backfill}.{number}"
+
+
+def _bounded(begin: str, key: str) -> str:
+    """An id of a key, or where it would be long of the key's digest."""
+    name = begin + plain_key(key)
+    return name if len(name) <= _LONGEST_ID else begin + _digest(key)
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode(errors="backslashreplace")).hexdigest()[:_DIGEST]
 
 
 def plain_key(key: str) -> str:
@@ -114,7 +124,7 @@ def plain_key(key: str) -> str:
     """
     if not 0 < len(key) <= LONGEST_KEY:
         raise InvalidError("Idempotency-Key", f"must have 1 to {LONGEST_KEY} characters but has {len(key)}")
-    return key if _PLAIN.fullmatch(key) else sha256(key.encode(errors="backslashreplace")).hexdigest()[:_DIGEST]
+    return key if _PLAIN.fullmatch(key) else _digest(key)
 
 
 def first_job(job: str) -> str:
@@ -127,8 +137,7 @@ def first_job(job: str) -> str:
 
 
 def rerun_job_id(job: str, key: str) -> str:
-    """`<job>.rerun-<key>`, of bounded length: in a long chain of reruns a digest stands for the ids between the first
-    job and the key.
+    """`<job>.rerun-<key>`, of bounded length: where it would be long a digest stands for all after the first job.
 
     >>> rerun_job_id("default.flights.weekly.1.7", "2")
     'default.flights.weekly.1.7.rerun-2'
@@ -137,6 +146,4 @@ def rerun_job_id(job: str, key: str) -> str:
         InvalidError: the key is empty or too long.
     """
     name = f"{job}{_RERUN}{plain_key(key)}"
-    if len(name) <= _LONGEST_ID or _RERUN not in job:
-        return name
-    return f"{first_job(job)}{_RERUN}{sha256(name.encode()).hexdigest()[:_DIGEST]}"
+    return name if len(name) <= _LONGEST_ID else f"{first_job(job)}{_RERUN}{_digest(name)}"

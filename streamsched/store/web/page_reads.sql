@@ -32,7 +32,7 @@ FROM (
 
 -- name: oldest_waiting
 -- The jobs that wait longest, by the partial index of waiting jobs.
-SELECT id, schedule, program, reason, satisfied_at FROM jobs
+SELECT id, schedule, program, reason, CASE WHEN backfill IS NULL THEN satisfied_at ELSE created_at END AS since FROM jobs
 WHERE state = 'PENDING_CONSTRAINT' AND ($1::text IS NULL OR starts_with(id, $1))
 ORDER BY satisfied_at, id LIMIT $2;
 

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamsched.domain.backfills.request import MOST_ITEMS
 from streamsched.domain.constraints.constraint import Concurrency, ConcurrencyScope, Constraint, Delay
 from streamsched.domain.constraints.group import Group
 from streamsched.domain.constraints.pool import Pool
 from streamsched.domain.constraints.rate import Rate, RateScope
 from streamsched.domain.decisions.decision import overlap_of
-from streamsched.domain.errors import InvalidError
+from streamsched.domain.errors import InvalidDefinitionError, InvalidError
 from streamsched.domain.jobs.job import ReadyJob
-from streamsched.domain.jobs.submission import rerun_job_id, submitted_job_id
+from streamsched.domain.jobs.run import run_id
+from streamsched.domain.jobs.submission import backfill_id, backfill_job_id, rerun_job_id, submitted_job_id
+from streamsched.domain.limits import LONGEST_REF
 from streamsched.domain.names import EventName, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.arguments import LONGEST_VALUE, arguments
 from streamsched.domain.schedules.overlap import Overlap
@@ -27,6 +32,7 @@ from streamsched.domain.triggers.composite import AllOf
 from streamsched.domain.triggers.correlation import Per
 from streamsched.domain.triggers.named_key import named_key
 from streamsched.domain.triggers.trigger import CustomEvent, Trigger
+from streamsched.spark.files import RunFiles
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 PROGRAM = ProgramRef("default", "app", "load")
@@ -194,3 +200,21 @@ def test_a_rerun_has_the_facts_of_the_first_job_of_its_chain() -> None:
     assert twice.submission is not None
     assert twice.submission.origin == f"by hand, a rerun of {again.id}.r1, muted"
     assert (twice.by_person, overlap_of(schedule, twice)) == (False, Overlap.QUEUE)
+
+
+@pytest.mark.parametrize("length", [1, 40, 100, LONGEST_REF - len("default.app.")])
+@pytest.mark.parametrize("key", ["k", "k" * 64, "k" * 255, "ü" * 255])
+def test_ids_of_runs_are_names_of_files_whatever_schedule_and_key_are_called(length: int, key: str) -> None:
+    schedule = ScheduleRef("default", "app", "s" * length)
+    jobs = [submitted_job_id(schedule, key), backfill_job_id(backfill_id(schedule, key), MOST_ITEMS)]
+    jobs += [rerun_job_id(each, key) for each in jobs]
+
+    for job in jobs:
+        assert all(len(path.name) <= 255 for path in RunFiles(Path("/data"), run_id(job, 99)).all), job
+
+
+def test_a_schedule_or_program_with_a_name_that_no_file_can_have_is_refused() -> None:
+    for length, allowed in ((LONGEST_REF, True), (LONGEST_REF + 1, False)):
+        ref = ProgramRef("default", "app", "p" * (length - len("default.app.")))
+        with nullcontext() if allowed else pytest.raises(InvalidDefinitionError, match=f"at most {LONGEST_REF} bytes"):
+            Program(ref, BashJob("true"))
