@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
+from zoneinfo import reset_tzpath
 
 import pytest
 import structlog
@@ -31,9 +32,11 @@ register_profiles()
 
 def pytest_configure() -> None:
     """Tracebacks in logs are plain: those with all variables, the default of structlog, take up to half a minute.
-    PySpark starts its JVM by `fork`, also after a test that used gRPC.
+    PySpark starts its JVM by `fork`, also after a test that used gRPC. Models that use `ZoneInfo` have the rules of
+    zones that the product ships, whatever the machine has.
     """
     disable_grpc_fork_handlers()
+    reset_tzpath(())
     *before, _ = structlog.get_config()["processors"]
     columns = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
     structlog.configure(processors=[*before, columns])

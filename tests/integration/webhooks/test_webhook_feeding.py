@@ -168,7 +168,7 @@ async def test_the_history_is_read_by_its_index(world: WebhookWorld) -> None:
     rows = await world.pool.fetch("EXPLAIN " + READ, 19_900, 20_000, 50, True)
     plan = "\n".join(row[0] for row in rows)
     assert "Seq Scan on work_decisions_rest" not in plan, plan
-    assert "work_decisions_rest_by_id" in plan, plan
+    assert "work_decisions_rest_id_idx" in plan, plan
 
 
 @pytest.mark.long
