@@ -728,7 +728,7 @@ CREATE TABLE leases (
     epoch bigint NOT NULL,
     expires_at timestamp with time zone NOT NULL,
     wanted_by text,
-    format integer NOT NULL DEFAULT 2,
+    format integer NOT NULL DEFAULT 3,
     CONSTRAINT leases_format_check CHECK ((format > 0)),
     CONSTRAINT leases_pkey PRIMARY KEY (name)
 );
@@ -1332,7 +1332,7 @@ CREATE TABLE workers (
     host text NOT NULL,
     pid integer NOT NULL,
     seen_at timestamp with time zone NOT NULL,
-    reads integer NOT NULL DEFAULT 2,
+    reads integer NOT NULL DEFAULT 3,
     CONSTRAINT workers_pkey PRIMARY KEY (id),
     CONSTRAINT workers_reads_check CHECK ((reads > 0))
 );

@@ -252,7 +252,7 @@ CREATE TABLE leases (
     expires_at timestamptz NOT NULL,
     wanted_by text,                            -- graceful handover: who should get it next
     -- The newest version that may have been written under the lease; it only grows.
-    format integer NOT NULL DEFAULT 2 CHECK (format > 0)
+    format integer NOT NULL DEFAULT 3 CHECK (format > 0)
 );
 
 CREATE TABLE workers (
@@ -261,7 +261,7 @@ CREATE TABLE workers (
     pid integer NOT NULL,
     seen_at timestamptz NOT NULL,
     -- The newest version of the log's state that it reads.
-    reads integer NOT NULL DEFAULT 2 CHECK (reads > 0)
+    reads integer NOT NULL DEFAULT 3 CHECK (reads > 0)
 );
 
 -- How far an intake has read a partition of the log, stored in the transaction that stores what it read.

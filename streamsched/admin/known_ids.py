@@ -21,8 +21,7 @@ _BUCKETS: Final = 4
 def rehomed_ids(
     tables: Mapping[int, Mapping[bytes, bytes]], before: int, shards: int
 ) -> Mapping[int, Mapping[bytes, bytes]]:
-    """The records of each new shard, as sealed buckets, from the tables of the old shards. Skips rows of format 2,
-    which move unchanged. Deterministic.
+    """The records of each new shard, as sealed buckets, from the tables of the old shards. Deterministic.
 
     Raises:
         ConflictError: an entry is not at its current home.
@@ -43,8 +42,6 @@ def rehomed_ids(
 
 def _entries(records: Mapping[bytes, bytes]) -> Iterator[bytes]:
     for key, value in records.items():
-        if codec.is_row(key):
-            continue
         try:
             if codec.place(key).part:
                 start, body = codec.decode_part(value).start, value

@@ -25,7 +25,6 @@ from streamsched.admin.known_ids import rehomed_ids
 from streamsched.admin.state import shown
 from streamsched.catalog.progress import ProgressCopy
 from streamsched.codec.records import layout as layout_codec
-from streamsched.codec.records.known_ids import is_row
 from streamsched.codec.records.state import SEPARATOR
 from streamsched.domain.errors import ConflictError
 from streamsched.domain.signals.home import home
@@ -134,9 +133,7 @@ def rehomed(tables: Mapping[tuple[str, int], Mapping[bytes, bytes]], before: int
     """
     moved: Tables = {(topic, shard): {} for topic in CHANGELOGS for shard in range(shards)}
     for (topic, shard), rows in tables.items():
-        for row, value in rows.items():
-            if topic == SEEN_CHANGELOG and not is_row(row):
-                continue
+        for row, value in rows.items() if topic != SEEN_CHANGELOG else ():
             key = row.partition(SEPARATOR)[0]
             if home(key, before) != shard:
                 raise ConflictError(f"{topic}/{shard} has {row!r}, whose home is {home(key, before)}")

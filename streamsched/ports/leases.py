@@ -17,8 +17,8 @@ from typing import Final, Protocol
 from streamsched.codec.records.formats import NEWEST
 from streamsched.domain.constraints.process_room import ProcessKind
 
-#: The state format of releases before formats were versioned.
-OLDEST: Final = 2
+#: The changelog format of release 0.1.0, in which a lease begins.
+OLDEST: Final = 3
 
 _SHARD: Final = "shard-"
 

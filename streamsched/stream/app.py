@@ -135,7 +135,6 @@ def make_app(feed: Feed, turn: Turn, spec: ShardSpec) -> ShardApp:
         emit=turn.emit,
         decode_cache=spec.decode_cache,
         horizon=spec.dedupe_horizon,
-        state_format=spec.state_format,
         collector=spec.collector(turn),
     )
     schedules = ScheduleHome(

@@ -21,8 +21,3 @@ class StateFormat:
     def version(self) -> int:
         """The version of the encoding of trigger states."""
         return formats.STATES[self.format]
-
-    @property
-    def digests(self) -> bool:
-        """Whether known event ids are written as digests instead of rows."""
-        return self.format >= formats.DIGESTS

@@ -35,10 +35,6 @@ class ShardTable(faust.Table[bytes, bytes]):
         del self.entries[key]
         self.turn.emit(self.changelog_name, self.partition, key, None)
 
-    @property
-    def rows(self) -> ShardTable:
-        return self
-
     def write(self, key: bytes, value: bytes | None) -> None:
         """Writes a record to the changelog only; `entries` does not change."""
         self.turn.emit(self.changelog_name, self.partition, key, value)

@@ -24,10 +24,6 @@ class IdTable(UserDict[bytes, bytes]):
     def entries(self) -> dict[bytes, bytes]:
         return self.data
 
-    @property
-    def rows(self) -> IdTable:
-        return self
-
     def __setitem__(self, key: bytes, value: bytes) -> None:
         self.write(key, value)
         self.data[key] = value

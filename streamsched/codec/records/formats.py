@@ -1,12 +1,11 @@
 """The format of the changelogs: one version number for everything workers write there (ADR 0055).
 
-| format | states    | known event ids (`codec.records.known_ids`)                       |
-|--------|-----------|-----------------------------------------------------------|
-| 2      | version 2 | one row for each id: event key ␟ source ␟ id → time as text |
-| 3      | version 2 | digests, many to a record (ADR 0058)                      |
+| format | states    | known event ids (`codec.records.known_ids`)      |
+|--------|-----------|--------------------------------------------------|
+| 3      | version 2 | digests, many to a record (ADR 0058)             |
 
-A release reads every format up to `NEWEST`. It writes `NEWEST`, or the format before it while a worker is alive that
-cannot read the newer one.
+1 and 2 are of the time before release 0.1.0. A release reads every format up to `NEWEST`. It writes `NEWEST`, or the
+format before it while a worker is alive that cannot read the newer one.
 """
 
 from __future__ import annotations
@@ -17,11 +16,9 @@ from typing import Final
 from streamsched.domain.errors import ConfigurationError
 
 NEWEST: Final = 3
-WRITTEN: Final = (2, 3)
-#: The first format in which known ids are stored as digests.
-DIGESTS: Final = 3
+WRITTEN: Final[tuple[int, ...]] = (3,)
 #: Format → version of the encoding of states (`codec.records.state`).
-STATES: Final[Mapping[int, int]] = {2: 2, 3: 2}
+STATES: Final[Mapping[int, int]] = {3: 2}
 
 
 def format_for(reads: int) -> int:

@@ -13,8 +13,6 @@ Entries belong to a numbered *bucket* of a shard, which is removed as a whole. T
 All numbers are big-endian. A sealed bucket has 2^bits *cells*; the low bits of an entry's `mixed` number are its cell.
 Part n holds the cells from n × 64 on, at most 64 of them, each from its offset in the record to the next offset. A
 bucket with all its parts is complete; remaining batches of it are copies.
-
-Rows of format 2 have the separator in their key; these records do not.
 """
 
 from __future__ import annotations
@@ -133,8 +131,8 @@ def place(key: bytes) -> RecordKey:
 
 
 def is_row(key: bytes) -> bool:
-    """Whether a key is a row of format 2, which holds one id."""
-    return SEPARATOR in key
+    """Whether a key has the form of those before release 0.1.0: event key, source and id."""
+    return key.count(SEPARATOR) == 2
 
 
 def parts_of(bits: int) -> int:

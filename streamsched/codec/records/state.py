@@ -17,17 +17,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from streamsched.codec.events.event_table import events_at, read_event_table
 from streamsched.codec.events.native import dumps
 from streamsched.codec.json.scalar import boolean, integer, loads, mapping, schedule, sequence, text
 from streamsched.codec.records import cell as cells
 from streamsched.codec.schedules import lateness
 from streamsched.codec.triggers import trigger as triggers
 from streamsched.domain.errors import DecodeError, InvalidError
-from streamsched.domain.events.event_list import EventList
 from streamsched.domain.events.lateness import Late
-from streamsched.domain.fold.accumulation import Accumulation
-from streamsched.domain.fold.cell import EMPTY, Cell, cell_of
+from streamsched.domain.fold.cell import EMPTY, Cell
 from streamsched.domain.fold.fold import Definition, TriggerState
 from streamsched.domain.limits import as_stored
 from streamsched.domain.names import ScheduleRef
@@ -35,7 +32,7 @@ from streamsched.domain.triggers.consumption import Consumption
 from streamsched.domain.triggers.trigger import Trigger
 
 VERSION: Final = 2
-_VERSIONS: Final = (1, 2)
+_VERSIONS: Final = (2,)
 #: The versions this release can write (see `codec.records.formats`).
 WRITTEN: Final = (2,)
 #: Separates the parts of a row's key: schedule, open key, page. Does not occur in names and keys.
@@ -70,7 +67,7 @@ def decode(raw: bytes, *, pages: cells.Pages | None = None) -> TriggerState:
         DecodeError: the bytes are not a state of a known version, or are inconsistent.
     """
     found = mapping(loads(raw), "$")
-    version = _version(found)
+    _check_version(found)
     late = found.get("late")
     definition = Definition(
         schedule(found.get("schedule"), "$.schedule"),
@@ -85,9 +82,7 @@ def decode(raw: bytes, *, pages: cells.Pages | None = None) -> TriggerState:
         former=_former(found),
     )
     cell = EMPTY
-    if version == 1:
-        cell = _cell_of_version_1(found, definition)
-    elif definition.plan.per is None:
+    if definition.plan.per is None:
         cell = cells.from_json(found.get("cell"), "$.cell", definition.plan, pages=pages)
     counts = (integer(found.get(name, 0), f"$.{name}") for name in ("lost", "dropped", "refused", "keyless"))
     why = text(found["keylessWhy"], "$.keylessWhy") if "keylessWhy" in found else ""
@@ -135,7 +130,7 @@ def decode_key(raw: bytes, definition: Definition, key: str, *, pages: cells.Pag
         DecodeError: the bytes are not a key of a known version, or are inconsistent.
     """
     found = mapping(loads(raw), "$")
-    _version(found)
+    _check_version(found)
     if integer(found.get("generation"), "$.generation") != definition.generation:
         return None
     return cells.from_json(found.get("cell"), "$.cell", definition.plan, key=key, pages=pages)
@@ -218,7 +213,7 @@ def _head(definition: Definition) -> bytes:
 
 
 def _header(found: dict[str, Any]) -> StateHeader:
-    _version(found)
+    _check_version(found)
     return StateHeader(
         schedule(found.get("schedule"), "$.schedule"),
         integer(found.get("generation"), "$.generation"),
@@ -226,25 +221,7 @@ def _header(found: dict[str, Any]) -> StateHeader:
     )
 
 
-def _version(found: dict[str, Any]) -> int:
+def _check_version(found: dict[str, Any]) -> None:
     version = integer(found.get("v"), "$.v", minimum=1)
     if version not in _VERSIONS:
         raise DecodeError("$.v", f"is version {version}; this code knows {' and '.join(map(str, _VERSIONS))}")
-    return version
-
-
-def _cell_of_version_1(found: dict[str, Any], definition: Definition) -> Cell:
-    table = read_event_table(found.get("events"), "$.events")
-    has: dict[str, Accumulation] = {}
-    for leaf, item in mapping(found.get("leaves"), "$.leaves").items():
-        path = f"$.leaves['{leaf}']"
-        if leaf not in {slot.id for slot in definition.plan.slots}:
-            raise DecodeError(path, "is no leaf of the trigger")
-        kept = mapping(item, path)
-        level = kept.get("level")
-        has[leaf] = Accumulation(
-            integer(kept.get("count"), f"{path}.count"),
-            None if level is None else integer(level, f"{path}.level"),
-            EventList(events_at(kept.get("events"), table, f"{path}.events")),
-        )
-    return cell_of(definition.plan, has)

@@ -27,7 +27,6 @@ from streamsched.stream.agents.emission import Emit, dead_letter, internal_error
 from streamsched.stream.agents.schedule_home import SCHEDULE_PREFIX
 from streamsched.stream.agents.verdict_collector import VerdictCollector
 from streamsched.stream.dedupe.seen import Deduplicator, IdTable
-from streamsched.stream.state_format import StateFormat
 
 log = structlog.get_logger()
 
@@ -68,7 +67,6 @@ class EventHome:
         emit: Emit,
         decode_cache: DecodeCache,
         horizon: timedelta,
-        state_format: StateFormat | None = None,
         collector: VerdictCollector | None = None,
     ) -> None:
         self._shard = shard
@@ -76,7 +74,7 @@ class EventHome:
         self._subscriptions = subscriptions
         self._emit = emit
         self._decode_cache = decode_cache
-        self._known_ids = Deduplicator(seen, horizon, state_format)
+        self._known_ids = Deduplicator(seen, horizon)
         self._collector = collector
         #: Decoded rows of the table. A key without a row has no entry: keys may name a run or a day.
         self._known: dict[bytes, _Listeners] = {}

@@ -30,7 +30,7 @@ from streamsched.domain.triggers.correlation import Per
 from streamsched.domain.triggers.timed import OnExpiry, Quiet, Within
 from streamsched.domain.triggers.trigger import CustomEvent, Partitions, Trigger
 from streamsched.log.generation import of_generation, read_layout
-from streamsched.log.topics import CHANGELOGS, SEEN_CHANGELOG, SUBSCRIPTIONS_CHANGELOG, TRIGGERS_CHANGELOG, WAKEUPS
+from streamsched.log.topics import CHANGELOGS, SUBSCRIPTIONS_CHANGELOG, TRIGGERS_CHANGELOG, WAKEUPS
 from streamsched.ports.broker import Outgoing
 from streamsched.ports.intake import ProgressBatch
 from streamsched.ports.leases import Lease, LeaseHolder, Membership, shard_lease
@@ -183,14 +183,14 @@ class Site:
 async def test_large_rows_move_in_commits_that_every_log_takes() -> None:
     site = Site(MemoryLog(SettableClock()))
     cluster = await site.cluster()
-    rows = {b"partition:default.d%d\x1ftest\x1f1" % number: b"1".rjust(1 << 20) for number in range(20)}
+    rows = {b"default.a.s%d\x1fday=%d" % (number, number): b"1".rjust(1 << 20) for number in range(20)}
     for key, value in rows.items():
         at = home(key.partition(SEPARATOR)[0], UNKEYED)
-        await cluster.broker.append([Outgoing(SEEN_CHANGELOG, at, key, value)])
+        await cluster.broker.append([Outgoing(TRIGGERS_CHANGELOG, at, key, value)])
 
     await site.reshard(1)
 
-    assert await table((await site.cluster()).broker, SEEN_CHANGELOG, 0) == rows
+    assert await table((await site.cluster()).broker, TRIGGERS_CHANGELOG, 0) == rows
     assert site.largest <= 8 << 20
 
 

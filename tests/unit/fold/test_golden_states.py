@@ -118,10 +118,10 @@ WIDER = AtLeast(
 
 CLICKS = StreamGrowth(StreamRef("default", "clicks"), 50)
 STATES = {
-    "v1-new": state_of(SCHEDULE, commits(FLIGHTS)),
-    "v1-disabled": state_of(SCHEDULE, Cron("0 4 * * *"), generation=12, enabled=False),
-    "v1-fired-stream": state_of(SCHEDULE, CLICKS, {leaf_id(CLICKS): Accumulation(0, 170)}, generation=2, sequence=41),
-    "v1-wider-leaves": state_of(
+    "v2-new": state_of(SCHEDULE, commits(FLIGHTS)),
+    "v2-disabled": state_of(SCHEDULE, Cron("0 4 * * *"), generation=12, enabled=False),
+    "v2-fired-stream": state_of(SCHEDULE, CLICKS, {leaf_id(CLICKS): Accumulation(0, 170)}, generation=2, sequence=41),
+    "v2-wider-leaves": state_of(
         SCHEDULE,
         WIDER,
         {
@@ -131,14 +131,7 @@ STATES = {
         },
         generation=4,
     ),
-    "v1-paired": state_of(
-        SCHEDULE,
-        commits(FLIGHTS, 5),
-        {"partitions:default.flights:5": Accumulation(2, None, EventList([LANDED]))},
-        sequence=7,
-        consumption=Consumption.PAIRED,
-    ),
-    "v1-everything": state_of(
+    "v2-everything": state_of(
         SCHEDULE,
         EVERYTHING,
         {
@@ -160,8 +153,6 @@ TIMED = WAITING & SILENT & Unless(Then(CLICKS, WAITING, timedelta(hours=2)), Pro
 AGAIN = Event("e8", "pfs", NOON, PartitionsAdded(FLIGHTS, (Partition("year=2013/month=1", rows=7),), 1))
 DISTINCT = AllOf((Partitions(FLIGHTS, 7), Total(FLIGHTS, Measure.ROWS, 9)))
 STATES |= {
-    "v2-everything": STATES["v1-everything"],
-    "v2-fired-stream": STATES["v1-fired-stream"],
     "v2-paired": state_of(
         SCHEDULE,
         commits(FLIGHTS, 5),

@@ -9,15 +9,14 @@ from datetime import timedelta
 import pytest
 from streamsched_brokers.memory import MemoryBroker, MemoryLog, MemoryReader
 
-from streamsched.codec.records.known_ids import ENTRY, decode_batch, is_row
-from streamsched.domain.errors import FencedError, NotFoundError
+from streamsched.codec.records.known_ids import ENTRY, decode_batch
+from streamsched.domain.errors import ConfigurationError, FencedError, NotFoundError
 from streamsched.domain.names import DatasetRef, EventName
 from streamsched.domain.triggers.trigger import CustomEvent, Partitions
 from streamsched.log.topics import EVENTS, PARTITIONS, SEEN_CHANGELOG, SIGNALS, TRIGGERS_CHANGELOG
 from streamsched.ports.broker import Chunk, Outgoing, TopicPartition
 from streamsched.stream.agents import schedule_home
 from streamsched.stream.shards.shard import Shard, ShardSettings
-from streamsched.stream.state_format import StateFormat
 from streamsched.telemetry.shard_stats import ShardStats
 from streamsched.testing.clock import SettableClock
 from tests.support.shard_cluster import ShardCluster, event_ids, landed, schedule
@@ -174,42 +173,14 @@ async def test_old_ids_leave_the_changelog_as_new_ones_come(cluster: ShardCluste
     assert sum(len(decode_batch(value).body) // ENTRY for value in kept) == 50
 
 
-async def test_ids_that_the_release_before_wrote_are_known_and_become_digests(cluster: ShardCluster) -> None:
-    await cluster.start(ShardSettings(state_format=StateFormat(2)))
-    await cluster.put(schedule(), Partitions(FLIGHTS, 2))
-    await cluster.emit(landed(0))
-    await cluster.settled()
-    await cluster.stop()
-    rows = [record.key for record in await cluster.records(SEEN_CHANGELOG) if record.value is not None]
-    assert rows == [b"partition:default.flights\x1ftest\x1fflights-0"]
+async def test_a_log_before_the_first_release_is_refused_and_left_as_it_is(cluster: ShardCluster) -> None:
+    row = Outgoing(SEEN_CHANGELOG, 0, b"partition:default.flights\x1ftest\x1fflights-0", b"1700000000000")
+    await cluster.broker.append([row])
 
-    for _ in range(2):
+    with pytest.raises(ConfigurationError, match=r"older than release 0\.1\.0 and is left as it is"):
         await cluster.start()
-        await cluster.emit(landed(0), landed(1))
-        await cluster.settled()
-        await cluster.stop()
 
-    assert [event_ids(job) for job in await cluster.jobs()] == [["flights-0", "flights-1"]]
-    newest = {record.key or b"": record.value for record in await cluster.records(SEEN_CHANGELOG)}
-    kept = [decode_batch(value).body for key, value in newest.items() if value is not None and not is_row(key)]
-    assert sum(map(len, kept)) == 2 * ENTRY
-    assert [newest[key or b""] for key in rows] == [None]
-
-
-async def test_while_an_older_worker_is_alive_ids_are_written_as_it_reads_them(cluster: ShardCluster) -> None:
-    state_format = StateFormat(2)
-    await cluster.start(ShardSettings(state_format=state_format))
-    await cluster.emit(landed(0))
-    await cluster.settled()
-    assert all(is_row(record.key or b"") for record in await cluster.records(SEEN_CHANGELOG))
-
-    state_format.format = 3
-    await cluster.emit(landed(0), landed(1))
-    await cluster.settled()
-
-    newest = {record.key: record.value for record in await cluster.records(SEEN_CHANGELOG)}
-    (batch,) = [value for value in newest.values() if value is not None]
-    assert len(decode_batch(batch).body) == 2 * ENTRY
+    assert [record.key for record in await cluster.records(SEEN_CHANGELOG)] == [row.key]
 
 
 async def test_what_cannot_be_read_among_known_ids_is_left_out_and_removed(
