@@ -13,11 +13,15 @@ from streamsched.domain.transition import following
 
 
 class BackfillState(StrEnum):
-    """COMPLETED: all its jobs have ended, successfully or not."""
+    """Where a backfill is: many jobs of one schedule over a span."""
 
+    #: Launchers make its jobs, so many at a time as it may have active.
     RUNNING = "RUNNING"
+    #: No further job is made, and those that wait are held. Runs go on.
     PAUSED = "PAUSED"
+    #: Ended by a person: jobs that wait are cancelled, the others are never made.
     CANCELLED = "CANCELLED"
+    #: All its jobs have ended, successfully or not.
     COMPLETED = "COMPLETED"
 
     @property

@@ -15,16 +15,21 @@ from streamsched.domain.transition import following
 
 
 class NodeState(StrEnum):
-    """WAITING: for parents, or for its schedule. QUEUED: its job waits or runs. UPSTREAM_FAILED, UPSTREAM_SKIPPED: each
-    of its groups has a parent that failed or was skipped.
-    """
+    """Where a node is: a task of a graph at one job id. Each end may be asked for again."""
 
+    #: For parents, or for its schedule while that is paused or disabled.
     WAITING = "WAITING"
+    #: It has a job, which waits or runs.
     QUEUED = "QUEUED"
+    #: Its job succeeded. Children count it.
     COMPLETED = "COMPLETED"
+    #: Its job failed with its last attempt, or it was cancelled.
     FAILED = "FAILED"
+    #: It has no work to do, by its job id, its run or a parent's run.
     SKIPPED = "SKIPPED"
+    #: Each of its groups of parents has one that failed.
     UPSTREAM_FAILED = "UPSTREAM_FAILED"
+    #: Each of its groups of parents has one that failed or was skipped, not all of them a failed one.
     UPSTREAM_SKIPPED = "UPSTREAM_SKIPPED"
 
 

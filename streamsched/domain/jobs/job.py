@@ -22,14 +22,25 @@ from streamsched.domain.transition import following
 
 
 class JobState(StrEnum):
+    """Where a job is: one satisfaction of one schedule, on its way to a run."""
+
+    #: The trigger has counted something and needs more. This is the accumulation in the log's table, never a row.
     PENDING_TRIGGER = "PENDING_TRIGGER"
+    #: The trigger is satisfied. The job waits until its constraints hold and a place is free; `job why` says for what.
     PENDING_CONSTRAINT = "PENDING_CONSTRAINT"
+    #: The constraints hold, and a run is stored with it. A runner claims that run, usually within a second.
     PENDING_LAUNCH = "PENDING_LAUNCH"
+    #: A runner has claimed the first run. How the job went is the state of its runs; further attempts leave this.
     LAUNCHED = "LAUNCHED"
+    #: It will not run: a constraint that does not wait failed, an earlier job was there, or a person cancelled it.
     ABORTED = "ABORTED"
+    #: It waited longer than its timeout.
     TIMED_OUT = "TIMED_OUT"
+    #: Its schedule was changed, disabled or deleted while it waited, or a newer job took its place.
     OBSOLETE = "OBSOLETE"
+    #: It joined an earlier job of its schedule that waits, which has its events now.
     COALESCED = "COALESCED"
+    #: No runner could be started for its first run, or it was ended before one claimed it.
     LAUNCH_FAILED = "LAUNCH_FAILED"
 
     @property

@@ -15,15 +15,23 @@ from streamsched.domain.transition import following
 
 
 class RunState(StrEnum):
-    """PENDING: stored, not claimed. STARTING: claimed by a runner. RUNNING: the driver is alive."""
+    """Where a run is: one execution of a program."""
 
+    #: Stored with its arguments. It waits for a place, and for a runner that claims it.
     PENDING = "PENDING"
+    #: A runner has claimed it and starts its process, or submits it to a cluster.
     STARTING = "STARTING"
+    #: Its process is alive, of a Spark program its driver. The runner says so by heartbeats.
     RUNNING = "RUNNING"
+    #: Its engine has paused it. It keeps its places.
     SUSPENDED = "SUSPENDED"
+    #: It ended with exit code 0 or another that the program names, or had committed all that it was to commit.
     COMPLETED = "COMPLETED"
+    #: It ended otherwise, or could not be started. The retry policy may make another attempt.
     FAILED = "FAILED"
+    #: It was ended by a person, by a limit of time, or for a newer job.
     KILLED = "KILLED"
+    #: Its runner has sent no heartbeat for long and its process is gone; how it ended is not known. Counts as failed.
     LOST = "LOST"
 
     @property

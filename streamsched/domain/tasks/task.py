@@ -26,15 +26,23 @@ _LONGEST_TYPE: Final = 255
 
 
 class TaskState(StrEnum):
-    """WAITING: not started. RETRYING: started, and waits for its next attempt. IN_FLIGHT: being delivered."""
+    """Where a task is. Only the first task of a lane is started; the others wait behind it."""
 
+    #: Not due, or behind others in its lane. It may be replaced or cancelled.
     WAITING = "WAITING"
+    #: Being delivered: its target has it and has not answered.
     IN_FLIGHT = "IN_FLIGHT"
+    #: An attempt failed, or was interrupted. It holds its lane until the next one.
     RETRYING = "RETRYING"
+    #: Its target has acknowledged it, of a recurring one the last tick.
     SUCCEEDED = "SUCCEEDED"
+    #: Its attempts are used up. The lane goes on with the next task.
     FAILED = "FAILED"
+    #: A recurring task that has no tick left, by its end or its time to live.
     EXPIRED = "EXPIRED"
+    #: Withdrawn before its first attempt.
     CANCELLED = "CANCELLED"
+    #: Given up by a person after it was started: what it was to do may have been done.
     DROPPED = "DROPPED"
 
     @property

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 from streamsched.domain.backfills import backfill
 from streamsched.domain.errors import IllegalTransitionError
 from streamsched.domain.events.event import Outcome
+from streamsched.domain.graph.node import NodeState
 from streamsched.domain.jobs import job, run
 from streamsched.domain.tasks import task
 
@@ -153,6 +155,14 @@ def _diagram(machine: Machine) -> str:
     return "\n".join([*lines, "```"])
 
 
+def _meanings(states: type[StrEnum]) -> str:
+    """A row for each state, with the comment before it in the source."""
+    comments = re.findall(r"((?:    #: .*\n)+)    (\w+) = ", inspect.getsource(states))
+    assert [name for _, name in comments] == [state.name for state in states]
+    rows = (f"| `{name}` | {' '.join(line.strip()[3:] for line in text.splitlines())} |" for text, name in comments)
+    return "\n".join(["| state | |", "|---|---|", *rows])
+
+
 def _page() -> str:
     return "\n".join(
         [
@@ -162,7 +172,7 @@ def _page() -> str:
             "",
             "## A job: one satisfaction of one schedule",
             "",
-            "`PENDING_TRIGGER` is the accumulation in the log's table and never a row in the database.",
+            _meanings(JOB.states),
             "",
             _diagram(JOB),
             "",
@@ -172,12 +182,16 @@ def _page() -> str:
             + ", ".join(f"`{state}` as *{outcome}*" for state, outcome in run.OUTCOMES.items())
             + ".",
             "",
+            _meanings(RUN.states),
+            "",
             _diagram(RUN),
             "",
             "## A backfill: many jobs of one schedule",
             "",
             "Each of its jobs is an item: `WAITING` until the job is made, `ACTIVE` until that has ended, then",
             "`SUCCEEDED`, `FAILED`, or `DROPPED` when it ended without a run.",
+            "",
+            _meanings(BACKFILL.states),
             "",
             _diagram(BACKFILL),
             "",
@@ -186,7 +200,13 @@ def _page() -> str:
             "A row in the database is `WAITING` or `RETRYING`; it is `IN_FLIGHT` while its lane names it. Ended "
             "tasks are in the history.",
             "",
+            _meanings(TASK.states),
+            "",
             _diagram(TASK),
+            "",
+            "## A node: a task of a graph at one job id",
+            "",
+            _meanings(NodeState),
             "",
         ]
     )
