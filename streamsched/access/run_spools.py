@@ -135,7 +135,7 @@ class RunSpools:
         if run is None:
             return _Whose("", me, None, f"no run '{name[:200]}' is known")
         owner = me if self._owner_of is None else self._owner_of(run)
-        return _Whose(name, owner, caller_of_run(name, run.program.namespace))
+        return _Whose(run.run, owner, caller_of_run(run.run, run.program.namespace))
 
     def _names(self) -> Sequence[str]:
         """Folders here, by name; a link is none."""

@@ -29,9 +29,6 @@ MOST_SLOTS: Final = 2**31 - 1
 MOST_PARTS: Final = 1000
 #: The longest name of a group, pool, cluster or plug-in, in characters: an index entry holds 2704 bytes.
 LONGEST_NAME: Final = 255
-#: The longest `namespace.app.name` of a program or schedule, in bytes: it is in the names of the files of its runs,
-#: which have at most 255, before the key or number of the job and the attempt.
-LONGEST_REF: Final = 150
 #: The first and the last instant that a definition may name.
 EARLIEST: Final = datetime(1000, 1, 1, tzinfo=UTC)
 LATEST: Final = datetime(5000, 1, 1, tzinfo=UTC)

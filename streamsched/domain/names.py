@@ -12,8 +12,8 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from streamsched.domain.errors import InvalidDefinitionError, InvalidError
-from streamsched.domain.limits import LONGEST_NAME, LONGEST_REF
+from streamsched.domain.errors import InvalidError
+from streamsched.domain.limits import LONGEST_NAME
 
 DEFAULT_NAMESPACE = "default"
 
@@ -88,15 +88,6 @@ class _InApp:
 
     def __str__(self) -> str:
         return f"{self.namespace}.{self.app}.{self.name}"
-
-    def check_length(self) -> None:
-        """Raises:
-        InvalidDefinitionError: files of runs could not have it in their names.
-        """
-        if len(text := str(self)) > LONGEST_REF:
-            raise InvalidDefinitionError(
-                "$.name", f"namespace, app and name together must have at most {LONGEST_REF} bytes but have {len(text)}"
-            )
 
     @property
     def owner(self) -> AppRef:

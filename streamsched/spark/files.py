@@ -16,7 +16,7 @@ import structlog
 from streamsched.codec.views import run_metrics, trigger_context
 from streamsched.domain.events.event import LOG_TAIL
 from streamsched.domain.jobs.failure import Failure
-from streamsched.domain.jobs.run import RunState
+from streamsched.domain.jobs.run import RunState, file_name
 from streamsched.emit.destination import SPOOLS
 from streamsched.ports.runs import Assignment, RunEnd
 from streamsched.process.files import write_atomically
@@ -93,12 +93,12 @@ class RunFiles:
     @property
     def event_log(self) -> Path:
         """The folder of Spark's event logs, while the run's metrics are read from it."""
-        return self.data_dir / "runs" / f"{self.run}.events"
+        return self.data_dir / "runs" / f"{file_name(self.run)}.events"
 
     @property
     def spool(self) -> Path:
         """The folder for events that the run could not send; its name is what says whose they are."""
-        return self.data_dir / SPOOLS / self.run
+        return self.data_dir / SPOOLS / file_name(self.run)
 
     @property
     def all(self) -> tuple[Path, ...]:
@@ -114,11 +114,11 @@ class RunFiles:
 
     def _at(self, kind: tuple[str, str]) -> Path:
         folder, suffix = kind
-        return self.data_dir / folder / f"{self.run}{suffix}"
+        return self.data_dir / folder / f"{file_name(self.run)}{suffix}"
 
 
 def run_of(name: str) -> str | None:
-    """The run id in a file name; None when it is not a file of a run."""
+    """The run id in a file name, or what stands for a long one (`file_name`); None when it is not a file of a run."""
     suffix = next((suffix for _, suffix in _KINDS if name.endswith(suffix)), None)
     return None if suffix is None else name.removesuffix(suffix)
 

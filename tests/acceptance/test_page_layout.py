@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.postgres, pytest.mark.long, pytest.mark.timeout(300)]
 
 WIDTHS: Final = (1440, 1280, 1024, 821, 768, 390)
 #: Names as long as people are likely to make them, one without any place to break a line and one with many.
-SOLID, PARTED = "x" * 130, "-".join(["part"] * 26)
+SOLID, PARTED = "x" * 200, "-".join(["part"] * 40)
 #: An app whose runs start, and one whose ids are three such names long, too long for the names of files.
 APPS: Final = {
     "one.py": f"""

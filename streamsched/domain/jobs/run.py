@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
+from hashlib import sha256
 from types import MappingProxyType
 from typing import Final
 
@@ -12,6 +13,11 @@ from streamsched.domain.events.ancestors import NO_ANCESTORS, Ancestors
 from streamsched.domain.events.event import Event, Outcome, ProgramReached
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.transition import following
+
+#: Characters of the longest id that files have in their names, of the beginning of a longer one, and of its digest.
+LONGEST_FILE_NAME: Final = 200
+_BEGINNING: Final = 140
+_DIGEST: Final = 32
 
 
 class RunState(StrEnum):
@@ -128,6 +134,23 @@ def status_event(
 def run_id(job: str, attempt: int) -> str:
     """`<job>.r<attempt>`, attempt counted from 1: a repeated launch has the same id."""
     return f"{job}.r{attempt}"
+
+
+def file_name(run: str) -> str:
+    """What files and folders of a run are called, but for their suffix: its id, or of one that a file could not have in
+    its name the beginning and a digest. The name of a name is itself.
+
+    >>> file_name("default.flights.weekly.1.7.r1")
+    'default.flights.weekly.1.7.r1'
+    """
+    if len(run) <= LONGEST_FILE_NAME:
+        return run
+    return f"{run[:_BEGINNING]}~{sha256(run.encode()).hexdigest()[:_DIGEST]}"
+
+
+def stands_for_long_id(name: str) -> bool:
+    """Whether a file name has the form of those of long ids."""
+    return len(name) == _BEGINNING + 1 + _DIGEST and name[_BEGINNING] == "~"
 
 
 def job_of(run: str) -> str:

@@ -19,8 +19,7 @@ LONGEST_KEY: Final = 255
 #: Keys that are part of a job's id unchanged; of others a digest is.
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _DIGEST: Final = 32
-#: Characters of an id beyond which a digest replaces its key, of a rerun all between the first job and the key: files
-#: of runs have it in their names (`limits.LONGEST_REF`).
+#: Characters of an id beyond which a digest replaces its key, of a rerun all between the first job and the key.
 _LONGEST_ID: Final = 180
 _RERUN: Final = ".rerun-"
 

@@ -155,7 +155,6 @@ class Program:
     done_when_committed: bool = False
 
     def __post_init__(self) -> None:
-        self.ref.check_length()
         check_most(len(self.arguments), MOST_PARTS, "$.defaults", "arguments")
         check_outputs(self.outputs, self.ref.namespace, done_when_committed=self.done_when_committed)
         if self.outputs and not isinstance(self.executable, SparkJob | BashJob | PythonJob):
@@ -236,7 +235,6 @@ class Schedule:
     lanes: tuple[Concurrency, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        self.ref.check_length()
         self._sort_constraints()
         if (self.ref.namespace, self.ref.app) != (self.program.namespace, self.program.app):
             raise InvalidDefinitionError("$.program", f"{self.program} is not of the same app as {self.ref}")

@@ -38,7 +38,9 @@ class SpoolStore(Protocol):
     """Each method raises UnavailableError when the store cannot be reached."""
 
     async def find(self, runs: Sequence[str]) -> Mapping[str, SpoolingRun]:
-        """Those of these runs that are known, also ended ones as long as history has them."""
+        """Those of these runs that are known, also ended ones as long as history has them; by their file names
+        (`domain.jobs.run.file_name`), which `runs` are too.
+        """
         ...
 
     async def add_refused(self, refused: RefusedLines) -> None:

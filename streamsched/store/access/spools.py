@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import asyncpg
 
+from streamsched.domain.jobs.run import LONGEST_FILE_NAME, file_name, stands_for_long_id
 from streamsched.domain.names import ProgramRef
 from streamsched.ports.access.spools import RefusedLines, SpoolingRun
 from streamsched.store.connections import translated
@@ -24,7 +25,10 @@ class PostgresSpoolStore:
     async def find(self, runs: Sequence[str]) -> Mapping[str, SpoolingRun]:
         with translated():
             rows = await self._pool.fetch(_SQL["find"], list(runs))
-        return {row["id"]: SpoolingRun(row["id"], ProgramRef.parse(row["program"]), row["active"]) for row in rows}
+            if any(map(stands_for_long_id, runs)):
+                rows += await self._pool.fetch(_SQL["find_long"], LONGEST_FILE_NAME)
+        found = (SpoolingRun(row["id"], ProgramRef.parse(row["program"]), row["active"]) for row in rows)
+        return {file_name(run.run): run for run in found}
 
     async def add_refused(self, refused: RefusedLines) -> None:
         with translated():

@@ -4,6 +4,10 @@ SELECT id, program, ended_at IS NULL AS active FROM runs WHERE id = ANY ($1::tex
 UNION ALL
 SELECT DISTINCT id, program, false FROM runs_history WHERE id = ANY ($1::text[]);
 
+-- name: find_long
+-- Runs whose ids are too long for the name of a folder, until they are archived: no index, they are rare.
+SELECT id, program, ended_at IS NULL AS active FROM runs WHERE length(id) > $1;
+
 -- name: add_refused
 -- What was refused of one spool, by one launcher's host; old ones go.
 WITH gone AS (DELETE FROM refused_spool_lines WHERE at < $5::timestamptz - interval '30 days' AND (host, run) <> ($1, $2))

@@ -18,7 +18,7 @@ from tests.support.dev_process import DevProcess
 
 pytestmark = [pytest.mark.postgres, pytest.mark.timeout(600)]
 
-LONG = "s" * 130
+LONG = "s" * 200
 
 APP = f"""
 from streamsched import App, every, partitions

@@ -19,6 +19,7 @@ from streamsched.bootstrap import Services, open_services
 from streamsched.codec import event as event_codec
 from streamsched.config import Settings
 from streamsched.domain.access.grant import Caller
+from streamsched.domain.jobs.run import file_name
 from streamsched.domain.quotas.quota import Quota
 from streamsched.log.records import records
 from streamsched.log.topics import PUBLIC
@@ -173,6 +174,24 @@ async def test_a_run_is_known_by_its_row_after_its_end_and_from_history(host: Ho
     assert await host.logged() == {f"of {RUN}", f"of {DONE}"}
     kept = {path.name for path in host.folder.iterdir()}
     assert kept == {RUN, DONE}, "an empty folder of an ended run goes, one with refused lines stays"
+
+
+async def test_a_folder_of_a_run_with_a_long_id_is_that_runs(host: Host) -> None:
+    """A folder cannot have the name of such a run."""
+    runs = [f"sales.{'a' * 200}.{'p' * 200}.manual-{number}.r1" for number in (1, 2)]
+    for run, ended in zip(runs, (False, True), strict=True):
+        await host.add_run(run, ended=ended)
+        spool(
+            host.folder / file_name(run), partitions("sales.new", run[-4:]), partitions("finance.new", f"no{run[-4:]}")
+        )
+    stranger = file_name(f"finance.{'a' * 300}.manual-1.r1")
+    spool(host.folder / stranger, partitions("finance.new", "stranger"))
+
+    await host.spools().run_once()
+
+    assert await host.logged() == {"1.r1", "2.r1"}
+    assert host.refused().count('"no') == 2
+    assert "stranger" in host.refused()
 
 
 async def test_what_lies_in_no_folder_of_a_known_run_is_refused_and_in_dev_the_persons(host: Host) -> None:

@@ -21,6 +21,7 @@ from typing import Final, Self
 import orjson
 
 from streamsched.domain.errors import ConfigurationError
+from streamsched.domain.jobs.run import file_name
 from streamsched.process.closed_process import start_closed
 from streamsched.process.files import write_atomically
 from streamsched.process.os_user import private_folder
@@ -159,12 +160,13 @@ def _start_alone(folder: Path, settings: ConnectSettings, environ: Mapping[str, 
 def _registered(folder: Path, server: ConnectServer, run: str) -> Use | None:
     """The use, unless the server was replaced meanwhile."""
     uses = folder / "uses" / server.id
-    hidden = uses / f".{run}.{os.getpid()}"  # a file with the run's name is locked as long as the run uses the server
+    name = file_name(run)
+    hidden = uses / f".{name}.{os.getpid()}"  # a file with the run's name is locked as long as the run uses the server
     try:
         file = locked(hidden)
         if file is None:
             return None
-        hidden.rename(uses / run)
+        hidden.rename(uses / name)
     except OSError:  # the server has ended
         return None
     again = ConnectServer.read(folder)

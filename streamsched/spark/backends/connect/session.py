@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from uuid import UUID, uuid5
 
 from streamsched.domain.errors import ConfigurationError, UnavailableError
+from streamsched.domain.jobs.run import file_name
 
 USER: Final = "streamsched"
 _RUNS: Final = UUID("6f0c3a52-3f0e-4a53-9a5e-1f6f0b1a7c11")
@@ -19,7 +20,7 @@ _TIMEOUT_S: Final = 10.0
 
 def session_id(run: str) -> str:
     """The id of the run's session."""
-    return str(uuid5(_RUNS, run))
+    return str(uuid5(_RUNS, file_name(run)))
 
 
 def operation_tag(run: str) -> str:
