@@ -190,7 +190,7 @@ async def test_a_folder_of_a_run_with_a_long_id_is_that_runs(host: Host) -> None
     await host.spools().run_once()
 
     assert await host.logged() == {"1.r1", "2.r1"}
-    assert host.refused().count('"no') == 2
+    assert all(host.refused().count(each) == 1 for each in ("no1.r1", "no2.r1"))
     assert "stranger" in host.refused()
 
 
