@@ -74,7 +74,7 @@ async def open_installation(settings: Settings) -> AsyncIterator[Installation]:
         UnavailableError: the database or the broker is unreachable.
     """
     async with AsyncExitStack() as stack:
-        pool = await open_pool(settings.database_url, min_size=1, max_size=4)
+        pool = await open_pool(settings.database_url, min_size=2, max_size=4)
         stack.callback(pool.terminate)
         notifier = PostgresNotifier(settings.database_url)
         stack.push_async_callback(notifier.close)

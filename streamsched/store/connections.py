@@ -80,7 +80,7 @@ async def open_pool(dsn: str, *, min_size: int = 1, max_size: int = 8, spans: bo
     Raises:
         UnavailableError: the server cannot be reached.
         ConfigurationError: it refuses this database or user, or the address is that of a pooler whose connections
-            change their session with each transaction (found with a `max_size` above 1).
+            change their session with each transaction (found with a `min_size` above 1).
     """
     with translated():
         pool = await asyncpg.create_pool(
@@ -93,7 +93,7 @@ async def open_pool(dsn: str, *, min_size: int = 1, max_size: int = 8, spans: bo
             timeout=_CONNECT_SECONDS,
             command_timeout=_STATEMENT_SECONDS,
         )
-        if max_size > 1:
+        if min_size > 1:
             await _require_sessions(pool)
         return pool
 
@@ -116,7 +116,7 @@ async def _require_sessions(pool: Pool) -> None:
 
 async def check_sessions(dsn: str) -> None:
     """Raises as `open_pool`."""
-    (await open_pool(dsn, max_size=2)).terminate()
+    (await open_pool(dsn, min_size=2, max_size=2)).terminate()
 
 
 def connector(dsn: str, **settings: str) -> FirstHost:
