@@ -8,14 +8,13 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
-import sqlalchemy
-from alembic import command
-from alembic.config import Config
-from alembic.script import ScriptDirectory
 
+from streamsched import embedded
 from streamsched.store.server.embedded_server import start_server, stop_server
-from streamsched.store.server.revisions import migrations_folder
+from streamsched.store.server.migrate import migrate
+from streamsched.store.server.revisions import Revisions
 from tests.support.dev_process import DevProcess
 
 pytestmark = [pytest.mark.postgres, pytest.mark.timeout(900), pytest.mark.long]
@@ -101,31 +100,34 @@ def test_a_stopped_folder_may_be_renamed(stopped: DevProcess, tmp_path: Path) ->
     assert RUN in stopped.run("run", "logs", RUN, STREAMSCHED_DATA_DIR=str(moved)).out
 
 
-def test_a_folder_of_an_earlier_release_is_upgraded_with_a_line(tmp_path: Path) -> None:
+def test_a_folder_before_the_first_release_is_refused_with_a_line(tmp_path: Path) -> None:
     dev, postgres = DevProcess(tmp_path), tmp_path / ".streamsched" / "postgres"
-    config = Config()
-    config.set_main_option("script_location", str(migrations_folder()))
-    scripts = ScriptDirectory.from_config(config)
-    newest = scripts.get_current_head()
-    assert newest is not None
-    former = scripts.get_revision(newest).down_revision
-    assert isinstance(former, str)
     postgres.parent.mkdir()
     url = start_server(postgres).url
     try:
-        engine = sqlalchemy.create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-        with engine.connect() as connection:
-            config.attributes["connection"] = connection
-            command.upgrade(config, former)
-        engine.dispose()
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("CREATE TABLE alembic_version (version_num text)")
+            connection.execute("INSERT INTO alembic_version VALUES ('0134_pre')")
+            connection.execute("CREATE TABLE jobs (told text)")
     finally:
         stop_server(postgres)
-    try:
-        assert f"its data was upgraded from schema {former} to {newest}" in dev.start()
-        dev.stop()
-        assert "upgraded" not in dev.start()
-    finally:
-        dev.close()
+
+    said = dev.run("dev", "--port", "0")
+
+    assert said.code != 0
+    (line,) = said.err.strip().splitlines()
+    assert line.startswith("error: the database is older than release 0.1.0 (schema 0134_pre) and is left as it is")
+
+
+def test_a_start_that_migrates_says_from_which_schema(empty_database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    migrate(empty_database)
+    assert list(embedded._migrate(empty_database)) == []
+
+    next_release = Revisions(frozenset({"0001_initial", "0002_pre"}), ("0002_pre",))
+    monkeypatch.setattr(embedded, "revisions", lambda: next_release)
+
+    (line,) = embedded._migrate(empty_database)
+    assert line == "its data was upgraded from schema 0001_initial to 0002_pre; there is no way back"
 
 
 @pytest.mark.parametrize("damage", ["no archive", "cut", "empty", "missing", "leads out"])
