@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from streamsched.domain.errors import ConflictError, NotFoundError
-from streamsched.domain.graph.ancestry import HELD, Ancestry, Descent, RootSearch, ancestry, lacking
+from streamsched.domain.graph.ancestry import HELD, Ancestry, Descent, RootSearch, ancestry, lacking_parents
 from streamsched.domain.graph.ascent import Ascent
 from streamsched.domain.graph.graph import Graph, ParentGroup, check_graph
 from streamsched.domain.graph.node import NodeState
@@ -237,7 +237,7 @@ class GraphDesk:
         groups = await asyncio.to_thread(graph.parents, node)
         states = await self._nodes.states(app, [parent for group in groups for parent in group.parents])
         views = await self._nodes.views(app, [node])
-        lacks = {group.group: lacking(graph, node, group, states) for group in groups}
+        lacks = {group.group: lacking_parents(graph, node, group, states) for group in groups}
         return NodeReport(
             node,
             views.get(node),

@@ -57,7 +57,7 @@ async def add_imported_runs(
     """
     report = ImportedRunReport()
     runs: dict[str, ImportedRun] = {}
-    for run in _taken(lines, report, keep_from=day_of(now - keep).begins, latest=now + _AHEAD):
+    for run in _importable_runs(lines, report, keep_from=day_of(now - keep).begins, latest=now + _AHEAD):
         if run.run in runs:
             report.known += 1
             continue
@@ -79,7 +79,7 @@ async def _add(runs: dict[str, ImportedRun], store: ImportedRunStore, report: Im
     report.unknown.update(found.unknown)
 
 
-def _taken(
+def _importable_runs(
     lines: Iterable[bytes], report: ImportedRunReport, *, keep_from: datetime, latest: datetime
 ) -> Iterator[ImportedRun]:
     for number, line in enumerate(lines, 1):

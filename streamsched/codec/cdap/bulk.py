@@ -29,7 +29,7 @@ _NAMES: Final = frozenset({"namespace", "application", "name"})
 #: What is different for all schedules.
 ZONE: Final = "a time without a zone is UTC here; in CDAP it is in the zone of its server"
 #: What an installation of CDAP says of a schedule besides its definition.
-_IGNORED: Final = ("applicationVersion", "lastUpdateTime")
+IGNORED_MEMBERS: Final = ("applicationVersion", "lastUpdateTime")
 
 
 def schedules_from_json(raw: bytes, *, namespace: str = "", programs: Mapping[str, Any] | None = None) -> Imported:
@@ -47,7 +47,7 @@ def schedules_from_json(raw: bytes, *, namespace: str = "", programs: Mapping[st
         owner = _owner(item, namespace)
         draft = drafts.setdefault(owner, AppDraft(owner, report))
         add_schedule(draft, item, path, programs or {}, namespace)
-        ignored = [name for name in _IGNORED if isinstance(item, dict) and name in item]
+        ignored = [name for name in IGNORED_MEMBERS if isinstance(item, dict) and name in item]
         if ignored:
             report.differs(path, f"not kept: {', '.join(ignored)}")
     if drafts:

@@ -70,7 +70,7 @@ def ancestry(graph: Graph, node: NodeId, *, most: int) -> Ancestry:
     return Ancestry(tuple(nodes), tuple(edges), len(hidden), awaited)
 
 
-def lacking(graph: Graph, node: NodeId, group: ParentGroup, states: Mapping[NodeId, NodeState]) -> list[NodeId]:
+def lacking_parents(graph: Graph, node: NodeId, group: ParentGroup, states: Mapping[NodeId, NodeState]) -> list[NodeId]:
     """The parents of a group that have not ended as the node wants it. `states`: of those that exist."""
 
     def counts(parent: NodeId) -> bool:
@@ -116,7 +116,7 @@ class RootSearch:
             parent: None
             for child, groups in self._level.items()
             for group in groups
-            for parent in lacking(self._graph, child, group, self._states)
+            for parent in lacking_parents(self._graph, child, group, self._states)
         }
         ended = {parent: self._states[parent] for parent in lacks if self._states.get(parent) in _OWN_ENDS}
         self.found |= ended

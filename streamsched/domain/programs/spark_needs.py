@@ -130,7 +130,7 @@ class SparkNeeds:
     main_class: str = ""
 
     def __post_init__(self) -> None:
-        if self.main_class and not (len(self.main_class) <= LONGEST_NAME and _CLASS.fullmatch(self.main_class)):
+        if self.main_class and not is_class_name(self.main_class):
             raise InvalidDefinitionError(
                 "$.main_class",
                 f"must be the name of a class, such as com.acme.Join, of at most {LONGEST_NAME} characters, but is "
@@ -217,6 +217,11 @@ def check_secret_conf(secrets: Mapping[str, Secret]) -> None:
             raise InvalidDefinitionError(
                 conf_path(name), "cannot be a secret: Spark writes this setting into command lines"
             )
+
+
+def is_class_name(text: str) -> bool:
+    """Whether it can be the full name of a class of Java or Scala, such as `com.acme.Join`."""
+    return len(text) <= LONGEST_NAME and _CLASS.fullmatch(text) is not None
 
 
 def conf_path(name: str) -> str:

@@ -85,13 +85,13 @@ def pack_folder(folder: Path, archive: Path, *, now: datetime) -> ArchiveDescrip
             member = tarfile.TarInfo(_DESCRIPTION)
             member.size, member.mode = len(text), 0o600
             tar.addfile(member, BytesIO(text))
-            for path in _kept(folder):
+            for path in _archived_paths(folder):
                 tar.add(path, arcname=path.relative_to(folder).as_posix(), recursive=False)
     sync_folder(archive.parent)
     return found
 
 
-def _kept(folder: Path) -> Iterator[Path]:
+def _archived_paths(folder: Path) -> Iterator[Path]:
     """Folders, files and links, each folder before what is in it; without sockets and what belongs to processes."""
     for where, folders, names in os.walk(folder):
         folders.sort()

@@ -36,7 +36,7 @@ def backup(archive: Archive, *, data_dir: DataOption = None, output: FormatOptio
     from streamsched.embedded import back_up
 
     found = back_up(data_dir or folder_here(), archive)
-    _print({"archive": str(archive), "bytes": archive.stat().st_size, **_shown(found)}, output)
+    _print({"archive": str(archive), "bytes": archive.stat().st_size, **_archive_fields(found)}, output)
 
 
 def restore(archive: Archive, *, data_dir: DataOption = None, output: FormatOption = Format.TABLE) -> None:
@@ -47,10 +47,10 @@ def restore(archive: Archive, *, data_dir: DataOption = None, output: FormatOpti
 
     folder = data_dir or folder_here()
     found = restore_folder(archive, folder)
-    _print({"restored": str(folder), **_shown(found)}, output)
+    _print({"restored": str(folder), **_archive_fields(found)}, output)
 
 
-def _shown(found: ArchiveDescription) -> dict[str, Any]:
+def _archive_fields(found: ArchiveDescription) -> dict[str, Any]:
     return {"folder": found.folder, "version": found.version, "madeAt": found.made_at}
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from streamsched.codec.cdap.bulk import add_schedule
 from streamsched.codec.cdap.dump.application import CdapApplication, CdapProgram
 from streamsched.codec.cdap.dump.names import CdapNames, concurrency_of, properties_of, starts
-from streamsched.codec.cdap.dump.preferences import overridden
+from streamsched.codec.cdap.dump.preferences import overridden_preferences
 from streamsched.codec.cdap.dump.programs import CdapKind, ReadProgram, program_of
 from streamsched.codec.cdap.dump.workflow import WorkflowAction, WorkflowTasks, actions_of, arrival_program
 from streamsched.codec.json.reading import below
@@ -74,7 +74,7 @@ class CdapAppDraft:
             found = self.names.schedule(item, self.app, path, self.report)
             name = starts(found)
             if isinstance(found, dict) and name not in self._graphs:
-                lost = overridden(self.preferences.get(name, {}), self.namespace_preferences)
+                lost = overridden_preferences(self.preferences.get(name, {}), self.namespace_preferences)
                 more = {key: value for key, value in lost.items() if key not in properties_of(found)}
                 if more:
                     found["properties"] = {**(found.get("properties") or {}), **more}

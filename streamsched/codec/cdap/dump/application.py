@@ -13,7 +13,8 @@ from streamsched.codec.json.reading import below
 from streamsched.codec.moving.draft import Report
 from streamsched.domain.errors import InvalidError
 
-_DEEPEST: Final = 150
+#: Levels of JSON in a trigger below which its programs are not looked for.
+DEEPEST_TRIGGER: Final = 150
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,9 @@ def read_application(
         if not detail:
             report.cannot(app.path, "its programs are left out: there is no such answer")
     app.artifact = Artifact.read(detail)
-    found = [_program(answers, app, each, path, report) for each, path in _listed(detail, "programs", app.path, report)]
+    found = [
+        _program(answers, app, each, path, report) for each, path in _members(detail, "programs", app.path, report)
+    ]
     known = [each for each in found if each is not None]
     app.programs = sorted(known, key=lambda each: each.kind is not CdapKind.WORKFLOW)
     _note_rest(detail, app.path, report)
@@ -89,7 +92,7 @@ def _owner(schedule: Any) -> Any:
     return cast("dict[str, Any]", schedule).get("application") if isinstance(schedule, dict) else None
 
 
-def _listed(detail: dict[str, Any], name: str, path: str, report: Report) -> Iterator[tuple[Any, str]]:
+def _members(detail: dict[str, Any], name: str, path: str, report: Report) -> Iterator[tuple[Any, str]]:
     found = detail.get(name)
     if found is not None and not isinstance(found, list):
         report.cannot(below(path, name), "is not a list")
@@ -155,7 +158,7 @@ def program_id(program: Mapping[str, Any], app: CdapApplication) -> tuple[str, s
 
 def statuses(value: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
     """The triggers on the ends of programs in a value, at any depth that a trigger may have."""
-    if depth > _DEEPEST:
+    if depth > DEEPEST_TRIGGER:
         return
     if isinstance(value, dict):
         found = cast("dict[str, Any]", value)

@@ -19,7 +19,7 @@ from streamsched.codec.cdap.dump.runs import runs_of
 from streamsched.codec.moving.draft import Imported, NoteKind, Report
 from streamsched.domain.errors import DecodeError, InvalidError
 from streamsched.domain.jobs.imported_run import ImportedRun
-from streamsched.domain.names import AppRef, ProgramRef, check_namespace
+from streamsched.domain.names import ProgramRef, check_namespace
 
 #: Most applications of a dump.
 MOST_APPS: Final = 10_000
@@ -207,16 +207,12 @@ class _DumpReader:
         for program in app.programs:
             at = ("namespaces", app.namespace, "apps", app.name, program.kind.value, program.name, "runs")
             path = answer_path(*at)
-            name = ProgramRef(*_parts(ref), self._names.programs[app.id, program.kind, program.name])
+            name = ProgramRef(ref.namespace, ref.app, self._names.programs[app.id, program.kind, program.name])
             try:
                 answer = self._answers.read(*at, most=self._request.runs)
                 self._runs += runs_of(answer, name, path, report, most=self._request.runs)
             except InvalidError as exc:
                 report.cannot(path, f"the runs are left out: {exc.reason}")
-
-
-def _parts(ref: AppRef) -> tuple[str, str]:
-    return ref.namespace, ref.app
 
 
 def _place(at: tuple[str, ...]) -> str:

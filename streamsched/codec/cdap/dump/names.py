@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
+from streamsched.codec.cdap.bulk import IGNORED_MEMBERS
 from streamsched.codec.cdap.dump.answers import text_of
-from streamsched.codec.cdap.dump.application import CdapApplication, program_id
+from streamsched.codec.cdap.dump.application import DEEPEST_TRIGGER, CdapApplication, program_id
 from streamsched.codec.cdap.dump.programs import KINDS, CdapKind
 from streamsched.codec.moving.draft import Report, free_name
 from streamsched.domain.errors import InvalidError
@@ -19,9 +20,6 @@ from streamsched.domain.limits import LONGEST_NAME
 from streamsched.domain.names import AppRef, ProgramRef
 
 _COMPLETED: Final = "COMPLETED"
-_DEEPEST: Final = 150
-#: Members of a schedule that only CDAP has.
-_LEFT_OUT: Final = ("applicationVersion", "lastUpdateTime")
 
 
 @dataclass
@@ -53,7 +51,7 @@ class CdapNames:
         used: set[str] = set()
         for program in app.programs:
             graph = program.nodes is not None and len(program.nodes) != 1
-            name = _name(program.name, used | (_others(app, program.name) if graph else set()))
+            name = _name(program.name, used | _others(app, program.name) if graph else used)
             used.add(name)
             self.programs[app.id, program.kind, program.name] = name
             if name != program.name:
@@ -70,7 +68,7 @@ class CdapNames:
         """The JSON of a schedule with the names here."""
         if not isinstance(item, dict):
             return item
-        found = {name: value for name, value in cast("dict[str, Any]", item).items() if name not in _LEFT_OUT}
+        found = {name: value for name, value in cast("dict[str, Any]", item).items() if name not in IGNORED_MEMBERS}
         ref = self.apps[app.id]
         found |= {"application": ref.app, "namespace": ref.namespace}
         if isinstance(program := found.get("program"), dict):
@@ -83,7 +81,7 @@ class CdapNames:
         return found
 
     def _trigger(self, value: Any, app: CdapApplication, path: str, report: Report, depth: int = 0) -> Any:
-        if depth > _DEEPEST:
+        if depth > DEEPEST_TRIGGER:
             return value
         if isinstance(value, list):
             return [self._trigger(each, app, path, report, depth + 1) for each in cast("list[Any]", value)]
@@ -152,14 +150,13 @@ def _others(app: CdapApplication, program: str) -> set[str]:
     return {text_of(each, "name") for each, _ in app.schedules if isinstance(each, dict) and starts(each) != program}
 
 
-def _name(wanted: str, taken: Iterable[str]) -> str:
+def _name(wanted: str, taken: set[str]) -> str:
     """The name itself where it can be one here."""
-    used = set(taken)
-    if wanted not in used and len(wanted) <= LONGEST_NAME:
+    if wanted not in taken and len(wanted) <= LONGEST_NAME:
         try:
             ProgramRef("default", "app", wanted)
         except InvalidError:
             pass
         else:
             return wanted
-    return free_name(wanted, used)
+    return free_name(wanted, taken)

@@ -56,6 +56,6 @@ def _why_not(name: str, value: Any) -> str:
     return ""
 
 
-def overridden(own: Mapping[str, str], namespace: Mapping[str, str]) -> dict[str, str]:
+def overridden_preferences(own: Mapping[str, str], namespace: Mapping[str, str]) -> dict[str, str]:
     """Those of a program that the preferences of its namespace would override with another value."""
     return {name: value for name, value in own.items() if namespace.get(name, value) != value}

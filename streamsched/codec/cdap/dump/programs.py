@@ -15,11 +15,10 @@ from typing import Any, Final
 
 from streamsched.codec.cdap.dump.answers import text_of
 from streamsched.codec.moving.draft import placeholder
-from streamsched.domain.programs.spark_needs import LEAST_MEMORY, MOST_CORES
+from streamsched.domain.programs.spark_needs import LEAST_MEMORY, MOST_CORES, is_class_name
 
 _MEBIBYTE: Final = 2**20
 _ARTIFACT: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}", re.ASCII)
-_CLASS: Final = re.compile(r"[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*", re.ASCII)
 #: Classes of CDAP itself, which need its runtime.
 _OF_CDAP: Final = ("io.cdap.cdap.", "co.cask.cdap.")
 _CONF: Final = "properties"
@@ -114,7 +113,7 @@ def program_of(
         why = f"is part of CDAP itself ({str(artifact) or given}), and runs in no other place"
     elif not specification:
         why = "has no specification in the dump, which names its class"
-    elif not _CLASS.fullmatch(given) or len(given) > 255:
+    elif not is_class_name(given):
         why = f"names no class: {'mainClassName' if spark else 'className'} is {given[:60]!r}"
     elif not jar:
         why = f"has no jar: the artifact of its application is {str(artifact)[:60]!r}"

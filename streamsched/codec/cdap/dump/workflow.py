@@ -191,7 +191,7 @@ class WorkflowTasks:
                     after = [self._task(node.id, self.run(node), {"task": after})]
                 case WorkflowFork():
                     if len(after) > 1:
-                        after = [self._joined({"task": after})]
+                        after = [self._join_task({"task": after})]
                     ends = [end for branch in node.branches for end in self._chain(branch, after)]
                     after = list(dict.fromkeys(ends)) or after
                 case WorkflowCondition():
@@ -207,7 +207,7 @@ class WorkflowTasks:
         either = [self._branch(branch, name) for branch in (node.if_branch, node.else_branch)]
         inner = list(dict.fromkeys(end for _, ends in either for end in ends if end != name))
         needs = [{"task": [name], "ends": [_COMPLETE]}, *([{"task": inner, "ends": list(_EITHER)}] if inner else [])]
-        join = self._joined({free_name("branches", {*self.taken, self.name}): needs})
+        join = self._join_task({free_name("branches", {*self.taken, self.name}): needs})
         codes = (str(_IF), str(_ELSE))
         self.tasks[name]["exit_codes"] = {
             code: [*firsts, join] for code, (firsts, _) in zip(codes, either, strict=True)
@@ -228,7 +228,7 @@ class WorkflowTasks:
         self.tasks[name] = {**_JOB, "program": program, "depends_on": dict(depends_on), **schedule}
         return name
 
-    def _joined(self, depends_on: Mapping[str, Any]) -> str:
+    def _join_task(self, depends_on: Mapping[str, Any]) -> str:
         """A task that no process runs, after others."""
         if not self._join:
             self._join = self.add(f"{self.name}-join", self._event("joined"))
