@@ -20,6 +20,7 @@ import structlog
 
 from streamsched.access_services import access_services, authentication
 from streamsched.admin.installation import assembled
+from streamsched.admin.installation_metrics import measure_installation
 from streamsched.api.deps import ApiServices
 from streamsched.api.health import health_of
 from streamsched.api.reads.catalog_map import CatalogMap
@@ -56,15 +57,15 @@ from streamsched.ports.broker import Broker, TopicPartition
 from streamsched.ports.clock import Clock, SystemClock
 from streamsched.ports.leases import LeaseHolder, Leases
 from streamsched.ports.notifier import Notifier
-from streamsched.process.health import ProcessHealth, measure_installation
+from streamsched.process.health import ProcessHealth
 from streamsched.process.supervision import Loop, run_until_signal, supervise, wait_until_available
 from streamsched.program_services import local_runners, make_inline, program_services, removal_of_bundles
 from streamsched.spark.clusters import open_probe
 from streamsched.spark.processes import this_process
-from streamsched.store.catalog.catalog import PostgresCatalogStore
-from streamsched.store.catalog.catalog_reader import PostgresCatalogReader
+from streamsched.store.catalog.catalog import CatalogStore
+from streamsched.store.catalog.catalog_reader import CatalogReader
 from streamsched.store.catalog.outbox import PostgresOutbox
-from streamsched.store.catalog.progress import PostgresOpenKeyReader, PostgresProgress
+from streamsched.store.catalog.progress import OpenKeyReader, PostgresProgress
 from streamsched.store.connections import Pool, check_sessions, open_pool
 from streamsched.store.events.event_traces import PostgresEventTraces
 from streamsched.store.events.timers import PostgresTimers
@@ -81,14 +82,14 @@ from streamsched.store.jobs.submissions import PostgresSubmissionStore
 from streamsched.store.limits.clusters import PostgresClusterStore
 from streamsched.store.limits.groups import PostgresGroupStore
 from streamsched.store.limits.pools import PostgresPoolStore
-from streamsched.store.runs.launchers import PostgresLauncherLeases
+from streamsched.store.runs.launchers import LauncherLeases
 from streamsched.store.runs.run_monitor import PostgresRunMonitorStore
 from streamsched.store.runs.run_queries import PostgresRunQueries
 from streamsched.store.server.clock import PostgresClock
-from streamsched.store.server.gauges import PostgresGauges
+from streamsched.store.server.gauges import Gauges
 from streamsched.store.server.leases import PostgresLeases
 from streamsched.store.server.notifier import PostgresNotifier
-from streamsched.store.server.probe import PostgresOutboxRepair
+from streamsched.store.server.probe import OutboxRepair
 from streamsched.store.server.reports import PostgresReportStore
 from streamsched.store.server.schema import require_schema
 from streamsched.store.web.activity_reads import PostgresActivityReads
@@ -176,7 +177,7 @@ async def open_services(
             broker.keep_time(measured)
         specs = topic_specs(layout.shards, settings.retention, unkeyed_partitions=layout.unkeyed_partitions)
         await wait_until_available("log", lambda: broker.create_topics(specs))
-        health.require("database", PostgresGauges(pool).answers)
+        health.require("database", Gauges(pool).answers)
         health.require("log", lambda: broker.ends([TopicPartition(LAUNCH, 0)]))
         yield Services(
             settings=settings,
@@ -225,7 +226,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool 
     settings = services.settings
     inline = make_inline(pool, this_process(), clock, settings, environ)
     runners = local_runners(settings, environ)
-    leases = PostgresLauncherLeases(pool, theirs=services.measured and services.measured.steady)
+    leases = LauncherLeases(pool, theirs=services.measured and services.measured.steady)
     recovery = Recovery(leases, runners, inline.runner, clock, ttl=settings.lease, attempts=settings.run_attempts)
     timeouts = RunTimeouts(silence=settings.lost_after, attempts=settings.run_attempts, pace=settings.pace)
     monitor = RunMonitor(PostgresRunMonitorStore(pool), runners, clock, timeouts, inline=inline)
@@ -296,8 +297,8 @@ def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool 
 def api_services(services: Services) -> ApiServices:
     """The services of the HTTP application."""
     pool, broker, notifier, layout = services.pool, services.broker, services.notifier, services.layout
-    gauges, trails = PostgresGauges(pool), PostgresEventTraces(pool, broker)
-    reader, outbox = PostgresCatalogReader(pool), PostgresOutbox(pool)
+    gauges, trails = Gauges(pool), PostgresEventTraces(pool, broker)
+    reader, outbox = CatalogReader(pool), PostgresOutbox(pool)
     specs = topic_specs(layout.shards, services.settings.retention, unkeyed_partitions=layout.unkeyed_partitions)
 
     async def measure() -> None:
@@ -307,7 +308,7 @@ def api_services(services: Services) -> ApiServices:
     return ApiServices(
         broker=broker,
         catalog=Catalog(
-            store=PostgresCatalogStore(pool),
+            store=CatalogStore(pool),
             reader=reader,
             acks=outbox,
             notifier=notifier,
@@ -315,7 +316,7 @@ def api_services(services: Services) -> ApiServices:
             check=partial(plugins.check, known=plugins.installed()),
             largest_record=broker.capabilities.largest_record,
         ),
-        replaying=ScheduleReplay(reader=reader, mending=PostgresOutboxRepair(pool), acks=outbox, notifier=notifier),
+        replaying=ScheduleReplay(reader=reader, mending=OutboxRepair(pool), acks=outbox, notifier=notifier),
         jobs=PostgresJobStore(pool),
         runs=PostgresRunQueries(pool),
         submissions=PostgresSubmissionStore(pool),
@@ -331,7 +332,7 @@ def api_services(services: Services) -> ApiServices:
         cluster_urls=services.settings.cluster_urls(),
         traces=trails,
         listeners=Listeners(trails, services.clock),
-        keys=PostgresOpenKeyReader(pool),
+        keys=OpenKeyReader(pool),
         activity=PostgresActivityReads(pool),
         links=CatalogMap(PostgresLinkReads(pool)),
         verdicts_keep=services.settings.verdicts_keep,

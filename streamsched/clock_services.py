@@ -8,14 +8,13 @@ from streamsched import __version__
 from streamsched.domain.time.zone import tzdata_version
 from streamsched.ports.clock import Clock, SystemClock
 from streamsched.ports.leases import LeaseHolder
-from streamsched.ports.server import ProcessRow
 from streamsched.process.health import ProcessHealth
 from streamsched.process.run_forever import run_forever
 from streamsched.process.supervision import Loop, wait_until_available
 from streamsched.store.connections import Pool
 from streamsched.store.events.timers import PostgresTimers
 from streamsched.store.server.clock import PostgresClock
-from streamsched.store.server.processes import PostgresProcesses
+from streamsched.store.server.processes import Processes, ProcessRow
 from streamsched.timers.tick_review import TickReview
 
 #: Seconds between two rows of a process.
@@ -40,7 +39,7 @@ def clock_loops(clock: PostgresClock | None, pool: Pool, me: LeaseHolder, role: 
     """The loops of every role; none when the process goes by another clock."""
     if clock is None:
         return {}
-    processes = PostgresProcesses(pool)
+    processes = Processes(pool)
 
     async def step() -> float:
         own_ahead = clock.own_ahead.total_seconds()

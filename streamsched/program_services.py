@@ -23,12 +23,12 @@ from streamsched.process.run_forever import run_forever
 from streamsched.process.separation import check_users, not_separated
 from streamsched.secrets.resolver import Secrets, installed
 from streamsched.spark.processes import LocalRunners
-from streamsched.store.catalog.lineage_ends import PostgresLineageEnds
+from streamsched.store.catalog.lineage_ends import LineageEnds
 from streamsched.store.catalog.preferences import PostgresPreferenceStore
 from streamsched.store.connections import Pool
 from streamsched.store.datasets.bookmarks import PostgresBookmarkStore
 from streamsched.store.datasets.file_set_commits import PostgresFileSetCommitStore
-from streamsched.store.jobs.descendants import PostgresDescendants
+from streamsched.store.jobs.descendants import DescendantReader
 from streamsched.store.programs.bundles import PostgresBundleStore
 from streamsched.store.programs.profiles import PostgresProfileStore
 from streamsched.store.runs.run_batch import PostgresRunBatch
@@ -56,9 +56,9 @@ def program_services(pool: Pool, settings: Settings) -> Mapping[str, Any]:
         "bundle_limit": settings.bundle_limit,
         "outgoing_networks": settings.networks(),
         "lineage_datasets": settings.datasets_by_location(),
-        "end_lineage_run": PostgresLineageEnds(pool).end,
+        "end_lineage_run": LineageEnds(pool).end,
         "file_set_commits": PostgresFileSetCommitStore(pool),
-        "descendants": PostgresDescendants(pool),
+        "descendants": DescendantReader(pool),
     }
 
 

@@ -21,7 +21,7 @@ from streamsched.secrets.resolver import Secrets, installed
 from streamsched.store.connections import Pool
 from streamsched.store.dapr.instances import PostgresAppInstances
 from streamsched.store.server.clock import PostgresClock
-from streamsched.store.server.task_leases import PostgresTaskLeases
+from streamsched.store.server.leases import PostgresTaskLeases
 from streamsched.store.tasks.delivery import PostgresDeliveryStore
 from streamsched.store.tasks.partitions import PostgresTaskPartitions
 from streamsched.store.tasks.queues import PostgresQueueStore

@@ -16,13 +16,13 @@ from streamsched.ports.clock import Clock
 from streamsched.ports.notifier import Notifier
 from streamsched.process.supervision import Loop
 from streamsched.secrets.resolver import Secrets, installed
-from streamsched.store.catalog.app_expectations import PostgresExpectationGrants
-from streamsched.store.catalog.catalog import PostgresCatalogStore
-from streamsched.store.catalog.pauses import PostgresPauseStore
+from streamsched.store.catalog.app_expectations import ExpectationGrants
+from streamsched.store.catalog.catalog import CatalogStore
+from streamsched.store.catalog.pauses import PauseStore
 from streamsched.store.connections import Pool
-from streamsched.store.expectations.evidence import PostgresCompletions, PostgresEvidence
-from streamsched.store.expectations.judgement import PostgresExpectationStore
-from streamsched.store.expectations.records import PostgresExpectationReader
+from streamsched.store.expectations.evidence import CompletionStore, EvidenceStore
+from streamsched.store.expectations.judgement import ExpectationStore
+from streamsched.store.expectations.records import ExpectationReader
 from streamsched.store.runs.deadlines import PostgresDeadlineStore
 from streamsched.store.webhooks.notices import PostgresNoticeStore
 from streamsched.store.webhooks.work_history import PostgresWorkHistory
@@ -37,8 +37,8 @@ _Roles = Mapping[str, Callable[[], Coroutine[Any, Any, None]]]
 def watching_services(pool: Pool, settings: Settings) -> Mapping[str, Any]:
     """The services of the HTTP application that expectations and recipients have (`ApiServices`)."""
     return {
-        "expectations": PostgresExpectationReader(pool),
-        "expectation_grants": PostgresExpectationGrants(pool),
+        "expectations": ExpectationReader(pool),
+        "expectation_grants": ExpectationGrants(pool),
         "mail": settings.mail(),
     }
 
@@ -47,11 +47,11 @@ def watching_loops(pool: Pool, notifier: Notifier, clock: Clock) -> Mapping[str,
     """What every launcher does, by the database's clock: it judges deadlines and expectations when they are due, and
     pauses and resumes schedules.
     """
-    catalog, pauses = PostgresCatalogStore(pool), PostgresPauseStore(pool)
+    catalog, pauses = CatalogStore(pool), PauseStore(pool)
     return {
         "resumption": lambda: Resumption(store=catalog, pauses=pauses, notifier=notifier, clock=clock).run(),
         "deadlines": lambda: DeadlineWatch(PostgresDeadlineStore(pool), notifier, clock).run(),
-        "expectations": lambda: ExpectationWatch(PostgresExpectationStore(pool), notifier, clock).run(),
+        "expectations": lambda: ExpectationWatch(ExpectationStore(pool), notifier, clock).run(),
     }
 
 
@@ -59,8 +59,8 @@ def watching_roles(settings: Settings, pool: Pool, broker: Broker, clock: Clock)
     """What one launcher does at a time, by the name of the role."""
     notices = PostgresNoticeStore(pool, pages=settings.pages_url.rstrip("/"))
     return {
-        "evidence": lambda: EvidenceIntake(broker, PostgresEvidence(pool), clock).run(),
-        "completions": lambda: CompletionIntake(PostgresCompletions(pool), clock).run(),
+        "evidence": lambda: EvidenceIntake(broker, EvidenceStore(pool), clock).run(),
+        "completions": lambda: CompletionIntake(CompletionStore(pool), clock).run(),
         "notices": lambda: NoticeFeeding(PostgresWorkHistory(pool), notices, clock).run(),
     }
 

@@ -28,8 +28,8 @@ from streamsched.ports.archive import ArchiveTable
 from streamsched.ports.broker import Broker, TopicPartition, TopicSpec
 from streamsched.ports.clock import Clock
 from streamsched.ports.leases import is_shard_lease, role_lease, shard_lease
-from streamsched.ports.server import DatabaseFacts, DatabaseProbe, HeldSnapshot
 from streamsched.process.separation import not_separated
+from streamsched.store.server.probe import DatabaseFacts, DatabaseProbe, HeldSnapshot
 
 #: Lag of a shard in records, and delay of outbox and timers in seconds, above which a warning is given.
 _LAG_OK: Final = 10_000

@@ -12,13 +12,13 @@ from streamsched.domain.constraints.plugin import PastRun
 from streamsched.domain.constraints.process_room import RoomTurn
 from streamsched.domain.decisions.decision import Decision, DecisionInput
 from streamsched.domain.decisions.resources import Resources
+from streamsched.domain.history import HistoryEntry
 from streamsched.domain.jobs.job import JobCommand, JobState, ReadyJob
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.jobs.submission import Submission
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.deadline import Deadline
 from streamsched.domain.schedules.schedule import Program, Schedule
-from streamsched.ports.catalog import HistoryEntry
 from streamsched.ports.runs import Assignment
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Any, Final
+from datetime import datetime, timedelta
+from typing import Any, Final, NamedTuple
 
 from streamsched.codec.schedules.expectation import stored_expectation
 from streamsched.domain.names import AppRef
@@ -13,17 +13,31 @@ from streamsched.domain.ticks.watched_expectation import WatchedExpectation
 _SECOND: Final = timedelta(seconds=1)
 
 
-def watched_of(row: Any) -> WatchedExpectation:
-    """The expectation of a row.
+class ExpectationRow(NamedTuple):
+    """An expectation with what was seen for it. `starts`: local time. `recent`: seconds."""
 
-    Raises:
-        DecodeError, InvalidDefinitionError: a later release has stored it.
+    id: str
+    app: str
+    definition: Any
+    since: datetime
+    due_at: datetime | None
+    starts: datetime | None
+    opens_at: datetime | None
+    learning: bool
+    recent: list[int]
+    open_misses: int
+    stopped: str | None
+
+
+def watched_expectation(row: ExpectationRow) -> WatchedExpectation:
+    """Raises:
+    DecodeError, InvalidDefinitionError: a later release has stored it.
     """
-    expectation = stored_expectation(row["definition"], AppRef.parse(row["app"]))
+    expectation = stored_expectation(row.definition, AppRef.parse(row.app))
     due = None
-    if row["due_at"] is not None:
-        due = DueTime(row["due_at"], row["starts"], row["opens_at"], row["learning"])
-    return WatchedExpectation(expectation, row["since"], due, tuple(each * _SECOND for each in row["recent"]))
+    if row.due_at is not None and row.starts is not None:
+        due = DueTime(row.due_at, row.starts, row.opens_at, row.learning)
+    return WatchedExpectation(expectation, row.since, due, tuple(each * _SECOND for each in row.recent))
 
 
 def due_columns(watched: WatchedExpectation) -> tuple[Any, ...]:

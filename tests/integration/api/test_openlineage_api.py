@@ -21,7 +21,7 @@ from streamsched.domain.events.event import Outcome, PartitionsAdded, ProgramRea
 from streamsched.domain.names import DatasetRef, ProgramRef
 from streamsched.domain.triggers.trigger import Measure, Partitions, Total
 from streamsched.spark.tables.watching import wait_for_cue
-from streamsched.store.catalog.lineage_ends import PostgresLineageEnds
+from streamsched.store.catalog.lineage_ends import LineageEnds
 from streamsched.store.sql import queries
 from tests.integration.api.test_events_api import logged
 from tests.support.shard_cluster import ShardCluster, schedule
@@ -122,7 +122,7 @@ async def test_the_first_end_of_a_run_counts(client: httpx.AsyncClient, services
 
 
 async def test_ends_are_forgotten_after_their_time_a_few_at_each(services: Services) -> None:
-    pool, ends, now = services.pool, PostgresLineageEnds(services.pool), services.clock.now()
+    pool, ends, now = services.pool, LineageEnds(services.pool), services.clock.now()
     await pool.execute(
         "INSERT INTO lineage_ends SELECT 'default.a.b', 'r' || n, 'failed', $1 FROM generate_series(1, 250) n",
         now - timedelta(days=31),

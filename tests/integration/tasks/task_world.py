@@ -17,7 +17,7 @@ from streamsched.domain.tasks.task import TaskRequest
 from streamsched.ports.leases import LeaseHolder
 from streamsched.ports.notifier import NotifierSubscription
 from streamsched.ports.tasks.partitions import READS
-from streamsched.store.server.task_leases import PostgresTaskLeases
+from streamsched.store.server.leases import PostgresTaskLeases
 from streamsched.store.tasks.delivery import PostgresDeliveryStore
 from streamsched.store.tasks.partitions import PostgresTaskPartitions
 from streamsched.store.tasks.queues import PostgresQueueStore

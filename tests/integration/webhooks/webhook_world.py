@@ -20,7 +20,7 @@ from streamsched.ports.leases import LeaseHolder
 from streamsched.ports.tasks.partitions import READS
 from streamsched.process.http_client import HttpClient
 from streamsched.secrets.resolver import Secrets
-from streamsched.store.server.task_leases import PostgresTaskLeases
+from streamsched.store.server.leases import PostgresTaskLeases
 from streamsched.store.tasks.delivery import PostgresDeliveryStore
 from streamsched.store.tasks.partitions import PostgresTaskPartitions
 from streamsched.store.tasks.queues import PostgresQueueStore
