@@ -255,7 +255,7 @@ async def measure(url: str, schedules: int, runs: int, rounds: int) -> dict[str,
     await admin.close()
     database = url.replace("/postgres?", "/bench_pages?")
     await asyncio.to_thread(migrate, database)
-    async with open_services(Settings(database_url=database)) as services:
+    async with open_services(Settings.from_env({}, database_url=database)) as services:
         began = time.perf_counter()
         await fill(services, schedules, runs)
         print(f"filled in {time.perf_counter() - began:.0f} s\n")

@@ -27,7 +27,6 @@ from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.listeners import Listeners
 from streamsched.catalog.replaying import ScheduleReplay
 from streamsched.config import Settings
-from streamsched.domain.programs.program_users import ProgramUsers
 from streamsched.graph.submission import GraphDesk
 from streamsched.launcher import plugins
 from streamsched.log.topics import topic_specs
@@ -86,7 +85,7 @@ def api_services(services: Services) -> ApiServices:
     pool, broker, notifier, layout = services.pool, services.broker, services.notifier, services.layout
     gauges, trails = PostgresGauges(pool), PostgresEventTraces(pool, broker)
     reader, outbox = PostgresCatalogReader(pool), PostgresOutbox(pool)
-    specs = topic_specs(layout.shards, services.settings.retention, unkeyed_partitions=layout.unkeyed_partitions)
+    specs = topic_specs(layout.shards, services.settings.keep.log, unkeyed_partitions=layout.unkeyed_partitions)
 
     async def measure() -> None:
         services.health.measure()
@@ -116,37 +115,37 @@ def api_services(services: Services) -> ApiServices:
         groups=PostgresGroupStore(pool),
         pools=PostgresPoolStore(pool),
         clusters=PostgresClusterStore(pool),
-        cluster_urls=services.settings.cluster_urls(),
+        cluster_urls=services.settings.runs.clusters,
         traces=trails,
         listeners=Listeners(trails, services.clock),
         keys=PostgresOpenKeyReader(pool),
         activity=PostgresActivityReads(pool),
         links=CatalogMap(PostgresLinkReads(pool)),
-        verdicts_keep=services.settings.verdicts_keep,
+        verdicts_keep=services.settings.keep.verdicts,
         clock=services.clock,
         shards=services.layout.unkeyed_partitions,
-        body_limit=services.settings.body_limit,
+        body_limit=services.settings.api.body_limit,
         health=health_of(services.health, measure),
         installation=assembled(pool, notifier, SystemClock(), log=broker, broker=broker, specs=specs),
         **access_services(pool, services.clock, services.settings, services.identity.id, services.health.metrics),
         installation_name=services.settings.installation,
-        update_schedules=services.settings.update_schedules,
+        update_schedules=services.settings.api.update_schedules,
         emit_spans=services.traces and services.traces.emit_spans,
     )
 
 
 def program_services(pool: Pool, settings: Settings) -> Mapping[str, Any]:
     """These services of the HTTP application (`ApiServices`)."""
-    users = ProgramUsers.parse(settings.run_as)
+    users = settings.programs.run_as
     return {
         "runs_apart": lambda program: bool(users.user_of(program)),
         "preferences": PostgresPreferenceStore(pool),
         "bookmarks": PostgresBookmarkStore(pool),
         "profiles": PostgresProfileStore(pool),
         "bundles": PostgresBundleStore(pool),
-        "bundle_limit": settings.bundle_limit,
-        "outgoing_networks": settings.networks(),
-        "lineage_datasets": settings.datasets_by_location(),
+        "bundle_limit": settings.programs.bundle_limit,
+        "outgoing_networks": settings.programs.outgoing_networks,
+        "lineage_datasets": settings.api.lineage_datasets,
         "end_lineage_run": PostgresLineageEnds(pool).end,
         "file_set_commits": PostgresFileSetCommitStore(pool),
         "descendants": PostgresDescendants(pool),
@@ -170,7 +169,7 @@ def watching_services(pool: Pool, settings: Settings) -> Mapping[str, Any]:
     return {
         "expectations": PostgresExpectationReader(pool),
         "expectation_grants": PostgresExpectationGrants(pool),
-        "mail": settings.mail(),
+        "mail": settings.mail,
     }
 
 
@@ -184,7 +183,7 @@ def access_services(pool: Pool, clock: Clock, settings: Settings, process: str, 
         "tokens": tokens,
         "authentication": callers,
         "login": login,
-        "audit": NoAudit() if settings.api_access == "open" else StoredAudit(entries, clock),
+        "audit": NoAudit() if settings.api.access == "open" else StoredAudit(entries, clock),
         "audit_entries": entries,
         "quotas": quotas,
         "quota_watch": QuotaWatch(quotas, clock, process, metrics),

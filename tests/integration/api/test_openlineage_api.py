@@ -241,9 +241,9 @@ async def test_hostile_names_unknown_facets_and_odd_times_are_accepted(
 
 def test_the_setting_names_datasets_of_locations() -> None:
     def settings(listed: str) -> Settings:
-        return Settings(database_url="postgresql://x", lineage_datasets=listed)
+        return Settings.from_env({}, database_url="postgresql://x", lineage_datasets=listed)
 
-    found = settings("s3://lake/flights=air.flights, /data/logs/ = logs,hive://h:9083/db.t=db.t").datasets_by_location()
+    found = settings("s3://lake/flights=air.flights, /data/logs/ = logs,hive://h:9083/db.t=db.t").api.lineage_datasets
     assert {key: str(value) for key, value in found.items()} == {
         "s3://lake/flights": "air.flights",
         "file/data/logs": "default.logs",
