@@ -14,8 +14,8 @@ from streamsched.codec.records import state
 from streamsched.codec.records.state import SEPARATOR
 from streamsched.codec.views import explanation
 from streamsched.domain.errors import described
+from streamsched.domain.failure_isolation import FailureIsolation
 from streamsched.domain.fold.explain import explain
-from streamsched.domain.isolation import Isolation
 from streamsched.domain.names import ScheduleRef
 from streamsched.log.topics import TRIGGERS_CHANGELOG
 from streamsched.ports.broker import Broker, Chunk, Reader, Record, TopicPartition
@@ -74,7 +74,7 @@ class ProgressCopy:
     async def _save(self, chunk: Chunk) -> int | None:
         """Copies a chunk, without a record that cannot be stored. Returns None if another instance is ahead."""
         stored = 0
-        search = Isolation(chunk.records)
+        search = FailureIsolation(chunk.records)
         for records in search:
             part = chunk.part(records)
             copied = _copied(part, self._positions[chunk.partition])

@@ -31,8 +31,8 @@ from streamsched.domain.errors import (
 )
 from streamsched.domain.events.event import CustomHappened, Event
 from streamsched.domain.events.sampler import Sampler
+from streamsched.domain.failure_isolation import FailureIsolation
 from streamsched.domain.graph.arrival_job import ArrivalJob
-from streamsched.domain.isolation import Isolation
 from streamsched.domain.jobs.in_flight import InFlightWindow, load_of
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.schedule import EnqueueJob, HttpJob, InlineExecutable, Program, PublishJob
@@ -185,7 +185,7 @@ class InlineExecutor:
 
     async def _claim(self, runs: Sequence[str]) -> None:
         """Starts the runs it gets. One that cannot be read is left to the run monitor."""
-        search = Isolation(runs)
+        search = FailureIsolation(runs)
         for part in search:
             try:
                 now = self._clock.now()
@@ -205,7 +205,7 @@ class InlineExecutor:
         """Stores the starts of runs and sends their requests; not of runs that are no longer this process's, nor of
         those that are to stop. A run whose start cannot be stored is left to the run monitor.
         """
-        search = Isolation(runs)
+        search = FailureIsolation(runs)
         for part in search:
             try:
                 stops = await self._runs.started(part, runner=str(self.runner), now=self._clock.now())
@@ -235,7 +235,7 @@ class InlineExecutor:
 
     async def _finish(self, runs: Sequence[str]) -> int:
         """Stores the ends of runs; returns how many are stored."""
-        search, stored = Isolation(runs), 0
+        search, stored = FailureIsolation(runs), 0
         for part in search:
             try:
                 events = {run: self._events[run] for run in part if run in self._events}

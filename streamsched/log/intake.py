@@ -16,7 +16,7 @@ from typing import Final, Generic, TypeVar
 import structlog
 
 from streamsched.domain.errors import SYSTEMIC, DecodeError, described
-from streamsched.domain.isolation import Isolation
+from streamsched.domain.failure_isolation import FailureIsolation
 from streamsched.log.dead_letters import dead_letter
 from streamsched.log.topics import DEAD_LETTER
 from streamsched.ports.broker import Broker, Chunk, Reader, Record, TopicPartition
@@ -121,7 +121,7 @@ class TopicIntake(Generic[Row]):
     async def _store_in_parts(self, reader: Reader, chunk: Chunk) -> int:
         """Stores a chunk that could not be stored with others; a record that fails alone becomes a dead letter."""
         stored, start = 0, self._positions[chunk.partition]
-        search = Isolation(chunk.records)
+        search = FailureIsolation(chunk.records)
         for records in search:
             if self._positions[chunk.partition] != start:
                 break  # another intake has stored it: the reader continues from its position

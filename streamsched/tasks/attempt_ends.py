@@ -13,7 +13,7 @@ from typing import Final
 import structlog
 
 from streamsched.domain.errors import SYSTEMIC, described
-from streamsched.domain.isolation import Isolation
+from streamsched.domain.failure_isolation import FailureIsolation
 from streamsched.domain.tasks.attempt import AttemptFailed, after_attempt
 from streamsched.domain.tasks.task_retry import BackoffRetry
 from streamsched.ports.clock import Clock
@@ -114,7 +114,7 @@ class AttemptEnds:
         """Stores ends. One that cannot be stored is stored as a failure of the attempt, and otherwise left to the next
         owner of its lane.
         """
-        search = Isolation(list(batch.items()))
+        search = FailureIsolation(list(batch.items()))
         for part in search:
             ends = [ended for _, ended in part]
             try:

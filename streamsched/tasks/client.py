@@ -38,7 +38,7 @@ from streamsched.domain.errors import (
     TooLargeError,
     UnavailableError,
 )
-from streamsched.domain.isolation import Isolation
+from streamsched.domain.failure_isolation import FailureIsolation
 from streamsched.emit.destination import NO_DESTINATION, find_destination, token_for
 from streamsched.log.drivers import open_broker
 from streamsched.ports.broker import Broker, Outgoing
@@ -182,7 +182,7 @@ class Scheduler:
 
     async def _send(self, batch: Sequence[tuple[Task, bytes, Future[None]]]) -> None:
         """Sends a batch; one that is refused is sent in parts, so each task has its own result."""
-        search = Isolation(batch)
+        search = FailureIsolation(batch)
         for part in search:
             failure = await self._sent([(task, encoded) for task, encoded, _ in part])
             if isinstance(failure, InvalidError | TooLargeError) and search.halve(failure):

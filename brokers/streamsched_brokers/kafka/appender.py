@@ -82,7 +82,7 @@ class KafkaAppender:
                 return {}
 
     async def _send_each(self, calls: Sequence[Sequence[Outgoing]]) -> Mapping[int, TooLargeError]:
-        """Not by halves as `domain.isolation` does: every further attempt would append the calls of its group again."""
+        """Not by halves (`domain.failure_isolation`): each attempt would append the calls of its group again."""
         refused: dict[int, TooLargeError] = {}
         for index, call in enumerate(calls):
             try:

@@ -1,6 +1,6 @@
-"""Isolation: items that are attempted together, where one that fails must not keep the others from succeeding.
+"""Failure isolation: items that are attempted together, where one that fails must not keep the others from succeeding.
 
-    >>> search, refused = Isolation([3, 1, 0, 2]), []
+    >>> search, refused = FailureIsolation([3, 1, 0, 2]), []
     >>> for group in search:
     ...     try:
     ...         [6 // number for number in group]
@@ -25,7 +25,7 @@ from streamsched.domain.errors import SYSTEMIC
 T = TypeVar("T")
 
 
-class Isolation(Generic[T]):
+class FailureIsolation(Generic[T]):
     """Groups of items to attempt, in the items' order: first all, also when there are none, then the halves of each
     group that failed. Call `halve` for a group that failed; one without that call has succeeded. Items of a failed
     group are attempted again, so an attempt must leave nothing behind when it fails, or allow repeats. With n items of

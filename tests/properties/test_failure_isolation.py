@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamsched.domain.errors import ConfigurationError, ConflictError, FencedError, UnavailableError
-from streamsched.domain.isolation import Isolation
+from streamsched.domain.failure_isolation import FailureIsolation
 from streamsched.ports.broker import Chunk, Record
 
 
 def attempt(fails: list[bool]) -> tuple[list[int], list[int], int]:
     """The items that succeeded, those that failed alone, and how many attempts that took."""
     stored, refused, attempts = list[int](), list[int](), 0
-    search = Isolation(range(len(fails)))
+    search = FailureIsolation(range(len(fails)))
     for group in search:
         attempts += 1
         try:
@@ -46,7 +46,7 @@ def test_attempts_grow_with_the_logarithm_of_the_items(fails: list[bool]) -> Non
 def test_every_item_is_attempted_in_order_whatever_fails(kinds: list[str]) -> None:
     """Also where a group fails for no reason that its halves have: items come in order, each once at the end."""
     ends = list[int]()
-    search = Isolation(range(len(kinds)))
+    search = FailureIsolation(range(len(kinds)))
     for group in search:
         fails = any(kinds[item] == "fails" for item in group)
         together = len(group) > 1 and any(kinds[item] == "fails together" for item in group)
@@ -61,7 +61,7 @@ def test_parts_of_a_chunk_follow_each_other_to_its_end(offsets: set[int], gap: i
     """Whatever gaps lie between its records, the parts' positions leave none of them out and end with the chunk's."""
     chunk = Chunk("t", 0, [Record(offset, None, None, 0) for offset in sorted(offsets)], max(offsets) + 1 + gap)
     position, read = 0, list[int]()
-    search = Isolation(chunk.records)
+    search = FailureIsolation(chunk.records)
     for records in search:
         part = chunk.part(records)
         if bad.intersection(record.offset for record in records) and search.halve(ConflictError("fails")):
@@ -74,13 +74,13 @@ def test_parts_of_a_chunk_follow_each_other_to_its_end(offsets: set[int], gap: i
 
 def test_no_items_are_one_group() -> None:
     """A position of the log may have to be stored although there are no records before it."""
-    search = Isolation(())
+    search = FailureIsolation(())
     assert [search.halve(ConflictError("fails")) for _ in search] == [False]
 
 
 @pytest.mark.parametrize("failure", [UnavailableError("gone"), FencedError("writer"), ConfigurationError("wrong")])
 def test_a_failure_of_the_installation_is_no_items(failure: Exception) -> None:
-    search = Isolation([1, 2])
+    search = FailureIsolation([1, 2])
     assert next(iter(search)) == [1, 2]
     with pytest.raises(type(failure)):
         search.halve(failure)
