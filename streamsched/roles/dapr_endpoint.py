@@ -13,7 +13,7 @@ from typing import Final
 import structlog
 
 from streamsched.api.allowed_hosts import AllowedHosts
-from streamsched.api.dapr.sidecar import SidecarServices, make_sidecar
+from streamsched.api.dapr.sidecar import make_sidecar
 from streamsched.api.serving import HttpServer, bind, url_of
 from streamsched.codec.dapr.scope import DaprApp
 from streamsched.config import Settings
@@ -59,8 +59,7 @@ def dapr_loops(settings: Settings, pool: Pool, clock: Clock) -> Mapping[str, Loo
         port_by="--http-port or STREAMSCHED_DAPR_HTTP_PORT",
     )
     hosts = AllowedHosts.of(settings.api.allowed_hosts, api_host=settings.dapr.host)
-    services = SidecarServices(desk, endpoint, settings.api.body_limit)
-    http = HttpServer(make_sidecar(services, hosts), bound)
+    http = HttpServer(make_sidecar(desk, endpoint, hosts, body_limit=settings.api.body_limit), bound)
     grpc = DaprGrpcServer(desk, endpoint, host=settings.dapr.host, port=settings.dapr.grpc_port)
     log.info("dapr.bound", app=app.app, namespace=app.namespace, http=url_of(bound), grpc=grpc.address)
 

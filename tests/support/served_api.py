@@ -89,7 +89,7 @@ def served_api(database: str, *, pages: bool = False, **settings: Any) -> Iterat
             loop.close()
 
     token = ""
-    if made.api_access == "tokens":
+    if made.api.access == "tokens":
         token = asyncio.run(create_token_directly(database, _ADMIN, by="test"))["text"]
     thread = threading.Thread(target=run, name="served-api", daemon=True)
     thread.start()

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
 from streamsched.api.access.rules import Scope
-from streamsched.api.allowed_hosts import AllowedHosts
-from streamsched.api.app import make_api
-from streamsched.api.deps import ApiServices
 from streamsched.cli.main import make_app
 from streamsched.config import Settings
 from streamsched.setting_values import Variable, variable, variables_of
 from streamsched.telemetry.metric_table import PREFIX, TABLE
-from streamsched.telemetry.metrics import Metrics
 from streamsched.telemetry.traces.span_table import ATTRIBUTES, SPANS
 from streamsched.web.rules import PAGE_RULES
 from tests.architecture.reference.markdown import described, fenced, section, table
+from tests.support.described_answers import api_document
 
 #: Routes of CDAP's dialect; `cdap.md` describes them.
 _CDAP = "/v3/"
@@ -82,10 +78,7 @@ def _default(parameter: Any) -> str:
 
 
 def http_page() -> str:
-    services = SimpleNamespace(
-        health=None, body_limit=1, audit=None, allowed_hosts=AllowedHosts(frozenset()), metrics=Metrics()
-    )
-    document = make_api(cast("ApiServices", services)).openapi()
+    document = api_document()
     lines = [
         "# HTTP",
         "",
