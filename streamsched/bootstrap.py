@@ -74,7 +74,7 @@ from streamsched.store.graph.nodes import PostgresNodeStore
 from streamsched.store.jobs.archive import PostgresArchive
 from streamsched.store.jobs.backfill_feed import PostgresBackfillFeed
 from streamsched.store.jobs.backfills import PostgresBackfillStore
-from streamsched.store.jobs.decisions import PostgresDecisionStore
+from streamsched.store.jobs.decisions import DecisionStore
 from streamsched.store.jobs.intake import PostgresIntake
 from streamsched.store.jobs.jobs import PostgresJobStore
 from streamsched.store.jobs.submissions import PostgresSubmissionStore
@@ -230,7 +230,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool 
     timeouts = RunTimeouts(silence=settings.lost_after, attempts=settings.run_attempts, pace=settings.pace)
     monitor = RunMonitor(PostgresRunMonitorStore(pool), runners, clock, timeouts, inline=inline)
     due_by = services.measured and services.measured.theirs
-    decisions, wakes = PostgresDecisionStore(pool), PostgresWakes(pool, theirs=due_by)
+    decisions, wakes = DecisionStore(pool), PostgresWakes(pool, theirs=due_by)
     callers = authentication(pool, clock, settings)
     evaluator = PluginEvaluator(plugins.installed(), decisions, clock)
     probes = {name: open_probe(url) for name, url in settings.cluster_urls().items()}
