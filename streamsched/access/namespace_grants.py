@@ -23,8 +23,7 @@ from streamsched.domain.access.references import (
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedules.pause import Pause, PauseMode
-from streamsched.domain.schedules.schedule import Schedule
-from streamsched.domain.schedules.schedule_record import ScheduleRecord
+from streamsched.domain.schedules.schedule import Schedule, ScheduleRecord
 from streamsched.ports.access.namespace_grants import NamespaceGrantStore
 from streamsched.ports.clock import Clock
 from streamsched.store.catalog.app_expectations import ExpectationGrants

@@ -19,7 +19,7 @@ from streamsched.codec.records import subscriptions as subscriptions_codec
 from streamsched.domain.errors import UnavailableError
 from streamsched.domain.fold.fold import Definition, TriggerState
 from streamsched.domain.names import ScheduleRef
-from streamsched.domain.schedules.schedule_record import ScheduleRecord
+from streamsched.domain.schedules.schedule import ScheduleRecord
 from streamsched.domain.signals.signal import Drop, Put, Signal, Subscribe, Unsubscribe
 from streamsched.domain.triggers.trigger import event_keys
 from streamsched.log.topics import SIGNALS, SUBSCRIPTIONS_CHANGELOG, TRIGGERS_CHANGELOG

@@ -23,8 +23,7 @@ from streamsched.domain.fold.plan import LeafSlot, Shape, planned
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.quotas.quota import NO_GROWTH, QuotaGrowth
 from streamsched.domain.revision import Expected, digest
-from streamsched.domain.schedules.schedule import Program, Schedule
-from streamsched.domain.schedules.schedule_record import ScheduleRecord
+from streamsched.domain.schedules.schedule import Program, Schedule, ScheduleRecord
 from streamsched.domain.triggers.keys.known_set import values_text
 from streamsched.domain.triggers.trigger import Trigger, correlations
 from streamsched.store.catalog.catalog import CatalogStore

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from streamsched.catalog.change import time_leaves
-from streamsched.domain.schedules.schedule_record import ScheduleRecord
+from streamsched.domain.schedules.schedule import ScheduleRecord
 from streamsched.domain.ticks.forecast import forecast
 
 #: How many ticks of each leaf are computed first.

@@ -11,7 +11,7 @@ from streamsched.domain.events.lateness import OnLate
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ScheduleRef
-from streamsched.domain.schedules.schedule_record import ScheduleRecord
+from streamsched.domain.schedules.schedule import ScheduleRecord
 from streamsched.domain.signals.finding import Finding
 from streamsched.domain.signals.verdict import Verdict
 from streamsched.ports.intake import IntakeStore

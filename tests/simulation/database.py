@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from streamsched.domain.names import ScheduleRef
-from streamsched.domain.schedules.schedule_record import ScheduleRecord
+from streamsched.domain.schedules.schedule import ScheduleRecord
 from streamsched.domain.signals.signal import Woken
 from streamsched.domain.ticks.wakeups import send_at
 from streamsched.domain.triggers.trigger import Every, leaf_id, leaves

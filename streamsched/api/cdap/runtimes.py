@@ -24,7 +24,6 @@ from streamsched.api.bounds.request_limits import MOST_TICKING, PROGRAMS
 from streamsched.api.cdap.addresses import SUPPORTED, AppDep, check_category
 from streamsched.api.deps import CatalogDep, ClockDep
 from streamsched.api.plain import message
-from streamsched.api.problems import status_of
 from streamsched.api.rendering import rendered
 from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.change import time_leaves
@@ -32,9 +31,10 @@ from streamsched.codec.cdap.schedule import millis
 from streamsched.codec.cdap.trigger import VERSION
 from streamsched.codec.json.reading import Fields, below
 from streamsched.codec.json.scalar import loads, sequence
+from streamsched.codec.problem import status_of
 from streamsched.domain.errors import NotFoundError, StreamschedError
 from streamsched.domain.names import AppRef, ProgramRef
-from streamsched.domain.schedules.schedule_record import ScheduleRecord
+from streamsched.domain.schedules.schedule import ScheduleRecord
 from streamsched.domain.ticks.fire_times import next_fire, previous_fire
 from streamsched.domain.triggers.trigger import Cron, TimeLeaf
 

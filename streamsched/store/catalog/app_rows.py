@@ -13,8 +13,7 @@ from streamsched.codec.schedules.schedule import stored_program_from_json, store
 from streamsched.domain.errors import ConfigurationError, InvalidError
 from streamsched.domain.names import AppRef, ProgramRef
 from streamsched.domain.schedules.pause import Pause, PauseMode
-from streamsched.domain.schedules.schedule import Program
-from streamsched.domain.schedules.schedule_record import ScheduleRecord
+from streamsched.domain.schedules.schedule import Program, ScheduleRecord
 from streamsched.store.catalog.app_expectations import read_expectations
 from streamsched.store.catalog.program_links import LinkRow, links_of
 from streamsched.store.catalog.records import AppExpectations, AppRecord, ForeignWait

@@ -16,8 +16,7 @@ from streamsched.domain.events.event import schedule_key
 from streamsched.domain.history import HistoryEntry
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.quotas.quota import QuotaGrowth
-from streamsched.domain.schedules.schedule import Schedule
-from streamsched.domain.schedules.schedule_record import ScheduleRecord
+from streamsched.domain.schedules.schedule import Schedule, ScheduleRecord
 from streamsched.domain.triggers.trigger import event_keys
 from streamsched.store.catalog import app_expectations, outbox, quota_counts
 from streamsched.store.catalog.app_rows import (

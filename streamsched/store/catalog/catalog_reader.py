@@ -15,8 +15,7 @@ from streamsched.domain.errors import NotFoundError, described
 from streamsched.domain.history import HistoryEntry
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.programs.removed_program import RemovedProgram
-from streamsched.domain.schedules.schedule import Program
-from streamsched.domain.schedules.schedule_record import ScheduleRecord
+from streamsched.domain.schedules.schedule import Program, ScheduleRecord
 from streamsched.domain.ticks.since_last_run import NO_RUN, RunActivity, next_tick
 from streamsched.domain.triggers.leaf import since_last_run_of
 from streamsched.domain.triggers.removal import awaited

@@ -14,8 +14,7 @@ from streamsched.domain.names import AppRef, ExpectationRef, ProgramRef, Schedul
 from streamsched.domain.notices.recipient import Recipient
 from streamsched.domain.programs.removed_program import RemovedProgram
 from streamsched.domain.schedules.pause import Pause
-from streamsched.domain.schedules.schedule import Program
-from streamsched.domain.schedules.schedule_record import ScheduleRecord
+from streamsched.domain.schedules.schedule import Program, ScheduleRecord
 from streamsched.domain.triggers.trigger import Trigger
 from streamsched.ports.outbox import OutboxRecord
 

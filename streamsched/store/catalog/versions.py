@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from streamsched.codec.schedules.schedule import schedule_to_json
-from streamsched.domain.schedules.schedule_record import ScheduleRecord
+from streamsched.domain.schedules.schedule import ScheduleRecord
 from streamsched.store.catalog.records import Action, ScheduleChange
 from streamsched.store.connections import Connection
 from streamsched.store.sql import Select, queries

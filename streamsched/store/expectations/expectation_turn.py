@@ -18,7 +18,7 @@ from streamsched.domain.ticks.watched_expectation import MissedDue, Settled, Wat
 from streamsched.log.topics import public_topic
 from streamsched.ports.outbox import OutboxRecord
 from streamsched.store.catalog import outbox
-from streamsched.store.catalog.expectation_rows import ExpectationRow, due_columns, watched_expectation
+from streamsched.store.catalog.app_expectations import ExpectationRow, due_columns, watched_expectation
 from streamsched.store.catalog.history import record_all
 from streamsched.store.connections import Connection
 from streamsched.store.runs import manual_runs

@@ -15,7 +15,7 @@ from streamsched.domain.expectations.expectation import SubjectKind
 from streamsched.domain.limits import later
 from streamsched.domain.names import AppRef, ProgramRef
 from streamsched.domain.quarantine import Quarantine
-from streamsched.store.catalog.expectation_rows import ExpectationRow
+from streamsched.store.catalog.app_expectations import ExpectationRow
 from streamsched.store.connections import Pool, translated
 from streamsched.store.expectations.expectation_turn import ExpectationTurn, Judged
 from streamsched.store.runs.ending import SQL as RUNS

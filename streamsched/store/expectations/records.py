@@ -13,7 +13,7 @@ from streamsched.domain.errors import NotFoundError, described
 from streamsched.domain.expectations.expectation import Expectation, SubjectKind
 from streamsched.domain.names import AppRef, ExpectationRef
 from streamsched.domain.ticks.watched_expectation import WatchedExpectation
-from streamsched.store.catalog.expectation_rows import ExpectationRow, watched_expectation
+from streamsched.store.catalog.app_expectations import ExpectationRow, watched_expectation
 from streamsched.store.connections import Pool, translated
 from streamsched.store.sql import Select, queries
 

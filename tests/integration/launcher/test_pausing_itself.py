@@ -15,8 +15,7 @@ from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.pause import Pause, PauseAfter, PauseMode
 from streamsched.domain.schedules.retry import Retry
-from streamsched.domain.schedules.schedule import Schedule
-from streamsched.domain.schedules.schedule_record import ScheduleRecord
+from streamsched.domain.schedules.schedule import Schedule, ScheduleRecord
 from streamsched.launcher.retention import ArchiveLoop
 from streamsched.ports.runs import RunEnd, StopRequest
 from streamsched.store.catalog.catalog import CatalogStore

@@ -10,8 +10,7 @@ from streamsched.domain.errors import (
     ConflictError,
 )
 from streamsched.domain.names import ProgramRef, ScheduleRef
-from streamsched.domain.schedules.schedule import BashJob, Program
-from streamsched.domain.schedules.schedule_record import ScheduleRecord
+from streamsched.domain.schedules.schedule import BashJob, Program, ScheduleRecord
 from streamsched.domain.signals.signal import Drop, Put, Subscribe, Unsubscribe
 from streamsched.domain.triggers.trigger import event_keys
 from streamsched.store.catalog.app_rows import SCHEDULES_OF_APP, schedule_record

@@ -15,8 +15,7 @@ from streamsched.domain.fold.explain import explain
 from streamsched.domain.fold.fold import fold
 from streamsched.domain.names import AppRef, DatasetRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.app import AppDefinition
-from streamsched.domain.schedules.schedule import BashJob, Program, Schedule
-from streamsched.domain.schedules.schedule_record import ScheduleRecord
+from streamsched.domain.schedules.schedule import BashJob, Program, Schedule, ScheduleRecord
 from streamsched.domain.signals.signal import Occurred, Put
 from streamsched.domain.triggers.trigger import Partitions
 from streamsched.store.catalog.records import Action, AppRecord, ScheduleStatus

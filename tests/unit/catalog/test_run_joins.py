@@ -14,7 +14,7 @@ from streamsched.codec.schedules.schedule import schedule_from_json, schedule_to
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.app import AppDefinition
-from streamsched.domain.schedules.schedule_record import ScheduleRecord
+from streamsched.domain.schedules.schedule import ScheduleRecord
 from streamsched.domain.triggers.trigger import AllOf, Per, run_of
 from streamsched.store.catalog.records import Action, AppChange, AppRecord, ProgramLink
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from streamsched.catalog.upcoming_ticks import soonest
 from streamsched.domain.names import ProgramRef, ScheduleRef
-from streamsched.domain.schedules.schedule import Schedule
-from streamsched.domain.schedules.schedule_record import ScheduleRecord
+from streamsched.domain.schedules.schedule import Schedule, ScheduleRecord
 from streamsched.domain.ticks.forecast import forecast
 from streamsched.domain.triggers.trigger import At, Cron, Every, Trigger, leaves
 

@@ -18,9 +18,7 @@ from typing import Final
 
 import structlog
 
-from streamsched.access_services import TOKEN_FILE, ensure_dev_token
 from streamsched.api.serving import bind, url_of
-from streamsched.bootstrap import Role, serve
 from streamsched.config import Settings
 from streamsched.domain.addresses import LOOPBACK
 from streamsched.domain.errors import StreamschedError
@@ -29,6 +27,8 @@ from streamsched.domain.programs.inherited_environment import ALL
 from streamsched.ports.clock import SystemClock
 from streamsched.ports.runs import RunRecord
 from streamsched.process.supervision import run_until_signal
+from streamsched.roles.access import TOKEN_FILE, ensure_dev_token, login_path
+from streamsched.roles.role import Role, serve
 from streamsched.store.connections import open_pool
 from streamsched.store.runs.run_queries import PostgresRunQueries
 from streamsched.store.server.data_archive import POSTGRES, ArchiveDescription, check_data, pack_folder, unpack_folder
@@ -38,7 +38,6 @@ from streamsched.store.server.folder_lock import folder_lock
 from streamsched.store.server.revisions import revisions
 from streamsched.store.server.schema import stored_revision
 from streamsched.telemetry.logs import configure_logs
-from streamsched.web_services import login_path
 
 log = structlog.get_logger()
 
@@ -98,8 +97,8 @@ def run_dev(
     settings = Settings.from_env(environ, **given, database_url=_PLACEHOLDER, data_dir=folder)
     with ExitStack() as stack:
         stack.enter_context(folder_lock(folder))
-        bound = stack.enter_context(bind(settings.api_host, settings.api_port))
-        configure_logs(level=settings.log_level, style=settings.log_format, file=folder / "dev.log")
+        bound = stack.enter_context(bind(settings.api.host, settings.api.port))
+        configure_logs(level=settings.log.level, style=settings.log.format, file=folder / "dev.log")
         postgres = folder / POSTGRES
         resumed = postgres.exists()
         stack.callback(stop_server, postgres)
@@ -109,9 +108,9 @@ def run_dev(
         pages = environ.get("STREAMSCHED_PAGES_URL") or url_of(bound)
         given = {"broker_url": server.url, "pages_url": pages, **given, **own}
         settings = Settings.from_env(environ, **given)
-        if settings.api_access == "tokens":
+        if settings.api.access == "tokens":
             asyncio.run(ensure_dev_token(server.url, folder))
-        token = (folder / TOKEN_FILE).read_text().strip() if settings.api_access == "tokens" else ""
+        token = (folder / TOKEN_FILE).read_text().strip() if settings.api.access == "tokens" else ""
         page = url_of(bound) + asyncio.run(login_path(server.url, token))
         stack.enter_context(_published(folder, bound, settings))
         started = Started(url_of(bound), page, folder, resumed, tuple(_warnings(environ)), tuple(notices))

@@ -13,7 +13,7 @@ from streamsched.domain.names import ProgramRef
 from streamsched.store.connections import Pool, translated
 from streamsched.store.sql import fetch_value, queries
 
-_SQL: Final = queries("catalog/lineage_ends")
+_SQL: Final = queries("events/lineage_ends")
 #: How long an end is known.
 _KEPT: Final = timedelta(days=30)
 
