@@ -35,7 +35,7 @@ TREE = {
     "streamsched/log/deep/topic.py": "class Other(Protocol[int]):\n    pass\n",
     "streamsched/runner.py": "x = 1\n",
     "streamsched/store/jobs.sql": "-- name: one\nSELECT 1;\n",
-    "streamsched/adr/0001-first.md": "# First\n\nText",
+    "streamsched/adr/0001.md": "# First\n\nText",
     "streamsched/adr/README.md": "# Index\n",
     "brokers/kafka.py": "x = 1\n" * 401,
     "migrations/versions/0001_initial.py": "",
