@@ -8,13 +8,14 @@ from typing import Any, Final
 
 from streamsched.domain.access.audit import AuditEntry, AuditHead
 from streamsched.domain.errors import UnavailableError
+from streamsched.store.connections import Connection, Executor
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("audit_entries")
 
 
 async def append(
-    connection: Any, *, caller: str, action: str, target: str, detail: Mapping[str, Any], now: datetime
+    connection: Connection, *, caller: str, action: str, target: str, detail: Mapping[str, Any], now: datetime
 ) -> AuditEntry:
     """Appends an entry in the transaction of the connection, which others that append wait for.
 
@@ -42,7 +43,7 @@ async def append(
     return entry
 
 
-async def head(connection: Any) -> AuditHead | None:
+async def head(executor: Executor) -> AuditHead | None:
     """The last entry; None when its record was removed."""
-    row = await connection.fetchrow(_SQL["head"])
+    row = await executor.fetchrow(_SQL["head"])
     return None if row is None else AuditHead(**dict(row))

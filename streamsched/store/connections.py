@@ -12,6 +12,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 import asyncpg
 import orjson
+from asyncpg.pool import PoolConnectionProxy
 
 from streamsched.domain.errors import ConfigurationError, ConflictError, DecodeError, UnavailableError
 from streamsched.domain.limits import LONGEST, later, storable
@@ -68,8 +69,11 @@ NEWEST: Final = (datetime.max.replace(tzinfo=UTC), "")
 _EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
-#: For rooms that pass a pool on but may not import asyncpg.
+#: For rooms that pass them on but may not import asyncpg. An `Executor` runs a statement in a transaction of its own (a
+#: pool) or in that of the connection.
 Pool = asyncpg.Pool
+Connection = asyncpg.Connection | PoolConnectionProxy
+Executor = Pool | Connection
 
 
 async def open_pool(dsn: str, *, min_size: int = 1, max_size: int = 8, spans: bool = False) -> Pool:
@@ -130,7 +134,7 @@ async def _no_reset(_connection: Any) -> None:
     """
 
 
-async def prepare(connection: Any) -> None:
+async def prepare(connection: Connection) -> None:
     """Sets type codecs and network timeouts of a connection."""
     watch(connection)
     of = partial(connection.set_type_codec, schema="pg_catalog")
@@ -139,7 +143,9 @@ async def prepare(connection: Any) -> None:
     await of("interval", encoder=_parts, decoder=_duration, format="tuple")
 
 
-async def computed_meanwhile(connection: Any, compute: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
+async def computed_meanwhile(
+    connection: Connection, compute: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs
+) -> _R:
     """What `compute` returns, in a thread, while the transaction of the connection waits. The server ends transactions
     without a statement for 10 s; it gets an empty one every two seconds, as long as this process runs.
     """
@@ -153,7 +159,7 @@ async def computed_meanwhile(connection: Any, compute: Callable[_P, _R], *args: 
     return computing.result()
 
 
-def watch(connection: Any) -> None:
+def watch(connection: Connection) -> None:
     """Sets TCP keepalive and user timeout, so that a connection ends soon after its network breaks."""
     wire: socket.socket = connection._transport.get_extra_info("socket")
     if wire.family == socket.AF_UNIX:

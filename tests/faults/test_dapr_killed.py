@@ -22,9 +22,9 @@ from aiohttp import web
 from compose.ports import free_port
 from streamsched.codec.dapr.job import ConstantFailure, DaprJob
 from streamsched.codec.dapr.scope import DaprApp
-from streamsched.dapr_endpoint import make_desk
 from streamsched.ports.clock import SystemClock
 from streamsched.ports.dapr.instances import AppInstance
+from streamsched.roles.services import make_desk
 from streamsched.store.connections import open_pool
 from streamsched.store.dapr.instances import PostgresAppInstances
 from tests.faults.processes.command import role, start

@@ -18,7 +18,7 @@ from streamsched.domain.revision import Expected, digest
 from streamsched.ports.access.quotas import Limits
 from streamsched.store.catalog.history import record
 from streamsched.store.catalog.quota_counts import check, uses
-from streamsched.store.connections import translated
+from streamsched.store.connections import Connection, translated
 from streamsched.store.limits import namespace_runs
 from streamsched.store.sql import queries
 
@@ -119,7 +119,7 @@ class PostgresQuotaStore:
 
 
 async def _shares(
-    connection: Any, process: str, names: Sequence[str], since: datetime
+    connection: Connection, process: str, names: Sequence[str], since: datetime
 ) -> tuple[frozenset[str], Mapping[str, Sequence[EventShare]]]:
     """The namespaces of which the process itself holds a share, and the shares of the others."""
     own, others = set[str](), dict[str, list[EventShare]]()
@@ -131,7 +131,7 @@ async def _shares(
     return frozenset(own), others
 
 
-async def _one(connection: Any, namespace: str, quota: Quota, now: datetime) -> QuotaUse:
+async def _one(connection: Connection, namespace: str, quota: Quota, now: datetime) -> QuotaUse:
     return next(use for use in await uses(connection, namespace, now=now) if use.quota is quota)
 
 

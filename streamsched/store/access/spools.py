@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import asyncpg
 
 from streamsched.domain.jobs.run import LONGEST_FILE_NAME, file_name, stands_for_long_id
 from streamsched.domain.names import ProgramRef
 from streamsched.ports.access.spools import RefusedLines, SpoolingRun
-from streamsched.store.connections import translated
+from streamsched.store.connections import Connection, translated
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("access/spools")
@@ -36,6 +36,6 @@ class PostgresSpoolStore:
             await self._pool.execute(_SQL["add_refused"], *values)
 
 
-async def last_refused(connection: Any, most: int) -> Sequence[RefusedLines]:
+async def last_refused(connection: Connection, most: int) -> Sequence[RefusedLines]:
     """The last `most` spools of which lines were refused, newest first."""
     return [RefusedLines(**dict(row)) for row in await connection.fetch(_SQL["refused"], most)]

@@ -18,13 +18,13 @@ from streamsched.domain.revision import digest
 from streamsched.domain.ticks.watched_expectation import changed, watched_from
 from streamsched.ports.schedules.expectations import AppExpectations, ExpectationChange, RecipientsChange
 from streamsched.store.catalog.expectation_rows import due_columns, watched_of
-from streamsched.store.connections import translated
+from streamsched.store.connections import Connection, translated
 from streamsched.store.sql import queries, slices
 
 _SQL: Final = queries("catalog/app_expectations")
 
 
-async def watched_by(connection: Any, app: AppRef) -> AppExpectations:
+async def watched_by(connection: Connection, app: AppRef) -> AppExpectations:
     """What an app expects, and who is notified.
 
     Raises:
@@ -44,7 +44,7 @@ async def watched_by(connection: Any, app: AppRef) -> AppExpectations:
 
 
 async def write(
-    connection: Any,
+    connection: Connection,
     app: AppRef,
     changes: Sequence[ExpectationChange],
     recipients: RecipientsChange | None,
@@ -65,7 +65,7 @@ async def write(
         await connection.execute(_SQL["put_recipients"], str(app), list(definitions), list(definitions.values()))
 
 
-async def _put(connection: Any, app: AppRef, expectations: Sequence[Expectation], now: datetime) -> None:
+async def _put(connection: Connection, app: AppRef, expectations: Sequence[Expectation], now: datetime) -> None:
     ids = [str(each.ref) for each in expectations]
     former = {row["id"]: row for row in await connection.fetch(_SQL["lock"], ids)}
     begun: list[str] = []

@@ -43,7 +43,7 @@ from streamsched.store.catalog.namespace_grants import check_resumed
 from streamsched.store.catalog.program_links import links_of, read_links
 from streamsched.store.catalog.removed_programs import find_waiting, record_removals
 from streamsched.store.catalog.versions import record_versions
-from streamsched.store.connections import computed_meanwhile, translated
+from streamsched.store.connections import Connection, computed_meanwhile, translated
 from streamsched.store.sql import queries, slices
 
 _SQL = queries("catalog/catalog")
@@ -102,7 +102,7 @@ class PostgresCatalogStore:
 
     async def _read(
         self,
-        connection: Any,
+        connection: Connection,
         app: AppRef,
         schedules: Sequence[ScheduleRef] | None,
         wanted: Collection[ProgramRef] | None,
@@ -126,7 +126,9 @@ class PostgresCatalogStore:
         whole = schedules is None
         return await app_rows(connection, app, programs, rows, foreign_waits, links=links, whole=whole)
 
-    async def _write(self, connection: Any, app: AppRecord, change: AppChange, now: datetime, by: str) -> Applied:
+    async def _write(
+        self, connection: Connection, app: AppRecord, change: AppChange, now: datetime, by: str
+    ) -> Applied:
         await _write_programs(connection, app.ref, change.programs, now)
         ended = await _write_schedules(connection, change.schedules) if change.schedules else []
         records = [record for schedule in change.schedules for record in schedule.records]
@@ -144,7 +146,7 @@ class PostgresCatalogStore:
         return Applied(change, [*earlier, *ids], ended)
 
 
-async def _write_programs(connection: Any, app: AppRef, changes: Sequence[ProgramChange], now: datetime) -> None:
+async def _write_programs(connection: Connection, app: AppRef, changes: Sequence[ProgramChange], now: datetime) -> None:
     removed = [str(each.program.ref) for each in changes if each.action is Action.DELETED]
     if removed:
         await connection.execute(_SQL["remove_programs"], removed)
@@ -154,7 +156,7 @@ async def _write_programs(connection: Any, app: AppRef, changes: Sequence[Progra
         await connection.execute(_SQL["put_programs"], ids, str(app), definitions, now)
 
 
-async def _write_schedules(connection: Any, changes: Sequence[ScheduleChange]) -> list[str]:
+async def _write_schedules(connection: Connection, changes: Sequence[ScheduleChange]) -> list[str]:
     """Writes all changes, with their pauses, timers and jobs, in slices; all of one kind before the next, which is the
     order of locks. Returns the ids of the jobs that ended.
 
@@ -172,7 +174,7 @@ async def _write_schedules(connection: Any, changes: Sequence[ScheduleChange]) -
     return ended
 
 
-async def _put_schedules(connection: Any, changes: Sequence[ScheduleChange]) -> None:
+async def _put_schedules(connection: Connection, changes: Sequence[ScheduleChange]) -> None:
     rows = [
         (
             str(each.after.definition.ref),
@@ -199,7 +201,7 @@ async def _put_schedules(connection: Any, changes: Sequence[ScheduleChange]) -> 
     )
 
 
-async def _write_pauses(connection: Any, refs: list[str], changes: Sequence[ScheduleChange]) -> bool:
+async def _write_pauses(connection: Connection, refs: list[str], changes: Sequence[ScheduleChange]) -> bool:
     """Replaces the pauses. Returns whether there are any now."""
     await connection.execute(_SQL["clear_pauses"], refs)
     pauses = [
@@ -212,7 +214,9 @@ async def _write_pauses(connection: Any, refs: list[str], changes: Sequence[Sche
     return bool(pauses)
 
 
-async def _write_timers(connection: Any, refs: list[str], changes: Sequence[ScheduleChange], *, notify: bool) -> None:
+async def _write_timers(
+    connection: Connection, refs: list[str], changes: Sequence[ScheduleChange], *, notify: bool
+) -> None:
     """Replaces the timers. In a change that keeps the accumulation a leaf keeps an earlier due time."""
     rows = await connection.fetch(_SQL["clear_timers"], refs)
     former = {(row["schedule"], row["leaf"]): row["due_at"] for row in rows}
@@ -230,7 +234,7 @@ async def _write_timers(connection: Any, refs: list[str], changes: Sequence[Sche
         await connection.execute(_SQL["ring_timers"])
 
 
-async def _end_jobs(connection: Any, refs: list[str], changes: Sequence[ScheduleChange]) -> list[str]:
+async def _end_jobs(connection: Connection, refs: list[str], changes: Sequence[ScheduleChange]) -> list[str]:
     rows_to_end = [
         (
             ref,
@@ -308,7 +312,7 @@ class AppRows:
 
 
 async def app_rows(
-    connection: Any,
+    connection: Connection,
     app: AppRef,
     programs: Sequence[Any],
     schedules: Sequence[Any],

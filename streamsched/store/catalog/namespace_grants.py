@@ -25,7 +25,7 @@ from streamsched.domain.quotas.quota import Quota
 from streamsched.ports.catalog import Action, HistoryEntry, ScheduleChange
 from streamsched.store.catalog.history import record, record_all
 from streamsched.store.catalog.quota_counts import check_number
-from streamsched.store.connections import computed_meanwhile, translated
+from streamsched.store.connections import Connection, computed_meanwhile, translated
 from streamsched.store.sql import queries, slices
 
 _SQL: Final = queries("catalog/namespace_grants")
@@ -112,7 +112,7 @@ class PostgresNamespaceGrantStore:
                 return grant_of(row)
 
 
-async def check_resumed(connection: Any, changes: Sequence[ScheduleChange]) -> None:
+async def check_resumed(connection: Connection, changes: Sequence[ScheduleChange]) -> None:
     """Checks that the schedules which a change enables or resumes may still refer to what they refer to in other
     namespaces. Definitions are checked when they come in (`access.references`).
 
@@ -134,7 +134,7 @@ async def check_resumed(connection: Any, changes: Sequence[ScheduleChange]) -> N
 
 
 async def _known(
-    connection: Any, grantee: str, owners: Collection[str], shared: Collection[tuple[SharedKind, str]]
+    connection: Connection, grantee: str, owners: Collection[str], shared: Collection[tuple[SharedKind, str]]
 ) -> KnownGrants:
     rows = await connection.fetch(_SQL["owners"], *_columns(shared)) if shared else ()
     owned = {(SharedKind(row["kind"]), row["name"]): row["namespace"] for row in rows}
@@ -145,7 +145,7 @@ async def _known(
     return KnownGrants(owned, found)
 
 
-async def _note(connection: Any, grant: NamespaceGrant, action: str, now: datetime) -> None:
+async def _note(connection: Connection, grant: NamespaceGrant, action: str, now: datetime) -> None:
     """The history of both namespaces."""
     what = f"{grant.kind} {grant.owner}.{grant.name} to {grant.grantee}" + (" with details" if grant.details else "")
     why = f"{what}, by {grant.by}" + (f": {grant.reason}" if grant.reason else "")

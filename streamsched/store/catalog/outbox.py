@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any, Final
+from typing import Final
 
 import asyncpg
 
 from streamsched.ports.outbox import OutboxRecord, PendingRecord
-from streamsched.store.connections import translated
+from streamsched.store.connections import Connection, translated
 from streamsched.store.sql import queries, slices
 
 _SQL = queries("catalog/outbox")
@@ -17,7 +17,7 @@ _SQL = queries("catalog/outbox")
 _BATCH_BYTES: Final = 8 * 1024 * 1024
 
 
-async def write(connection: Any, records: Sequence[OutboxRecord]) -> list[int]:
+async def write(connection: Connection, records: Sequence[OutboxRecord]) -> list[int]:
     """Writes records in order within the caller's transaction, and returns their ids.
 
     Transactions whose records must keep their order in the log exclude each other by a row's lock before this call.
@@ -29,14 +29,14 @@ async def write(connection: Any, records: Sequence[OutboxRecord]) -> list[int]:
     return ids
 
 
-async def unsent(connection: Any, keys: Sequence[str]) -> list[int]:
+async def unsent(connection: Connection, keys: Sequence[str]) -> list[int]:
     """The ids of records with these keys that the log has not acknowledged yet."""
     if not keys:
         return []
     return [row["id"] for row in await connection.fetch(_SQL["unsent"], keys)]
 
 
-async def copy(connection: Any, records: Sequence[OutboxRecord]) -> None:
+async def copy(connection: Connection, records: Sequence[OutboxRecord]) -> None:
     """Writes many records by COPY, without returning their ids."""
     if records:
         await connection.copy_records_to_table("outbox", records=records, columns=("topic", "key", "value"))

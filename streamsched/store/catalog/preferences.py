@@ -10,7 +10,7 @@ import asyncpg
 
 from streamsched.ports.submissions import PreferenceRecord
 from streamsched.store.catalog.history import record
-from streamsched.store.connections import translated
+from streamsched.store.connections import Connection, translated
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("catalog/preferences")
@@ -44,7 +44,7 @@ class PostgresPreferenceStore:
                 return _record(namespace, await connection.fetchrow(_SQL["get"], namespace))
 
 
-async def preferences_of(connection: Any, namespace: str) -> Mapping[str, str]:
+async def preferences_of(connection: Connection, namespace: str) -> Mapping[str, str]:
     """The preferences in the caller's transaction, not locked."""
     return await connection.fetchval(_SQL["of_runs"], namespace) or {}
 

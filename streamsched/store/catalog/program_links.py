@@ -12,13 +12,14 @@ from streamsched.domain.errors import InvalidError, described
 from streamsched.domain.limits import as_stored
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.ports.schedules.program_links import ProgramLink
+from streamsched.store.connections import Connection
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("catalog/program_links")
 log = structlog.get_logger()
 
 
-async def read_links(connection: Any, app: AppRef, awaited: Collection[ProgramRef]) -> Sequence[Any]:
+async def read_links(connection: Connection, app: AppRef, awaited: Collection[ProgramRef]) -> Sequence[Any]:
     """Rows of the schedules of other apps of the namespace that lead to these programs, or to what stored schedules of
     the app and joins of the namespace wait for; and of these joins.
     """

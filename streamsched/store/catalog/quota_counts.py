@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from streamsched.domain.errors import QuotaExceededError
 from streamsched.domain.quotas.event_level import HELD
 from streamsched.domain.quotas.quota import DEFAULTS, Quota, QuotaGrowth, QuotaUse, check_growth
 from streamsched.domain.triggers.correlation import AT_MOST
+from streamsched.store.connections import Connection
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("catalog/quota_counts")
 
 
 async def uses(
-    connection: Any, namespace: str | None, *, now: datetime, after: str = "", limit: int | None = None
+    connection: Connection, namespace: str | None, *, now: datetime, after: str = "", limit: int | None = None
 ) -> Sequence[QuotaUse]:
     """Quotas with what is in use, of one namespace or of all (None)."""
     order = list(Quota)  # a newer release may know more, which are left out
@@ -28,7 +29,7 @@ async def uses(
     return sorted(found, key=lambda use: (use.namespace, order.index(use.quota)))
 
 
-async def check(connection: Any, namespace: str, growth: QuotaGrowth, *, now: datetime) -> None:
+async def check(connection: Connection, namespace: str, growth: QuotaGrowth, *, now: datetime) -> None:
     """Checks a change of schedules that is about to be stored. Until the transaction ends, no other change that adds to
     a quota of the namespace is checked.
 
@@ -44,7 +45,7 @@ async def check(connection: Any, namespace: str, growth: QuotaGrowth, *, now: da
         check_growth(namespace, growth, limits, used)
 
 
-async def check_number(connection: Any, namespace: str, quota: Quota, used: int, wanted: int) -> None:
+async def check_number(connection: Connection, namespace: str, quota: Quota, used: int, wanted: int) -> None:
     """Checks what is about to be stored of a quota that has a default.
 
     Raises:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.programs.removed_program import RemovedProgram
@@ -16,6 +16,7 @@ from streamsched.ports.catalog import Action, AppChange, HistoryEntry
 from streamsched.ports.schedules.program_links import ForeignWait
 from streamsched.store import audit_entries
 from streamsched.store.catalog.history import record_all
+from streamsched.store.connections import Connection
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("catalog/removed_programs")
@@ -27,7 +28,7 @@ _NAMED: Final = 20
 
 
 async def find_waiting(
-    connection: Any, app: AppRef, programs: Iterable[ProgramRef]
+    connection: Connection, app: AppRef, programs: Iterable[ProgramRef]
 ) -> tuple[list[str], tuple[ForeignWait, ...]]:
     """The schedules of other apps that wait for one of these programs of the app: the ids of those of its namespace in
     order, and those of other namespaces.
@@ -41,12 +42,12 @@ async def find_waiting(
     return sorted(own), tuple(each for each in found if each.schedule.namespace != app.namespace)
 
 
-async def find_waiting_in(connection: Any, namespace: str, program: ProgramRef) -> list[str]:
+async def find_waiting_in(connection: Connection, namespace: str, program: ProgramRef) -> list[str]:
     """The ids of the schedules of a namespace that wait for the program."""
     return [row["id"] for row in await connection.fetch(_SQL["awaiting_in"], namespace, _program_id(program))]
 
 
-async def record_removals(connection: Any, change: AppChange, by: str, now: datetime) -> None:
+async def record_removals(connection: Connection, change: AppChange, by: str, now: datetime) -> None:
     """Notes which schedules of other namespaces the change leaves waiting, and which programs exist again."""
     deployed = [str(each.program.ref) for each in change.programs if each.action is not Action.DELETED]
     if deployed:
@@ -75,7 +76,7 @@ async def record_removals(connection: Any, change: AppChange, by: str, now: date
     await _audit(connection, change.foreign_waits, by, now)
 
 
-async def _audit(connection: Any, waits: Sequence[ForeignWait], by: str, now: datetime) -> None:
+async def _audit(connection: Connection, waits: Sequence[ForeignWait], by: str, now: datetime) -> None:
     """An entry for each namespace whose schedules wait."""
     of_namespace: defaultdict[str, list[ForeignWait]] = defaultdict(list)
     for each in waits:

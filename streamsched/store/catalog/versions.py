@@ -8,6 +8,7 @@ from typing import Any, Final
 from streamsched.codec.schedules.schedule import schedule_to_json
 from streamsched.ports.catalog import Action, ScheduleChange, ScheduleRecord
 from streamsched.ports.schedules.version import ScheduleVersion
+from streamsched.store.connections import Connection
 from streamsched.store.sql import queries
 
 _SQL = queries("catalog/versions")
@@ -16,7 +17,7 @@ _SQL = queries("catalog/versions")
 MOST_VERSIONS: Final = 50
 
 
-async def record_versions(connection: Any, changes: Sequence[ScheduleChange]) -> None:
+async def record_versions(connection: Connection, changes: Sequence[ScheduleChange]) -> None:
     """Stores the definitions that are new, and before each the former one if the schedule has no version."""
     new = [each for each in changes if each.action is not Action.DELETED and _differs(each)]
     if not new:
@@ -29,7 +30,7 @@ async def record_versions(connection: Any, changes: Sequence[ScheduleChange]) ->
     await connection.execute(_SQL["forget"], [row[0] for row in rows], MOST_VERSIONS)
 
 
-async def versions(connection: Any, schedule: str, limit: int) -> list[ScheduleVersion]:
+async def versions(connection: Connection, schedule: str, limit: int) -> list[ScheduleVersion]:
     """The newest versions of one schedule, newest first."""
     return [ScheduleVersion(**row) for row in await connection.fetch(_SQL["versions"], schedule, limit)]
 

@@ -15,7 +15,7 @@ from streamsched.domain.tasks.identity import TaskLane, task_id
 from streamsched.domain.tasks.registration import RegistrationVerdict
 from streamsched.domain.tasks.task import TaskRequest, TaskState
 from streamsched.ports.dapr.jobs import MOST_JOBS, JobTask
-from streamsched.store.connections import translated
+from streamsched.store.connections import Connection, translated
 from streamsched.store.sql import queries
 from streamsched.store.tasks.queues import stored_queue
 from streamsched.store.tasks.registration import checked, register
@@ -113,7 +113,7 @@ class PostgresDaprJobs:
         return count, ()
 
 
-async def _stage(connection: Any, queue: str, staged: AsyncIterator[Sequence[ExportedLine]]) -> int:
+async def _stage(connection: Connection, queue: str, staged: AsyncIterator[Sequence[ExportedLine]]) -> int:
     """Copies jobs into a table of the transaction; returns how many."""
     await connection.execute(_SQL["stage"])
     count = 0
@@ -126,7 +126,7 @@ async def _stage(connection: Any, queue: str, staged: AsyncIterator[Sequence[Exp
     return count
 
 
-async def _restore(connection: Any, tasks: Sequence[str], counters: Sequence[JobCounters]) -> None:
+async def _restore(connection: Connection, tasks: Sequence[str], counters: Sequence[JobCounters]) -> None:
     await connection.execute(
         _SQL["restore"],
         list(tasks),
@@ -140,7 +140,7 @@ async def _restore(connection: Any, tasks: Sequence[str], counters: Sequence[Job
     )
 
 
-async def _end(connection: Any, tasks: Sequence[str], lanes: Sequence[str], reason: str, now: datetime) -> int:
+async def _end(connection: Connection, tasks: Sequence[str], lanes: Sequence[str], reason: str, now: datetime) -> int:
     await connection.fetch(_SQL["lock_lanes"], lanes)
     ended = await connection.fetch(_SQL["end"], tasks, now, storable_text(reason))
     if ended:

@@ -10,7 +10,7 @@ import asyncpg
 
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.ports.datasets.bookmarks import Bookmark
-from streamsched.store.connections import translated
+from streamsched.store.connections import Connection, translated
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("datasets/bookmarks")
@@ -79,7 +79,7 @@ class PostgresBookmarkStore:
         return row if row is not None and (row["value"], row["revision"]) == (value, revision + 1) else None
 
 
-async def _settle(connection: Any, name: str) -> None:
+async def _settle(connection: Connection, name: str) -> None:
     """Sets the bookmark to what runs have set that completed since, in the order of their ends; forgets what runs would
     have set that ended otherwise, or that had read an older revision. In the caller's transaction.
     """

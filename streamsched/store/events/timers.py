@@ -30,7 +30,7 @@ from streamsched.ports.timers import DueTimer, Firing, ReviewedPage, TicksReview
 from streamsched.store.catalog import outbox
 from streamsched.store.catalog.history import record, record_all
 from streamsched.store.catalog.last_runs import last_runs_of
-from streamsched.store.connections import translated
+from streamsched.store.connections import Connection, translated
 from streamsched.store.expected_time import ExpectedTime, expected
 from streamsched.store.sql import queries
 
@@ -152,7 +152,7 @@ class PostgresTimers:
         with translated():
             await self._pool.execute(_SQL["note_review"], review.tzdata, review.judgement, now)
 
-    async def _quarantine(self, connection: Any, row: Any, failure: Exception, now: datetime) -> None:
+    async def _quarantine(self, connection: Connection, row: Any, failure: Exception, now: datetime) -> None:
         """Skips all timers of the definition for a while, and writes that to its history."""
         name = f"{row['schedule']}.{row['generation']}"
         if name in self._held:
@@ -166,7 +166,7 @@ class PostgresTimers:
         await record(connection, "schedule", row["schedule"], "ticks_failed", reason, at=now)
 
 
-async def _store(connection: Any, decided: _Decided, now: datetime) -> None:
+async def _store(connection: Connection, decided: _Decided, now: datetime) -> None:
     next_ticks = [
         (str(timer.schedule), timer.leaf_id, firing.tick_at, firing.next_at)
         for timer, firing in decided

@@ -16,7 +16,7 @@ from streamsched.domain.limits import later
 from streamsched.domain.schedules.arguments import KEY_PREFIX
 from streamsched.ports.intake import IntakeBatch, IntakeResult
 from streamsched.ports.schedules.expectations import Evidence
-from streamsched.store.connections import translated
+from streamsched.store.connections import Connection, translated
 from streamsched.store.positions import StoredPositions
 from streamsched.store.sql import queries
 from streamsched.store.webhooks.work_history import PostgresWorkHistory
@@ -117,7 +117,7 @@ class PostgresCompletions:
         return len(rows)
 
 
-async def put(connection: Any, kind: SubjectKind, found: Sequence[Evidence]) -> int:
+async def put(connection: Connection, kind: SubjectKind, found: Sequence[Evidence]) -> int:
     """Stores what expectations are about; returns how much of it that is."""
     if not found:
         return 0
@@ -151,7 +151,7 @@ def _keys(evidence: Evidence, columns: Collection[tuple[str, ...]]) -> set[str]:
     return found
 
 
-async def _completed(connection: Any, rows: Sequence[Any]) -> list[Evidence]:
+async def _completed(connection: Connection, rows: Sequence[Any]) -> list[Evidence]:
     """The completed runs of schedules that are expected, with the columns of their keys."""
     owners = {row["subject"]: ".".join(row["subject"].split(".", _OWNER)[:_OWNER]) for row in rows}
     known = await connection.fetch(_SQL["known"], SubjectKind.SCHEDULE.value, sorted(set(owners.values())))

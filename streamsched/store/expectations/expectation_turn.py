@@ -21,6 +21,7 @@ from streamsched.ports.schedules.expectations import Judged
 from streamsched.store.catalog import outbox
 from streamsched.store.catalog.expectation_rows import due_columns, watched_of
 from streamsched.store.catalog.history import record_all
+from streamsched.store.connections import Connection
 from streamsched.store.runs import manual_runs
 from streamsched.store.sql import queries
 
@@ -35,7 +36,7 @@ class ExpectationTurn:
 
     def __init__(
         self,
-        connection: Any,
+        connection: Connection,
         rows: Sequence[Any],
         definitions: Mapping[ProgramRef, Any],
         until: Mapping[SubjectKind, datetime],

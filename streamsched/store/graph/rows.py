@@ -14,6 +14,7 @@ from streamsched.domain.graph.release import node_job, schedule_of
 from streamsched.domain.graph.task import NodeId
 from streamsched.domain.jobs.job import ReadyJob
 from streamsched.ports.graph.nodes import StoredGraph
+from streamsched.store.connections import Connection
 from streamsched.store.jobs.submissions import insert
 from streamsched.store.sql import queries
 
@@ -54,7 +55,7 @@ def node_of(row: Any) -> GraphNode:
     )
 
 
-async def lock(connection: Any, graph: StoredGraph) -> None:
+async def lock(connection: Connection, graph: StoredGraph) -> None:
     """Waits for the lock of the app's graph.
 
     Raises:
@@ -68,7 +69,7 @@ async def lock(connection: Any, graph: StoredGraph) -> None:
 class NodeBatch:
     """The nodes that one transaction reads and writes; belongs to it."""
 
-    def __init__(self, connection: Any, graph: StoredGraph, now: datetime) -> None:
+    def __init__(self, connection: Connection, graph: StoredGraph, now: datetime) -> None:
         self.connection = connection
         self.graph = graph
         self._now = now

@@ -20,7 +20,7 @@ from streamsched.domain.jobs.run import RunState
 from streamsched.domain.jobs.submission import backfill_job_id
 from streamsched.domain.limits import later
 from streamsched.ports.submissions import BackfillCounts, BackfillRecord
-from streamsched.store.connections import translated
+from streamsched.store.connections import Connection, translated
 from streamsched.store.jobs.backfills import changed, record, submitted
 from streamsched.store.jobs.submissions import current_schedule, insert
 from streamsched.store.sql import queries
@@ -59,7 +59,7 @@ class PostgresBackfillFeed:
         return int(status.rpartition(" ")[2])
 
 
-async def _feed(connection: Any, rows: Sequence[Any], now: datetime, *, full: bool) -> int:
+async def _feed(connection: Connection, rows: Sequence[Any], now: datetime, *, full: bool) -> int:
     """Feeds these locked backfills. `full`: there may be others, so the time of this check is stored."""
     known = {row["id"]: record(row) for row in rows}
     ended = await _ended(connection, list(known))
@@ -104,7 +104,7 @@ async def _feed(connection: Any, rows: Sequence[Any], now: datetime, *, full: bo
     return len(ended) + len(made)
 
 
-async def _pause_failing(connection: Any, backfills: Sequence[BackfillRecord], now: datetime) -> None:
+async def _pause_failing(connection: Connection, backfills: Sequence[BackfillRecord], now: datetime) -> None:
     """Pauses those of these running backfills of which too many jobs in a row have failed."""
     limits = {
         each.id: most
@@ -121,7 +121,7 @@ async def _pause_failing(connection: Any, backfills: Sequence[BackfillRecord], n
 
 
 async def _stopped(
-    connection: Any, backfill: BackfillRecord, refusal: ConflictError | NotFoundError, now: datetime
+    connection: Connection, backfill: BackfillRecord, refusal: ConflictError | NotFoundError, now: datetime
 ) -> BackfillRecord:
     """A running backfill whose schedule takes no jobs: paused, or cancelled when the schedule was deleted."""
     if isinstance(refusal, NotFoundError):
@@ -130,7 +130,7 @@ async def _stopped(
     return await changed(connection, backfill, BackfillFact.PAUSED, why, now)
 
 
-async def _ended(connection: Any, backfills: Sequence[str]) -> Mapping[Item, ItemState]:
+async def _ended(connection: Connection, backfills: Sequence[str]) -> Mapping[Item, ItemState]:
     """The active items whose job has ended with all its runs."""
     rows = await connection.fetch(_SQL["ended"], backfills)
     found = {_item(row): _settled(row) for row in rows if row["state"] is not None}
@@ -150,7 +150,7 @@ def _settled(row: Any) -> ItemState:
     return settled(JobState(row["state"]), None if row["run"] is None else RunState(row["run"]))
 
 
-async def _next(connection: Any, rows: Iterable[Any], counts: Mapping[str, BackfillCounts]) -> Sequence[Any]:
+async def _next(connection: Connection, rows: Iterable[Any], counts: Mapping[str, BackfillCounts]) -> Sequence[Any]:
     """The next items of these backfills, as many as each has room for."""
     rooms = defaultdict[bool, dict[str, int]](dict)
     for row in rows:
@@ -164,7 +164,7 @@ async def _next(connection: Any, rows: Iterable[Any], counts: Mapping[str, Backf
     return found
 
 
-async def _store(connection: Any, states: Mapping[Item, ItemState]) -> None:
+async def _store(connection: Connection, states: Mapping[Item, ItemState]) -> None:
     if states:
         rows = [(*item, state) for item, state in states.items()]
         await connection.execute(_SQL["set_items"], *(list(column) for column in zip(*rows, strict=True)))

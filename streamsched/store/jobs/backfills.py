@@ -37,7 +37,7 @@ from streamsched.domain.schedules.arguments import arguments
 from streamsched.domain.schedules.preferences import with_preferences
 from streamsched.domain.schedules.schedule import Program, Schedule
 from streamsched.ports.submissions import BackfillCounts, BackfillJob, BackfillPlan, BackfillRecord, PlannedJob
-from streamsched.store.connections import NEWEST, translated
+from streamsched.store.connections import NEWEST, Connection, translated
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("jobs/backfills")
@@ -271,7 +271,7 @@ def record(row: Any) -> BackfillRecord:
 
 
 async def changed(
-    connection: Any, current: BackfillRecord, fact: BackfillFact, reason: str, now: datetime
+    connection: Connection, current: BackfillRecord, fact: BackfillFact, reason: str, now: datetime
 ) -> BackfillRecord:
     """Makes a transition of a locked backfill; its jobs that wait for constraints follow."""
     state = advance(current.state, fact)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from streamsched.codec.records import launch
 from streamsched.domain.decisions.decision import Admit, Join, with_coalesced
 from streamsched.domain.decisions.decision_batch import DecidedProgram
 from streamsched.domain.jobs.job import ReadyJob
+from streamsched.store.connections import Connection
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("jobs/decisions")
@@ -21,7 +22,7 @@ _SQL: Final = queries("jobs/decisions")
 PREFETCH: Final = 500
 
 
-async def with_coalesced_jobs(connection: Any, decided: Sequence[DecidedProgram]) -> Sequence[DecidedProgram]:
+async def with_coalesced_jobs(connection: Connection, decided: Sequence[DecidedProgram]) -> Sequence[DecidedProgram]:
     """The decisions, each admission with the satisfactions coalesced into its job, earlier or in this batch.
 
     Raises:

@@ -28,6 +28,7 @@ from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.preferences import with_preferences
 from streamsched.domain.schedules.program_limits import limits_of_program
 from streamsched.domain.schedules.schedule import Program, Schedule
+from streamsched.store.connections import Connection
 from streamsched.store.limits import clusters, groups, lanes, pools, process_room, rates
 from streamsched.store.sql import queries
 
@@ -65,7 +66,7 @@ class LockedInputs:
     failed: Mapping[str, str]
 
 
-async def wait_for_program(connection: Any, program: str) -> bool:
+async def wait_for_program(connection: Connection, program: str) -> bool:
     """Waits at most a second for the program's lock: its holder may be paused, and other programs become due."""
     try:
         async with connection.transaction():  # a savepoint: it restores the timeout
@@ -77,7 +78,7 @@ async def wait_for_program(connection: Any, program: str) -> bool:
     return True
 
 
-async def lock_programs(connection: Any, programs: Sequence[str]) -> Mapping[str, LockedProgram]:
+async def lock_programs(connection: Connection, programs: Sequence[str]) -> Mapping[str, LockedProgram]:
     """Locks those of the programs that are not locked; a removed program counts as locked."""
     found = {row["id"]: _locked(row) for row in await connection.fetch(_SQL["lock_programs"], programs)}
     missing = [program for program in programs if program not in found]
@@ -88,7 +89,7 @@ async def lock_programs(connection: Any, programs: Sequence[str]) -> Mapping[str
 
 
 async def read_inputs(
-    connection: Any, locked: Mapping[str, LockedProgram], due: Sequence[Any], now: datetime
+    connection: Connection, locked: Mapping[str, LockedProgram], due: Sequence[Any], now: datetime
 ) -> LockedInputs:
     """Locks and reads the due jobs, their schedules and the resources that these use."""
     named = {row["schedule"] for row in due}
@@ -141,7 +142,7 @@ def bucket_keys(decision_input: DecisionInput) -> Collection[str]:
 
 
 async def _inputs(
-    connection: Any,
+    connection: Connection,
     locked: Mapping[str, LockedProgram],
     jobs: Mapping[str, Sequence[DueJob]],
     definitions: Mapping[str, Schedule],
@@ -165,7 +166,7 @@ async def _inputs(
 
 
 async def _own_runs(
-    connection: Any, programs: Collection[str], definitions: Mapping[str, Schedule]
+    connection: Connection, programs: Collection[str], definitions: Mapping[str, Schedule]
 ) -> tuple[Mapping[ScheduleKey, tuple[str, ...]], Mapping[ScheduleKey, tuple[str, ...]]]:
     """The non-terminal runs of the schedules that need them, by schedule key: those that overlap policies see, without
     backfills, and all, which lanes count.
@@ -186,7 +187,9 @@ async def _own_runs(
     }
 
 
-async def _oldest_waiting(connection: Any, definitions: Mapping[str, Schedule]) -> Mapping[ScheduleKey, JobNumber]:
+async def _oldest_waiting(
+    connection: Connection, definitions: Mapping[str, Schedule]
+) -> Mapping[ScheduleKey, JobNumber]:
     """Of each schedule key the waiting job into which others are coalesced."""
     coalescing = [name for name, known in definitions.items() if known.overlap is Overlap.COALESCE]
     skipping = [name for name, known in definitions.items() if known.overlap is Overlap.SKIP]
@@ -216,7 +219,7 @@ def _own(program: str) -> str:
     return f"program {program}"
 
 
-async def _of_programs(connection: Any, programs: Sequence[str]) -> _OfPrograms:
+async def _of_programs(connection: Connection, programs: Sequence[str]) -> _OfPrograms:
     limits, unreadable = dict[str, Schedule](), dict[str, str]()
     for row in await connection.fetch(_SQL["program_schedules"], programs):
         name = _own(row["program"])

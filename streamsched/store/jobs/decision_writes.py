@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, assert_never
+from typing import Final, assert_never
 
 import orjson
 
@@ -21,9 +21,10 @@ from streamsched.domain.schedules.schedule import HttpJob
 from streamsched.ports.jobs import InlineRoom
 from streamsched.ports.runs import Assignment
 from streamsched.store.catalog.history import copy
+from streamsched.store.connections import Connection
 from streamsched.store.limits import clusters, groups, lanes, pools, process_room, rates
 from streamsched.store.runs import deadlines
-from streamsched.store.sql import queries
+from streamsched.store.sql import fetch_value, queries
 
 _SQL: Final = queries("jobs/decision_writes")
 _WAITING: Final = JobState.PENDING_CONSTRAINT
@@ -33,7 +34,7 @@ _Line = tuple[str, str, str, str]
 
 
 async def store(
-    connection: Any,
+    connection: Connection,
     decided: Sequence[DecidedProgram],
     *,
     before: Resources,
@@ -85,7 +86,7 @@ async def store(
 
 
 async def _admit(
-    connection: Any,
+    connection: Connection,
     decided: Sequence[DecidedProgram],
     claimed: Mapping[str, Assignment],
     runner: str | None,
@@ -107,13 +108,13 @@ async def _admit(
         await connection.execute(_SQL["joined_by"], *_columns(coalesced))
     for claimed_by, rows in ((runner, inline), (None, pending)):
         if rows:
-            _all_moved(rows, await connection.fetchval(_SQL["admit"], now, claimed_by, *_columns(rows)))
+            _all_moved(rows, await fetch_value(connection, _SQL["admit"], int, now, claimed_by, *_columns(rows)))
     run_deadlines = [(each.run, _deadline(each, now)) for each in claimed.values()]
     if run_deadlines := [row for row in run_deadlines if row[1] is not None]:
         await connection.execute(_SQL["bound"], *_columns(run_deadlines))
 
 
-async def _wait(connection: Any, waits: Sequence[Wait], now: datetime) -> None:
+async def _wait(connection: Connection, waits: Sequence[Wait], now: datetime) -> None:
     if not waits:
         return
     texts = [orjson.dumps([constraint_verdict.to_json(each) for each in wait.verdicts]).decode() for wait in waits]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import asyncpg
 
@@ -20,7 +20,7 @@ from streamsched.domain.decisions.decision_batch import DecidedProgram
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef
 from streamsched.ports.jobs import DecisionBatch, InlineRoom
-from streamsched.store.connections import translated
+from streamsched.store.connections import Connection, translated
 from streamsched.store.jobs.coalesced import with_coalesced_jobs
 from streamsched.store.jobs.decision_reads import (
     LockedInputs,
@@ -139,7 +139,7 @@ def _failed(decisions: Iterable[Decision]) -> Mapping[str, str]:
     return {each.job: each.reason for each in decisions if isinstance(each, Wait) and each.failed}
 
 
-async def _put_off(connection: Any, failed: Mapping[str, str], now: datetime) -> None:
+async def _put_off(connection: Connection, failed: Mapping[str, str], now: datetime) -> None:
     if failed:
         await connection.execute(_SQL["put_off"], now, list(failed), list(failed.values()))
         await lanes.leave(connection, list(failed))

@@ -14,6 +14,7 @@ from streamsched.domain.jobs.submission import rerun_job_id
 from streamsched.domain.limits import later
 from streamsched.domain.schedules.submission_request import MOST_RERUNS, BulkRerunRequest
 from streamsched.ports.submissions import FailedJob
+from streamsched.store.connections import Connection
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("jobs/failed_jobs")
@@ -26,7 +27,7 @@ _LONGEST: Final = timedelta(days=7)
 _STEP: Final = timedelta(microseconds=1)
 
 
-async def failed_jobs(connection: Any, request: BulkRerunRequest, now: datetime) -> Sequence[FailedJob]:
+async def failed_jobs(connection: Connection, request: BulkRerunRequest, now: datetime) -> Sequence[FailedJob]:
     """The jobs that the request repeats, oldest first.
 
     Raises:
@@ -44,7 +45,7 @@ async def failed_jobs(connection: Any, request: BulkRerunRequest, now: datetime)
 
 
 async def reruns_of(
-    connection: Any, request: BulkRerunRequest, jobs: Iterable[FailedJob], now: datetime
+    connection: Connection, request: BulkRerunRequest, jobs: Iterable[FailedJob], now: datetime
 ) -> Sequence[ReadyJob]:
     """The satisfactions that repeat these jobs, in their order, of generation 0."""
     attempts = {job.id: job for job in jobs}
@@ -63,7 +64,7 @@ async def reruns_of(
     ]
 
 
-async def known_reruns(connection: Any, request: BulkRerunRequest, now: datetime) -> Sequence[ReadyJob]:
+async def known_reruns(connection: Connection, request: BulkRerunRequest, now: datetime) -> Sequence[ReadyJob]:
     """The reruns that an earlier request with this token made, as this one would make them; of a request without a
     token none.
     """
@@ -74,7 +75,7 @@ async def known_reruns(connection: Any, request: BulkRerunRequest, now: datetime
     return await reruns_of(connection, request, [_failed(row) for name, row in jobs.items() if name in known], now)
 
 
-async def _examined(connection: Any, request: BulkRerunRequest, now: datetime) -> Sequence[Any]:
+async def _examined(connection: Connection, request: BulkRerunRequest, now: datetime) -> Sequence[Any]:
     """The failed jobs of the schedule that were made since `_LONGEST` before `since`, oldest first.
 
     Raises:

@@ -41,7 +41,7 @@ from streamsched.ports.jobs import (
     ScheduleSpan,
     VerdictCount,
 )
-from streamsched.store.connections import NEWEST, translated
+from streamsched.store.connections import NEWEST, Connection, translated
 from streamsched.store.jobs.coalesced import PREFETCH
 from streamsched.store.limits import clusters, groups, lanes, pools, process_room, rates
 from streamsched.store.sql import queries
@@ -204,7 +204,7 @@ class PostgresJobStore:
 
 
 async def _room(
-    connection: Any, job: JobRecord, run: Any
+    connection: Connection, job: JobRecord, run: Any
 ) -> tuple[RoomTurn | None, Mapping[ProcessKind, ProcessRoom], str | None]:
     """The place for which a waiting job waits, with its room; or how full the room is for which its last run waits."""
     if job.state is JobState.PENDING_CONSTRAINT:

@@ -27,9 +27,9 @@ from streamsched.domain.schedules.submission_request import (
     check_collisions,
 )
 from streamsched.ports.submissions import FailedJob, SubmittedJob
-from streamsched.store.connections import translated
+from streamsched.store.connections import Connection, translated
 from streamsched.store.jobs.failed_jobs import failed_jobs, known_reruns, reruns_of
-from streamsched.store.sql import queries
+from streamsched.store.sql import fetch_value, queries
 
 _SQL: Final = queries("jobs/submissions")
 
@@ -127,7 +127,7 @@ class CurrentOwner:
     draining: bool = False
 
 
-async def _is_known(connection: Any, request: SubmissionRequest) -> bool:
+async def _is_known(connection: Connection, request: SubmissionRequest) -> bool:
     """Whether an earlier request with this token made the job.
 
     Raises:
@@ -148,7 +148,7 @@ async def _is_known(connection: Any, request: SubmissionRequest) -> bool:
     return True
 
 
-async def _is_known_rerun(connection: Any, rerun: ReadyJob) -> bool:
+async def _is_known_rerun(connection: Connection, rerun: ReadyJob) -> bool:
     """Whether an earlier request made this rerun.
 
     Raises:
@@ -186,7 +186,7 @@ def _repeated(row: Any, request: RerunRequest) -> tuple[str, int]:
     return run, runs.index(run) + 1
 
 
-async def current_schedule(connection: Any, ref: ScheduleRef) -> CurrentOwner:
+async def current_schedule(connection: Connection, ref: ScheduleRef) -> CurrentOwner:
     """The schedule as it is now, locked against changes until the transaction ends.
 
     Raises:
@@ -206,7 +206,7 @@ async def current_schedule(connection: Any, ref: ScheduleRef) -> CurrentOwner:
     )
     if refused is not None:
         raise ConflictError(f"schedule '{ref}' is disabled; enable it, or start its program '{row['program']}' alone")
-    sequence = await connection.fetchval(_SQL["latest_number"], str(ref), generation)
+    sequence = await fetch_value(connection, _SQL["latest_number"], int, str(ref), generation)
     draining = row["admits"] and not row["enabled"]
     schedule = stored_schedule_from_json(row["definition"])
     return CurrentOwner(schedule, row["program"], generation, sequence, draining=draining)
@@ -224,7 +224,7 @@ def _accepting(ref: ScheduleRef, current: CurrentOwner) -> CurrentOwner:
     return current
 
 
-async def _program(connection: Any, ref: ProgramRef) -> CurrentOwner:
+async def _program(connection: Connection, ref: ProgramRef) -> CurrentOwner:
     """Raises:
     NotFoundError: there is no such program.
     InvalidError: its schedules are in several pools.
@@ -237,7 +237,7 @@ async def _program(connection: Any, ref: ProgramRef) -> CurrentOwner:
 
 
 async def insert(
-    connection: Any, jobs: Iterable[tuple[ReadyJob, str]], now: datetime, *, pool: str | None = None
+    connection: Connection, jobs: Iterable[tuple[ReadyJob, str]], now: datetime, *, pool: str | None = None
 ) -> int:
     """Stores the jobs of submissions, each with its program; those that exist stay as they are. Returns how many are
     new. `pool`: of programs without a schedule.
@@ -256,6 +256,6 @@ async def insert(
     return len(await connection.fetch(_SQL["submit"], *columns[:8], now, *columns[8:]))
 
 
-async def _insert(connection: Any, ready: ReadyJob, owner: CurrentOwner, now: datetime) -> bool:
+async def _insert(connection: Connection, ready: ReadyJob, owner: CurrentOwner, now: datetime) -> bool:
     """Stores the job; False when there is one of its id."""
     return bool(await insert(connection, [(ready, owner.program)], now, pool=owner.pool))

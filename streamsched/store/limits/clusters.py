@@ -22,7 +22,7 @@ from streamsched.domain.decisions.decision import Admit, Decision, DecisionInput
 from streamsched.domain.errors import described
 from streamsched.domain.limits import as_stored
 from streamsched.ports.limits import ClusterRecord, GateRecord
-from streamsched.store.connections import translated
+from streamsched.store.connections import Connection, Executor, translated
 from streamsched.store.sql import queries
 
 log = structlog.get_logger()
@@ -79,7 +79,7 @@ class PostgresClusterStore:
         ]
 
 
-async def locked(connection: Any, loads: Iterable[Load]) -> Mapping[Load, LoadGate]:
+async def locked(connection: Connection, loads: Iterable[Load]) -> Mapping[Load, LoadGate]:
     """Locks the gates of the loads until the transaction ends; missing ones are created closed."""
     columns = _columns(loads)
     if not columns[0]:
@@ -88,14 +88,14 @@ async def locked(connection: Any, loads: Iterable[Load]) -> Mapping[Load, LoadGa
     return {_load(row["terms"]): _gate(row) for row in await connection.fetch(_SQL["lock"], *columns)}
 
 
-async def current(connection: Any, loads: Iterable[Load]) -> Mapping[Load, LoadGate]:
+async def current(connection: Connection, loads: Iterable[Load]) -> Mapping[Load, LoadGate]:
     """The gates of the loads, without locks; those that do not exist are missing."""
     columns = _columns(loads)
     rows = await connection.fetch(_SQL["peek"], *columns) if columns[0] else ()
     return {_load(row["terms"]): _gate(row) for row in rows}
 
 
-async def settle(connection: Any, decision_input: DecisionInput, decisions: Sequence[Decision]) -> None:
+async def settle(connection: Connection, decision_input: DecisionInput, decisions: Sequence[Decision]) -> None:
     """Admitted runs pass their gates, and jobs held by a gate are queued; the gates are locked."""
     if not decision_input.resources.load_gates:
         return
@@ -111,9 +111,9 @@ async def settle(connection: Any, decision_input: DecisionInput, decisions: Sequ
         await connection.execute(_SQL["queue"], [job for job, _ in waits], *_columns(load for _, load in waits))
 
 
-async def forget(connection: Any) -> None:
+async def forget(executor: Executor) -> None:
     """Deletes rows of jobs that no longer wait for a gate."""
-    await connection.execute(_SQL["forget"])
+    await executor.execute(_SQL["forget"])
 
 
 def _held_by(decision_input: DecisionInput, wait: Wait) -> Load | None:

@@ -22,7 +22,7 @@ from streamsched.domain.limits import MOST_SLOTS
 from streamsched.domain.quotas.quota import slots_name as quota_slots
 from streamsched.ports.limits import GroupRecord
 from streamsched.store.catalog.history import record
-from streamsched.store.connections import translated
+from streamsched.store.connections import Connection, translated
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("limits/groups")
@@ -53,7 +53,7 @@ class PostgresGroupStore:
                 return _record(await connection.fetchrow(_SQL["list"], [name], "", None))
 
 
-async def lock(connection: Any, names: Iterable[str]) -> None:
+async def lock(connection: Connection, names: Iterable[str]) -> None:
     """Locks the groups until the transaction ends; missing ones are created."""
     wanted = sorted(set(names))
     if not wanted:
@@ -64,7 +64,7 @@ async def lock(connection: Any, names: Iterable[str]) -> None:
     await connection.execute(_SQL["lock"], wanted)
 
 
-async def locked(connection: Any, names: Iterable[str]) -> Mapping[str, Occupancy]:
+async def locked(connection: Connection, names: Iterable[str]) -> Mapping[str, Occupancy]:
     """Locks the groups and reads their occupancy."""
     wanted = sorted(set(names))
     await lock(connection, wanted)
@@ -90,7 +90,7 @@ def _wanted(job: DueJob, quotas: Collection[str]) -> list[_SlotsWanted]:
 
 
 async def occupancy_for(
-    connection: Any, due_jobs: Sequence[DueJob], quotas: Collection[str] = ()
+    connection: Connection, due_jobs: Sequence[DueJob], quotas: Collection[str] = ()
 ) -> Mapping[str, Occupancy]:
     """The occupancy of the groups the jobs use, which are locked, and of `quotas`, groups of namespaces. Holders, which
     may be thousands, are read only of groups without room for all the jobs: only their verdicts name them.
@@ -111,21 +111,21 @@ async def occupancy_for(
     return {**roomy, **await occupancy(connection, rows.keys() - roomy.keys())}
 
 
-async def occupancy(connection: Any, names: Iterable[str]) -> Mapping[str, Occupancy]:
+async def occupancy(connection: Connection, names: Iterable[str]) -> Mapping[str, Occupancy]:
     """The occupancy by group; groups that do not exist are missing."""
     wanted = sorted(set(names))
     rows = await connection.fetch(_SQL["list"], wanted, "", None) if wanted else ()
     return {row["name"]: _record(row).occupancy for row in rows}
 
 
-async def holders(connection: Any, names: Iterable[str]) -> Sequence[Any]:
+async def holders(connection: Connection, names: Iterable[str]) -> Sequence[Any]:
     """Rows of the runs that hold slots of these groups, oldest first."""
     wanted = sorted(set(names))
     return await connection.fetch(_SQL["holders"], wanted) if wanted else ()
 
 
 async def settle(
-    connection: Any, due_jobs: Sequence[DueJob], before: Mapping[str, Occupancy], decisions: Sequence[Decision]
+    connection: Connection, due_jobs: Sequence[DueJob], before: Mapping[str, Occupancy], decisions: Sequence[Decision]
 ) -> None:
     """Admitted runs take their slots, and jobs that wait for a slot are queued; the groups are locked. While slots are
     left of a group whose jobs were not admitted, the next waiting jobs are woken: those may have been woken in vain.
@@ -170,19 +170,19 @@ def _to_wake(
     return {name: counts[name] for name in sorted(room) if room[name] > 0}
 
 
-async def wake(connection: Any, free_slots: Mapping[str, int]) -> None:
+async def wake(connection: Connection, free_slots: Mapping[str, int]) -> None:
     """Wakes the jobs that wait longest, as many as slots are free in each group; the groups are locked."""
     if free_slots:
         await connection.execute(_SQL["wake"], list(free_slots), list(free_slots.values()))
 
 
-async def take(connection: Any, slots: Sequence[tuple[str, str, int]]) -> None:
+async def take(connection: Connection, slots: Sequence[tuple[str, str, int]]) -> None:
     """Stores slots of new runs as (group, run, weight); the groups are locked."""
     if slots:
         await connection.execute(_SQL["take"], *(list(column) for column in zip(*slots, strict=True)))
 
 
-async def free(connection: Any, *runs: str) -> None:
+async def free(connection: Connection, *runs: str) -> None:
     """Frees the runs' slots and wakes jobs that wait for them. Its locks are the last of the transaction."""
     held = await connection.fetch(_SQL["lock_held"], runs)
     if held:
@@ -193,7 +193,7 @@ async def free(connection: Any, *runs: str) -> None:
         await wake_pool_queues(connection, places)
 
 
-async def wake_pool_queues(connection: Any, places: Mapping[str, int]) -> None:
+async def wake_pool_queues(connection: Connection, places: Mapping[str, int]) -> None:
     """Wakes the first jobs of pools' queues, as many as slots are free; one that takes no slot wakes the next.
     `places`: free slots by group name; the groups are locked.
     """
@@ -201,7 +201,7 @@ async def wake_pool_queues(connection: Any, places: Mapping[str, int]) -> None:
         await connection.execute(_SQL["wake_lines"], list(places), list(places.values()))
 
 
-async def hand_over(connection: Any, runs: Sequence[str], again: Sequence[str]) -> None:
+async def hand_over(connection: Connection, runs: Sequence[str], again: Sequence[str]) -> None:
     """Moves the slots of runs to their next attempts, in the same order."""
     await connection.execute(_SQL["hand_over"], runs, again)
 

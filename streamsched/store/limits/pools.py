@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 import asyncpg
 
@@ -19,7 +19,7 @@ from streamsched.domain.names import ScheduleRef
 from streamsched.domain.revision import Expected
 from streamsched.ports.limits import PoolMember, PoolRecord, pool_revision
 from streamsched.store.catalog.history import record
-from streamsched.store.connections import translated
+from streamsched.store.connections import Connection, Executor, translated
 from streamsched.store.limits import groups
 from streamsched.store.sql import queries
 
@@ -88,7 +88,7 @@ class PostgresPoolStore:
                 return pool
 
 
-async def queues_of(connection: Any, pools: Iterable[str], *, limit: int) -> Mapping[str, PoolQueue]:
+async def queues_of(connection: Connection, pools: Iterable[str], *, limit: int) -> Mapping[str, PoolQueue]:
     """The queues of pools, the first `limit` jobs of each."""
     wanted = sorted(set(pools))
     if not wanted:
@@ -109,7 +109,7 @@ async def queues_of(connection: Any, pools: Iterable[str], *, limit: int) -> Map
 
 
 async def settle(
-    connection: Any, due_jobs: Sequence[DueJob], queues: Mapping[str, PoolQueue], decisions: Sequence[Decision]
+    connection: Connection, due_jobs: Sequence[DueJob], queues: Mapping[str, PoolQueue], decisions: Sequence[Decision]
 ) -> None:
     """Decided jobs leave the queues, and those that wait only for a place enter them. While places are left, the first
     jobs of the queue are woken: a job that left may have been before them. The pools are locked; `queues`: before.
@@ -131,7 +131,7 @@ async def settle(
     await groups.wake_pool_queues(connection, {name: places for name, places in free.items() if places > 0})
 
 
-async def leave_queue(connection: Any, jobs: Sequence[str]) -> None:
+async def leave_queue(connection: Connection, jobs: Sequence[str]) -> None:
     """Removes jobs that cannot be decided from their queues, and wakes the jobs that become first."""
     pools = [slots_name(row["pool"]) for row in await connection.fetch(_SQL["pools"], jobs)]
     await groups.lock(connection, pools)
@@ -139,9 +139,9 @@ async def leave_queue(connection: Any, jobs: Sequence[str]) -> None:
     await groups.wake_pool_queues(connection, dict.fromkeys(pools, 1))
 
 
-async def forget(connection: Any) -> None:
+async def forget(executor: Executor) -> None:
     """Deletes rows of jobs that no longer wait in a pool."""
-    await connection.execute(_SQL["forget"])
+    await executor.execute(_SQL["forget"])
 
 
 def _age(seconds: float | None) -> timedelta:
@@ -149,7 +149,7 @@ def _age(seconds: float | None) -> timedelta:
 
 
 async def _records(
-    connection: Any, name: str | None, *, after: str = "", limit: int | None = None
+    connection: Connection, name: str | None, *, after: str = "", limit: int | None = None
 ) -> Sequence[PoolRecord]:
     pools = await connection.fetch(_SQL["list"], name, after, limit)
     members: dict[str, list[PoolMember]] = {}

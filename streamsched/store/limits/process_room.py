@@ -16,6 +16,7 @@ from streamsched.domain.constraints.process_room import ProcessKind, ProcessRoom
 from streamsched.domain.decisions.decision import Decision, Wait
 from streamsched.domain.decisions.room_for_processes import process_kind
 from streamsched.domain.schedules.schedule import Program
+from streamsched.store.connections import Connection, Executor
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("limits/process_room")
@@ -25,7 +26,9 @@ _UNKNOWN: Final = 100
 _ANY_SPAWNS: Final = 1000
 
 
-async def lock_rooms(connection: Any, programs: Iterable[Program], now: datetime) -> Mapping[ProcessKind, ProcessRoom]:
+async def lock_rooms(
+    connection: Connection, programs: Iterable[Program], now: datetime
+) -> Mapping[ProcessKind, ProcessRoom]:
     """The rooms for processes of these programs, locked until the transaction ends; empty where their size is unknown,
     and when none of the programs needs a process.
     """
@@ -37,7 +40,7 @@ async def lock_rooms(connection: Any, programs: Iterable[Program], now: datetime
 
 
 async def current(
-    connection: Any,
+    connection: Connection,
     kind: ProcessKind,
     now: datetime | None = None,
     *,
@@ -51,7 +54,7 @@ async def current(
     return await _room(connection, kind, launchers, now, at_most=at_most, spawns=spawns)
 
 
-async def place_of_job(connection: Any, job: str) -> RoomTurn | None:
+async def place_of_job(connection: Connection, job: str) -> RoomTurn | None:
     """The place for which a job waits."""
     row = await connection.fetchrow(_SQL["of_job"], job)
     if row is None:
@@ -59,14 +62,14 @@ async def place_of_job(connection: Any, job: str) -> RoomTurn | None:
     return RoomTurn(ProcessKind(row["kind"]), _share(row), ShareTurn(row["turn_at"], job))
 
 
-async def kind_of_pending(connection: Any, run: str) -> ProcessKind | None:
+async def kind_of_pending(connection: Connection, run: str) -> ProcessKind | None:
     """The kind of process for which a PENDING run waits; None when it waits for none."""
     kind = await connection.fetchval(_SQL["of_run"], run)
     return None if kind is None else ProcessKind(kind)
 
 
 async def claim_next(
-    connection: Any, kind: ProcessKind, now: datetime, *, retry_at: Sequence[datetime], jitter: float, limit: int
+    connection: Connection, kind: ProcessKind, now: datetime, *, retry_at: Sequence[datetime], jitter: float, limit: int
 ) -> Sequence[tuple[str, int]]:
     """Takes the PENDING runs that get the next places, at most `limit`; each with its number of processes."""
     if not await connection.fetchval(_SQL["any_pending"], kind, now, len(retry_at)):
@@ -91,7 +94,7 @@ async def claim_next(
     return [(row["id"], row["spawns"]) for row in rows]
 
 
-async def wake(connection: Any, now: datetime) -> bool:
+async def wake(connection: Connection, now: datetime) -> bool:
     """Wakes the jobs that get the next places; whether any wait."""
     waiting = await connection.fetch(_SQL["kinds"], [*ProcessKind])
     for row in waiting:
@@ -103,7 +106,7 @@ async def wake(connection: Any, now: datetime) -> bool:
     return bool(waiting)
 
 
-async def settle(connection: Any, decisions: Sequence[Decision]) -> None:
+async def settle(connection: Connection, decisions: Sequence[Decision]) -> None:
     """Decided jobs leave the queues for room, and those that lack only a place enter them."""
     await connection.execute(_SQL["leave"], [each.job for each in decisions])
     rows = [
@@ -115,19 +118,19 @@ async def settle(connection: Any, decisions: Sequence[Decision]) -> None:
         await connection.execute(_SQL["enter"], *_columns(rows))
 
 
-async def leave(connection: Any, jobs: Sequence[str]) -> None:
+async def leave(connection: Connection, jobs: Sequence[str]) -> None:
     """Removes jobs that cannot be decided."""
     await connection.execute(_SQL["leave"], jobs)
 
 
-async def forget(connection: Any, now: datetime) -> None:
+async def forget(executor: Executor, now: datetime) -> None:
     """Deletes what concerns no job that waits and no share of the last day."""
-    await connection.execute(_SQL["forget_waits"])
-    await connection.execute(_SQL["forget_shares"], now)
+    await executor.execute(_SQL["forget_waits"])
+    await executor.execute(_SQL["forget_shares"], now)
 
 
 async def _room(
-    connection: Any,
+    connection: Connection,
     kind: ProcessKind,
     launchers: Sequence[Any],
     now: datetime | None,

@@ -17,6 +17,7 @@ from streamsched.domain.decisions.decision import Admit, Decision
 from streamsched.domain.errors import UnavailableError
 from streamsched.domain.limits import later, longer
 from streamsched.domain.names import ProgramRef
+from streamsched.store.connections import Connection, Executor
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("limits/rates")
@@ -28,7 +29,7 @@ _TRIES: Final = 3
 
 
 async def locked(
-    connection: Any, buckets: Iterable[TokenBucket], *, now: datetime, programs: Iterable[ProgramRef] = ()
+    connection: Connection, buckets: Iterable[TokenBucket], *, now: datetime, programs: Iterable[ProgramRef] = ()
 ) -> Mapping[TokenBucket, BucketLevel]:
     """Locks these buckets and all others of their keys and of the programs' keys until the transaction ends; missing
     ones are created, full.
@@ -50,14 +51,14 @@ async def locked(
     raise UnavailableError("buckets of rates are forgotten while they are asked for")
 
 
-async def current(connection: Any, buckets: Iterable[TokenBucket]) -> Mapping[TokenBucket, BucketLevel]:
+async def current(connection: Connection, buckets: Iterable[TokenBucket]) -> Mapping[TokenBucket, BucketLevel]:
     """All buckets of the keys of these, without locks; those that do not exist are missing."""
     keys = sorted({each.key for each in buckets})
     return _buckets(await connection.fetch(_SQL["peek"], keys)) if keys else {}
 
 
 async def settle(
-    connection: Any, buckets: Mapping[TokenBucket, BucketLevel], decisions: Sequence[Decision], now: datetime
+    connection: Connection, buckets: Mapping[TokenBucket, BucketLevel], decisions: Sequence[Decision], now: datetime
 ) -> None:
     """Admitted runs take their tokens; the buckets are locked."""
     if buckets:
@@ -66,7 +67,9 @@ async def settle(
         )
 
 
-async def take(connection: Any, buckets: Mapping[TokenBucket, BucketLevel], keys: Iterable[str], now: datetime) -> None:
+async def take(
+    connection: Connection, buckets: Mapping[TokenBucket, BucketLevel], keys: Iterable[str], now: datetime
+) -> None:
     """Takes a token for each occurrence of a key, from every bucket of that key; the buckets are locked."""
     runs = Counter(keys)
     rows: list[tuple[object, ...]] = []
@@ -79,9 +82,9 @@ async def take(connection: Any, buckets: Mapping[TokenBucket, BucketLevel], keys
         await connection.execute(_SQL["draw"], *(list(column) for column in zip(*rows, strict=True)))
 
 
-async def forget(connection: Any, now: datetime) -> None:
+async def forget(executor: Executor, now: datetime) -> None:
     """Deletes buckets that have been full for a day: a missing bucket counts as full."""
-    await connection.execute(_SQL["forget"], now - _FORGOTTEN)
+    await executor.execute(_SQL["forget"], now - _FORGOTTEN)
 
 
 def _buckets(rows: Iterable[Any]) -> Mapping[TokenBucket, BucketLevel]:

@@ -15,7 +15,7 @@ from streamsched.domain.programs.spark_profile import EVERYWHERE, SparkProfile
 from streamsched.domain.revision import Expected, digest
 from streamsched.ports.programs.profiles import ProfileRecord
 from streamsched.store.catalog.history import record
-from streamsched.store.connections import Pool, translated
+from streamsched.store.connections import Connection, Pool, translated
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("programs/profiles")
@@ -87,7 +87,7 @@ class PostgresProfileStore:
                 return found
 
 
-async def _found(connection: Any, namespace: str, name: str) -> ProfileRecord:
+async def _found(connection: Connection, namespace: str, name: str) -> ProfileRecord:
     """Raises:
     NotFoundError: the namespace itself has no such profile.
     """

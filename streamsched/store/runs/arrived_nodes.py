@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from streamsched.domain.errors import NotFoundError
 from streamsched.ports.runs import ArrivedNode
+from streamsched.store.connections import Connection
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("runs/arrived_nodes")
 
 
-async def arrive(connection: Any, nodes: Sequence[ArrivedNode], now: datetime) -> None:
+async def arrive(connection: Connection, nodes: Sequence[ArrivedNode], now: datetime) -> None:
     """Completes the nodes; those that are complete stay as they are. Their children count them later, so this does not
     wait for the lock of the graph.
 

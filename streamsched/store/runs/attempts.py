@@ -15,6 +15,7 @@ from streamsched.domain.jobs.run import TRANSITIONS, RunFact, RunState, run_id
 from streamsched.domain.limits import later
 from streamsched.domain.programs.output import uncommitted
 from streamsched.domain.schedules.retry import Retry
+from streamsched.store.connections import Connection
 from streamsched.store.limits import groups
 from streamsched.store.runs.ending import SQL, current_schedule, program_of, record
 
@@ -31,7 +32,13 @@ class NextAttempt:
 
 
 async def planned(
-    connection: Any, row: Any, failure: Failure | None, reason: str, *, at: datetime, default: Retry | None = None
+    connection: Connection,
+    row: Any,
+    failure: Failure | None,
+    reason: str,
+    *,
+    at: datetime,
+    default: Retry | None = None,
 ) -> NextAttempt | None:
     """The attempt that follows the end of this `locked` run; None when it was the last, when the run was to stop, or
     when its schedule no longer permits it. `default`: the retry policy of schedules without one.
@@ -51,7 +58,7 @@ async def planned(
     return _next(row, policy, failure, reason)
 
 
-async def done_by_commits(connection: Any, row: Any, failure: Failure | None) -> str | None:
+async def done_by_commits(connection: Connection, row: Any, failure: Failure | None) -> str | None:
     """Why the job of this `locked` run is done although the run failed: all outputs of its program are committed, and
     its owner said that this is enough. None: it is not.
     """
@@ -99,7 +106,7 @@ def _next(row: Any, policy: Retry, failure: Failure, reason: str) -> NextAttempt
     return NextAttempt(run_id(row["job"], attempt), policy.pause(row["id"], row["attempt"]), why)
 
 
-async def make(connection: Any, row: Any, attempt: NextAttempt, *, at: datetime) -> None:
+async def make(connection: Connection, row: Any, attempt: NextAttempt, *, at: datetime) -> None:
     """Stores the attempt; it takes over the slots of the run that ended."""
     start_at = later(at, attempt.pause)
     await connection.execute(SQL["next_attempt"], row["id"], attempt.run, RunState.PENDING, at, start_at)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import asyncpg
 import orjson
@@ -37,23 +37,32 @@ from streamsched.ports.outbox import OutboxRecord
 from streamsched.ports.timers import WatchedDeadline
 from streamsched.store.catalog import outbox
 from streamsched.store.catalog.history import record
-from streamsched.store.connections import translated
+from streamsched.store.connections import Connection, translated
 from streamsched.store.runs import manual_runs
 from streamsched.store.runs.ending import SQL as RUNS
 from streamsched.store.runs.ending import cancel_pending, locked
-from streamsched.store.sql import queries
+from streamsched.store.sql import Select, queries
 
 log = structlog.get_logger()
 
 _SQL: Final = queries("runs/deadlines")
 _JOBS: Final = queries("jobs/jobs")
+
+
+class _LockedJob(NamedTuple):
+    state: str
+    ended_at: datetime | None
+
+
+_LOCK_JOB: Final = Select(_SQL["lock_job"], _LockedJob)
+
 _PREFIX: Final = "deadline."
 
 _Row = tuple[str, str, int, datetime, str]
 
 
 async def watch_jobs(
-    connection: Any, decision_input: DecisionInput, decisions: Sequence[Decision], now: datetime
+    connection: Connection, decision_input: DecisionInput, decisions: Sequence[Decision], now: datetime
 ) -> None:
     """Stores the deadlines of jobs that wait or are admitted by their first decision; the program is locked."""
     active = {decision.job for decision in decisions if isinstance(decision, Admit | Wait)}
@@ -69,7 +78,9 @@ async def watch_jobs(
     await _watch(connection, rows, now)
 
 
-async def watch_run(connection: Any, schedule: Schedule | None, job: str | None, run: str, *, now: datetime) -> None:
+async def watch_run(
+    connection: Connection, schedule: Schedule | None, job: str | None, run: str, *, now: datetime
+) -> None:
     """Stores the deadlines on the duration of a run, at its claim."""
     if schedule is not None and job is not None:
         await _watch(connection, _rows(schedule, job, run, now), now)
@@ -153,7 +164,7 @@ def _rows(schedule: Schedule, job: str, run: str, since: datetime) -> list[_Row]
     ]
 
 
-async def _watch(connection: Any, rows: Sequence[_Row], now: datetime) -> None:
+async def _watch(connection: Connection, rows: Sequence[_Row], now: datetime) -> None:
     if rows:
         await connection.execute(_SQL["watch"], now, *(list(column) for column in zip(*rows, strict=True)))
 
@@ -162,18 +173,18 @@ def _started(deadline: Deadline, schedule: ScheduleRef) -> ProgramRef | None:
     return None if deadline.program is None else ProgramRef(schedule.namespace, schedule.app, deadline.program)
 
 
-async def _course(connection: Any, watched: WatchedDeadline) -> JobTimes:
-    job = await connection.fetchrow(_SQL["lock_job"], watched.job)
+async def _course(connection: Connection, watched: WatchedDeadline) -> JobTimes:
+    job = await _LOCK_JOB.one(connection, watched.job)
     runs = await connection.fetch(_SQL["runs"], watched.job, watched.run)
-    launched = job["state"] == JobState.LAUNCHED
+    launched = job.state == JobState.LAUNCHED
     return JobTimes(
-        job["ended_at"] if launched else None,
-        None if launched else job["ended_at"],
+        job.ended_at if launched else None,
+        None if launched else job.ended_at,
         tuple(RunEnding(RunState(run["state"]), run["ended_at"]) for run in runs),
     )
 
 
-async def _record_miss(connection: Any, miss: DeadlineMiss, now: datetime) -> None:
+async def _record_miss(connection: Connection, miss: DeadlineMiss, now: datetime) -> None:
     """Records the miss in the job and the history, and publishes its event."""
     await connection.execute(_SQL["note"], miss.job, miss.reason)
     await record(connection, "job", miss.job, "job.deadline_missed", miss.reason, at=now)
@@ -181,7 +192,7 @@ async def _record_miss(connection: Any, miss: DeadlineMiss, now: datetime) -> No
     await outbox.write(connection, [OutboxRecord(public_topic(event.fact), event.key, event_codec.encode(event))])
 
 
-async def _cancel(connection: Any, miss: DeadlineMiss, now: datetime) -> None:
+async def _cancel(connection: Connection, miss: DeadlineMiss, now: datetime) -> None:
     """A waiting job gets a cancel command and is checked at once. PENDING runs end here; a stop is requested of the
     others, unless one was requested for another reason than the run's maximum duration.
     """
@@ -202,7 +213,7 @@ async def _cancel(connection: Any, miss: DeadlineMiss, now: datetime) -> None:
 
 
 async def _start(
-    connection: Any, program: ProgramRef, definition: Any | None, miss: DeadlineMiss, now: datetime
+    connection: Connection, program: ProgramRef, definition: Any | None, miss: DeadlineMiss, now: datetime
 ) -> None:
     """Starts the deadline's program, with the facts of the miss as arguments."""
     if definition is None:

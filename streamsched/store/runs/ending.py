@@ -22,6 +22,7 @@ from streamsched.domain.jobs.submission import first_job
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.schedules.schedule import Program
 from streamsched.store.catalog.history import record
+from streamsched.store.connections import Connection
 from streamsched.store.limits import groups, lanes
 from streamsched.store.runs import failing, failure_streaks
 from streamsched.store.sql import queries
@@ -32,7 +33,7 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 log = structlog.get_logger()
 
 
-async def locked(connection: Any, run: str) -> Any | None:
+async def locked(connection: Connection, run: str) -> Any | None:
     """Locks the run's program and the run, in this order, and returns the run's row; None when there is no such run.
     The program's lock excludes decisions about the program until the end of the run is stored and waiting jobs woken.
     """
@@ -45,7 +46,7 @@ async def locked(connection: Any, run: str) -> Any | None:
 
 
 async def end(
-    connection: Any,
+    connection: Connection,
     row: Any,
     fact: RunFact,
     reason: str,
@@ -85,7 +86,7 @@ async def end(
 
 
 async def announce(
-    connection: Any, row: Any, state: RunState, *, at: datetime, error: str | None = None, log_tail: str = ""
+    connection: Connection, row: Any, state: RunState, *, at: datetime, error: str | None = None, log_tail: str = ""
 ) -> None:
     """Writes the status event of the state to the outbox, if the state has one. That of a muted run is only written to
     the history.
@@ -124,7 +125,7 @@ def ancestors_of_run(row: Any, program: ProgramRef) -> Ancestors:
     return before.then(program, first, (row["job_created_at"] - _EPOCH) // _MILLISECOND)
 
 
-async def move_job(connection: Any, row: Any, fact: JobFact, reason: str, *, at: datetime) -> None:
+async def move_job(connection: Connection, row: Any, fact: JobFact, reason: str, *, at: datetime) -> None:
     """Applies `fact` to the job of the run if it is PENDING_LAUNCH; a launched job stays LAUNCHED."""
     if row["job"] is None or row["job_state"] != JobState.PENDING_LAUNCH:
         return
@@ -133,7 +134,7 @@ async def move_job(connection: Any, row: Any, fact: JobFact, reason: str, *, at:
         await record(connection, "job", row["job"], f"job.{state.lower()}", reason, at=at)
 
 
-async def cancel_pending(connection: Any, row: Any, reason: str, *, at: datetime) -> None:
+async def cancel_pending(connection: Connection, row: Any, reason: str, *, at: datetime) -> None:
     """Ends a `locked` PENDING run that is to stop: KILLED, its job LAUNCH_FAILED."""
     await move_job(connection, row, JobFact.LAUNCH_FAILED, reason, at=at)
     await end(connection, row, RunFact.KILLED, reason, at=at)
@@ -148,7 +149,7 @@ def program_of(row: Any) -> Program | None:
         return None
 
 
-async def current_schedule(connection: Any, row: Any) -> tuple[str | None, Any | None]:
+async def current_schedule(connection: Connection, row: Any) -> tuple[str | None, Any | None]:
     """Why the run's schedule no longer permits it (None: it does, or the run has none), and the schedule's row, locked
     against changes until the transaction ends.
     """

@@ -13,13 +13,14 @@ from streamsched.domain.schedules.retry import OVERDUE
 from streamsched.domain.time.instants import clock
 from streamsched.ports.catalog import HistoryEntry
 from streamsched.store.catalog.history import record_all
+from streamsched.store.connections import Connection
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("runs/failing")
 
 
 async def note_failure(
-    connection: Any, row: Any, state: RunState, *, at: datetime, last: bool, log_tail: str
+    connection: Connection, row: Any, state: RunState, *, at: datetime, last: bool, log_tail: str
 ) -> Mapping[str, Any] | None:
     """The detail of the line about the end of a run without success: the end of its log, and with its last attempt how
     it failed (`run`, `launch` or `overdue`). One that was stopped on request did not fail.
@@ -32,7 +33,7 @@ async def note_failure(
     return detail or None
 
 
-async def note_recovery(connection: Any, rows: Sequence[Any], at: datetime) -> None:
+async def note_recovery(connection: Connection, rows: Sequence[Any], at: datetime) -> None:
     """Writes a line for each schedule or program that failed until now, of runs that have completed."""
     runs = {_owner(row): row["id"] for row in rows}
     found = await connection.fetch(_SQL["recovered"], sorted(runs))

@@ -15,6 +15,7 @@ from streamsched.domain.errors import described
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.limits import as_stored
 from streamsched.domain.schedules.retry import OVERDUE
+from streamsched.store.connections import Connection
 from streamsched.store.sql import queries
 
 log = structlog.get_logger()
@@ -22,7 +23,7 @@ log = structlog.get_logger()
 _SQL: Final = queries("runs/failure_streaks")
 
 
-async def record_failure(connection: Any, row: Any, reason: str, *, at: datetime) -> None:
+async def record_failure(connection: Connection, row: Any, reason: str, *, at: datetime) -> None:
     """Requests a pause when the streak is long enough. `row`: a run (query `state`) that ended without success and
     without a further attempt; its program is locked.
     """

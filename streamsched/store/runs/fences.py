@@ -17,7 +17,7 @@ from streamsched.domain.schedules.schedule import InlineExecutable
 from streamsched.ports.programs.fences import MOST_TRIES, FenceOrder
 from streamsched.ports.runs import Assignment
 from streamsched.store.catalog.history import record
-from streamsched.store.connections import translated
+from streamsched.store.connections import Connection, translated
 from streamsched.store.runs.ending import program_of
 from streamsched.store.sql import queries
 
@@ -28,7 +28,7 @@ _FIRST_S: Final = 90.0
 _LONGEST_S: Final = 6 * 3600.0
 
 
-async def want(connection: Any, row: Any, *, at: datetime, may_live: bool = True) -> None:
+async def want(connection: Connection, row: Any, *, at: datetime, may_live: bool = True) -> None:
     """Within the end of this `locked` run, which no attempt follows: its fence is due when its process may live, or
     that of an earlier attempt, which was lost. Programs that launchers execute themselves commit nothing.
     """

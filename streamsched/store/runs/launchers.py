@@ -22,12 +22,12 @@ from streamsched.domain.schedules.retry import Retry
 from streamsched.ports.leases import RecoveredRuns
 from streamsched.ports.runner import SilentRun
 from streamsched.store.catalog import history
-from streamsched.store.connections import translated
+from streamsched.store.connections import Connection, translated
 from streamsched.store.expected_time import ExpectedTime, expected
 from streamsched.store.limits import groups
 from streamsched.store.runs import attempts as next_attempts
 from streamsched.store.runs.run_monitor import PostgresRunMonitorStore
-from streamsched.store.sql import queries
+from streamsched.store.sql import fetch_value, queries
 
 log = structlog.get_logger()
 
@@ -137,11 +137,11 @@ class _Recovery:
             await self._bisect(runs[:half], change)
             await self._bisect(runs[half:], change)
 
-    async def _requeue(self, connection: Any, runs: _Runs) -> None:
+    async def _requeue(self, connection: Connection, runs: _Runs) -> None:
         why = f"{self._why}; it was not started"
-        self.requeued += await connection.fetchval(_SQL["requeue"], runs, self._launcher, self._now, why)
+        self.requeued += await fetch_value(connection, _SQL["requeue"], int, runs, self._launcher, self._now, why)
 
-    async def _repeat(self, connection: Any, runs: _Runs) -> None:
+    async def _repeat(self, connection: Connection, runs: _Runs) -> None:
         default = Retry(self._attempts, frozenset({Failure.LOST}), timedelta(0))
         await connection.fetch(_SQL["lock_schedules"], runs)
         others: list[SilentRun] = []
@@ -159,7 +159,7 @@ class _Recovery:
         self.repeated += len(lost)
         self.others += others
 
-    async def _store(self, connection: Any, lost: _Runs, again: Sequence[next_attempts.NextAttempt]) -> None:
+    async def _store(self, connection: Connection, lost: _Runs, again: Sequence[next_attempts.NextAttempt]) -> None:
         made = [each.run for each in again]
         starts = [later(self._now, each.pause) for each in again]
         await connection.execute(_SQL["lose"], lost, self._why, self._now)

@@ -23,12 +23,14 @@ from streamsched.domain.schedules.preferences import with_preferences
 from streamsched.domain.schedules.schedule import Schedule
 from streamsched.store.catalog.history import record
 from streamsched.store.catalog.preferences import preferences_of
+from streamsched.store.connections import Connection
 from streamsched.store.limits import groups, namespace_runs, rates
 from streamsched.store.runs.ending import SQL
+from streamsched.store.sql import fetch_value
 
 
 async def make_run(
-    connection: Any,
+    connection: Connection,
     program: ProgramRef,
     definition: Any,
     run: str,
@@ -77,7 +79,7 @@ async def make_run(
 
 
 async def answer(
-    connection: Any,
+    connection: Connection,
     program: ProgramRef,
     definition: Any,
     name: str,
@@ -105,7 +107,9 @@ def _require_quota(program: ProgramRef, occupancy: Mapping[str, Occupancy]) -> N
         raise QuotaExceededError(program.namespace, Quota.RUNS, found.limit, used=found.taken, wanted=1)
 
 
-async def _take_tokens(connection: Any, program: ProgramRef, schedules: Sequence[Schedule], now: datetime) -> None:
+async def _take_tokens(
+    connection: Connection, program: ProgramRef, schedules: Sequence[Schedule], now: datetime
+) -> None:
     """Takes tokens from the buckets of the program, and of the groups named by rates of its schedules."""
     no_key = ScheduleKey(ScheduleRef(program.namespace, program.app, program.name))
     named = {
@@ -119,7 +123,7 @@ async def _take_tokens(connection: Any, program: ProgramRef, schedules: Sequence
 
 
 async def _require_room(
-    connection: Any,
+    connection: Connection,
     program: ProgramRef,
     at_most: int | None,
     shared: Sequence[Group | Pool],
@@ -128,7 +132,7 @@ async def _require_room(
     """Raises:
     ConflictError: `at_most` runs are active, or a group or pool is full.
     """
-    active = await connection.fetchval(SQL["active"], str(program))
+    active = await fetch_value(connection, SQL["active"], int, str(program))
     if at_most is not None and active >= at_most:
         raise ConflictError(f"program '{program}' has {active} active runs; at most {at_most} were asked for")
     room = check_all(

@@ -18,12 +18,13 @@ from streamsched.domain.schedules.provenance import (
     argument_sources,
     origin_of,
 )
+from streamsched.store.connections import Connection
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("runs/provenance")
 
 
-async def provenance_of(connection: Any, run: str) -> Provenance:
+async def provenance_of(connection: Connection, run: str) -> Provenance:
     """Where a run comes from.
 
     Raises:

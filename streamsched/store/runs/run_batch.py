@@ -22,7 +22,7 @@ from streamsched.log.topics import PROGRAM_STATUS, public_topic
 from streamsched.ports.outbox import OutboxRecord
 from streamsched.ports.runs import ArrivedNode, Assignment, EnqueuedTask, Product, RunEnd, StopRequest
 from streamsched.store.catalog import history, outbox
-from streamsched.store.connections import translated
+from streamsched.store.connections import Connection, translated
 from streamsched.store.limits import groups, lanes
 from streamsched.store.runs import failing
 from streamsched.store.runs.arrived_nodes import arrive
@@ -128,7 +128,7 @@ class PostgresRunBatch:
         return await self._end(endings, events, products, tries - 1)
 
 
-async def _make(connection: Any, products: Sequence[Product], endings: Mapping[str, RunEnd]) -> None:
+async def _make(connection: Connection, products: Sequence[Product], endings: Mapping[str, RunEnd]) -> None:
     """Raises:
     NotFoundError, InvalidError: as `RunBatch.finish`.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import asyncpg
 import structlog
@@ -19,16 +19,26 @@ from streamsched.domain.quarantine import Quarantine
 from streamsched.domain.schedules.retry import OVERDUE, Retry
 from streamsched.ports.runner import NO_RUNNER, LostRun, SilentRun, UnclaimedRun
 from streamsched.store.catalog.history import record
-from streamsched.store.connections import translated
+from streamsched.store.connections import Connection, translated
 from streamsched.store.limits import process_room
 from streamsched.store.runs import fences
 from streamsched.store.runs.attempts import done_by_commits, make, planned
 from streamsched.store.runs.ending import SQL, cancel_pending, end, locked, move_job
 from streamsched.store.runs.run_store import LIVE, PostgresRunStore
+from streamsched.store.sql import Select
 
 log = structlog.get_logger()
 
 _LAUNCHES: Final = "launches"
+
+
+class _StoredLevel(NamedTuple):
+    remaining: float
+    at: datetime
+
+
+_BUCKET: Final = Select(SQL["bucket"], _StoredLevel)
+
 _BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
 
 
@@ -79,10 +89,9 @@ class PostgresRunMonitorStore(PostgresRunStore):
                 await connection.execute(SQL["draw"], _LAUNCHES, left.left, left.at)
         return wanted, pace.next_at(left, now)
 
-    async def _bucket(self, connection: Any, pace: Pace, now: datetime) -> BucketLevel:
+    async def _bucket(self, connection: Connection, pace: Pace, now: datetime) -> BucketLevel:
         """The tokens left of the pace, locked until the transaction ends."""
-        found = await connection.fetchrow(SQL["bucket"], _LAUNCHES, float(pace.burst), now)
-        return BucketLevel(found["remaining"], found["at"])
+        return BucketLevel(*await _BUCKET.one(connection, _LAUNCHES, float(pace.burst), now))
 
     async def wake_for_room(self, now: datetime) -> bool:
         with translated():
@@ -98,7 +107,7 @@ class PostgresRunMonitorStore(PostgresRunStore):
             await record(self._pool, "run", run, "run.spawn_failed", reason, at=now)
 
     async def fail_unstarted(self, now: datetime, *, spawns: int) -> Sequence[str]:
-        async def fail(connection: Any, row: Any) -> None:
+        async def fail(connection: Connection, row: Any) -> None:
             why = (
                 f"launchers took it {spawns} times and none started it"
                 if row["id"] in inline
@@ -117,7 +126,7 @@ class PostgresRunMonitorStore(PostgresRunStore):
             return [row["id"] for row in await self._pool.fetch(SQL["overdue"], now, OVERDUE)]
 
     async def cancel_pending(self, now: datetime) -> Sequence[str]:
-        async def cancel(connection: Any, row: Any) -> None:
+        async def cancel(connection: Connection, row: Any) -> None:
             await cancel_pending(connection, row, row["stop_requested"], at=now)
 
         with translated():

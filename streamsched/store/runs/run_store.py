@@ -25,7 +25,7 @@ from streamsched.domain.schedules.schedule import Schedule
 from streamsched.ports.runner import NO_RUNNER
 from streamsched.ports.runs import Assignment, RunEnd, StopRequest
 from streamsched.store.catalog.history import record
-from streamsched.store.connections import translated
+from streamsched.store.connections import Connection, translated
 from streamsched.store.runs import attempts, deadlines, fences
 from streamsched.store.runs.ending import SQL, announce, cancel_pending, current_schedule, end, locked, move_job
 
@@ -193,7 +193,7 @@ def _defined(schedule_row: Any | None) -> Schedule | None:
     return None if schedule_row is None else stored_schedule_from_json(schedule_row["definition"])
 
 
-async def _start(connection: Any, row: Any, runner: str, now: datetime, how: str) -> bool:
+async def _start(connection: Connection, row: Any, runner: str, now: datetime, how: str) -> bool:
     """STARTING → RUNNING, with status event and history; False when it is not STARTING, or not this runner's."""
     state = advance(RunState.STARTING, RunFact.STARTED)
     if await connection.fetchval(SQL["run_moves"], row["id"], runner, RunState.STARTING, state, now, how) is None:

@@ -34,8 +34,8 @@ from streamsched.ports.outbox import OutboxRecord
 from streamsched.ports.tasks.delivery import DeliveryKey, EndedAttempt, SkippedTicks
 from streamsched.ports.tasks.queues import QueueVersion
 from streamsched.store.catalog import outbox
-from streamsched.store.connections import translated
-from streamsched.store.sql import queries
+from streamsched.store.connections import Connection, translated
+from streamsched.store.sql import fetch_value, queries
 
 log = structlog.get_logger()
 
@@ -131,11 +131,11 @@ class PostgresDeliveryStore:
         return frozenset(DeliveryKey(row["id"], row["generation"]) for row in rows)
 
 
-async def _allowed(connection: Any, queue: QueueVersion, level: BucketLevel | None, now: datetime) -> int | None:
+async def _allowed(connection: Connection, queue: QueueVersion, level: BucketLevel | None, now: datetime) -> int | None:
     policy = queue.queue.policy
     in_flight = 0
     if policy.max_in_flight is not None:
-        in_flight = await connection.fetchval(_SQL["in_flight"], queue.queue.name, policy.max_in_flight)
+        in_flight = await fetch_value(connection, _SQL["in_flight"], int, queue.queue.name, policy.max_in_flight)
     return startable(policy, in_flight, level, now)
 
 
@@ -197,7 +197,7 @@ class _Writes:
             case _:
                 assert_never(ended.after)
 
-    async def execute(self, connection: Any) -> set[str]:
+    async def execute(self, connection: Connection) -> set[str]:
         """Returns the ids of tasks that ended, or whose tick ended, by this."""
         over: set[str] = set()
         for name, rows in (("end_tasks", self._ends), ("retry_tasks", self._retries), ("tick_tasks", self._ticks)):

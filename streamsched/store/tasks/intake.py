@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import asyncpg
 
@@ -13,7 +13,7 @@ from streamsched.domain.errors import InvalidError, NotFoundError, UnavailableEr
 from streamsched.domain.tasks.queue import QueuePolicy
 from streamsched.domain.tasks.task import TaskRequest
 from streamsched.ports.intake import IntakeBatch, IntakeResult
-from streamsched.store.connections import translated
+from streamsched.store.connections import Connection, translated
 from streamsched.store.positions import StoredPositions
 from streamsched.store.sql import queries
 from streamsched.store.tasks.queues import stored_queue
@@ -56,7 +56,7 @@ class PostgresTaskIntake(StoredPositions):
         stored = sum(each.verdict.stored for each in found)
         return IntakeResult(mine, stored, len(found) - stored)
 
-    async def _policy(self, connection: Any) -> QueuePolicy:
+    async def _policy(self, connection: Connection) -> QueuePolicy:
         try:
             return (await stored_queue(connection, self._queue)).queue.policy
         except (NotFoundError, InvalidError) as exc:

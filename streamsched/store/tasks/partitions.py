@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 import asyncpg
 
 from streamsched.domain.errors import ConflictError
 from streamsched.domain.tasks.layout import TaskLayout, check_partitions
 from streamsched.ports.tasks.partitions import READS, MoveResult, PartitionsRecord
-from streamsched.store.connections import translated
-from streamsched.store.sql import queries
+from streamsched.store.connections import Connection, translated
+from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("tasks/partitions")
+
+
+class _LanesLeft(NamedTuple):
+    movable: bool
+    some: bool
+
+
+_LEFT_BEHIND: Final = Select(_SQL["left_behind"], _LanesLeft)
+
 #: An owner whose last heartbeat is longer ago is taken for dead.
 _ALIVE: Final = timedelta(minutes=1)
 
@@ -78,15 +87,15 @@ class PostgresTaskPartitions:
                 return MoveResult.DONE
 
 
-async def _left(connection: Any) -> MoveResult | None:
+async def _left(connection: Connection) -> MoveResult | None:
     """Why partitions cannot be given up; None: they can."""
-    row = await connection.fetchrow(_SQL["left_behind"])
-    if not row["some"]:
+    behind = await _LEFT_BEHIND.one(connection)
+    if not behind.some:
         return None
-    return MoveResult.LEFT if row["movable"] else MoveResult.BUSY
+    return MoveResult.LEFT if behind.movable else MoveResult.BUSY
 
 
-async def _lock_lanes(connection: Any) -> None:
+async def _lock_lanes(connection: Connection) -> None:
     async with connection.transaction():  # a savepoint: the lock may not be had
         await connection.execute(_SQL["patience"])
         await connection.execute(_SQL["lock_lanes"])

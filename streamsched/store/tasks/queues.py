@@ -17,8 +17,8 @@ from streamsched.domain.limits import as_stored
 from streamsched.domain.names import check_queue_name
 from streamsched.domain.tasks.queue import MOST_QUEUES, QueuePolicy, TaskQueue
 from streamsched.ports.tasks.queues import COUNTED, QueueRecord, QueueVersion
-from streamsched.store.connections import translated
-from streamsched.store.sql import queries
+from streamsched.store.connections import Connection, Executor, translated
+from streamsched.store.sql import fetch_value, queries
 
 log = structlog.get_logger()
 
@@ -82,32 +82,32 @@ class PostgresQueueStore:
                 return (await _records(connection, [await stored_queue(connection, name)]))[0]
 
 
-async def open_queue(connection: Any, name: str, policy: QueuePolicy, now: datetime) -> None:
+async def open_queue(connection: Connection, name: str, policy: QueuePolicy, now: datetime) -> None:
     """Makes a queue, or changes one that was made meanwhile.
 
     Raises:
         ConflictError: there are as many as an installation can have.
     """
     await connection.execute(_SQL["lock_all"])
-    if await connection.fetchval(_SQL["others"], name) >= MOST_QUEUES:
+    if await fetch_value(connection, _SQL["others"], int, name) >= MOST_QUEUES:
         raise ConflictError(f"there are {MOST_QUEUES} queues, the most an installation can have")
     await _store(connection, name, policy, now)
 
 
-async def _store(connection: Any, name: str, policy: QueuePolicy, now: datetime) -> None:
+async def _store(connection: Connection, name: str, policy: QueuePolicy, now: datetime) -> None:
     content = orjson.dumps(policy_to_json(policy)).decode()
     await connection.execute(_SQL["set"], name, content, policy.dedupe, now)
     await connection.execute(_SQL["notify"])
 
 
-async def stored_queue(connection: Any, name: str) -> QueueVersion:
+async def stored_queue(executor: Executor, name: str) -> QueueVersion:
     """A queue by name.
 
     Raises:
         NotFoundError: there is none.
         InvalidError: it was stored by a later release.
     """
-    row = await connection.fetchrow(_SQL["get"], name)
+    row = await executor.fetchrow(_SQL["get"], name)
     if row is None:
         raise NotFoundError("queue", name)
     return _queue(row)
@@ -127,8 +127,8 @@ def _readable(row: Any) -> QueueVersion | None:
         return None
 
 
-async def _records(connection: Any, found: Sequence[QueueVersion]) -> list[QueueRecord]:
-    rows = await connection.fetch(_SQL["counts"], [each.queue.name for each in found], COUNTED)
+async def _records(executor: Executor, found: Sequence[QueueVersion]) -> list[QueueRecord]:
+    rows = await executor.fetch(_SQL["counts"], [each.queue.name for each in found], COUNTED)
     by_name = {row["name"]: row for row in rows}
     return [
         QueueRecord(each.queue, row["tasks"], row["in_flight"], row["ready_at"])

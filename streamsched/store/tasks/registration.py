@@ -18,6 +18,7 @@ from streamsched.domain.tasks.queue import MOST_TASKS, QueuePolicy, WebhookTarge
 from streamsched.domain.tasks.registration import KnownTask, RegistrationVerdict, first_due, registered
 from streamsched.domain.tasks.task import TaskRequest, TaskState
 from streamsched.ports.tasks.registry import RegisteredTask
+from streamsched.store.connections import Connection
 from streamsched.store.sql import queries
 from streamsched.store.tasks.queues import stored_queue
 
@@ -64,7 +65,7 @@ def checked(
 
 
 async def register(
-    connection: Any, policy: QueuePolicy, incoming: Sequence[_Incoming], now: datetime
+    connection: Connection, policy: QueuePolicy, incoming: Sequence[_Incoming], now: datetime
 ) -> list[RegisteredTask]:
     """Stores registrations within the caller's transaction."""
     if not incoming:
@@ -90,7 +91,7 @@ async def register(
 
 
 async def enqueue(
-    connection: Any, tasks: Sequence[tuple[str, TaskRequest]], now: datetime, *, changes: bool = False
+    connection: Connection, tasks: Sequence[tuple[str, TaskRequest]], now: datetime, *, changes: bool = False
 ) -> None:
     """Stores tasks of any queues within the caller's transaction. All lanes are locked first, in the order of ids.
     `changes`: they are those of webhooks.
@@ -111,7 +112,7 @@ async def enqueue(
         await register(connection, policy, incoming, now)
 
 
-async def _lock_lanes(connection: Any, incoming: Sequence[_Incoming]) -> None:
+async def _lock_lanes(connection: Connection, incoming: Sequence[_Incoming]) -> None:
     lanes: dict[str, tuple[TaskLane, datetime]] = {}
     for each in incoming:
         lane_id = each.lane.id
@@ -127,7 +128,7 @@ async def _lock_lanes(connection: Any, incoming: Sequence[_Incoming]) -> None:
 
 
 async def _known(
-    connection: Any, incoming: Sequence[_Incoming], since: datetime
+    connection: Connection, incoming: Sequence[_Incoming], since: datetime
 ) -> Mapping[str, tuple[KnownTask, int | None]]:
     """What is known of each id, with the generation of the live task."""
     ids = list(dict.fromkeys(each.id for each in incoming))
@@ -141,7 +142,7 @@ def _state(row: Any) -> TaskState | None:
     return None if row["state"] is None else TaskState(row["state"])
 
 
-async def _store(connection: Any, stored: Sequence[_Incoming], now: datetime) -> Mapping[str, int]:
+async def _store(connection: Connection, stored: Sequence[_Incoming], now: datetime) -> Mapping[str, int]:
     if not stored:
         return {}
     options = [options_to_json(each.request.recurrence, each.request.retry) for each in stored]

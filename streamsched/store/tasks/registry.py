@@ -9,6 +9,7 @@ from typing import Any, Final
 import asyncpg
 
 from streamsched.codec import event as event_codec
+from streamsched.codec.tasks.event import end_event
 from streamsched.domain.errors import ConflictError, IllegalTransitionError, NotFoundError, storable_text
 from streamsched.domain.tasks.identity import TaskLane
 from streamsched.domain.tasks.task import TaskFact, TaskRequest, TaskState, advance
@@ -18,11 +19,10 @@ from streamsched.ports.outbox import OutboxRecord
 from streamsched.ports.tasks.queues import COUNTED
 from streamsched.ports.tasks.registry import LaneRecord, RegisteredTask, TaskRecord
 from streamsched.store.catalog import history, outbox
-from streamsched.store.connections import NEWEST, translated
+from streamsched.store.connections import NEWEST, Connection, Executor, translated
 from streamsched.store.sql import queries
 from streamsched.store.tasks.queues import PostgresQueueStore, stored_queue
 from streamsched.store.tasks.registration_batches import RegistrationBatches
-from streamsched.tasks.publication import end_event
 
 _SQL: Final = queries("tasks/registry")
 _OLDEST: Final = (datetime.min.replace(tzinfo=UTC), "")
@@ -137,7 +137,7 @@ class PostgresTaskRegistry:
                 return await _found(connection, task)
 
 
-async def _locked(connection: Any, task: str) -> TaskRecord:
+async def _locked(connection: Connection, task: str) -> TaskRecord:
     """The task, with its lane locked if it is live."""
     lane = await connection.fetchval(_SQL["lane_of"], task)
     if lane is not None:
@@ -145,7 +145,7 @@ async def _locked(connection: Any, task: str) -> TaskRecord:
     return await _found(connection, task)
 
 
-async def _announce(connection: Any, task: TaskRecord, state: TaskState, reason: str, now: datetime) -> None:
+async def _announce(connection: Connection, task: TaskRecord, state: TaskState, reason: str, now: datetime) -> None:
     """Publishes the end of a task, if its queue announces ends."""
     ends = (await stored_queue(connection, task.queue)).queue.policy.ends
     if ends is None:
@@ -158,18 +158,18 @@ async def _announce(connection: Any, task: TaskRecord, state: TaskState, reason:
     await outbox.copy(connection, [OutboxRecord(public_topic(event.fact), event.key, event_codec.encode(event))])
 
 
-async def _changed(connection: Any, task: TaskRecord, action: str, reason: str, now: datetime) -> None:
+async def _changed(connection: Connection, task: TaskRecord, action: str, reason: str, now: datetime) -> None:
     """Records a command; its lane is checked at once."""
     await connection.execute(_SQL["check_lane"], TaskLane(task.queue, task.lane).id, now)
     await history.record(connection, "task", task.id, action, storable_text(reason), at=now)
     await connection.execute("SELECT pg_notify('tasks', '')")
 
 
-async def _found(connection: Any, task: str) -> TaskRecord:
-    row = await connection.fetchrow(_SQL["live"], [task])
+async def _found(executor: Executor, task: str) -> TaskRecord:
+    row = await executor.fetchrow(_SQL["live"], [task])
     if row is not None:
         return _live(row)
-    row = await connection.fetchrow(_SQL["ends"], task, 1)
+    row = await executor.fetchrow(_SQL["ends"], task, 1)
     if row is None:
         raise NotFoundError("task", task)
     return _ended(row)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final, assert_never
+from typing import Final, assert_never
 
 import asyncpg
 import orjson
@@ -21,7 +21,7 @@ from streamsched.domain.notices.recipient import MailRecipient, ProgramRecipient
 from streamsched.domain.webhooks.change import WorkLine
 from streamsched.domain.webhooks.webhook import MAIL_POLICY, MAIL_QUEUE, queue_of
 from streamsched.ports.webhooks.notices import WaitingRecipient
-from streamsched.store.connections import translated
+from streamsched.store.connections import Connection, translated
 from streamsched.store.runs import manual_runs
 from streamsched.store.runs.ending import SQL as RUNS
 from streamsched.store.sql import queries
@@ -101,7 +101,12 @@ class PostgresNoticeStore:
         return (AppRef.parse(row["app"]), found) if isinstance(found, MailRecipient) else None
 
     async def _deliver(
-        self, connection: Any, waiting: WaitingRecipient, lines: list[WorkLine], following: int | None, now: datetime
+        self,
+        connection: Connection,
+        waiting: WaitingRecipient,
+        lines: list[WorkLine],
+        following: int | None,
+        now: datetime,
     ) -> tuple[list[WorkLine], int | None]:
         """Returns the lines that were delivered, and the number of the next one."""
         match waiting.recipient:
@@ -133,12 +138,14 @@ class PostgresNoticeStore:
         return lines, following
 
     async def _put(
-        self, connection: Any, queue: str, waiting: WaitingRecipient, lines: Sequence[WorkLine], now: datetime
+        self, connection: Connection, queue: str, waiting: WaitingRecipient, lines: Sequence[WorkLine], now: datetime
     ) -> None:
         request = notice_task(lines, self._pages, lane=waiting.id[-_LANE:], recipient=waiting.id)
         await enqueue(connection, [(queue, request)], now, changes=True)
 
-    async def _start(self, connection: Any, program: ProgramRef, lines: Sequence[WorkLine], now: datetime) -> None:
+    async def _start(
+        self, connection: Connection, program: ProgramRef, lines: Sequence[WorkLine], now: datetime
+    ) -> None:
         """Starts a program once, with what happened last and how much happened as arguments."""
         definition = await connection.fetchval(RUNS["lock_program"], str(program))
         if definition is None:

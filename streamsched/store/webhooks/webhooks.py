@@ -20,7 +20,7 @@ from streamsched.domain.tasks.task import TaskRequest
 from streamsched.domain.webhooks.webhook import MOST_WEBHOOKS, OLD_SECRET, POLICY, Webhook, queue_of
 from streamsched.ports.webhooks.webhooks import DeliveredWebhook, OldSecret, WebhookRecord
 from streamsched.store.catalog.quota_counts import check_number
-from streamsched.store.connections import translated
+from streamsched.store.connections import Connection, translated
 from streamsched.store.sql import queries
 from streamsched.store.tasks.queues import open_queue
 from streamsched.store.tasks.registration import enqueue
@@ -137,7 +137,7 @@ class PostgresWebhookStore:
 
 
 async def set_enabled(
-    connection: Any, webhook: str, enabled: bool, reason: str, *, by_owner: bool, now: datetime
+    connection: Connection, webhook: str, enabled: bool, reason: str, *, by_owner: bool, now: datetime
 ) -> bool:
     """Enables or disables a webhook, and resumes or pauses its queue; False when it is so already or does not exist."""
     before = await connection.fetchval(SQL["lock"], webhook)
@@ -151,7 +151,7 @@ async def set_enabled(
     return True
 
 
-async def records(connection: Any, ids: Sequence[str]) -> list[WebhookRecord]:
+async def records(connection: Connection, ids: Sequence[str]) -> list[WebhookRecord]:
     """Webhooks by id. One that this release cannot read is left out, and logged."""
     found: list[WebhookRecord] = []
     for row in await connection.fetch(SQL["records"], ids):
@@ -180,7 +180,7 @@ def definition_of(webhook: str, definition: Any) -> Webhook:
         return webhook_from_json(namespace, name, Fields(definition))
 
 
-async def _record(connection: Any, webhook: str) -> WebhookRecord:
+async def _record(connection: Connection, webhook: str) -> WebhookRecord:
     found = await records(connection, [webhook])
     if not found:
         raise NotFoundError("webhook", webhook)

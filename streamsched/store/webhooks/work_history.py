@@ -9,7 +9,7 @@ import asyncpg
 
 from streamsched.domain.decisions.names_in_reasons import own_names_only
 from streamsched.domain.webhooks.change import WorkLine
-from streamsched.store.connections import translated
+from streamsched.store.connections import Connection, translated
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("webhooks/work_history")
@@ -47,7 +47,7 @@ class PostgresWorkHistory:
         return [line_of(row) for row in rows]
 
 
-async def _writers(connection: Any) -> frozenset[str]:
+async def _writers(connection: Connection) -> frozenset[str]:
     return frozenset(row["virtualtransaction"] for row in await connection.fetch(_SQL["writers"]))
 
 
