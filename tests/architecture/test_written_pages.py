@@ -49,6 +49,11 @@ def test_files_that_are_named_exist(page: Path) -> None:
         assert (ROOT / path).exists(), path
 
 
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_no_merge_was_left_half_done(page: Path) -> None:
+    assert not re.search(r"^(<<<<<<<|=======|>>>>>>>)", page.read_text(), re.MULTILINE)
+
+
 @pytest.mark.parametrize("page", OURS, ids=_name)
 def test_python_runs(page: Path) -> None:
     for number, block in enumerate(_blocks(page, "python"), start=1):
