@@ -16,7 +16,7 @@ import asyncpg
 from streamsched.codec.graph.task import task_to_json, tasks_from_json
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.graph.graph import ParentGroup
-from streamsched.domain.graph.node import ENDED, NodeFact, NodeState, ParentOutcome, parent_outcome
+from streamsched.domain.graph.node import NODE_STATES, NodeFact, NodeState, ParentOutcome, parent_outcome
 from streamsched.domain.graph.progress import (
     Shift,
     cancelled,
@@ -150,7 +150,7 @@ class PostgresNodeStore:
             async with self._pool.acquire() as connection, connection.transaction():
                 await lock(connection, graph)
                 rows = await connection.fetch(SQL["states"], str(graph.app), *columns(children))
-                if any(NodeState(row["state"]) not in ENDED for row in rows):
+                if any(NodeState(row["state"]) not in NODE_STATES.ends for row in rows):
                     raise ConflictError("a child was asked for meanwhile")
                 return await connection.fetchval(SQL["leave"], str(graph.app), *columns(nodes), before)
 

@@ -18,8 +18,7 @@ from streamsched.domain.errors import AttemptFencedError, ConflictError, NotFoun
 from streamsched.domain.names import DatasetRef
 from streamsched.ports.clock import Clock, SystemClock
 from streamsched.ports.datasets.commits import JobEpoch
-from streamsched.spark.commit import Columns, Phase
-from streamsched.spark.manifest import Manifest, Mode, visible
+from streamsched.spark.manifest import Columns, Manifest, Mode, Phase, visible
 from streamsched.spark.object_store import ObjectStore
 from streamsched.spark.storage import FolderStorage
 from streamsched.spark.writes.write import Author, Write

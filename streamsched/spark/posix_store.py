@@ -1,4 +1,4 @@
-"""Commits: staged Parquet files become visible atomically; recovery after a crash.
+"""File sets on a POSIX filesystem: staged Parquet files become visible atomically; recovery after a crash.
 
 A file set is a folder on a local POSIX filesystem:
 
@@ -24,8 +24,7 @@ import os
 import shutil
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -36,7 +35,16 @@ from streamsched.emit.claim import claimed
 from streamsched.emit.draft import hive_values
 from streamsched.ports.clock import Clock
 from streamsched.process.files import create_atomically, sync_folder, write_atomically
-from streamsched.spark.manifest import CommittedPartition, Manifest, Mode, fence_draft, find_visible
+from streamsched.spark.manifest import (
+    Columns,
+    CommittedPartition,
+    Manifest,
+    Mode,
+    Phase,
+    PhaseCallback,
+    fence_draft,
+    find_visible,
+)
 from streamsched.spark.writes.write import Author, Write
 
 _MANIFESTS: Final = "_manifest"
@@ -44,33 +52,6 @@ _PREPARED: Final = "moves.json"
 #: Of older releases, which would take that of a newer one for a write to roll back.
 _PREPARED_BEFORE: Final = "manifest.json"
 _LOCK: Final = ".lock"
-
-
-class Phase(StrEnum):
-    """Phases of a commit, in order."""
-
-    STAGED = "staged"
-    PREPARED = "prepared"
-    MOVING = "moving"
-    MOVED = "moved"
-    CHECKED = "checked"
-    COMMITTED = "committed"
-    EMITTED = "emitted"
-    ANNOUNCED = "announced"
-
-
-#: CHECKED: nothing forbids the commit; only the storage's own conditional operation follows. Reached again when that
-#: operation finds another entry in its place.
-#: Called at each phase of a commit; tests end the process there.
-PhaseCallback = Callable[[Phase], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """The staged data's schema (Spark's JSON), and its partition columns in the order of the folders."""
-
-    schema: str
-    partition_by: tuple[str, ...]
 
 
 def manifests_of(root: Path) -> list[Manifest]:
@@ -83,7 +64,7 @@ def manifests_of(root: Path) -> list[Manifest]:
     return [Manifest.decode((folder / name).read_bytes()) for name in _names(folder, ())]
 
 
-class Store:
+class PosixStore:
     """The folder of one file set. Any number of processes may use it concurrently."""
 
     def __init__(self, root: Path, *, dataset: DatasetRef, clock: Clock, watch: PhaseCallback) -> None:

@@ -17,15 +17,14 @@ from streamsched.domain.names import DatasetRef
 from streamsched.emit.api_client import api_url
 from streamsched.emit.file_set_commits import FileSetCommitClient
 from streamsched.ports.datasets.commits import JobEpoch
-from streamsched.spark.commit import Phase, PhaseCallback
-from streamsched.spark.manifest import Manifest
+from streamsched.spark.manifest import Manifest, Phase, PhaseCallback
 from streamsched.spark.storage import FolderStorage, StoredFile
 from streamsched.spark.writes.write import Author
 
 _MANIFESTS: Final = "_manifest"
 
 
-class CommitTable:
+class CommitRows:
     """See `commit_log.CommitLog`. Every method raises `UnavailableError` when the API does not answer."""
 
     def __init__(self, storage: FolderStorage, dataset: DatasetRef, environ: Mapping[str, str] | None = None) -> None:

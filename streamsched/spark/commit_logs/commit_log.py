@@ -7,10 +7,9 @@ from datetime import datetime
 from typing import Protocol
 
 from streamsched.domain.names import DatasetRef
-from streamsched.spark.commit import PhaseCallback
-from streamsched.spark.commits.commit_table import CommitTable
-from streamsched.spark.commits.numbered_manifests import NumberedManifests
-from streamsched.spark.manifest import Manifest
+from streamsched.spark.commit_logs.commit_rows import CommitRows
+from streamsched.spark.commit_logs.numbered_manifests import NumberedManifests
+from streamsched.spark.manifest import Manifest, PhaseCallback
 from streamsched.spark.storage import FolderStorage, StoredFile
 from streamsched.spark.writes.write import Author
 
@@ -54,4 +53,4 @@ def commit_log(storage: FolderStorage, dataset: DatasetRef, environ: Mapping[str
     """
     if storage.creates_if_absent:
         return NumberedManifests(storage)
-    return CommitTable(storage, dataset, environ)
+    return CommitRows(storage, dataset, environ)

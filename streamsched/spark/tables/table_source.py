@@ -11,9 +11,7 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from streamsched.domain.events.event import Partition
-from streamsched.domain.jobs.run_commit import MOST_PARTITIONS
-from streamsched.domain.names import DatasetRef
-from streamsched.emit.draft import EventDraft, hive_key, hive_values, partitions_added
+from streamsched.emit.draft import hive_key, hive_values
 
 
 class AddedFile(NamedTuple):
@@ -102,16 +100,3 @@ def added_partitions(files: Iterable[AddedFile], unpartitioned: str) -> tuple[Pa
         size, rows = found.get(key, (0, 0))
         found[key] = size + file.bytes, None if rows is None or file.rows is None else rows + file.rows
     return tuple(Partition(key, hive_values(key), size, rows) for key, (size, rows) in found.items())
-
-
-def drafts(dataset: DatasetRef, commit: TableCommit) -> Iterator[EventDraft]:
-    """The events of a commit: one, or several with ids that end in `.2`, `.3` … where it has many partitions."""
-    for number, start in enumerate(range(0, len(commit.partitions), MOST_PARTITIONS), 1):
-        yield partitions_added(
-            dataset,
-            commit.partitions[start : start + MOST_PARTITIONS],
-            event_id=commit.id if number == 1 else f"{commit.id}.{number}",
-            time=commit.at,
-            source=f"/datasets/{dataset}",
-            run=commit.run,
-        )

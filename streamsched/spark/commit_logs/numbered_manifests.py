@@ -12,8 +12,7 @@ from typing import Final
 
 from streamsched.domain.errors import NotFoundError
 from streamsched.domain.names import DatasetRef
-from streamsched.spark.commit import Phase, PhaseCallback
-from streamsched.spark.manifest import Manifest, fence_draft, find_visible
+from streamsched.spark.manifest import Manifest, Phase, PhaseCallback, fence_draft, find_visible
 from streamsched.spark.storage import FolderStorage, StoredFile
 from streamsched.spark.writes.write import Author
 

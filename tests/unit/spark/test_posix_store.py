@@ -17,9 +17,9 @@ from streamsched.domain.errors import Refusal, RefusedError, UnavailableError
 from streamsched.domain.names import DatasetRef
 from streamsched.ports.clock import SystemClock
 from streamsched.process.files import create_atomically, sync_folder
-from streamsched.spark import commit as commit_module
-from streamsched.spark.commit import Columns, Phase, Store
-from streamsched.spark.manifest import Manifest, Mode, visible
+from streamsched.spark import posix_store
+from streamsched.spark.manifest import Columns, Manifest, Mode, Phase, visible
+from streamsched.spark.posix_store import PosixStore
 from streamsched.spark.writes.write import Write
 
 DATASET = DatasetRef("default", "flights")
@@ -28,8 +28,8 @@ BEFORE_COMMIT = (Phase.STAGED, Phase.PREPARED, Phase.MOVING, Phase.MOVED)
 AFTER_COMMIT = (Phase.COMMITTED, Phase.EMITTED)
 
 
-def store(root: Path) -> Store:
-    return Store(root, dataset=DATASET, clock=SystemClock(), watch=lambda _: None)
+def store(root: Path) -> PosixStore:
+    return PosixStore(root, dataset=DATASET, clock=SystemClock(), watch=lambda _: None)
 
 
 def stage(folder: Path, days: Sequence[int], rows: int = 3) -> None:
@@ -67,13 +67,13 @@ import importlib.util, os, signal, sys
 from pathlib import Path
 spec = importlib.util.spec_from_file_location("commit_tests", {__file__!r})
 tests = importlib.util.module_from_spec(spec); spec.loader.exec_module(tests)
-from streamsched.spark.commit import Store
+from streamsched.spark.posix_store import PosixStore
 from streamsched.spark.writes.write import Write
 from streamsched.spark.manifest import Mode
 def watch(phase):
     if phase == sys.argv[2]:
         os.kill(os.getpid(), signal.SIGKILL)
-store = Store(Path(sys.argv[1]), dataset=tests.DATASET, clock=tests.SystemClock(), watch=watch)
+store = PosixStore(Path(sys.argv[1]), dataset=tests.DATASET, clock=tests.SystemClock(), watch=watch)
 write = tests.Write("killed")
 with store.writing(write) as folder:
     tests.stage(folder, [1, 2])
@@ -118,13 +118,13 @@ def test_every_folder_above_the_data_is_durable_before_the_commit_is(
         synced.append(folder)
         sync_folder(folder)
 
-    monkeypatch.setattr(commit_module, "sync_folder", sync)
+    monkeypatch.setattr(posix_store, "sync_folder", sync)
 
     def create(path: Path, content: bytes) -> bool:
         synced.append(Path("manifest"))
         return create_atomically(path, content)
 
-    monkeypatch.setattr(commit_module, "create_atomically", create)
+    monkeypatch.setattr(posix_store, "create_atomically", create)
     write = Write("one")
     with store(root).writing(write) as folder:
         for month in (1, 2):
