@@ -24,7 +24,13 @@ OURS = [
     *sorted((DOCS / "reference").glob("*.md")),
     *(DOCS / "explanation" / f"{name}.md" for name in ("exactness", "promises", "security", "time")),
 ]
-PAGES = [*OURS, DOCS / "glossary.md", ROOT / "CHANGELOG.md", *sorted(ADRS.glob("*.md"))]
+PAGES = [
+    *OURS,
+    DOCS / "glossary.md",
+    DOCS / "how-to" / "add-to-the-code.md",
+    ROOT / "CHANGELOG.md",
+    *sorted(ADRS.glob("*.md")),
+]
 
 
 def _name(page: Path) -> str:
