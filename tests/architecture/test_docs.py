@@ -95,6 +95,12 @@ def test_make_has_the_targets_that_are_named(page: Path) -> None:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
 
 
+@pytest.mark.parametrize("page", EVERY)
+def test_the_package_is_installed_from_a_clone(page: Path) -> None:
+    """It is in no registry: `pip install streamsched` would find nothing, or a package of strangers."""
+    assert not re.search(r"pip install[^\n]*\bstreamsched\b", page.read_text()), "write CLONE"
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_settings_exist(page: Path) -> None:
     known = {variable(each.name) for each in variables_of(Settings)}
