@@ -18,13 +18,14 @@ WIDE: Final = 16
 #: Module → why it is long.
 LONG_MODULES: Final[Mapping[str, str]] = {
     "streamsched/spark/runner.py": "one run from its claim to its stored end, which process it gets included",
+    "streamsched/config.py": "every setting beside its meaning, by subject",
     "streamsched/roles/launcher.py": "one process is put together in one place, from top to bottom",
     "streamsched/store/catalog/catalog.py": "an application is written in one transaction",
 }
 
 #: Folder → why it is wide.
 WIDE_FOLDERS: Final[Mapping[str, str]] = {
-    "streamsched/process": "what processes of any role need, each a thing of its own",
+    "streamsched/process": "what a process of any role needs: loops, signals, health, HTTP, TCP",
 }
 
 

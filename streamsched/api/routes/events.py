@@ -91,7 +91,7 @@ async def list_events(
     """The newest events of the public topics, newest first, as the log has them: repeated ones too, and those that
     cannot be read, which have a `problem`. `position` is `topic/partition/offset`, `at` when the log appended it.
     """
-    tail = await newest_events(services.broker, PUBLIC, depth=depth, text=text, limit=limit)
+    tail = await newest_events(services.events.broker, PUBLIC, depth=depth, text=text, limit=limit)
     events = [_event_view(each) for each in tail.events]
     return rendered({"events": events, "searched": tail.searched, "searchedAll": tail.whole})
 
@@ -179,7 +179,7 @@ async def accept(
     if len(refused) > MOST_LISTED:
         answer["refused"] = len(refused)
     if check is Check.LISTENERS:
-        hints = await services.listeners.hints(events)
+        hints = await services.events.listeners.hints(events)
         answer["unheard"] = hints.unheard
         if hints.keyless:
             answer["keyless"] = [each._asdict() for each in hints.keyless]

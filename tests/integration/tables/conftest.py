@@ -67,7 +67,7 @@ class Server:
 
 @pytest.fixture
 async def server(database: str) -> AsyncIterator[Server]:
-    async with open_services(Settings(database_url=database, shards=2, api_access="open")) as services:
+    async with open_services(Settings.from_env({}, database_url=database, shards=2, api_access="open")) as services:
         bound = bind("127.0.0.1", 0)
         started = asyncio.Event()
         running = asyncio.create_task(
