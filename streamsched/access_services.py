@@ -30,7 +30,7 @@ from streamsched.store.access.quotas import PostgresQuotaStore
 from streamsched.store.access.tokens import PostgresTokenStore
 from streamsched.store.catalog.namespace_grants import PostgresNamespaceGrantStore
 from streamsched.store.connections import Pool, open_pool
-from streamsched.store.runs.run_commits import PostgresRunCommitStore
+from streamsched.store.runs.run_commits import RunCommitStore
 from streamsched.telemetry.metrics import Metrics
 
 #: The file in the folder of `streamsched dev` with the token of its commands.
@@ -53,7 +53,7 @@ def access_services(pool: Pool, clock: Clock, settings: Settings, process: str, 
         "quota_watch": QuotaWatch(quotas, clock, process, metrics),
         "references": ReferenceChecks(grants, clock),
         "grants": grants,
-        "run_commits": PostgresRunCommitStore(pool),
+        "run_commits": RunCommitStore(pool),
     }
 
 

@@ -70,7 +70,7 @@ from streamsched.store.events.event_traces import PostgresEventTraces
 from streamsched.store.events.timers import PostgresTimers
 from streamsched.store.events.verdicts import PostgresVerdicts
 from streamsched.store.events.wakes import PostgresWakes
-from streamsched.store.graph.nodes import PostgresNodeStore
+from streamsched.store.graph.nodes import NodeStore
 from streamsched.store.jobs.archive import PostgresArchive
 from streamsched.store.jobs.backfill_feed import PostgresBackfillFeed
 from streamsched.store.jobs.backfills import PostgresBackfillStore
@@ -82,8 +82,8 @@ from streamsched.store.limits.clusters import PostgresClusterStore
 from streamsched.store.limits.groups import PostgresGroupStore
 from streamsched.store.limits.pools import PostgresPoolStore
 from streamsched.store.runs.launchers import PostgresLauncherLeases
-from streamsched.store.runs.run_monitor import PostgresRunMonitorStore
-from streamsched.store.runs.run_queries import PostgresRunQueries
+from streamsched.store.runs.run_monitor import RunMonitorStore
+from streamsched.store.runs.run_queries import RunQueries
 from streamsched.store.server.clock import PostgresClock
 from streamsched.store.server.gauges import PostgresGauges
 from streamsched.store.server.leases import PostgresLeases
@@ -228,7 +228,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool 
     leases = PostgresLauncherLeases(pool, theirs=services.measured and services.measured.steady)
     recovery = Recovery(leases, runners, inline.runner, clock, ttl=settings.lease, attempts=settings.run_attempts)
     timeouts = RunTimeouts(silence=settings.lost_after, attempts=settings.run_attempts, pace=settings.pace)
-    monitor = RunMonitor(PostgresRunMonitorStore(pool), runners, clock, timeouts, inline=inline)
+    monitor = RunMonitor(RunMonitorStore(pool), runners, clock, timeouts, inline=inline)
     due_by = services.measured and services.measured.theirs
     decisions, wakes = PostgresDecisionStore(pool), PostgresWakes(pool, theirs=due_by)
     callers = authentication(pool, clock, settings)
@@ -277,7 +277,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool 
         "node-retention": alone("node-retention", node_retention(pool, clock, settings).run),
         "bundles": alone("bundles", removal_of_bundles(pool, clock)),
         **({"spans": alone("spans", services.traces.export(pool, clock).run)} if services.traces else {}),
-        "graph": in_time(Progression(PostgresNodeStore(pool), notifier, clock).run),
+        "graph": in_time(Progression(NodeStore(pool), notifier, clock).run),
         "broker_health": services.broker_health.run,
         **host_loops(
             pool, broker, services.layout, settings, me=services.identity, clock=clock, metrics=metrics, dev=dev
@@ -317,11 +317,11 @@ def api_services(services: Services) -> ApiServices:
         ),
         replaying=ScheduleReplay(reader=reader, mending=PostgresOutboxRepair(pool), acks=outbox, notifier=notifier),
         jobs=PostgresJobStore(pool),
-        runs=PostgresRunQueries(pool),
+        runs=RunQueries(pool),
         submissions=PostgresSubmissionStore(pool),
         **program_services(pool, services.settings),
         backfills=PostgresBackfillStore(pool),
-        graphs=GraphDesk(PostgresNodeStore(pool), services.clock),
+        graphs=GraphDesk(NodeStore(pool), services.clock),
         **task_services(pool),
         **watching_services(pool, services.settings),
         dapr=make_desk(pool, services.clock),

@@ -22,16 +22,15 @@ from streamsched.dapr.desk import DaprDesk
 from streamsched.dapr.endpoint import DaprEndpoint
 from streamsched.domain.errors import ConfigurationError, InvalidError, UnavailableError
 from streamsched.ports.clock import Clock, SystemClock
-from streamsched.ports.dapr.instances import AppInstance, AppInstances
 from streamsched.process.run_forever import run_forever
 from streamsched.process.supervision import Loop, run_until_signal, supervise, wait_until_available
 from streamsched.store.connections import Pool, open_pool
-from streamsched.store.dapr.instances import PostgresAppInstances
-from streamsched.store.dapr.jobs import PostgresDaprJobs
+from streamsched.store.dapr.instances import AppInstance, AppInstances
+from streamsched.store.dapr.jobs import DaprJobStore
 from streamsched.store.server.clock import PostgresClock
 from streamsched.store.server.schema import require_schema
-from streamsched.store.tasks.queues import PostgresQueueStore
-from streamsched.store.tasks.registry import PostgresTaskRegistry
+from streamsched.store.tasks.queues import QueueStore
+from streamsched.store.tasks.registry import TaskRegistry
 from streamsched.telemetry.logs import configure_logs
 from streamsched.telemetry.metrics import Metrics
 
@@ -43,7 +42,7 @@ _BEAT_S: Final = 4.0
 
 def make_desk(pool: Pool, clock: Clock) -> DaprDesk:
     """The requests for jobs of any app."""
-    return DaprDesk(PostgresDaprJobs(pool), PostgresQueueStore(pool), PostgresTaskRegistry(pool), clock)
+    return DaprDesk(DaprJobStore(pool), QueueStore(pool), TaskRegistry(pool), clock)
 
 
 def dapr_loops(settings: Settings, pool: Pool, clock: Clock) -> Mapping[str, Loop]:
@@ -75,7 +74,7 @@ def dapr_loops(settings: Settings, pool: Pool, clock: Clock) -> Mapping[str, Loo
     async def beat() -> None:
         await wait_until_available("database", lambda: desk.open(app))
         if instances:
-            await _beat(PostgresAppInstances(pool), instances)
+            await _beat(AppInstances(pool), instances)
 
     return {"dapr_http": http.run, "dapr_grpc": grpc.run, "dapr_instances": beat}
 

@@ -29,9 +29,9 @@ from streamsched.store.connections import Pool
 from streamsched.store.datasets.bookmarks import PostgresBookmarkStore
 from streamsched.store.datasets.file_set_commits import PostgresFileSetCommitStore
 from streamsched.store.jobs.descendants import PostgresDescendants
-from streamsched.store.programs.bundles import PostgresBundleStore
-from streamsched.store.programs.profiles import PostgresProfileStore
-from streamsched.store.runs.run_batch import PostgresRunBatch
+from streamsched.store.programs.bundles import BundleStore
+from streamsched.store.programs.profiles import ProfileStore
+from streamsched.store.runs.run_batch import RunBatch
 from streamsched.telemetry.traces.settings import run_sampler
 
 log = structlog.get_logger()
@@ -51,8 +51,8 @@ def program_services(pool: Pool, settings: Settings) -> Mapping[str, Any]:
         "runs_apart": lambda program: bool(users.user_of(program)),
         "preferences": PostgresPreferenceStore(pool),
         "bookmarks": PostgresBookmarkStore(pool),
-        "profiles": PostgresProfileStore(pool),
-        "bundles": PostgresBundleStore(pool),
+        "profiles": ProfileStore(pool),
+        "bundles": BundleStore(pool),
         "bundle_limit": settings.bundle_limit,
         "outgoing_networks": settings.networks(),
         "lineage_datasets": settings.datasets_by_location(),
@@ -68,7 +68,7 @@ def make_inline(
     """What executes HTTP and publish programs. `environ`: the variables that secrets may be."""
     secrets = Secrets(settings.secret_rules(), environ, installed())
     sampler = run_sampler(environ, traces=settings.traces)
-    batch = PostgresRunBatch(pool)
+    batch = RunBatch(pool)
     client = HttpClient(settings.networks(), proxy=settings.outgoing_proxy)
     ignored = [] if settings.outgoing_proxy else sorted(name for name in environ if name.lower() in _PROXIES)
     if ignored:
@@ -100,12 +100,10 @@ def local_runners(settings: Settings, environ: Mapping[str, str]) -> LocalRunner
 
 def removal_of_bundles(pool: Pool, clock: Clock) -> Callable[[], Coroutine[Any, Any, None]]:
     """The loop that removes unused bundles."""
-    return lambda: run_forever(
-        partial(remove_bundles, PostgresBundleStore(pool), clock), called="bundles", ending_by=clock
-    )
+    return lambda: run_forever(partial(remove_bundles, BundleStore(pool), clock), called="bundles", ending_by=clock)
 
 
-async def remove_bundles(store: PostgresBundleStore, clock: Clock) -> float:
+async def remove_bundles(store: BundleStore, clock: Clock) -> float:
     """Removes bundles to which nothing refers; returns the seconds until the next call."""
     removed = await store.remove_unused(before=clock.now() - _KEEP)
     if removed:

@@ -13,18 +13,17 @@ from streamsched.dapr_endpoint import make_desk
 from streamsched.ports.clock import Clock
 from streamsched.ports.leases import LeaseHolder
 from streamsched.ports.notifier import Notifier
-from streamsched.ports.tasks.partitions import READS
 from streamsched.process.cancellation import CLOSING_S, cancel
 from streamsched.process.http_client import HttpClient
 from streamsched.process.supervision import supervise
 from streamsched.secrets.resolver import Secrets, installed
 from streamsched.store.connections import Pool
-from streamsched.store.dapr.instances import PostgresAppInstances
+from streamsched.store.dapr.instances import AppInstances
 from streamsched.store.server.clock import PostgresClock
 from streamsched.store.server.task_leases import PostgresTaskLeases
-from streamsched.store.tasks.delivery import PostgresDeliveryStore
-from streamsched.store.tasks.partitions import PostgresTaskPartitions
-from streamsched.store.tasks.queues import PostgresQueueStore
+from streamsched.store.tasks.delivery import DeliveryStore
+from streamsched.store.tasks.partitions import READS, TaskPartitions
+from streamsched.store.tasks.queues import QueueStore
 from streamsched.store.webhooks.webhooks import PostgresWebhookStore
 from streamsched.tasks.http_receiver import HttpReceiver
 from streamsched.tasks.lane_mover import LaneMover
@@ -75,11 +74,11 @@ def make_task_delivery(
     Raises:
         ConfigurationError: the port of that is in use.
     """
-    store, workers = PostgresDeliveryStore(pool), WorkerStreams(clock)
-    partitions, me = PostgresTaskPartitions(pool), replace(me, reads=READS)
+    store, workers = DeliveryStore(pool), WorkerStreams(clock)
+    partitions, me = TaskPartitions(pool), replace(me, reads=READS)
     leases = PostgresTaskLeases(pool, theirs=measured and measured.steady)
     ownership = Ownership(leases, me, store, partitions, clock, ttl=settings.lease)
-    queues, networks, proxy = PostgresQueueStore(pool), settings.networks(), settings.outgoing_proxy
+    queues, networks, proxy = QueueStore(pool), settings.networks(), settings.outgoing_proxy
     http = HttpReceiver(HttpClient(networks, proxy=proxy), clock, leased=ownership.leased)
     sending = HttpClient(networks, proxy=proxy)
     secrets = Secrets(settings.secret_rules(), environ, installed())
@@ -104,7 +103,7 @@ def make_task_delivery(
         capacity=settings.tasks_in_flight,
     )
     workers.on_room = loop.wake
-    instances = PostgresAppInstances(pool)
+    instances = AppInstances(pool)
     scheduler = None
     if settings.dapr_scheduler:
         from streamsched.dapr.scheduler_server import DaprSchedulerServer  # noqa: PLC0415 - it comes with an extra

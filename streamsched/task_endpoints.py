@@ -28,10 +28,10 @@ from streamsched.process.supervision import wait_until_available
 from streamsched.setting_values import url_here
 from streamsched.store.connections import Pool
 from streamsched.store.tasks.intake import PostgresTaskIntake
-from streamsched.store.tasks.partitions import PostgresTaskPartitions
-from streamsched.store.tasks.queues import PostgresQueueStore
-from streamsched.store.tasks.registry import PostgresTaskRegistry
-from streamsched.store.tasks.streams import PostgresStreamAddresses
+from streamsched.store.tasks.partitions import TaskPartitions
+from streamsched.store.tasks.queues import QueueStore
+from streamsched.store.tasks.registry import TaskRegistry
+from streamsched.store.tasks.streams import StreamAddresses
 from streamsched.store.webhooks.feed import PostgresWebhookFeed
 from streamsched.store.webhooks.webhooks import PostgresWebhookStore
 from streamsched.store.webhooks.work_history import PostgresWorkHistory
@@ -48,10 +48,10 @@ _ANNOUNCE_S: Final = 3.0
 def task_services(pool: Pool) -> Mapping[str, Any]:
     """The services of the HTTP application that tasks, webhooks and streams have (`ApiServices`)."""
     return {
-        "queues": PostgresQueueStore(pool),
-        "tasks": PostgresTaskRegistry(pool),
-        "task_streams": PostgresStreamAddresses(pool),
-        "task_partitions": PostgresTaskPartitions(pool),
+        "queues": QueueStore(pool),
+        "tasks": TaskRegistry(pool),
+        "task_streams": StreamAddresses(pool),
+        "task_partitions": TaskPartitions(pool),
         "webhooks": PostgresWebhookStore(pool),
         "decisions": DecisionFeed(PostgresWorkHistory(pool)),
     }
@@ -84,7 +84,7 @@ def task_intakes(
                 broker=source,
                 letters=log,
                 store=PostgresTaskIntake(pool, queue, name),
-                queues=PostgresQueueStore(pool),
+                queues=QueueStore(pool),
                 clock=clock,
                 partitions=settings.shards,
                 retention=settings.retention,
@@ -110,7 +110,7 @@ async def serve_task_streams(
     url = settings.task_streams_url or _advertised(bound, host)
     hosts = AllowedHosts.of(settings.api_allowed_hosts.split(","), api_host=host, urls=[url])
     server = HttpServer(make_stream_api(workers, hosts, authentication, body_limit=settings.body_limit), bound)
-    addresses = PostgresStreamAddresses(pool)
+    addresses = StreamAddresses(pool)
 
     async def announce() -> float:
         await addresses.announce(owner, url)

@@ -9,10 +9,10 @@ from streamsched.access.emit_spans import EmitSpans
 from streamsched.config import Settings
 from streamsched.launcher.traces.span_export import SpanExport
 from streamsched.ports.clock import Clock
-from streamsched.ports.traces.spans import SpanSender
+from streamsched.ports.spans import SpanSender
 from streamsched.process.extras import not_installed
 from streamsched.store.connections import Pool
-from streamsched.store.jobs.spans import PostgresSpanStore
+from streamsched.store.jobs.spans import SpanStore
 from streamsched.telemetry.metrics import Metrics
 from streamsched.telemetry.traces.queue import SpanQueue
 from streamsched.telemetry.traces.settings import TraceSettings, trace_settings
@@ -34,7 +34,7 @@ class Traces:
 
     def export(self, pool: Pool, clock: Clock) -> SpanExport:
         """For a launcher."""
-        return SpanExport(PostgresSpanStore(pool), self.sender, self.settings, clock, self.metrics)
+        return SpanExport(SpanStore(pool), self.sender, self.settings, clock, self.metrics)
 
 
 def open_traces(settings: Settings, environ: Mapping[str, str], metrics: Metrics) -> Traces | None:

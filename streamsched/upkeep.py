@@ -17,7 +17,6 @@ from streamsched.domain.programs.program_users import ProgramUsers
 from streamsched.domain.signals.layout import Layout
 from streamsched.emit.destination import SPOOLS
 from streamsched.graph.retention import NodeRetention
-from streamsched.launcher.log_cleanup import LogCleanup
 from streamsched.ports.access.spools import SpoolingRun
 from streamsched.ports.broker import Broker
 from streamsched.ports.clock import Clock
@@ -25,14 +24,15 @@ from streamsched.ports.leases import LeaseHolder
 from streamsched.process.os_user import OsUser
 from streamsched.process.run_forever import run_forever
 from streamsched.process.supervision import Loop
-from streamsched.spark.run_file_store import LocalRunFileStore
+from streamsched.spark.log_cleanup import LogCleanup
+from streamsched.spark.run_file_store import RunFileStore
 from streamsched.store.access.quotas import PostgresQuotaStore
 from streamsched.store.access.spools import PostgresSpoolStore
 from streamsched.store.catalog.namespace_grants import PostgresNamespaceGrantStore
 from streamsched.store.connections import Pool
-from streamsched.store.graph.nodes import PostgresNodeStore
+from streamsched.store.graph.nodes import NodeStore
 from streamsched.store.jobs.archive import PostgresArchive
-from streamsched.store.runs.run_commits import PostgresRunCommitStore
+from streamsched.store.runs.run_commits import RunCommitStore
 from streamsched.telemetry.metrics import Metrics
 
 
@@ -52,12 +52,12 @@ def host_loops(
     spooled outside of runs is the person's who started `dev`.
     """
     quotas = QuotaWatch(PostgresQuotaStore(pool), clock, f"{me.id}-spools", metrics)
-    intake = EventIntake(broker, layout.unkeyed_partitions, quotas, clock, metrics, PostgresRunCommitStore(pool))
+    intake = EventIntake(broker, layout.unkeyed_partitions, quotas, clock, metrics, RunCommitStore(pool))
     data, person = settings.data_dir.absolute(), PERSON_OF_DEV if dev else None
     store = PostgresSpoolStore(pool)
     spools = RunSpools(data / SPOOLS, store, intake, host=me.host, person=person, owner_of=_owners(settings))
     archive, limits = PostgresArchive(pool), PostgresQuotaStore(pool).limits
-    cleanup = LogCleanup(LocalRunFileStore(data), archive, clock, keep=settings.jobs_keep, limits=limits)
+    cleanup = LogCleanup(RunFileStore(data), archive, clock, keep=settings.jobs_keep, limits=limits)
     return {
         "spools": lambda: run_forever(spools.run_once, called="spools"),
         "log-cleanup": cleanup.run,
@@ -78,4 +78,4 @@ def _owners(settings: Settings) -> Callable[[SpoolingRun], int]:
 
 def node_retention(pool: Pool, clock: Clock, settings: Settings) -> NodeRetention:
     """Deletes nodes that ended longer ago than the settings say."""
-    return NodeRetention(PostgresNodeStore(pool), clock, keep=settings.nodes_keep)
+    return NodeRetention(NodeStore(pool), clock, keep=settings.nodes_keep)

@@ -16,8 +16,8 @@ from streamsched.dapr.app_channel import AppChannel, JobDeliveryResult
 from streamsched.dapr.http_channel import HttpAppChannel
 from streamsched.domain.errors import InvalidError, UnavailableError, described
 from streamsched.domain.tasks.attempt import StartedTask
-from streamsched.ports.dapr.instances import SCHEDULERS, AppInstance, AppInstances
 from streamsched.process.cancellation import cancel
+from streamsched.store.dapr.instances import SCHEDULERS, AppInstance, AppInstances
 from streamsched.tasks.worker_streams import WorkerStream, WorkerStreams
 
 log = structlog.get_logger()

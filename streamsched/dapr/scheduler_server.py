@@ -42,8 +42,8 @@ from streamsched.domain.errors import (
     described,
 )
 from streamsched.domain.tasks.attempt import StartedTask
-from streamsched.ports.dapr.instances import SCHEDULERS, AppInstance, AppInstances
 from streamsched.process.cancellation import cancel
+from streamsched.store.dapr.instances import SCHEDULERS, AppInstance, AppInstances
 from streamsched.tasks.worker_streams import StoppedDelivery, WorkerStream, WorkerStreams
 
 log = structlog.get_logger()

@@ -21,9 +21,10 @@ from streamsched.domain.names import AppRef
 from streamsched.graph.edges import BatchOfChildren, batches, edges_of, parents_of
 from streamsched.graph.functions import GraphFunctions
 from streamsched.ports.clock import Clock
-from streamsched.ports.graph.nodes import Edges, NodeEnd, NodeStore, StoredGraph
 from streamsched.ports.notifier import GRAPH, Notifier
 from streamsched.process.run_forever import run_forever
+from streamsched.store.graph.nodes import NodeEnd, NodeStore
+from streamsched.store.graph.rows import Edges, StoredGraph
 
 log = structlog.get_logger()
 

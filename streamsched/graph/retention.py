@@ -20,8 +20,8 @@ from streamsched.domain.names import AppRef
 from streamsched.graph.edges import Children, batches
 from streamsched.graph.functions import GraphFunctions
 from streamsched.ports.clock import Clock
-from streamsched.ports.graph.nodes import NodeStore, OldNode
 from streamsched.process.run_forever import run_forever
+from streamsched.store.graph.nodes import NodeStore, OldNode
 
 log = structlog.get_logger()
 

@@ -18,7 +18,8 @@ from streamsched.domain.names import AppRef
 from streamsched.graph.edges import Children, batches
 from streamsched.graph.functions import GraphFunctions
 from streamsched.ports.clock import Clock
-from streamsched.ports.graph.nodes import Edges, NodeStore, NodeView, StoredGraph
+from streamsched.store.graph.nodes import NodeStore, NodeView
+from streamsched.store.graph.rows import Edges, StoredGraph
 
 #: How often a change is tried again that a deployment overtook.
 _TRIES: Final = 5

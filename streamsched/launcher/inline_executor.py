@@ -39,11 +39,13 @@ from streamsched.domain.schedules.template import filled
 from streamsched.launcher.request import arrived_node, enqueued_task, request, send, send_with_secrets
 from streamsched.ports.clock import Clock
 from streamsched.ports.runner import RunnerId
-from streamsched.ports.runs import ArrivedNode, Assignment, Product, RunBatch, RunEnd
+from streamsched.ports.runs import Assignment, RunEnd
 from streamsched.process.http_client import HttpClient
 from streamsched.process.pausing import pause
 from streamsched.process.run_forever import run_forever
 from streamsched.secrets.resolver import Secrets
+from streamsched.store.runs.arrived_nodes import ArrivedNode
+from streamsched.store.runs.run_batch import Product, RunBatch
 from streamsched.telemetry.traces.onward import traced
 
 log = structlog.get_logger()

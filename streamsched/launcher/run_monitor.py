@@ -18,16 +18,9 @@ from streamsched.domain.constraints.pace import Pace
 from streamsched.domain.constraints.process_room import ProcessKind
 from streamsched.domain.errors import SYSTEMIC, InvalidError, UnavailableError, described
 from streamsched.ports.clock import Clock
-from streamsched.ports.runner import (
-    NO_RUNNER,
-    InlineRunner,
-    RunMonitorStore,
-    RunnerId,
-    Runners,
-    SilentRun,
-    UnclaimedRun,
-)
+from streamsched.ports.runner import NO_RUNNER, InlineRunner, RunnerId, Runners
 from streamsched.ports.runs import RunEnd
+from streamsched.store.runs.run_monitor import RunMonitorStore, SilentRun, UnclaimedRun
 
 log = structlog.get_logger()
 

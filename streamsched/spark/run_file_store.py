@@ -1,4 +1,4 @@
-"""Implements `ports.runner.RunFileStore` on a data directory."""
+"""The files that runs leave on the disk of this host."""
 
 from __future__ import annotations
 
@@ -6,22 +6,36 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from streamsched.emit.spooled_file import REFUSED
-from streamsched.ports.runner import RunLog
 from streamsched.spark.files import FOLDERS, LOGS, RunFiles, run_of
 from streamsched.spark.run_log import empty_log
 
 
-class LocalRunFileStore:
-    """See `ports.runner.RunFileStore`. Ignores files that are not named after a run."""
+@dataclass(frozen=True, slots=True)
+class RunLog:
+    """The log of a run on the disk of this host: how much it takes there, and when it was last written (seconds since
+    1970).
+    """
+
+    run: str
+    bytes: int
+    at: float
+
+
+class RunFileStore:
+    """The files that runs leave in a data directory of this host; those that are not named after a run are ignored. The
+    calls block on the disk: use a thread.
+    """
 
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir
 
     def untouched(self, since: datetime) -> Sequence[str]:
+        """Runs with files here, none of which was modified since then (UTC, by this host's clock)."""
         touched: dict[str, float] = {}
         for run, at in self._files():
             touched[run] = max(at, touched.get(run, at))
@@ -29,6 +43,7 @@ class LocalRunFileStore:
         return [run for run, at in touched.items() if at < limit]
 
     def clear(self, runs: Sequence[str]) -> int:
+        """Removes all files of these runs; returns how many. Idempotent."""
         removed = 0
         for run in runs:
             for path in RunFiles(self._data_dir, run).all:
@@ -42,6 +57,7 @@ class LocalRunFileStore:
         return removed
 
     def logs(self) -> Sequence[RunLog]:
+        """The logs of all runs here."""
         return [
             RunLog(run, found.st_blocks * 512, found.st_mtime)
             for run, name, found in self._entries(LOGS)
@@ -49,6 +65,7 @@ class LocalRunFileStore:
         ]
 
     def empty_logs(self, runs: Sequence[str], why: str) -> None:
+        """Replaces the logs of these runs by a line that says how much was removed, and why. They have ended."""
         for run in runs:
             empty_log(RunFiles(self._data_dir, run).log, why)
 

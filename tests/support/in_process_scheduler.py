@@ -37,8 +37,8 @@ from streamsched.store.events.wakes import PostgresWakes
 from streamsched.store.jobs.decisions import PostgresDecisionStore
 from streamsched.store.jobs.intake import PostgresIntake
 from streamsched.store.jobs.jobs import PostgresJobStore
-from streamsched.store.runs.run_monitor import PostgresRunMonitorStore
-from streamsched.store.runs.run_queries import PostgresRunQueries
+from streamsched.store.runs.run_monitor import RunMonitorStore
+from streamsched.store.runs.run_queries import RunQueries
 from streamsched.store.server.notifier import PostgresNotifier
 from streamsched.testing.clock import SettableClock
 from streamsched.timers.timers import Timers, WakeIntake
@@ -101,7 +101,7 @@ class InProcessScheduler:
         self.clock = clock
         self.cluster = cluster
         self.jobs = PostgresJobStore(pool)
-        self.by_hand = PostgresRunQueries(pool)
+        self.by_hand = RunQueries(pool)
         self.catalog = Catalog(
             store=PostgresCatalogStore(pool),
             reader=PostgresCatalogReader(pool),
@@ -112,7 +112,7 @@ class InProcessScheduler:
         #: Every run that has begun, in order; those that go on.
         self.runs: list[Run] = []
         self.active: dict[str, Run] = {}
-        self._run_store = PostgresRunMonitorStore(pool)
+        self._run_store = RunMonitorStore(pool)
         self._runners = _Runners()
         self._notifier = notifier
         self._intake = Intake(cluster.broker, PostgresIntake(pool), clock)

@@ -31,7 +31,7 @@ from streamsched.domain.errors import (
     StreamschedError,
 )
 from streamsched.domain.tasks.queue import MOST_TASKS
-from streamsched.ports.tasks.queues import QueueStore
+from streamsched.store.tasks.queues import QueueStore
 from streamsched.tasks.intake import open_pagerduty_queue
 
 router = APIRouter(prefix="/api/v1", tags=["PagerDuty"])

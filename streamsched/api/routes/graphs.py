@@ -33,7 +33,7 @@ from streamsched.domain.jobs.job import JobCommand
 from streamsched.domain.limits import check_most
 from streamsched.domain.names import AppRef
 from streamsched.graph.submission import NodeReport, SubmissionPlan
-from streamsched.ports.graph.nodes import NodeView
+from streamsched.store.graph.nodes import NodeView
 
 router = APIRouter(prefix="/v1/graphs", tags=["graphs"])
 

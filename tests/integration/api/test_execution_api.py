@@ -26,7 +26,7 @@ from streamsched.domain.schedules.process_job import SparkJob
 from streamsched.domain.schedules.schedule import Program
 from streamsched.ports.runs import Assignment
 from streamsched.spark.needs.preparation import Preparation
-from streamsched.store.programs.profiles import PostgresProfileStore
+from streamsched.store.programs.profiles import ProfileStore
 from tests.integration.api.test_access import token
 from tests.support.api_routes import api_routes
 from tests.support.described_answers import check_answer
@@ -188,7 +188,7 @@ async def prepared(services: Services, mode: DeployMode) -> str:
     job = SparkJob("hdfs://lake/x.py", master="yarn", needs=SparkNeeds(profile="big"), deploy_mode=mode)
     assignment = Assignment("r", 1, Program(ProgramRef("sales", "b", "p"), job), {})
     try:
-        await Preparation(profiles=PostgresProfileStore(services.pool)).prepare(assignment)
+        await Preparation(profiles=ProfileStore(services.pool)).prepare(assignment)
     except ConfigurationError as exc:
         return str(exc)
     return ""

@@ -22,7 +22,7 @@ from streamsched.domain.schedules.retry import Retry
 from streamsched.domain.schedules.schedule import Schedule
 from streamsched.launcher.why import why
 from streamsched.ports.runs import RunEnd
-from streamsched.store.runs.run_batch import PostgresRunBatch
+from streamsched.store.runs.run_batch import RunBatch
 from streamsched.store.sql import queries
 
 from .conftest import MINUTE, PROGRAM, World, schedule
@@ -193,7 +193,7 @@ async def test_ends_that_are_stored_together_wake_the_head_of_each_lane(world: W
     await world.define(one)
     await world.satisfy(*keyed(world, one, "abcabcabc"))
     await rest(world)
-    batch, now = PostgresRunBatch(world.pool), world.clock.now()
+    batch, now = RunBatch(world.pool), world.clock.now()
     runs = [f"default.app.s.1.{number}.r1" for number in (1, 2)]
     await batch.claim(runs, runner="h:1:1", log_path=None, now=now)
 

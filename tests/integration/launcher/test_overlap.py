@@ -12,8 +12,8 @@ from streamsched.domain.jobs.job import JobCommand
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.launcher.why import why
-from streamsched.ports.runner import LostRun, SilentRun
 from streamsched.ports.runs import RunEnd, StopRequest
+from streamsched.store.runs.run_monitor import LostRun, SilentRun
 
 from .conftest import MINUTE, World, schedule
 

@@ -21,11 +21,11 @@ from streamsched.domain.schedules.schedule import HttpJob, PublishJob
 from streamsched.launcher.inline_executor import InlineExecutor
 from streamsched.launcher.start import start
 from streamsched.ports.leases import RecoveredRuns
-from streamsched.ports.runner import LostRun, SilentRun
 from streamsched.ports.runs import StopRequest
 from streamsched.process.http_client import HttpClient
 from streamsched.store.runs.launchers import PostgresLauncherLeases
-from streamsched.store.runs.run_batch import PostgresRunBatch
+from streamsched.store.runs.run_batch import RunBatch
+from streamsched.store.runs.run_monitor import LostRun, SilentRun
 
 from .conftest import MINUTE, PROGRAM, World, schedule
 from .inline import HERE, LEASE, OTHER, QUICK, SAY, THIRD, Answering, Staffed, answering, request, run, satisfied
@@ -178,7 +178,7 @@ async def test_a_paused_launcher_of_this_host_keeps_what_it_sent_and_sends_nothi
     async with answering("") as far:
         paused = await holding(world, request(far), 2)
         paused.inline_executor = InlineExecutor(
-            PostgresRunBatch(world.pool), HERE, HttpClient(EVERYWHERE), world.clock, capacity=1
+            RunBatch(world.pool), HERE, HttpClient(EVERYWHERE), world.clock, capacity=1
         )
         paused.inline_executor.claim_and_execute([run(1), run(2)])
         await paused.inline_executor.run_once()  # both are claimed, but its window is full

@@ -15,8 +15,8 @@ from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.retry import Retry
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.run_monitor import RunMonitor, RunTimeouts
-from streamsched.ports.runner import LostRun, SilentRun
 from streamsched.ports.runs import RunEnd, StopRequest
+from streamsched.store.runs.run_monitor import LostRun, SilentRun
 
 from .conftest import MINUTE, World, schedule
 

@@ -14,7 +14,7 @@ from streamsched.domain.names import AppRef
 from streamsched.domain.programs.spark_deployment import check_profile
 from streamsched.domain.schedules.process_job import PythonJob, SparkJob
 from streamsched.domain.schedules.schedule import Program
-from streamsched.ports.programs.profiles import ProfileRecord
+from streamsched.store.programs.profiles import ProfileRecord
 
 
 async def check_needs(

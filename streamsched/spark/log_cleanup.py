@@ -17,8 +17,8 @@ from streamsched.domain.quotas.quota import Quota
 from streamsched.ports.access.quotas import Limits
 from streamsched.ports.archive import Archive
 from streamsched.ports.clock import Clock
-from streamsched.ports.runner import RunFileStore, RunLog
 from streamsched.process.run_forever import run_forever
+from streamsched.spark.run_file_store import RunFileStore, RunLog
 
 log = structlog.get_logger()
 
