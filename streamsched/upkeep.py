@@ -24,8 +24,7 @@ from streamsched.ports.leases import LeaseHolder
 from streamsched.process.os_user import OsUser
 from streamsched.process.run_forever import run_forever
 from streamsched.process.supervision import Loop
-from streamsched.spark.log_cleanup import LogCleanup
-from streamsched.spark.run_file_store import RunFileStore
+from streamsched.spark.log_cleanup import LogCleanup, RunFileStore
 from streamsched.store.access.quotas import PostgresQuotaStore
 from streamsched.store.access.spools import PostgresSpoolStore
 from streamsched.store.catalog.namespace_grants import PostgresNamespaceGrantStore

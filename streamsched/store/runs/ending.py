@@ -25,7 +25,7 @@ from streamsched.store.catalog.history import record
 from streamsched.store.connections import Connection
 from streamsched.store.limits import groups, lanes
 from streamsched.store.runs import failing, failure_streaks
-from streamsched.store.runs.rows import LOCK_SCHEDULE, RUN, SQL, CurrentSchedule, LiveRun, StoredRun
+from streamsched.store.runs.rows import LOCK_SCHEDULE, RUN, SQL, LiveRun, LockedSchedule, StoredRun
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
@@ -154,7 +154,7 @@ def program_of(row: StoredRun) -> Program | None:
         return None
 
 
-async def current_schedule(connection: Connection, row: StoredRun) -> tuple[str | None, CurrentSchedule | None]:
+async def current_schedule(connection: Connection, row: StoredRun) -> tuple[str | None, LockedSchedule | None]:
     """Why the run's schedule no longer permits it (None: it does, or the run has none), and the schedule, locked
     against changes until the transaction ends.
     """

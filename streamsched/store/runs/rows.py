@@ -67,7 +67,7 @@ class StartedRun(NamedTuple):
     definition: Any
 
 
-class CurrentSchedule(NamedTuple):
+class LockedSchedule(NamedTuple):
     """A schedule as it is now, locked against changes."""
 
     definition: Any
@@ -78,4 +78,4 @@ class CurrentSchedule(NamedTuple):
 
 
 RUN: Final = Select(SQL["state"], StoredRun)
-LOCK_SCHEDULE: Final = Select(SQL["lock_schedule"], CurrentSchedule)
+LOCK_SCHEDULE: Final = Select(SQL["lock_schedule"], LockedSchedule)

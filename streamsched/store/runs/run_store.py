@@ -25,7 +25,7 @@ from streamsched.store.catalog.history import record
 from streamsched.store.connections import Connection, Pool, translated
 from streamsched.store.runs import attempts, deadlines, fences
 from streamsched.store.runs.ending import announce, cancel_pending, current_schedule, end, lock_run, move_job
-from streamsched.store.runs.rows import RUN, SQL, CurrentSchedule, StoredRun
+from streamsched.store.runs.rows import RUN, SQL, LockedSchedule, StoredRun
 from streamsched.store.sql import Select
 
 #: The run's transition for the state of a `RunEnd`.
@@ -186,7 +186,7 @@ def driver_of(stored: Any) -> Driver | None:
         return None
 
 
-def _assignment(row: StoredRun, ready: ReadyJob | None, schedule: CurrentSchedule | None) -> Assignment:
+def _assignment(row: StoredRun, ready: ReadyJob | None, schedule: LockedSchedule | None) -> Assignment:
     program = stored_program_from_json(row.executable)
     definition = None if schedule is None else stored_schedule_from_json(schedule.definition)
     return Assignment(row.id, row.attempt, program, row.arguments, row.job, ready, definition)

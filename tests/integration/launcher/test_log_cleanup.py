@@ -16,8 +16,7 @@ from streamsched.launcher.start import start
 from streamsched.ports.access.quotas import Limits
 from streamsched.ports.runs import RunEnd
 from streamsched.spark.files import RunFiles
-from streamsched.spark.log_cleanup import LogCleanup
-from streamsched.spark.run_file_store import RunFileStore
+from streamsched.spark.log_cleanup import LogCleanup, RunFileStore
 from streamsched.store.jobs.archive import PostgresArchive
 
 from .conftest import PROGRAM, World, schedule
