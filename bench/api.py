@@ -38,10 +38,8 @@ import structlog
 import uvloop
 
 from bench.installation import about, server
-from streamsched.access_services import create_token_directly
 from streamsched.api.app import make_api
 from streamsched.api.serving import HttpServer, bind, url_of
-from streamsched.bootstrap import api_services, launcher_loops, open_services
 from streamsched.codec import event as event_codec
 from streamsched.codec.schedules.schedule import program_to_json, schedule_to_json
 from streamsched.config import Settings
@@ -51,6 +49,10 @@ from streamsched.domain.schedules.schedule import BashJob, Program, Schedule
 from streamsched.domain.triggers.trigger import Partitions
 from streamsched.process.memory import configure_memory
 from streamsched.process.supervision import supervise
+from streamsched.roles.access import create_token_directly
+from streamsched.roles.api import api_services
+from streamsched.roles.launcher import launcher_loops
+from streamsched.roles.services import open_services
 from streamsched.store.server.migrate import migrate
 
 BATCH: Final = 500

@@ -126,7 +126,7 @@ class NoProcesses:
 
 
 def make(pool: asyncpg.Pool, bell: PostgresNotifier) -> tuple[InlineExecutor, Launcher]:
-    """A launcher and its inline executor, as in `bootstrap.launcher_loops`."""
+    """A launcher and its inline executor, as in `roles.launcher`."""
     clock = SystemClock()
     inline = InlineExecutor(RunBatch(pool), this_process(), HttpClient(EVERYWHERE), clock)
     monitor = RunMonitor(RunMonitorStore(pool), NoProcesses(), clock, RunTimeouts(), inline=inline)

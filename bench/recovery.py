@@ -5,7 +5,7 @@
 All runs of an `http` program are in the hands of one launcher process, many more than a launcher takes by itself. It
 executes them until `--after` requests have arrived, then it is killed with SIGKILL. A second launcher process lives
 since before; it has nothing else to do. The server is in this process; it answers each request after 20 ms and counts
-them by `Idempotency-Key`. Both launchers are made as in `bootstrap`, with real leases.
+them by `Idempotency-Key`. Both launchers are made as in `roles.launcher`, with real leases.
 
 - `settle_s`: seconds from the expiry of the lease of the killed launcher until the last run has ended; `from_kill_s`
   the same from the kill, which includes up to one lease time.

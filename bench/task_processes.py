@@ -25,9 +25,9 @@ from streamsched.domain.addresses import LOOPBACK
 from streamsched.ports.clock import SystemClock
 from streamsched.ports.leases import LeaseHolder
 from streamsched.process.memory import configure_memory
+from streamsched.roles.launcher import make_task_delivery
 from streamsched.store.connections import open_pool
 from streamsched.store.server.notifier import PostgresNotifier
-from streamsched.task_delivery import make_task_delivery
 from streamsched.tasks.worker_streams import WorkerStreams
 
 #: Tasks that the worker of an owner takes at a time.

@@ -1,6 +1,6 @@
 """An installation as opened by administration commands: connects, but creates and migrates nothing.
 
-Composition root of `admin`, as `bootstrap` is for the roles.
+Composition root of `admin`, as `roles` is for the processes.
 """
 
 from __future__ import annotations

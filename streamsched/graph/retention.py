@@ -14,7 +14,7 @@ import structlog
 
 from streamsched.domain.decisions.retention import day_of
 from streamsched.domain.errors import SYSTEMIC, ConflictError, described
-from streamsched.domain.graph.node import ENDED
+from streamsched.domain.graph.node import NODE_STATES
 from streamsched.domain.graph.task import NodeId
 from streamsched.domain.names import AppRef
 from streamsched.graph.edges import Children, batches
@@ -93,6 +93,6 @@ class NodeRetention:
         """The nodes that may leave, and their children."""
         below = list(dict.fromkeys(child for found in batch.values() for child, _ in found))
         states = await self._nodes.states(app, below) if below else {}
-        busy = {child for child, state in states.items() if state not in ENDED}
+        busy = {child for child, state in states.items() if state not in NODE_STATES.ends}
         leaving = [node for node, found in batch.items() if not any(child in busy for child, _ in found)]
         return leaving, list(dict.fromkeys(child for node in leaving for child, _ in batch[node]))

@@ -14,8 +14,8 @@ from streamsched_brokers.kafka.address import Address
 
 from compose.kafka.distribution import version
 from streamsched.api import health
-from streamsched.bootstrap import Role
 from streamsched.config import PREFIX, Settings
+from streamsched.roles.role import Role
 
 FOLDER = Path(__file__).parents[2] / "compose"
 COMPOSE: dict[str, Any] = yaml.safe_load((FOLDER / "compose.yaml").read_text())

@@ -17,8 +17,8 @@ import yaml
 from fastapi.routing import APIRoute
 
 from streamsched.api import health
-from streamsched.bootstrap import Role
 from streamsched.config import PREFIX, Settings
+from streamsched.roles.role import Role
 
 FOLDER: Final = Path(__file__).parents[2] / "compose"
 UNITS: Final = sorted((FOLDER / "systemd").glob("*.service"))

@@ -22,8 +22,8 @@ from aiohttp import web
 from compose.ports import free_port
 from streamsched.codec.dapr.job import ConstantFailure, DaprJob
 from streamsched.codec.dapr.scope import DaprApp
-from streamsched.dapr_endpoint import make_desk
 from streamsched.ports.clock import SystemClock
+from streamsched.roles.services import make_desk
 from streamsched.store.connections import open_pool
 from streamsched.store.dapr.instances import AppInstance, AppInstances
 from tests.faults.processes.command import role, start

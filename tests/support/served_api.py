@@ -15,14 +15,14 @@ from typing import Any
 
 import httpx
 
-from streamsched.access_services import create_token_directly
 from streamsched.api.app import make_api
 from streamsched.api.serving import HttpServer, bind, url_of
-from streamsched.bootstrap import api_services, open_services
 from streamsched.config import Settings
+from streamsched.roles.access import create_token_directly
+from streamsched.roles.api import api_services, make_http
+from streamsched.roles.services import open_services
 from streamsched.store.server.embedded_server import start_server, stop_server
 from streamsched.store.server.migrate import migrate
-from streamsched.web_services import make_http
 from tests.support.relaying import relaying
 
 _ADMIN = {"name": "admin", "grants": [{"role": "admin"}]}

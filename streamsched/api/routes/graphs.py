@@ -26,7 +26,7 @@ from streamsched.codec.graph.task import task_to_json
 from streamsched.codec.json.reading import Fields
 from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError
 from streamsched.domain.graph.ancestry import Ancestry
-from streamsched.domain.graph.node import ENDED, NodeState
+from streamsched.domain.graph.node import NODE_STATES, NodeState
 from streamsched.domain.graph.selection import everything, selected, span
 from streamsched.domain.graph.task import MOST_VALUES, NodeId, TaskTemplate
 from streamsched.domain.jobs.job import JobCommand
@@ -177,7 +177,7 @@ async def cancel(
         except (ConflictError, NotFoundError):
             running.append(job)
     waited = sum(state is NodeState.WAITING for state in before.values())
-    ended = sum(state in ENDED for state in before.values())
+    ended = sum(state in NODE_STATES.ends for state in before.values())
     counts = {"failed": waited, "ended": ended, "unknown": len(nodes) - len(before)}
     return rendered({"cancelled": cancelled, "running": running, **counts}, status=HTTPStatus.ACCEPTED)
 

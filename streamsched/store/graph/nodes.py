@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from streamsched.codec.graph.task import task_to_json, tasks_from_json
 from streamsched.domain.errors import ConflictError, NotFoundError
-from streamsched.domain.graph.node import ENDED, NodeFact, NodeState
+from streamsched.domain.graph.node import NODE_STATES, NodeFact, NodeState
 from streamsched.domain.graph.progress import GraphNode, cancelled, counted, ended, left_out, recount, reset, shifted
 from streamsched.domain.graph.task import NodeId, TaskTemplate
 from streamsched.domain.jobs.job import JobState
@@ -23,7 +23,7 @@ from streamsched.domain.names import AppRef
 from streamsched.store.connections import Pool, translated
 from streamsched.store.graph.reporting import choose_children, create_nodes, find_shifts, parents_in, report_to_children
 from streamsched.store.graph.rows import (
-    NODE_STATES,
+    REPORTED_STATES,
     SQL,
     Edges,
     NodeBatch,
@@ -162,7 +162,7 @@ class NodeStore:
     async def states(self, app: AppRef, nodes: Sequence[NodeId]) -> Mapping[NodeId, NodeState]:
         """The states of those that exist."""
         with translated():
-            rows = await NODE_STATES.fetch(self._pool, str(app), *columns(nodes))
+            rows = await REPORTED_STATES.fetch(self._pool, str(app), *columns(nodes))
         return {NodeId(row.task, row.job_id): NodeState(row.state) for row in rows}
 
     async def views(self, app: AppRef, nodes: Sequence[NodeId]) -> Mapping[NodeId, NodeView]:
@@ -282,8 +282,8 @@ class NodeStore:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 await lock_graph(connection, graph)
-                rows = await NODE_STATES.fetch(connection, str(graph.app), *columns(children))
-                if any(NodeState(row.state) not in ENDED for row in rows):
+                rows = await REPORTED_STATES.fetch(connection, str(graph.app), *columns(children))
+                if any(NodeState(row.state) not in NODE_STATES.ends for row in rows):
                     raise ConflictError("a child was asked for meanwhile")
                 return await fetch_value(connection, SQL["leave"], int, str(graph.app), *columns(nodes), before)
 

@@ -109,7 +109,7 @@ class _TaskSchedule(NamedTuple):
 
 
 _NODES: Final = Select(SQL["nodes"], _NodeRow)
-NODE_STATES: Final = Select(SQL["states"], _NodeState)
+REPORTED_STATES: Final = Select(SQL["states"], _NodeState)
 _SCHEDULES: Final = Select(SQL["schedules"], _TaskSchedule)
 
 
@@ -183,7 +183,7 @@ class NodeBatch:
     async def reported(self, nodes: Iterable[NodeId]) -> dict[NodeId, ParentOutcome]:
         """What these nodes have reported, this transaction included, in one statement."""
         wanted = list(dict.fromkeys(nodes))
-        rows = await NODE_STATES.fetch(self.connection, str(self.graph.app), *columns(wanted)) if wanted else ()
+        rows = await REPORTED_STATES.fetch(self.connection, str(self.graph.app), *columns(wanted)) if wanted else ()
         found = {NodeId(row.task, row.job_id): ParentOutcome(row.reported) for row in rows}
         return {**found, **{node: self.nodes[node].reported for node in wanted if node in self.nodes}}
 

@@ -15,7 +15,7 @@ from streamsched.domain.decisions.decision import Admit, Decision, End, Join, Wa
 from streamsched.domain.decisions.decision_batch import DecidedProgram
 from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.errors import ConflictError
-from streamsched.domain.jobs.job import JobFact, JobState, advance
+from streamsched.domain.jobs.job import JOB_STATES, JobFact, JobState
 from streamsched.domain.limits import later
 from streamsched.domain.schedules.schedule import HttpJob
 from streamsched.ports.jobs import InlineRoom
@@ -62,12 +62,12 @@ async def store(
     )
     joins = [decision for decision in decisions if isinstance(decision, Join)]
     if joins:
-        state = advance(_WAITING, JobFact.JOINED)
+        state = JOB_STATES.advance(_WAITING, JobFact.JOINED)
         columns = [j.job for j in joins], [j.into for j in joins], [j.reason for j in joins]
         _all_moved(joins, len(await connection.fetch(_SQL["join"], state, _WAITING, now, *columns)))
     ends = [decision for decision in decisions if isinstance(decision, End)]
     if ends:
-        states = [advance(_WAITING, end.fact) for end in ends]
+        states = [JOB_STATES.advance(_WAITING, end.fact) for end in ends]
         columns = [e.job for e in ends], states, [e.reason for e in ends]
         _all_moved(ends, len(await connection.fetch(_SQL["end"], _WAITING, now, *columns)))
     await groups.settle(connection, due_jobs, before.groups, decisions)
@@ -174,7 +174,7 @@ def _history(decision: Decision) -> Iterator[_Line]:
             yield "job", job, "job.coalesced", reason
             yield "job", into, "job.joined", f"by {job}"
         case End(job=job, fact=fact, reason=reason):
-            yield "job", job, f"job.{advance(_WAITING, fact).lower()}", reason
+            yield "job", job, f"job.{JOB_STATES.advance(_WAITING, fact).lower()}", reason
         case _:
             assert_never(decision)
 

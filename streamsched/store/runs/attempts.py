@@ -11,7 +11,7 @@ import structlog
 from streamsched.codec.schedules.schedule import stored_schedule_from_json
 from streamsched.domain.errors import described
 from streamsched.domain.jobs.failure import Failure
-from streamsched.domain.jobs.run import TRANSITIONS, RunFact, RunState, run_id
+from streamsched.domain.jobs.run import RUN_STATES, RunFact, RunState, run_id
 from streamsched.domain.limits import later
 from streamsched.domain.programs.output import uncommitted
 from streamsched.domain.schedules.retry import Retry
@@ -73,7 +73,7 @@ async def check_commits(connection: Connection, row: StoredRun, failure: Failure
     """Why the job of this locked run is done although the run failed: all outputs of its program are committed, and
     its owner said that this is enough. None: it is not.
     """
-    if failure in (None, Failure.CANCELLED) or (RunState(row.state), RunFact.SUCCEEDED) not in TRANSITIONS:
+    if failure in (None, Failure.CANCELLED) or (RunState(row.state), RunFact.SUCCEEDED) not in RUN_STATES.table:
         return None
     program = program_of(row)
     if program is None or not program.done_when_committed:

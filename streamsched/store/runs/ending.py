@@ -14,10 +14,8 @@ from streamsched.domain.decisions.decision import superseded
 from streamsched.domain.errors import DecodeError, described
 from streamsched.domain.events.ancestors import NO_ANCESTORS, Ancestors
 from streamsched.domain.jobs.failure import Failure
-from streamsched.domain.jobs.job import JobFact, JobState
-from streamsched.domain.jobs.job import advance as advance_job
-from streamsched.domain.jobs.run import RunFact, RunState, status_event
-from streamsched.domain.jobs.run import advance as advance_run
+from streamsched.domain.jobs.job import JOB_STATES, JobFact, JobState
+from streamsched.domain.jobs.run import RUN_STATES, RunFact, RunState, status_event
 from streamsched.domain.jobs.submission import first_job
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.schedules.schedule import Program
@@ -63,7 +61,7 @@ async def end(
         IllegalTransitionError: the run's state forbids it.
     """
     before = RunState(row.state)
-    state = advance_run(before, fact)
+    state = RUN_STATES.advance(before, fact)
     await connection.execute(SQL["end_run"], row.id, before, state, reason, at, exit_code, failure)
     error = None if state is RunState.COMPLETED else reason
     if announced:
@@ -134,7 +132,7 @@ async def move_job(connection: Connection, row: StoredRun, fact: JobFact, reason
     """Applies `fact` to the job of the run if it is PENDING_LAUNCH; a launched job stays LAUNCHED."""
     if row.job is None or row.job_state != JobState.PENDING_LAUNCH:
         return
-    state = advance_job(JobState.PENDING_LAUNCH, fact)
+    state = JOB_STATES.advance(JobState.PENDING_LAUNCH, fact)
     if await connection.fetchval(SQL["job_moves"], row.job, JobState.PENDING_LAUNCH, state, reason, at) is not None:
         await record(connection, "job", row.job, f"job.{state.lower()}", reason, at=at)
 

@@ -14,7 +14,7 @@ from streamsched.codec import event as event_codec
 from streamsched.codec.schedules.schedule import stored_program_from_json, stored_schedule_from_json
 from streamsched.domain.errors import ConflictError
 from streamsched.domain.events.event import Event
-from streamsched.domain.jobs.run import RunFact, RunState, advance, status_event
+from streamsched.domain.jobs.run import RUN_STATES, RunFact, RunState, status_event
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.schedules.schedule import Schedule
 from streamsched.domain.tasks.task import TaskRequest
@@ -257,7 +257,7 @@ class _StartRecords:
     def add(self, row: LiveRun) -> None:
         name = row.program
         program = self._programs.get(name) or self._programs.setdefault(name, ProgramRef.parse(name))
-        self.announced.add(row, program, advance(RunState.STARTING, RunFact.STARTED), at=self._at)
+        self.announced.add(row, program, RUN_STATES.advance(RunState.STARTING, RunFact.STARTED), at=self._at)
         self.announced.history.append((self._at, "run", row.id, "run.started", ""))
         self.runs.append(row.id)
 
@@ -274,10 +274,10 @@ class _EndRecords:
         run, state, name = row.id, RunState(row.state), row.program
         program = self.programs.get(name) or self.programs.setdefault(name, ProgramRef.parse(name))
         if state is RunState.STARTING and ending.exit_code is not None:  # it ended before its start was stored
-            state = advance(state, RunFact.STARTED)
+            state = RUN_STATES.advance(state, RunFact.STARTED)
             self.announced.add(row, program, state, at=ending.at)
             self.announced.history.append((ending.at, "run", run, "run.started", ""))
-        state = advance(state, FACTS[ending.state])
+        state = RUN_STATES.advance(state, FACTS[ending.state])
         self.announced.add(row, program, state, at=ending.at, reason=ending.reason)
         if event is not None:
             self.announced.records.append(OutboxRecord(public_topic(event.fact), event.key, event_codec.encode(event)))

@@ -14,7 +14,7 @@ from streamsched.codec.views import run_metrics
 from streamsched.domain.errors import ConflictError
 from streamsched.domain.jobs.failure import failure_of
 from streamsched.domain.jobs.job import JobFact, ReadyJob
-from streamsched.domain.jobs.run import RunFact, RunState, advance
+from streamsched.domain.jobs.run import RUN_STATES, RunFact, RunState
 from streamsched.domain.jobs.run_metrics import RunMetrics
 from streamsched.domain.limits import later
 from streamsched.domain.programs.driver import Driver
@@ -93,7 +93,7 @@ class PostgresRunStore:
                     await connection.execute(SQL["hold_back"], run)
                     await record(connection, "run", run, "run.held_back", "its schedule is paused", at=now)
                     return None
-                state = advance(RunState.PENDING, RunFact.CLAIMED)
+                state = RUN_STATES.advance(RunState.PENDING, RunFact.CLAIMED)
                 assignment = _assignment(row, ready, schedule)
                 longest = None if assignment.schedule is None else assignment.schedule.max_duration
                 deadline = None if longest is None else later(now, longest)
@@ -194,7 +194,7 @@ def _assignment(row: StoredRun, ready: ReadyJob | None, schedule: LockedSchedule
 
 async def _start(connection: Connection, row: StoredRun, runner: str | None, now: datetime, how: str) -> bool:
     """STARTING → RUNNING, with status event and history; False when it is not STARTING, or not this runner's."""
-    state = advance(RunState.STARTING, RunFact.STARTED)
+    state = RUN_STATES.advance(RunState.STARTING, RunFact.STARTED)
     if await connection.fetchval(SQL["run_moves"], row.id, runner, RunState.STARTING, state, now, how) is None:
         return False
     await announce(connection, row, state, at=now)

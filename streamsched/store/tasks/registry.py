@@ -11,7 +11,7 @@ from streamsched.codec import event as event_codec
 from streamsched.codec.tasks.event import end_event
 from streamsched.domain.errors import ConflictError, IllegalTransitionError, NotFoundError, storable_text
 from streamsched.domain.tasks.identity import TaskLane
-from streamsched.domain.tasks.task import TaskFact, TaskRequest, TaskState, advance
+from streamsched.domain.tasks.task import TASK_STATES, TaskFact, TaskRequest, TaskState
 from streamsched.domain.tasks.why import LaneHead, TaskReason, waiting_reasons
 from streamsched.log.topics import public_topic
 from streamsched.ports.outbox import OutboxRecord
@@ -282,7 +282,7 @@ class TaskRegistry:
                 if found.state is state and found.final:
                     return found
                 try:
-                    advance(found.state, fact)
+                    TASK_STATES.advance(found.state, fact)
                 except IllegalTransitionError as exc:
                     hint = "; drop it instead" if fact is TaskFact.CANCELLED and not found.state.terminal else ""
                     raise ConflictError(f"task '{task}' is {found.state}{hint}") from exc

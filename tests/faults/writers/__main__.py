@@ -40,7 +40,6 @@ from typing import Any, Final
 
 from compose.lakes.distribution import cache_folder, jars
 from compose.ports import free_port
-from streamsched.bootstrap import open_services
 from streamsched.codec import event as codec
 from streamsched.config import Settings
 from streamsched.domain.events.event import PartitionsAdded
@@ -48,6 +47,7 @@ from streamsched.emit.bookmarks import BookmarkClient
 from streamsched.emit.client import Emitter
 from streamsched.log.topics import PARTITIONS
 from streamsched.ports.broker import TopicPartition
+from streamsched.roles.services import open_services
 from streamsched.spark.storage import FolderStorage, StoredFile
 from streamsched.spark.tables.watcher import First, Watcher
 from streamsched.store.server.embedded_server import start_server, stop_server

@@ -30,9 +30,9 @@ import httpx
 import psutil
 
 from compose.ports import free_port
-from streamsched.access_services import create_token_directly
-from streamsched.bootstrap import open_services
 from streamsched.config import Settings
+from streamsched.roles.access import create_token_directly
+from streamsched.roles.services import open_services
 from tests.fuzz.api import prepare
 from tests.hostile.bodies.worst_bodies import WorstRequest
 from tests.support.relaying import relaying

@@ -8,9 +8,10 @@ import httpx
 import pytest
 
 from streamsched.api.app import make_api
-from streamsched.bootstrap import Services, api_services, open_services
 from streamsched.config import Settings
 from streamsched.ports.clock import Clock, SystemClock
+from streamsched.roles.api import api_services
+from streamsched.roles.services import Services, open_services
 from tests.support.api_routes import api_routes
 from tests.support.described_answers import check_answer
 from tests.support.relaying import relaying

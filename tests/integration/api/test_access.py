@@ -16,15 +16,16 @@ from fastapi import Request
 
 from streamsched.access.authentication import REUSE
 from streamsched.access.issuing import create_token
-from streamsched.access_services import create_token_directly
 from streamsched.api.access.authorise import check_rule
 from streamsched.api.access.rules import PUBLIC, RULES, RouteTable, Rule, Scope, route_name
 from streamsched.api.app import make_api
-from streamsched.bootstrap import Services, api_services, open_services
 from streamsched.config import Settings
 from streamsched.domain.access.grant import Caller, Grant
 from streamsched.domain.access.permission import PERMISSIONS, AccessRole, Permission
 from streamsched.domain.access.token import TokenRequest, run_token_text
+from streamsched.roles.access import create_token_directly
+from streamsched.roles.api import api_services
+from streamsched.roles.services import Services, open_services
 from streamsched.store.access.tokens import PostgresTokenStore
 from tests.integration.api.conftest import APP
 from tests.support.api_routes import api_routes

@@ -8,7 +8,8 @@ import httpx
 import pytest
 
 from streamsched.api.app import make_api
-from streamsched.bootstrap import Services, api_services
+from streamsched.roles.api import api_services
+from streamsched.roles.services import Services
 
 from .conftest import APP
 

@@ -8,11 +8,12 @@ import httpx
 import pytest
 
 from streamsched.api.app import make_api
-from streamsched.bootstrap import api_services, open_services
 from streamsched.catalog.outbox_ack import wait_for_ack
 from streamsched.config import Settings
 from streamsched.domain.errors import UnavailableError
 from streamsched.ports.outbox import OutboxRecord
+from streamsched.roles.api import api_services
+from streamsched.roles.services import open_services
 from streamsched.store.catalog.outbox import PostgresOutbox, write
 from streamsched.store.connections import open_pool
 from streamsched.store.server.notifier import PostgresNotifier

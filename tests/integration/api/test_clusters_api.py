@@ -8,8 +8,9 @@ import httpx
 import pytest
 
 from streamsched.api.app import make_api
-from streamsched.bootstrap import Services, api_services
 from streamsched.domain.constraints.load import ClusterReading, Hysteresis, Load
+from streamsched.roles.api import api_services
+from streamsched.roles.services import Services
 from streamsched.store.limits import clusters as store
 from streamsched.store.limits.clusters import PostgresClusterStore
 

@@ -12,7 +12,6 @@ import pytest
 
 from streamsched.access.emit_spans import EmitSpans
 from streamsched.api.app import make_api
-from streamsched.bootstrap import Services, api_services
 from streamsched.codec import event as event_codec
 from streamsched.domain.events.event import Event, PartitionsAdded
 from streamsched.domain.events.sampler import Sampler
@@ -22,6 +21,8 @@ from streamsched.log.drivers import open_broker
 from streamsched.log.records import records
 from streamsched.log.topics import PUBLIC, topic_specs
 from streamsched.ports.broker import Outgoing, TopicPartition
+from streamsched.roles.api import api_services
+from streamsched.roles.services import Services
 
 pytestmark = pytest.mark.postgres
 

@@ -10,7 +10,6 @@ import httpx
 import pytest
 
 from streamsched.api.app import make_api
-from streamsched.bootstrap import Services, api_services, open_services
 from streamsched.codec.airflow.dag_file import dags_from_source
 from streamsched.codec.cdap.bulk import schedules_from_json
 from streamsched.codec.crontab.crontab import crontab_from_text
@@ -25,6 +24,8 @@ from streamsched.domain.programs.spark_needs import SparkNeeds
 from streamsched.domain.schedules.process_job import SparkJob
 from streamsched.domain.schedules.schedule import Program
 from streamsched.ports.runs import Assignment
+from streamsched.roles.api import api_services
+from streamsched.roles.services import Services, open_services
 from streamsched.spark.needs.preparation import Preparation
 from streamsched.store.programs.profiles import ProfileStore
 from tests.integration.api.test_access import token

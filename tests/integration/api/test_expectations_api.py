@@ -10,12 +10,13 @@ import pytest
 
 from streamsched.access.issuing import create_token
 from streamsched.api.app import make_api
-from streamsched.bootstrap import Services, api_services, open_services
 from streamsched.config import Settings
 from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.access.token import TokenRequest
 from streamsched.ports.clock import Clock
+from streamsched.roles.api import api_services
+from streamsched.roles.services import Services, open_services
 from streamsched.store.access.tokens import PostgresTokenStore
 from streamsched.store.expectations.evidence import PostgresCompletions, PostgresEvidence
 from streamsched.store.expectations.judgement import PostgresExpectationStore

@@ -8,11 +8,11 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from streamsched.bootstrap import Services, open_services
 from streamsched.config import Settings
 from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.access.token import run_token_text
+from streamsched.roles.services import Services, open_services
 from streamsched.store.access.tokens import PostgresTokenStore
 from tests.integration.api.test_access import token
 

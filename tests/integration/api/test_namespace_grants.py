@@ -9,11 +9,11 @@ import httpx
 import pytest
 
 from streamsched.access.issuing import create_token
-from streamsched.bootstrap import Services, open_services
 from streamsched.config import Settings
 from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.access.token import TokenRequest
+from streamsched.roles.services import Services, open_services
 from streamsched.store.access.tokens import PostgresTokenStore
 from streamsched.store.catalog.namespace_grants import PostgresNamespaceGrantStore
 from tests.support.relaying import relaying

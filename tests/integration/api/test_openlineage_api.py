@@ -14,12 +14,13 @@ import httpx
 import pytest
 
 from streamsched.api.app import make_api
-from streamsched.bootstrap import Services, api_services
 from streamsched.config import Settings
 from streamsched.domain.errors import ConfigurationError
 from streamsched.domain.events.event import Outcome, PartitionsAdded, ProgramReached
 from streamsched.domain.names import DatasetRef, ProgramRef
 from streamsched.domain.triggers.trigger import Measure, Partitions, Total
+from streamsched.roles.api import api_services
+from streamsched.roles.services import Services
 from streamsched.spark.tables.watching import wait_for_cue
 from streamsched.store.catalog.lineage_ends import PostgresLineageEnds
 from streamsched.store.sql import queries

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from streamsched.bootstrap import Services
 from streamsched.codec.pagerduty.task import Task, TaskKey, to_json
+from streamsched.roles.services import Services
 from streamsched.store.tasks.queues import QueueStore
 
 NOON = (datetime.now(UTC) + timedelta(days=1)).replace(microsecond=0)

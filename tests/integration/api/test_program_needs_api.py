@@ -12,9 +12,9 @@ from typing import Any
 import httpx
 import pytest
 
-from streamsched.bootstrap import Services
 from streamsched.domain.errors import ConfigurationError
 from streamsched.process.bundle_archive import folder_files, pack
+from streamsched.roles.services import Services
 from streamsched.spark.needs.bundle_cache import BundleCache
 from streamsched.store.programs.bundles import BundleStore
 from streamsched.store.programs.profiles import ProfileStore

@@ -15,8 +15,9 @@ import pytest
 from streamsched.access import quota_watch
 from streamsched.access.quota_watch import REUSE, QuotaWatch
 from streamsched.api.app import make_api
-from streamsched.bootstrap import Services, api_services
 from streamsched.domain.quotas.event_level import SAVED
+from streamsched.roles.api import api_services
+from streamsched.roles.services import Services
 from streamsched.telemetry.metrics import Metrics
 from streamsched.testing.clock import SettableClock
 from tests.support.api_routes import api_routes

@@ -14,7 +14,8 @@ import pytest
 from streamsched.api.allowed_hosts import AllowedHosts
 from streamsched.api.app import make_api
 from streamsched.api.serving import HttpServer, bind
-from streamsched.bootstrap import Services, api_services
+from streamsched.roles.api import api_services
+from streamsched.roles.services import Services
 from tests.support.api_routes import api_routes
 
 pytestmark = pytest.mark.postgres

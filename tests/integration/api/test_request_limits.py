@@ -10,8 +10,9 @@ import httpx
 import pytest
 
 from streamsched.api.app import make_api
-from streamsched.bootstrap import Services, api_services
 from streamsched.catalog.catalog import Catalog
+from streamsched.roles.api import api_services
+from streamsched.roles.services import Services
 from streamsched.store.catalog.catalog_reader import PostgresCatalogReader
 from tests.support.api_routes import api_routes
 from tests.support.described_answers import api_document, check_answer, operations

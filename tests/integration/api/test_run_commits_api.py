@@ -9,7 +9,6 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from streamsched.bootstrap import Services, open_services
 from streamsched.config import Settings
 from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import AccessRole
@@ -18,6 +17,7 @@ from streamsched.domain.names import DatasetRef
 from streamsched.log.records import records
 from streamsched.log.topics import PARTITIONS
 from streamsched.ports.broker import TopicPartition
+from streamsched.roles.services import Services, open_services
 from streamsched.store.runs.run_commits import RunCommitStore
 from tests.integration.api.test_access import token
 from tests.integration.api.test_fences_api import run_token

@@ -13,13 +13,13 @@ import pytest
 
 from compose.ports import free_port
 from streamsched.config import Settings
-from streamsched.dapr_endpoint import dapr_loops
 from streamsched.ports.clock import SystemClock
 from streamsched.ports.leases import LeaseHolder
 from streamsched.process.cancellation import CLOSING_S, cancel
 from streamsched.process.supervision import supervise
+from streamsched.roles.dapr_endpoint import dapr_loops
+from streamsched.roles.launcher import make_task_delivery
 from streamsched.store.server.notifier import PostgresNotifier
-from streamsched.task_delivery import make_task_delivery
 from streamsched.telemetry.metrics import Metrics
 from tests.support.services import need_module
 

@@ -15,7 +15,6 @@ from streamsched.access.event_intake import EventIntake
 from streamsched.access.quota_watch import QuotaWatch
 from streamsched.access.run_spools import PAUSE_S, RunSpools
 from streamsched.admin.doctor import CheckLevel, examine
-from streamsched.bootstrap import Services, open_services
 from streamsched.codec import event as event_codec
 from streamsched.config import Settings
 from streamsched.domain.access.grant import Caller
@@ -25,6 +24,7 @@ from streamsched.log.records import records
 from streamsched.log.topics import PUBLIC
 from streamsched.ports.access.spools import SpoolingRun
 from streamsched.ports.broker import TopicPartition
+from streamsched.roles.services import Services, open_services
 from streamsched.store.access.quotas import PostgresQuotaStore
 from streamsched.store.access.spools import PostgresSpoolStore
 from streamsched.store.runs.run_commits import RunCommitStore

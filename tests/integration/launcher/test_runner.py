@@ -179,7 +179,7 @@ async def test_a_second_runner_ends_quietly(place: Place) -> None:
     await place.reaches("RUNNING")
 
     again = subprocess.run(
-        [sys.executable, "-m", "streamsched.runner", RUN], env=place.environ, check=False, capture_output=True
+        [sys.executable, "-m", "streamsched.roles.runner", RUN], env=place.environ, check=False, capture_output=True
     )
 
     assert again.returncode == 0

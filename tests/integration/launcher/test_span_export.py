@@ -15,13 +15,13 @@ from streamsched.domain.jobs.spans import TraceSpan
 from streamsched.launcher.traces.span_export import GIVE_UP, SpanExport
 from streamsched.log.topics import topic_specs
 from streamsched.ports.runs import RunEnd
+from streamsched.roles.services import open_traces
 from streamsched.store.connections import open_pool
 from streamsched.store.jobs.spans import SpanStore
 from streamsched.store.runs.run_store import PostgresRunStore
 from streamsched.store.sql import queries
 from streamsched.telemetry.metrics import Metrics
 from streamsched.telemetry.traces.settings import TraceSettings
-from streamsched.trace_services import open_traces
 from tests.integration.launcher.conftest import SHARDS, World, schedule
 from tests.integration.store.conftest import explained
 

@@ -8,12 +8,13 @@ from datetime import UTC, datetime, timedelta
 import asyncpg
 import pytest
 
-from streamsched.bootstrap import launcher_loops, open_services
 from streamsched.config import Settings
 from streamsched.domain.names import EventName
 from streamsched.domain.schedules.schedule import PublishJob
 from streamsched.launcher.start import start
 from streamsched.process.cancellation import cancel
+from streamsched.roles.launcher import launcher_loops
+from streamsched.roles.services import open_services
 from streamsched.testing.clock import SettableClock
 
 from .conftest import PROGRAM, World, schedule

@@ -11,7 +11,6 @@ import pytest
 
 from streamsched.api.app import make_api
 from streamsched.api.serving import HttpServer, bind, url_of
-from streamsched.bootstrap import Services, api_services, open_services
 from streamsched.codec import event as codec
 from streamsched.config import Settings
 from streamsched.domain.events.event import Event
@@ -23,6 +22,8 @@ from streamsched.emit.draft import stamped
 from streamsched.log.topics import PARTITIONS
 from streamsched.ports.broker import TopicPartition
 from streamsched.process.cancellation import cancel
+from streamsched.roles.api import api_services
+from streamsched.roles.services import Services, open_services
 from streamsched.spark.context import RunContext
 from streamsched.spark.tables.commit import TableSource
 from streamsched.spark.tables.watcher import First, Watcher, WatchResult

@@ -9,13 +9,13 @@ import httpx
 import pytest
 
 from streamsched.access.issuing import create_token
-from streamsched.bootstrap import Services, api_services, open_services
 from streamsched.config import Settings
 from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.access.token import TokenRequest
+from streamsched.roles.api import api_services, make_http
+from streamsched.roles.services import Services, open_services
 from streamsched.store.access.tokens import PostgresTokenStore
-from streamsched.web_services import make_http
 from tests.support.api_routes import api_routes
 from tests.support.relaying import relaying
 

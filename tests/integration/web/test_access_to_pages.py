@@ -7,14 +7,14 @@ import pytest
 
 from streamsched.api.access.rules import Scope
 from streamsched.api.access.security_headers import POLICY
-from streamsched.bootstrap import Services, api_services
 from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import PERMISSIONS, AccessRole
 from streamsched.ports.clock import SystemClock
+from streamsched.roles.api import api_services, make_http
+from streamsched.roles.services import Services
 from streamsched.store.access.tokens import PostgresTokenStore
 from streamsched.web.rules import PAGE_RULES
 from streamsched.web.session import Sessions
-from streamsched.web_services import make_http
 from tests.integration.web.conftest import LogIn
 
 pytestmark = pytest.mark.postgres

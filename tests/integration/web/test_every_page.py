@@ -13,7 +13,6 @@ import orjson
 import pytest
 
 from streamsched.api.access.security_headers import POLICY
-from streamsched.bootstrap import Services
 from streamsched.codec import event as event_codec
 from streamsched.codec.records import signal as signal_codec
 from streamsched.domain.access.grant import Grant
@@ -26,6 +25,7 @@ from streamsched.domain.signals.signal import Occurred
 from streamsched.log.topics import DEAD_LETTER, EVENTS, SIGNALS
 from streamsched.ports.broker import Outgoing, TopicPartition
 from streamsched.ports.runs import RunEnd
+from streamsched.roles.services import Services
 from streamsched.store.runs.run_store import PostgresRunStore
 from streamsched.web.rules import PAGE_RULES
 from tests.integration.web.conftest import Browser, LogIn

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from streamsched.bootstrap import Services
 from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.jobs.run import RunState
 from streamsched.ports.runs import RunEnd
+from streamsched.roles.services import Services
 from streamsched.store.runs.run_store import PostgresRunStore
 from streamsched.web.pages.run import whole_characters
 from tests.integration.web.conftest import Browser, LogIn

@@ -18,12 +18,12 @@ from structlog.testing import capture_logs
 
 from streamsched.access.code_flow import RETRY
 from streamsched.access.provider_keys import FRESH
-from streamsched.bootstrap import Services, api_services, open_services
 from streamsched.config import Settings
+from streamsched.roles.api import api_services, make_http
+from streamsched.roles.services import Services, open_services
 from streamsched.testing.clock import SettableClock
 from streamsched.web.login_attempt import ATTEMPT
 from streamsched.web.session import SESSION
-from streamsched.web_services import make_http
 from tests.support.openid_provider import NOW, Client, Provider
 
 pytestmark = [pytest.mark.postgres, pytest.mark.asyncio(loop_scope="module")]

@@ -18,13 +18,13 @@ import httpx
 import orjson
 import pytest
 
-from streamsched.bootstrap import Services
 from streamsched.codec import event as event_codec
 from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.decisions.judge import judge
 from streamsched.log.topics import PARTITIONS
 from streamsched.ports.broker import Outgoing
+from streamsched.roles.services import Services
 from streamsched.store.jobs.decisions import PostgresDecisionStore
 from streamsched.store.runs.run_store import PostgresRunStore
 from streamsched.web.app import page_routes

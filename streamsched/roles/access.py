@@ -1,4 +1,4 @@
-"""Composition of who may do what: the API's authentication and audit, and the tokens of runs and of `dev`."""
+"""Who may do what: authentication, and the tokens that are made without an API."""
 
 from __future__ import annotations
 
@@ -9,12 +9,8 @@ from typing import Any, Final
 
 import orjson
 
-from streamsched.access.auditing import NoAudit, StoredAudit
 from streamsched.access.authentication import Authentication, OpenAuthentication, TokenAuthentication
 from streamsched.access.issuing import create_token
-from streamsched.access.quota_watch import QuotaWatch
-from streamsched.access.references import ReferenceChecks
-from streamsched.api.allowed_hosts import allowed_hosts
 from streamsched.api.rendering import encoded
 from streamsched.codec.access.grant import token_request_from_json, token_to_json
 from streamsched.config import Settings
@@ -25,44 +21,21 @@ from streamsched.domain.access.token import StoredTokenText, TokenRequest, read_
 from streamsched.domain.errors import ConfigurationError, InvalidError
 from streamsched.ports.access.login import ProviderLogin
 from streamsched.ports.clock import Clock, SystemClock
-from streamsched.store.access.audit import PostgresAuditStore
-from streamsched.store.access.quotas import PostgresQuotaStore
 from streamsched.store.access.tokens import PostgresTokenStore
-from streamsched.store.catalog.namespace_grants import PostgresNamespaceGrantStore
 from streamsched.store.connections import Pool, open_pool
-from streamsched.store.runs.run_commits import RunCommitStore
-from streamsched.telemetry.metrics import Metrics
+from streamsched.web.app import PREFIX
+from streamsched.web.session import Sessions
 
 #: The file in the folder of `streamsched dev` with the token of its commands.
 TOKEN_FILE: Final = "token"
 
 
-def access_services(pool: Pool, clock: Clock, settings: Settings, process: str, metrics: Metrics) -> dict[str, Any]:
-    """The members of `ApiServices` that check requests and record changes. `process`: a name that no other has."""
-    tokens, entries, quotas = PostgresTokenStore(pool), PostgresAuditStore(pool), PostgresQuotaStore(pool)
-    grants = PostgresNamespaceGrantStore(pool)
-    callers, login = _callers(pool, clock, settings)
-    return {
-        "allowed_hosts": allowed_hosts(settings),
-        "tokens": tokens,
-        "authentication": callers,
-        "login": login,
-        "audit": NoAudit() if settings.api_access == "open" else StoredAudit(entries, clock),
-        "audit_entries": entries,
-        "quotas": quotas,
-        "quota_watch": QuotaWatch(quotas, clock, process, metrics),
-        "references": ReferenceChecks(grants, clock),
-        "grants": grants,
-        "run_commits": RunCommitStore(pool),
-    }
-
-
 def authentication(pool: Pool, clock: Clock, settings: Settings) -> Authentication:
     """Finds out who sends a request to this installation."""
-    return _callers(pool, clock, settings)[0]
+    return open_authentication(pool, clock, settings)[0]
 
 
-def _callers(pool: Pool, clock: Clock, settings: Settings) -> tuple[Authentication, ProviderLogin | None]:
+def open_authentication(pool: Pool, clock: Clock, settings: Settings) -> tuple[Authentication, ProviderLogin | None]:
     """Who sends a request, and how people log in at the OpenID provider; None: not at all."""
     if settings.api_access == "open":
         return OpenAuthentication(), None
@@ -145,5 +118,18 @@ async def ensure_dev_token(database_url: str, folder: Path) -> None:
         unfinished.touch(mode=0o600)
         unfinished.write_text(text + "\n")
         unfinished.replace(file)
+    finally:
+        pool.terminate()
+
+
+async def login_path(database_url: str, token: str) -> str:
+    """The path and query of a login link for the owner of this token; without a code when it is no stored token."""
+    known = read_token(token)
+    if not isinstance(known, StoredTokenText):
+        return f"{PREFIX}/"
+    pool = await open_pool(database_url, max_size=1)
+    try:
+        code = await Sessions(PostgresTokenStore(pool), SystemClock()).code(known.id)
+        return f"{PREFIX}/login?code={code}"
     finally:
         pool.terminate()

@@ -18,19 +18,16 @@ from streamsched.api.serving import HttpServer, bind, url_of
 from streamsched.codec.dapr.scope import DaprApp
 from streamsched.config import Settings
 from streamsched.dapr.app_channel import check_address
-from streamsched.dapr.desk import DaprDesk
 from streamsched.dapr.endpoint import DaprEndpoint
 from streamsched.domain.errors import ConfigurationError, InvalidError, UnavailableError
 from streamsched.ports.clock import Clock, SystemClock
 from streamsched.process.run_forever import run_forever
 from streamsched.process.supervision import Loop, run_until_signal, supervise, wait_until_available
+from streamsched.roles.services import make_desk
 from streamsched.store.connections import Pool, open_pool
 from streamsched.store.dapr.instances import AppInstance, AppInstances
-from streamsched.store.dapr.jobs import DaprJobStore
 from streamsched.store.server.clock import PostgresClock
 from streamsched.store.server.schema import require_schema
-from streamsched.store.tasks.queues import QueueStore
-from streamsched.store.tasks.registry import TaskRegistry
 from streamsched.telemetry.logs import configure_logs
 from streamsched.telemetry.metrics import Metrics
 
@@ -38,11 +35,6 @@ log = structlog.get_logger()
 
 #: Seconds between two heartbeats of the app's instances.
 _BEAT_S: Final = 4.0
-
-
-def make_desk(pool: Pool, clock: Clock) -> DaprDesk:
-    """The requests for jobs of any app."""
-    return DaprDesk(DaprJobStore(pool), QueueStore(pool), TaskRegistry(pool), clock)
 
 
 def dapr_loops(settings: Settings, pool: Pool, clock: Clock) -> Mapping[str, Loop]:

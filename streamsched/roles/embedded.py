@@ -18,9 +18,7 @@ from typing import Final
 
 import structlog
 
-from streamsched.access_services import TOKEN_FILE, ensure_dev_token
 from streamsched.api.serving import bind, url_of
-from streamsched.bootstrap import Role, serve
 from streamsched.config import Settings
 from streamsched.domain.addresses import LOOPBACK
 from streamsched.domain.errors import StreamschedError
@@ -28,6 +26,8 @@ from streamsched.domain.jobs.run import RunState
 from streamsched.domain.programs.inherited_environment import ALL
 from streamsched.ports.clock import SystemClock
 from streamsched.process.supervision import run_until_signal
+from streamsched.roles.access import TOKEN_FILE, ensure_dev_token, login_path
+from streamsched.roles.role import Role, serve
 from streamsched.store.connections import open_pool
 from streamsched.store.runs.run_queries import RunQueries, RunRecord
 from streamsched.store.server.data_archive import POSTGRES, ArchiveDescription, check_data, pack_folder, unpack_folder
@@ -37,7 +37,6 @@ from streamsched.store.server.folder_lock import folder_lock
 from streamsched.store.server.revisions import revisions
 from streamsched.store.server.schema import stored_revision
 from streamsched.telemetry.logs import configure_logs
-from streamsched.web_services import login_path
 
 log = structlog.get_logger()
 

@@ -1,8 +1,9 @@
-"""`python -m streamsched.runner RUN_ID`: the process that executes one run. A launcher starts it; it may outlive it.
+"""`python -m streamsched.roles.runner RUN_ID`: the process that executes one run. A launcher starts it; it may outlive
+that one.
 
-`python -m streamsched.runner --fence RUN_ID`: writes the fence of a run that was given up.
+`python -m streamsched.roles.runner --fence RUN_ID`: writes the fence of a run that was given up.
 
-`python -m streamsched.runner --fork-server SOCKET`: a process from which such processes are forked.
+`python -m streamsched.roles.runner --fork-server SOCKET`: a process from which such processes are forked.
 """
 
 from __future__ import annotations
@@ -152,7 +153,7 @@ def main() -> None:
         case [run]:
             work = execute(run, os.environ)
         case _:
-            sys.exit("usage: python -m streamsched.runner RUN_ID")
+            sys.exit("usage: python -m streamsched.roles.runner RUN_ID")
     try:
         asyncio.run(work)
     except StreamschedError as exc:
