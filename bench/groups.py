@@ -88,7 +88,7 @@ class SleepingRuns:
     def publications(self) -> int:
         return 2048
 
-    async def room_made(self) -> None:
+    async def wait_for_room(self) -> None:
         """Never: there is always room."""
         await asyncio.Event().wait()
 

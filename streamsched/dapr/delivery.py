@@ -51,7 +51,7 @@ class DaprDelivery:
     async def step(self) -> None:
         """Connects new instances, and disconnects those that are gone."""
         try:
-            live = {each for each in await self._instances.live() if each.queue != SCHEDULERS}
+            live = {each for each in await self._instances.live_instances() if each.queue != SCHEDULERS}
         except UnavailableError as exc:
             log.debug("dapr.instances_unknown", reason=str(exc))
             return

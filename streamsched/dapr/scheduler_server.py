@@ -163,7 +163,7 @@ class DaprSchedulerServer:
         shown: Sequence[str] = ()
         while True:
             try:
-                live = [each.address for each in await self._instances.live() if each.queue == SCHEDULERS]
+                live = [each.address for each in await self._instances.live_instances() if each.queue == SCHEDULERS]
             except UnavailableError:
                 live = list(shown)
             hosts = sorted({*live, self._own.address})

@@ -63,10 +63,10 @@ class Progression:
             UnavailableError: PostgreSQL is unavailable; call again.
         """
         outdated, ends, unreported, held = await asyncio.gather(
-            self._nodes.outdated(_BATCH),
+            self._nodes.outdated_nodes(_BATCH),
             self._nodes.ends(_BATCH),
-            self._nodes.unreported(_BATCH, now=self._clock.now()),
-            self._nodes.held(_BATCH),
+            self._nodes.unreported_nodes(_BATCH, now=self._clock.now()),
+            self._nodes.held_nodes(_BATCH),
         )
         moved = 0
         for app, nodes in _by_app((each.app, each.node) for each in outdated):

@@ -110,7 +110,7 @@ class InlineRunner(Protocol):
         """
         ...
 
-    async def room_made(self) -> None:
+    async def wait_for_room(self) -> None:
         """Returns when there is `room` again after there was none; at once when that happened since the last call."""
         ...
 

@@ -60,7 +60,7 @@ class RunEnd:
         object.__setattr__(self, "reason", printable(self.reason))
         object.__setattr__(self, "log_tail", printable(self.log_tail[-LOG_TAIL:]))
 
-    def bare(self, at: datetime) -> RunEnd:
+    def drop_texts(self, at: datetime) -> RunEnd:
         """The same end without texts, for a store that refused them."""
         return RunEnd(self.state, "the reason of its end cannot be stored", at, may_live=self.may_live)
 
@@ -88,7 +88,7 @@ class RunStore(Protocol):
         """
         ...
 
-    async def started(self, run: str, *, runner: str, now: datetime, start: str = "") -> None:
+    async def mark_started(self, run: str, *, runner: str, now: datetime, start: str = "") -> None:
         """STARTING → RUNNING, with an event on `program-status`. Idempotent. `start`: how its process was started.
 
         Raises:
@@ -97,7 +97,7 @@ class RunStore(Protocol):
         """
         ...
 
-    async def submitted(self, run: str, *, runner: str, driver: Driver, now: datetime) -> None:
+    async def store_driver(self, run: str, *, runner: str, driver: Driver, now: datetime) -> None:
         """Stores the driver that a cluster runs for the run, so that the next runner finds it. Idempotent; a
         repetition may add where its logs are.
 

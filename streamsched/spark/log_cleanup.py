@@ -56,7 +56,7 @@ class RunFileStore:
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir
 
-    def untouched(self, since: datetime) -> Sequence[str]:
+    def untouched_runs(self, since: datetime) -> Sequence[str]:
         """Runs with files here, none of which was modified since then (UTC, by this host's clock)."""
         touched: dict[str, float] = {}
         for run, at in self._files():
@@ -148,7 +148,7 @@ class LogCleanup:
         Raises:
             UnavailableError: PostgreSQL is unavailable; call again.
         """
-        old = await asyncio.to_thread(self._files.untouched, self._clock.now() - self._keep)
+        old = await asyncio.to_thread(self._files.untouched_runs, self._clock.now() - self._keep)
         removed = 0
         for start in range(0, len(old), _BATCH):
             batch = old[start : start + _BATCH]

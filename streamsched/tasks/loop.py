@@ -340,7 +340,7 @@ class TaskLoop:
         if not keys or (self._checked_at is not None and now - self._checked_at < _CHECK):
             return
         self._checked_at = now
-        outdated = await self._store.outdated(keys)
+        outdated = await self._store.outdated_keys(keys)
         for key in outdated:
             self._interrupt(key, "ended or registered again while it was in flight")
         if outdated:

@@ -203,7 +203,7 @@ class InProcessScheduler:
         now = self.clock.now()
         assigned = await self._run_store.claim(name, runner=str(_RUNNER), log_path="", now=now)
         if assigned is not None:
-            await self._run_store.started(name, runner=str(_RUNNER), now=now)
+            await self._run_store.mark_started(name, runner=str(_RUNNER), now=now)
             run = _run(assigned, now)
             self.runs.append(run)
             self.active[name] = run

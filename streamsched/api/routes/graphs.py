@@ -67,7 +67,7 @@ async def list_nodes(
 ) -> Response:
     """A page of nodes, by task and job id."""
     after = NodeId(after_task, after_job_id)
-    found = await graphs.listed(AppRef(namespace, app), task=task, state=state, after=after, limit=limit)
+    found = await graphs.page(AppRef(namespace, app), task=task, state=state, after=after, limit=limit)
     return rendered({"nodes": [_node(each) for each in found]})
 
 

@@ -63,7 +63,7 @@ class FenceWriter:
         except (ConfigurationError, OSError) as exc:
             found = {str(each.dataset): f"its program cannot be prepared: {exc}" for each in order.outputs}
         known = {name: "" if name in kept_here else why[:LONGEST] for name, why in found.items()}
-        await self.store.written(run, known, now=self.clock.now())
+        await self.store.store_result(run, known, now=self.clock.now())
         log.info("run.fenced", run=run, outputs=len(known), unfenced=sum(map(bool, known.values())))
         return known
 

@@ -78,7 +78,7 @@ class Preparation:
         if not job.needs.profile:
             return job
         namespace, name = assignment.program.ref.namespace, job.needs.profile
-        profile = None if self._profiles is None else await self._profiles.effective(namespace, name)
+        profile = None if self._profiles is None else await self._profiles.find(namespace, name)
         if profile is None:
             raise ConfigurationError(f"Spark profile '{name}' does not exist in namespace {namespace}, nor for all")
         if not profile.shell:  # it may have been set after the program was deployed

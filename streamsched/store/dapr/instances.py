@@ -56,7 +56,7 @@ class AppInstances:
                 _SQL["remove"], [each.queue for each in instances], [each.address for each in instances]
             )
 
-    async def live(self) -> Sequence[AppInstance]:
+    async def live_instances(self) -> Sequence[AppInstance]:
         """The instances with a heartbeat within `SILENCE`."""
         with translated():
             return await _LIVE.fetch(self._pool, SILENCE)

@@ -123,7 +123,7 @@ class _EndRow(NamedTuple):
 
 _GRAPH: Final = Select(SQL["graph"], _GraphRow)
 _VIEWS: Final = Select(SQL["views"], NodeViewRow)
-_PAGE: Final = Select(SQL["listed"], NodeViewRow)
+_PAGE: Final = Select(SQL["page"], NodeViewRow)
 _COUNTS: Final = Select(SQL["counts"], _NodeCount)
 _UNREPORTED: Final = Select(SQL["unreported"], _UnreportedRow)
 _OUTDATED: Final = Select(SQL["outdated"], _UnreportedRow)
@@ -171,7 +171,7 @@ class NodeStore:
             rows = await _VIEWS.fetch(self._pool, str(app), *columns(nodes))
         return {NodeId(row.task, row.job_id): _view(row) for row in rows}
 
-    async def listed(
+    async def page(
         self, app: AppRef, *, task: str | None, state: NodeState | None, after: NodeId, limit: int
     ) -> Sequence[NodeView]:
         """Nodes by task and job id, after that one."""
@@ -231,7 +231,7 @@ class NodeStore:
                 await self._pool.execute(SQL["forget"], over)
         return [end for end in found.values() if end is not None]
 
-    async def unreported(self, limit: int, *, now: datetime) -> Sequence[UnreportedNode]:
+    async def unreported_nodes(self, limit: int, *, now: datetime) -> Sequence[UnreportedNode]:
         """Nodes that changed and that their children have not counted, longest waiting first, and those that are stuck,
         without those that are postponed.
         """
@@ -242,11 +242,11 @@ class NodeStore:
         with translated():
             await self._pool.execute(SQL["postpone"], str(app), *columns(nodes), list(nodes.values()), until)
 
-    async def outdated(self, limit: int) -> Sequence[UnreportedNode]:
+    async def outdated_nodes(self, limit: int) -> Sequence[UnreportedNode]:
         """Nodes whose parents were counted by a former generation of their graph."""
         return await self._read_unreported(_OUTDATED, limit)
 
-    async def held(self, limit: int) -> Sequence[UnreportedNode]:
+    async def held_nodes(self, limit: int) -> Sequence[UnreportedNode]:
         """Nodes that were ready while their schedules were paused or disabled, of schedules that are enabled now."""
         return await self._read_unreported(_HELD, limit)
 
@@ -263,7 +263,7 @@ class NodeStore:
                     batch.rewrite(recount(node, node.groups))
             return await batch.write()
 
-    async def old(self, before: datetime, *, behind: OldNode | None, limit: int) -> Sequence[OldNode]:
+    async def old_nodes(self, before: datetime, *, behind: OldNode | None, limit: int) -> Sequence[OldNode]:
         """Nodes that ended before, in all graphs, oldest first, after that one."""
         first = (datetime.min.replace(tzinfo=UTC), "", "", "")
         after = first if behind is None else (behind.ended_at, behind.app, *behind.node)
@@ -271,7 +271,7 @@ class NodeStore:
             rows = await _OLD.fetch(self._pool, before, *after, limit)
         return [OldNode(row.app, NodeId(row.task, row.job_id), row.changed_at) for row in rows]
 
-    async def leave(
+    async def delete(
         self, graph: StoredGraph, nodes: Sequence[NodeId], children: Sequence[NodeId], *, before: datetime
     ) -> int:
         """Deletes those that ended before, and returns their number. `children` are theirs.
@@ -285,7 +285,7 @@ class NodeStore:
                 rows = await REPORTED_STATES.fetch(connection, str(graph.app), *columns(children))
                 if any(NodeState(row.state) not in NODE_STATES.ends for row in rows):
                     raise ConflictError("a child was asked for meanwhile")
-                return await fetch_value(connection, SQL["leave"], int, str(graph.app), *columns(nodes), before)
+                return await fetch_value(connection, SQL["delete"], int, str(graph.app), *columns(nodes), before)
 
     async def _read_unreported(self, query: Select[_UnreportedRow], *args: object) -> Sequence[UnreportedNode]:
         with translated():
@@ -320,7 +320,7 @@ class NodeStore:
             left, again = await choose_children(batch, movers, edges)
             shifts, anew = find_shifts(batch, movers, edges)
             await batch.read([*shifts, *anew])
-            reported = await batch.reported(
+            reported = await batch.read_reported(
                 parents_in(edges.parents[child] for child in anew if child in edges.parents)
             )
             missing = []
@@ -355,7 +355,7 @@ class NodeStore:
         """
         async with self._batch(graph, now) as batch:
             await batch.read(nodes)
-            reported = await batch.reported(parents_in(edges.parents.values()))
+            reported = await batch.read_reported(parents_in(edges.parents.values()))
             for node in nodes:
                 if node in batch.nodes:
                     known = batch.nodes[node]

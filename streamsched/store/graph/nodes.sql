@@ -34,7 +34,7 @@ SELECT n.task, n.job_id, n.state, n.reported, n.groups, n.round, n.again, n.stuc
 FROM unnest($2::text[], $3::text[]) AS w (task, job_id)
 JOIN graph_nodes n ON n.app = $1 AND n.task = w.task AND n.job_id = w.job_id;
 
--- name: listed
+-- name: page
 -- One page by task and job id.
 SELECT n.task, n.job_id, n.state, n.reported, n.groups, n.round, n.again, n.stuck, n.job, n.reason, n.created_at,
     n.changed_at, (SELECT r.state FROM runs r WHERE r.job = n.job ORDER BY r.attempt DESC LIMIT 1) AS run_state
@@ -146,7 +146,7 @@ WHERE state NOT IN ('WAITING', 'QUEUED') AND NOT unreported AND stuck = '{}' AND
 ORDER BY changed_at, app, task, job_id
 LIMIT $6;
 
--- name: leave
+-- name: delete
 -- Those of the given nodes that have ended and are as old.
 WITH gone AS (
     DELETE FROM graph_nodes n USING unnest($2::text[], $3::text[]) AS w (task, job_id)

@@ -11,7 +11,7 @@ from streamsched.domain.graph.graph import ParentGroup
 from streamsched.domain.graph.node import NodeState, ParentOutcome, parent_outcome
 from streamsched.domain.graph.progress import Shift, new_node
 from streamsched.domain.graph.task import NodeId
-from streamsched.store.graph.rows import SQL, Edges, NodeBatch, yielding
+from streamsched.store.graph.rows import SQL, Edges, NodeBatch, iterate_fairly
 from streamsched.store.sql import Select
 
 
@@ -105,8 +105,8 @@ async def create_nodes(
     """
     if any(node not in edges.parents for node in nodes):
         raise ConflictError("a node was deleted meanwhile; try again")
-    reported = await batch.reported(parents_in(edges.parents[node] for node in nodes))
-    async for node in yielding(nodes):
+    reported = await batch.read_reported(parents_in(edges.parents[node] for node in nodes))
+    async for node in iterate_fairly(nodes):
         reason = None if left is None else left.get(node)
         valid = node not in edges.invalid and reason is None
         batch.put(new_node(node, edges.parents[node], reported, batch.graph.reactions, valid=valid), reason)

@@ -119,7 +119,7 @@ def columns(nodes: Iterable[NodeId]) -> tuple[list[str], list[str]]:
     return [node.task for node in listed], [node.job_id for node in listed]
 
 
-async def yielding(items: Iterable[_Item]) -> AsyncIterator[_Item]:
+async def iterate_fairly(items: Iterable[_Item]) -> AsyncIterator[_Item]:
     """The items; lets the other tasks of the process run from time to time."""
     for number, item in enumerate(items, 1):
         yield item
@@ -172,7 +172,7 @@ class NodeBatch:
         wanted = [node for node in dict.fromkeys(nodes) if node not in self.nodes]
         if not wanted:
             return
-        async for row in yielding(await _NODES.fetch(self.connection, str(self.graph.app), *columns(wanted))):
+        async for row in iterate_fairly(await _NODES.fetch(self.connection, str(self.graph.app), *columns(wanted))):
             node = node_of(row)
             self.nodes[node.id] = self._before[node.id] = node
             self._jobs[node.id], self._reasons[node.id] = row.job, row.reason
@@ -180,7 +180,7 @@ class NodeBatch:
             if row.held:
                 self._held.add(node.id)
 
-    async def reported(self, nodes: Iterable[NodeId]) -> dict[NodeId, ParentOutcome]:
+    async def read_reported(self, nodes: Iterable[NodeId]) -> dict[NodeId, ParentOutcome]:
         """What these nodes have reported, this transaction included, in one statement."""
         wanted = list(dict.fromkeys(nodes))
         rows = await REPORTED_STATES.fetch(self.connection, str(self.graph.app), *columns(wanted)) if wanted else ()
@@ -211,7 +211,7 @@ class NodeBatch:
         """Writes what changed and makes the jobs of nodes that became ready; returns their number. A node whose
         schedule is paused or disabled waits, and one whose schedule is deleted fails.
         """
-        ready = [self.nodes[node] for node in self._changed if self._released(self.nodes[node])]
+        ready = [self.nodes[node] for node in self._changed if self._became_ready(self.nodes[node])]
         made = await self._release(ready) if ready else 0
         changed = [self.nodes[node] for node in self._changed]
         if changed:
@@ -235,7 +235,7 @@ class NodeBatch:
                 await self.connection.execute(SQL["ring"])
         return made
 
-    def _released(self, node: GraphNode) -> bool:
+    def _became_ready(self, node: GraphNode) -> bool:
         before = self._before.get(node.id)
         return node.round > (0 if before is None else before.round)
 
@@ -244,7 +244,7 @@ class NodeBatch:
         names = {task: str(schedule_of(app, task)) for task in {node.id.task for node in ready}}
         schedules = {row.id: row for row in await _SCHEDULES.fetch(self.connection, list(names.values()))}
         made, jobs = 0, list[tuple[ReadyJob, str]]()
-        async for node in yielding(ready):
+        async for node in iterate_fairly(ready):
             schedule = schedules.get(names[node.id.task])
             if schedule is None or node.id.task not in tasks:
                 self.put(ended(node, NodeFact.FAILED), f"schedule {names[node.id.task]} is deleted")

@@ -64,7 +64,7 @@ class ProfileStore:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def effective(self, namespace: str, name: str) -> ProfileRecord | None:
+    async def find(self, namespace: str, name: str) -> ProfileRecord | None:
         """The profile that programs of the namespace get by this name, without users: the namespace's own, or else the
         installation's; None without either.
 

@@ -81,7 +81,7 @@ class FenceStore:
         self._pool = pool
 
     async def due(self, now: datetime, *, limit: int) -> Sequence[str]:
-        """Runs to be fenced now, each for one caller; again ever more seldom, until `written` or `MOST_TRIES`."""
+        """Runs to be fenced now, each for one caller; again ever more seldom, until `store_result` or `MOST_TRIES`."""
         pauses = [timedelta(seconds=doubled(_FIRST_S, tries, longest=_LONGEST_S)) for tries in range(MOST_TRIES - 1)]
         again = [later(now, pause) for pause in pauses]
         with translated():
@@ -103,7 +103,7 @@ class FenceStore:
             rows = await self._pool.fetch(_SQL["raise_epochs"], datasets, order.job, order.attempt)
         return frozenset(row["dataset"] for row in rows)
 
-    async def written(self, run: str, found: Mapping[str, str], *, now: datetime) -> None:
+    async def store_result(self, run: str, found: Mapping[str, str], *, now: datetime) -> None:
         """Stores for each output why it is not fenced, "" when it is; the latter for all is not tried again."""
         text = fence_text(found)
         with translated():

@@ -123,7 +123,9 @@ class RunBatch:
                 claimed.append(assignment)
         return claimed
 
-    async def started(self, runs: Sequence[str], *, runner: str, now: datetime) -> Mapping[str, StopRequest | None]:
+    async def mark_started(
+        self, runs: Sequence[str], *, runner: str, now: datetime
+    ) -> Mapping[str, StopRequest | None]:
         """STARTING → RUNNING, with events on `program-status`, except of runs that are to stop. Returns what
         `heartbeat` returns.
 

@@ -164,7 +164,7 @@ class RunMonitorStore(PostgresRunStore):
         with translated():
             return await self._pool.fetchval(SQL["next_quick" if inline else "next_spawn"])
 
-    async def spawn_failed(self, run: str, reason: str, *, now: datetime) -> None:
+    async def record_spawn_failure(self, run: str, reason: str, *, now: datetime) -> None:
         """Writes to the run's history why no process could be started."""
         with translated():
             await record(self._pool, "run", run, "run.spawn_failed", reason, at=now)
@@ -187,7 +187,7 @@ class RunMonitorStore(PostgresRunStore):
             inline = dict(await _UNCLAIMED_TOO_OFTEN.fetch(self._pool, now, spawns))
         return await self._end_each(list(inline), fail, now)
 
-    async def overdue(self, now: datetime) -> Sequence[str]:
+    async def stop_overdue(self, now: datetime) -> Sequence[str]:
         """Requests a stop of every live run past its maximum duration without one. Returns their ids."""
         with translated():
             return [row["id"] for row in await self._pool.fetch(SQL["overdue"], now, OVERDUE)]
@@ -229,7 +229,9 @@ class RunMonitorStore(PostgresRunStore):
                 ended.append(run)
         return ended
 
-    async def silent(self, before: datetime, *, limit: int, behind: SilentRun | None = None) -> Sequence[SilentRun]:
+    async def silent_runs(
+        self, before: datetime, *, limit: int, behind: SilentRun | None = None
+    ) -> Sequence[SilentRun]:
         """Claimed runs without a heartbeat since `before`, longest silent first, after the run `behind`."""
         since, run = (_BEGINNING, "") if behind is None else (behind.heartbeat_at, behind.run)
         with translated():

@@ -103,7 +103,7 @@ class PostgresRunStore:
                 await deadlines.watch_run(connection, assignment.schedule, row.job, run, now=now)
         return assignment
 
-    async def started(self, run: str, *, runner: str, now: datetime, start: str = "") -> None:
+    async def mark_started(self, run: str, *, runner: str, now: datetime, start: str = "") -> None:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 row = await RUN.fetchrow(connection, run)
@@ -113,7 +113,7 @@ class PostgresRunStore:
                 if row is None or (row.runner, row.state) != (runner, RunState.RUNNING):
                     raise ConflictError(f"run '{run}' is no longer executed by {runner}")
 
-    async def submitted(self, run: str, *, runner: str, driver: Driver, now: datetime) -> None:
+    async def store_driver(self, run: str, *, runner: str, driver: Driver, now: datetime) -> None:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 row = await lock_run(connection, run)

@@ -204,7 +204,7 @@ class DeliveryStore:
                 await connection.execute(_SQL["free_lanes"], sorted(lanes), now)
                 return len(mine)
 
-    async def outdated(self, keys: Sequence[DeliveryKey]) -> frozenset[DeliveryKey]:
+    async def outdated_keys(self, keys: Sequence[DeliveryKey]) -> frozenset[DeliveryKey]:
         """Those of the tasks in flight that ended by hand or were registered again."""
         with translated():
             outdated = await _OUTDATED.fetch(self._pool, [key.task for key in keys], [key.generation for key in keys])

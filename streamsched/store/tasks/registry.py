@@ -166,7 +166,7 @@ class TaskRegistry:
         with translated():
             return [_ended_task(row) for row in await _ENDS.fetch(self._pool, task, limit)]
 
-    async def live(
+    async def live_tasks(
         self, queue: str, *, lane: str | None, after: tuple[datetime, str] | None, limit: int
     ) -> Sequence[TaskRecord]:
         """Tasks of a queue, or of a lane, that have not ended, by due time and id, after those of a task."""
@@ -174,7 +174,7 @@ class TaskRegistry:
         with translated():
             return await self._read_live(_SQL[asked], scope, *(after or _OLDEST), limit)
 
-    async def scheduled(
+    async def scheduled_tasks(
         self, queue: str, *, first: tuple[datetime, str, str], before: datetime, limit: int
     ) -> Sequence[TaskRecord]:
         """Tasks of a queue that have not ended and are due before `before`, in the order of due time, lane and key,
@@ -195,7 +195,7 @@ class TaskRegistry:
         with translated():
             return dict(await _DATA.fetch(self._pool, list(tasks)))
 
-    async def ended(self, queue: str, *, after: tuple[datetime, str] | None, limit: int) -> Sequence[TaskRecord]:
+    async def ended_tasks(self, queue: str, *, after: tuple[datetime, str] | None, limit: int) -> Sequence[TaskRecord]:
         """Ended tasks and ticks of a queue, newest first, after the end of a task."""
         with translated():
             return [_ended_task(row) for row in await _ENDED_PAGE.fetch(self._pool, queue, *(after or NEWEST), limit)]

@@ -62,11 +62,11 @@ async def test_a_namespaces_own_profile_precedes_the_installations(
         await client.put(f"/v1/namespaces/{namespace}/spark-profiles/p", json={"conf": {"spark.a": value}})
     store = ProfileStore(services.pool)
 
-    own, other = await store.effective("default", "p"), await store.effective("other", "p")
+    own, other = await store.find("default", "p"), await store.find("other", "p")
     assert own is not None
     assert other is not None
     assert (own.profile.conf["spark.a"], other.profile.conf["spark.a"]) == ("own", "all")
-    assert await store.effective("default", "q") is None
+    assert await store.find("default", "q") is None
 
     assert (await client.put("/v1/apps/default/shop", json=app(profile="p"))).status_code == 200
     assert (await client.get("/v1/namespaces/*/spark-profiles/p")).json()["users"] == []

@@ -122,5 +122,5 @@ async def test_a_sidecar_hears_of_all_schedulers(installation: DaprInstallation)
             grpc.aio.insecure_channel(first) as channel,
         ):
             assert await Sidecar(channel).hosts(2) == [first, second]
-        live = await AppInstances(installation.pool).live()
+        live = await AppInstances(installation.pool).live_instances()
         assert [each.address for each in live] == [f"grpc://{first}"], "one that stops leaves at once"

@@ -67,7 +67,7 @@ async def end(world: World, number: int, state: RunState = RunState.COMPLETED, *
     run = f"default.app.{name}.1.{number}.r1"
     now = world.clock.now()
     assert await world.run_store.claim(run, runner=f"host:1:{run}", log_path="/log", now=now)
-    await world.run_store.started(run, runner=f"host:1:{run}", now=now)
+    await world.run_store.mark_started(run, runner=f"host:1:{run}", now=now)
     assert await world.run_store.finish(run, RunEnd(state, "", now, 0 if state is RunState.COMPLETED else 1))
 
 

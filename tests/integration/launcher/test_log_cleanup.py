@@ -46,7 +46,7 @@ async def run_of(world: World, token: str, folder: Path, *, ends: bool = True) -
     run = await start(world.runs, world.clock, PROGRAM, {}, token=token)
     now = world.clock.now()
     assert await world.run_store.claim(run, runner="here:1:1", log_path="/log", now=now)
-    await world.run_store.started(run, runner="here:1:1", now=now)
+    await world.run_store.mark_started(run, runner="here:1:1", now=now)
     if ends:
         await world.run_store.finish(run, RunEnd(RunState.COMPLETED, "", now, 0))
     leave(folder, run, now)

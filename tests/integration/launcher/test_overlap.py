@@ -33,7 +33,7 @@ def run_of(name: str, sequence: int) -> str:
 async def begin(world: World, run: str) -> None:
     now = world.clock.now()
     assert await world.run_store.claim(run, runner="h:1:1", log_path="/log", now=now)
-    await world.run_store.started(run, runner="h:1:1", now=now)
+    await world.run_store.mark_started(run, runner="h:1:1", now=now)
 
 
 async def beat(world: World, run: str) -> StopRequest | None:

@@ -49,7 +49,7 @@ async def end(world: World, run: str, state: RunState = RunState.FAILED) -> Read
     now = world.clock.now()
     assignment = await world.run_store.claim(run, runner=f"host:1:{run}", log_path="/log", now=now)
     assert assignment is not None
-    await world.run_store.started(run, runner=f"host:1:{run}", now=now)
+    await world.run_store.mark_started(run, runner=f"host:1:{run}", now=now)
     assert await world.run_store.finish(run, RunEnd(state, "", now, 0 if state is RunState.COMPLETED else 1))
     return assignment.ready
 

@@ -293,7 +293,7 @@ async def test_a_paused_runner_is_not_lost(place: Place) -> None:
     try:
 
         async def silent() -> bool:
-            return bool(await place.world.run_store.silent(SystemClock().now() - timedelta(seconds=1), limit=1))
+            return bool(await place.world.run_store.silent_runs(SystemClock().now() - timedelta(seconds=1), limit=1))
 
         await eventually(silent)
         assert await place.run_monitor.check_runs() == []

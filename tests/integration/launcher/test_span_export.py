@@ -68,7 +68,7 @@ class Traced(World):
         run, runs = f"{job.id}.r1", PostgresRunStore(self.pool)
         self.clock.advance(timedelta(seconds=1))
         assert await runs.claim(run, runner="h:1:1", log_path=None, now=self.clock.now()) is not None
-        await runs.started(run, runner="h:1:1", now=self.clock.now())
+        await runs.mark_started(run, runner="h:1:1", now=self.clock.now())
         self.clock.advance(timedelta(seconds=9))
         assert await runs.finish(run, RunEnd(RunState.COMPLETED, "exit code 0", self.clock.now(), 0))
         return run

@@ -37,7 +37,7 @@ async def check_needs(
             require(caller.may_use_master(app.namespace, job.master))
         if isinstance(job, SparkJob) and (name := job.needs.profile):
             if name not in profiles:
-                profiles[name] = await services.profiles.effective(app.namespace, name)
+                profiles[name] = await services.profiles.find(app.namespace, name)
             record = profiles[name]
             if record is None:
                 raise InvalidDefinitionError(
