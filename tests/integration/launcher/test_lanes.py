@@ -342,8 +342,7 @@ HOT = [
     ("limits/lanes", "wake", COLUMNS),
     ("limits/lanes", "wake_after", "ARRAY['default.app.s.1.7.r1']"),
     ("limits/lanes", "leave", "ARRAY['default.app.s.1.1007']"),
-    ("runs/ending", "wake", f"'{PROGRAM}'"),
-    ("runs/run_batch", "wake", f"ARRAY['{PROGRAM}']"),
+    ("runs/ending", "wake", f"ARRAY['{PROGRAM}']"),
     ("jobs/decisions", "due_of_programs", f"ARRAY['{PROGRAM}'], now(), 128"),
     ("jobs/decisions", "due", "now(), 10"),
 ]
