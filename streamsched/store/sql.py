@@ -61,6 +61,11 @@ class Select(Generic[_Row]):
         while records := await cursor.fetch(size):
             yield [self.row._make(record) for record in records]
 
+    async def rows(self, connection: Connection, *args: object, prefetch: int) -> AsyncIterator[_Row]:
+        """All rows, read in batches of `prefetch`; the connection is in a transaction."""
+        async for record in connection.cursor(self.sql, *args, prefetch=prefetch):
+            yield self.row._make(record)
+
     async def one(self, executor: Executor, *args: object) -> _Row:
         """The row of a query that always has exactly one."""
         (record,) = await executor.fetch(self.sql, *args)
