@@ -192,7 +192,7 @@ class Launcher:
         if self._inline is None:
             await subscription.wait(seconds)
             return
-        waits = [asyncio.create_task(each) for each in (subscription.wait(seconds), self._inline.room_made())]
+        waits = [asyncio.create_task(each) for each in (subscription.wait(seconds), self._inline.wait_for_room())]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -32,9 +32,9 @@ from streamsched.spark.warm.child import ProcessStarter
 from streamsched.spark.warm.fork_server import serve
 from streamsched.store.access.tokens import PostgresTokenStore
 from streamsched.store.connections import Pool, open_pool
-from streamsched.store.programs.bundles import PostgresBundleStore
-from streamsched.store.programs.profiles import PostgresProfileStore
-from streamsched.store.runs.fences import PostgresFenceStore
+from streamsched.store.programs.bundles import BundleStore
+from streamsched.store.programs.profiles import ProfileStore
+from streamsched.store.runs.fences import FenceStore
 from streamsched.store.runs.run_store import PostgresRunStore
 from streamsched.store.server.clock import PostgresClock
 from streamsched.telemetry.logs import configure_logs
@@ -75,7 +75,7 @@ async def fence(run: str, environ: Mapping[str, str]) -> None:
     settings = Settings.from_env(environ)
     async with _database(settings) as (pool, clock):
         runtime, preparation = await _environment(settings, environ, pool), _preparation(settings, environ, pool)
-        await FenceWriter(PostgresFenceStore(pool), clock, runtime, preparation).write(run)
+        await FenceWriter(FenceStore(pool), clock, runtime, preparation).write(run)
 
 
 @asynccontextmanager
@@ -96,10 +96,10 @@ async def _database(settings: Settings) -> AsyncIterator[tuple[Pool, PostgresClo
 
 def _preparation(settings: Settings, environ: Mapping[str, str], pool: Pool) -> Preparation:
     cache = BundleCache(
-        PostgresBundleStore(pool), settings.data_dir.absolute() / "bundles", most_bytes=settings.programs.bundle_limit
+        BundleStore(pool), settings.data_dir.absolute() / "bundles", most_bytes=settings.programs.bundle_limit
     )
     secrets = Secrets(settings.programs.secrets, environ, installed())
-    return Preparation(secrets, PostgresProfileStore(pool), cache.folder)
+    return Preparation(secrets, ProfileStore(pool), cache.folder)
 
 
 async def _environment(settings: Settings, environ: Mapping[str, str], pool: Pool) -> RunEnvironment:

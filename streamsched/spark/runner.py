@@ -328,7 +328,7 @@ class Runner:
             try:
                 await self._store_driver(run, child.driver)
                 if not announced and child.begun:
-                    await self._store.started(run, runner=self._id, now=self._clock.now(), start=self._starter.how)
+                    await self._store.mark_started(run, runner=self._id, now=self._clock.now(), start=self._starter.how)
                     announced = True
                 measured = None if self._metrics is None else self._metrics.latest
                 new = None if measured == stored else measured
@@ -347,7 +347,7 @@ class Runner:
 
     async def _store_driver(self, run: str, driver: Driver | None) -> None:
         if driver is not None and driver != self._stored:
-            await self._store.submitted(run, runner=self._id, driver=driver, now=self._clock.now())
+            await self._store.store_driver(run, runner=self._id, driver=driver, now=self._clock.now())
             self._stored = driver
 
     def _ended(self, child: RunProcesses, code: int, files: RunFiles, executable: Executable) -> RunEnd:

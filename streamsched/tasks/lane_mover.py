@@ -12,8 +12,8 @@ from typing import Final, NoReturn, assert_never
 import structlog
 
 from streamsched.domain.tasks.layout import LayoutStep
-from streamsched.ports.tasks.partitions import MoveResult, TaskPartitions
 from streamsched.process.run_forever import run_forever
+from streamsched.store.tasks.partitions import MoveResult, TaskPartitions
 
 log = structlog.get_logger()
 

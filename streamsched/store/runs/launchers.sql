@@ -72,7 +72,7 @@ SELECT count(*) FROM requeued WHERE EXISTS (SELECT FROM rung);
 
 -- name: lock_schedules
 -- Of the jobs of these runs: a concurrent disabling waits, or is seen here.
-SELECT id, definition, generation, enabled, deleted_at FROM schedules
+SELECT FROM schedules
 WHERE id IN (SELECT j.schedule FROM runs r JOIN jobs j ON j.id = r.job WHERE r.id = ANY($1::text[]))
 ORDER BY id FOR SHARE;
 

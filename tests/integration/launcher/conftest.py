@@ -34,8 +34,8 @@ from streamsched.store.connections import open_pool
 from streamsched.store.jobs.decisions import DecisionStore
 from streamsched.store.jobs.intake import JobIntake, PostgresIntake
 from streamsched.store.jobs.jobs import PostgresJobStore
-from streamsched.store.runs.run_monitor import PostgresRunMonitorStore
-from streamsched.store.runs.run_queries import PostgresRunQueries
+from streamsched.store.runs.run_monitor import RunMonitorStore
+from streamsched.store.runs.run_queries import RunQueries
 from streamsched.store.server.notifier import PostgresNotifier
 from streamsched.testing.clock import SettableClock
 
@@ -92,9 +92,9 @@ class World:
         self.clock = SettableClock(datetime(2026, 3, 1, 12, 0, tzinfo=UTC))
         self.runners = CountedRunners()
         self.notifier = PostgresNotifier(dsn)
-        self.run_store = PostgresRunMonitorStore(pool)
+        self.run_store = RunMonitorStore(pool)
         self.jobs = PostgresJobStore(pool)
-        self.runs = PostgresRunQueries(pool)
+        self.runs = RunQueries(pool)
         self.decisions = DecisionStore(pool)
         self.run_monitor = RunMonitor(self.run_store, self.runners, self.clock, RunTimeouts(jitter=0))
         self.launcher = Launcher(self.decisions, self.run_monitor, self.notifier, self.clock)
