@@ -31,7 +31,6 @@ from streamsched.ports.broker import Broker, TopicPartition
 from streamsched.ports.clock import Clock, SystemClock
 from streamsched.ports.leases import LeaseHolder, Leases
 from streamsched.ports.notifier import Notifier
-from streamsched.ports.server import ProcessRow
 from streamsched.ports.spans import SpanSender
 from streamsched.process.cancellation import CLOSING_S, cancel
 from streamsched.process.extras import not_installed
@@ -42,10 +41,10 @@ from streamsched.store.connections import Pool, open_pool
 from streamsched.store.dapr.jobs import DaprJobStore
 from streamsched.store.jobs.spans import SpanStore
 from streamsched.store.server.clock import PostgresClock
-from streamsched.store.server.gauges import PostgresGauges
+from streamsched.store.server.gauges import Gauges
 from streamsched.store.server.leases import PostgresLeases
 from streamsched.store.server.notifier import PostgresNotifier
-from streamsched.store.server.processes import PostgresProcesses
+from streamsched.store.server.processes import Processes, ProcessRow
 from streamsched.store.server.schema import require_schema
 from streamsched.store.tasks.queues import QueueStore
 from streamsched.store.tasks.registry import TaskRegistry
@@ -118,7 +117,7 @@ async def open_services(
             broker.keep_time(measured)
         specs = topic_specs(layout.shards, settings.keep.log, unkeyed_partitions=layout.unkeyed_partitions)
         await wait_until_available("log", lambda: broker.create_topics(specs))
-        health.require("database", PostgresGauges(pool).answers)
+        health.require("database", Gauges(pool).answers)
         health.require("log", lambda: broker.ends([TopicPartition(LAUNCH, 0)]))
         yield Services(
             settings=settings,
@@ -152,7 +151,7 @@ def clock_loops(clock: PostgresClock | None, pool: Pool, me: LeaseHolder, role: 
     """The loops of every role; none when the process goes by another clock."""
     if clock is None:
         return {}
-    processes = PostgresProcesses(pool)
+    processes = Processes(pool)
 
     async def step() -> float:
         own_ahead = clock.own_ahead.total_seconds()

@@ -11,14 +11,14 @@ from streamsched.domain.events.event import Outcome
 from streamsched.domain.limits import later
 from streamsched.domain.names import ProgramRef
 from streamsched.store.connections import Pool, translated
-from streamsched.store.sql import queries
+from streamsched.store.sql import fetch_value, queries
 
-_SQL: Final = queries("catalog/lineage_ends")
+_SQL: Final = queries("events/lineage_ends")
 #: How long an end is known.
 _KEPT: Final = timedelta(days=30)
 
 
-class PostgresLineageEnds:
+class LineageEnds:
     """Ends of runs by program and run id."""
 
     def __init__(self, pool: Pool) -> None:
@@ -31,5 +31,5 @@ class PostgresLineageEnds:
             UnavailableError: PostgreSQL is unavailable.
         """
         with translated():
-            said = await self._pool.fetchval(_SQL["end"], str(program), run, outcome.value, now, later(now, -_KEPT))
-        return Outcome(said)
+            arguments = str(program), run, outcome.value, now, later(now, -_KEPT)
+            return Outcome(await fetch_value(self._pool, _SQL["end"], str, *arguments))
