@@ -43,7 +43,6 @@ from streamsched.launcher.backfills.feeding import BackfillFeeding
 from streamsched.launcher.cluster_probes import ClusterProbes
 from streamsched.launcher.deadlines import DeadlineWatch
 from streamsched.launcher.inline_executor import InlineExecutor
-from streamsched.launcher.intake import Intake
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.plugin_evaluator import PluginEvaluator
 from streamsched.launcher.recovery import Recovery
@@ -90,7 +89,7 @@ from streamsched.store.graph.nodes import NodeStore
 from streamsched.store.jobs.archive import PostgresArchive
 from streamsched.store.jobs.backfill_feed import PostgresBackfillFeed
 from streamsched.store.jobs.decisions import DecisionStore
-from streamsched.store.jobs.intake import PostgresIntake
+from streamsched.store.jobs.intake import JobIntake, PostgresIntake
 from streamsched.store.limits.clusters import PostgresClusterStore
 from streamsched.store.programs.bundles import BundleStore
 from streamsched.store.runs.deadlines import PostgresDeadlineStore
@@ -188,7 +187,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool 
         "relay": alone("relay", lambda: Relay(broker=broker, outbox=PostgresOutbox(pool), notifier=notifier).run()),
         "progress": alone("progress", lambda: ProgressCopy(broker=broker, store=PostgresProgress(pool)).run()),
         "verdicts": alone("verdicts", verdicts.run),
-        "intake": alone("intake", lambda: Intake(broker, PostgresIntake(pool), clock, services.health.metrics).run()),
+        "intake": alone("intake", lambda: JobIntake(broker, PostgresIntake(pool), clock, metrics).run()),
         "backfills": alone("backfills", feeding.run),
         "retention": alone("retention", lambda: ArchiveLoop(PostgresArchive(pool), keeps, clock).run()),
         "log-cleaning": alone("log-cleaning", LogMaintenance(broker, clock).run),

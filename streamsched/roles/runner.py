@@ -28,7 +28,7 @@ from streamsched.spark.fences.fence_writer import FenceWriter
 from streamsched.spark.needs.bundle_cache import BundleCache
 from streamsched.spark.needs.preparation import Preparation
 from streamsched.spark.runner import Runner, Timing
-from streamsched.spark.warm.child import Starts
+from streamsched.spark.warm.child import ProcessStarter
 from streamsched.spark.warm.fork_server import serve
 from streamsched.store.access.tokens import PostgresTokenStore
 from streamsched.store.connections import Pool, open_pool
@@ -57,9 +57,9 @@ async def execute(run: str, environ: Mapping[str, str], *, server: socket.socket
     async with _database(settings) as (pool, clock):
         runtime, preparation = await _environment(settings, environ, pool), _preparation(settings, environ, pool)
         cold = "the fork server was not ready" if settings.runs.warm_starts else "STREAMSCHED_WARM_STARTS is false"
-        timing, starts = Timing(heartbeat=settings.runs.heartbeat), Starts(server, cold=cold)
+        timing, starter = Timing(heartbeat=settings.runs.heartbeat), ProcessStarter(server, cold=cold)
         store, limit = PostgresRunStore(pool), settings.runs.log_limit
-        runner = Runner(store, clock, runtime, timing, starts=starts, preparation=preparation, log_limit=limit)
+        runner = Runner(store, clock, runtime, timing, starter=starter, preparation=preparation, log_limit=limit)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, runner.stop, f"its runner got {number.name}")

@@ -22,7 +22,6 @@ from streamsched.domain.constraints.process_room import ProcessKind
 from streamsched.domain.events.event import Event
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.app import AppDefinition
-from streamsched.launcher.intake import Intake
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.run_monitor import RunMonitor, RunTimeouts
 from streamsched.ports.runner import RunnerId
@@ -35,7 +34,7 @@ from streamsched.store.connections import Pool, open_pool
 from streamsched.store.events.timers import PostgresTimers
 from streamsched.store.events.wakes import PostgresWakes
 from streamsched.store.jobs.decisions import DecisionStore
-from streamsched.store.jobs.intake import PostgresIntake
+from streamsched.store.jobs.intake import JobIntake, PostgresIntake
 from streamsched.store.jobs.jobs import PostgresJobStore
 from streamsched.store.runs.run_monitor import RunMonitorStore
 from streamsched.store.runs.run_queries import RunQueries
@@ -115,7 +114,7 @@ class InProcessScheduler:
         self._run_store = RunMonitorStore(pool)
         self._runners = _Runners()
         self._notifier = notifier
-        self._intake = Intake(cluster.broker, PostgresIntake(pool), clock)
+        self._intake = JobIntake(cluster.broker, PostgresIntake(pool), clock)
         self._wake_intake = WakeIntake(cluster.broker, PostgresWakes(pool), clock)
         self._start_loops()
 

@@ -1,4 +1,4 @@
-"""Fences of runs that were given up, as launchers write them (ADR 168): columns of runs."""
+"""Fences of runs that were given up, as launchers write them (ADR 23): columns of runs."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ import structlog
 
 from streamsched.domain.constraints.process_room import ProcessKind
 from streamsched.domain.errors import SYSTEMIC, described
+from streamsched.domain.failure_isolation import FailureIsolation
 from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.limits import later
 from streamsched.domain.schedules.retry import Retry
@@ -90,8 +91,8 @@ class PostgresLauncherLeases:
 
 
 class _Recovery:
-    """The recovery of one launcher, whose row is locked. Each set of runs has a transaction of its own; one that fails
-    is bisected, and a run that fails alone is left to the run monitor, which finds it by its silence.
+    """The recovery of one launcher, whose row is locked. Each set of runs has a transaction of its own, and parts of
+    one that fails; a run that fails alone is left to the run monitor, which finds it by its silence.
     """
 
     def __init__(self, pool: Pool, single: RunMonitorStore, launcher: str, attempts: int, now: datetime) -> None:
@@ -106,11 +107,11 @@ class _Recovery:
 
     async def requeue(self, runs: _Runs) -> None:
         for start in range(0, len(runs), _AT_ONCE):
-            await self._bisect(runs[start : start + _AT_ONCE], self._requeue)
+            await self._change(runs[start : start + _AT_ONCE], self._requeue)
 
     async def repeat(self, runs: _Runs) -> None:
         for start in range(0, len(runs), _AT_ONCE):
-            await self._bisect(runs[start : start + _AT_ONCE], self._repeat)
+            await self._change(runs[start : start + _AT_ONCE], self._repeat)
 
     async def end(self) -> None:
         """Ends some of the runs that are not plain, each in a transaction of its own."""
@@ -128,20 +129,16 @@ class _Recovery:
             elif lost is not None:
                 self.ended += 1
 
-    async def _bisect(self, runs: _Runs, change: Callable[[Connection, _Runs], Awaitable[None]]) -> None:
-        try:
-            with translated():
-                async with self._pool.acquire() as connection, connection.transaction():
-                    await change(connection, runs)
-        except SYSTEMIC:
-            raise
-        except Exception as failure:  # noqa: BLE001 - as above
-            half = len(runs) // 2
-            if not half:
-                log.error("run.recovery_failed", run=runs[0], reason=described(failure))
-                return
-            await self._bisect(runs[:half], change)
-            await self._bisect(runs[half:], change)
+    async def _change(self, runs: _Runs, change: Callable[[Connection, _Runs], Awaitable[None]]) -> None:
+        search = FailureIsolation(runs)
+        for part in search:
+            try:
+                with translated():
+                    async with self._pool.acquire() as connection, connection.transaction():
+                        await change(connection, part)
+            except Exception as failure:  # noqa: BLE001 - as above
+                if not search.halve(failure):
+                    log.error("run.recovery_failed", run=part[0], reason=described(failure))
 
     async def _requeue(self, connection: Connection, runs: _Runs) -> None:
         why = f"{self._why}; it was not started"

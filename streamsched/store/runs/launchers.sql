@@ -65,8 +65,10 @@ WITH kept AS (
     SELECT $3::timestamptz, 'run', id, 'run.requeued', $4 FROM requeued WHERE state = 'STARTING'
 ), unwatched AS (
     DELETE FROM deadlines d USING requeued r, runs o WHERE o.id = r.id AND d.job = o.job AND d.run = r.id
+), rung AS (
+    SELECT pg_notify('launcher', '') FROM requeued LIMIT 1
 )
-SELECT count(*) FROM requeued;
+SELECT count(*) FROM requeued WHERE EXISTS (SELECT FROM rung);
 
 -- name: lock_schedules
 -- Of the jobs of these runs: a concurrent disabling waits, or is seen here.
