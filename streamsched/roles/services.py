@@ -31,7 +31,6 @@ from streamsched.ports.broker import Broker, TopicPartition
 from streamsched.ports.clock import Clock, SystemClock
 from streamsched.ports.leases import LeaseHolder, Leases
 from streamsched.ports.notifier import Notifier
-from streamsched.ports.spans import SpanSender
 from streamsched.process.cancellation import CLOSING_S, cancel
 from streamsched.process.extras import not_installed
 from streamsched.process.health import ProcessHealth
@@ -49,7 +48,7 @@ from streamsched.store.server.schema import require_schema
 from streamsched.store.tasks.queues import QueueStore
 from streamsched.store.tasks.registry import TaskRegistry
 from streamsched.telemetry.metrics import Metrics
-from streamsched.telemetry.traces.queue import SpanQueue
+from streamsched.telemetry.traces.queue import SpanQueue, SpanSender
 from streamsched.telemetry.traces.settings import TraceSettings, trace_settings
 
 log = structlog.get_logger()

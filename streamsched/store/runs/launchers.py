@@ -25,7 +25,7 @@ from streamsched.store.connections import Connection, Pool, translated
 from streamsched.store.expected_time import ExpectedTime, expected
 from streamsched.store.limits import groups
 from streamsched.store.runs.attempts import NextAttempt, repeat_lost
-from streamsched.store.runs.rows import SQL, StartedRun
+from streamsched.store.runs.rows import StartedRun
 from streamsched.store.runs.run_monitor import RunMonitorStore, SilentRun
 from streamsched.store.sql import Select, fetch_value, queries
 
@@ -176,10 +176,7 @@ class _Recovery:
 
     async def _requeue(self, connection: Connection, runs: _Runs) -> None:
         why = f"{self._why}; it was not started"
-        requeued = await fetch_value(connection, _SQL["requeue"], int, runs, self._launcher, self._now, why)
-        if requeued:
-            await connection.execute(SQL["ring"])
-        self.requeued += requeued
+        self.requeued += await fetch_value(connection, _SQL["requeue"], int, runs, self._launcher, self._now, why)
 
     async def _repeat(self, connection: Connection, runs: _Runs) -> None:
         default = Retry(self._attempts, frozenset({Failure.LOST}), timedelta(0))
