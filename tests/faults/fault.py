@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import signal
-from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, assert_never
@@ -70,20 +69,11 @@ class RandomFaults:
     rng: random.Random
     of: tuple[Fault, ...]
     left: list[Fault] = field(default_factory=list)
-    met: Counter[Fault] = field(default_factory=Counter)
 
     def next(self) -> Fault:
         if not self.left:
             self.left = self.rng.sample(self.of, len(self.of))
         return self.left.pop()
-
-    @property
-    def kills(self) -> int:
-        return self.met.total() - self.stops
-
-    @property
-    def stops(self) -> int:
-        return sum(times for each, times in self.met.items() if each.how is How.STOP)
 
 
 async def strike(processes: Processes, what: Fault, rng: random.Random) -> None:

@@ -30,8 +30,8 @@ import psutil
 from compose.ports import free_port
 from streamsched.store.server.embedded_server import stop_server
 from tests.faults.judges.graphs import Edges, Work, judge_graph
-from tests.judgement import Judgement
 from tests.support.dev_process import DevProcess
+from tests.support.judgement import Judgement
 
 APP = """
 from streamsched import App, retry

@@ -50,7 +50,7 @@ from tests.faults.processes.command import ROOT, environ, module, role, start
 from tests.faults.sites.far_postgres import postgres
 from tests.faults.sites.far_side import FarSide, far_side, possible
 from tests.faults.sites.installation_site import SHARDS
-from tests.judgement import Judgement
+from tests.support.judgement import Judgement
 
 RATE: Final = 500
 LEASE: Final = "6s"

@@ -56,7 +56,7 @@ from tests.faults.processes.command import environ, module, start
 from tests.faults.spark.fake_spark import FakeSpark
 from tests.faults.spark.judge import Killed, StoredRun, judge_spark
 from tests.faults.spark.processes import LAUNCHER, requested
-from tests.judgement import Judgement
+from tests.support.judgement import Judgement
 from tests.support.spark_cluster import SparkCluster, spark_cluster
 from tests.support.yarn_cluster import YarnCluster, yarn_cluster
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.faults.graph_kills import run, seed_edges
 from tests.faults.judges.graphs import Work, judge_graph
-from tests.judgement import Judgement
+from tests.support.judgement import Judgement
 
 
 @pytest.mark.nightly

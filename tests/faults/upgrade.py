@@ -32,7 +32,7 @@ from tests.faults.judges.plain import settled
 from tests.faults.load.plain_load import PlainLoad
 from tests.faults.processes.command import environ, module, start
 from tests.faults.sites.installation_site import SHARDS, temporary_site
-from tests.judgement import Judgement
+from tests.support.judgement import Judgement
 
 LEASE_S = "6"
 #: How long each mixture of releases works.

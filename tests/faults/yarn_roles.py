@@ -29,7 +29,7 @@ import psutil
 from compose.ports import free_port
 from tests.faults.processes.command import ROOT, environ, role
 from tests.faults.sites.installation_site import InstallationSite, temporary_site
-from tests.judgement import Judgement
+from tests.support.judgement import Judgement
 from tests.support.yarn_cluster import yarn_cluster
 from tests.support.yarn_services import YarnServices, yarn_services
 

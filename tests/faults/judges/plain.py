@@ -9,7 +9,7 @@ from tests.faults.judges.homes import judge_changes, judge_homes
 from tests.faults.judges.jobs import judge_jobs
 from tests.faults.judges.log import Log
 from tests.faults.load.plain_load import PlainLoad
-from tests.judgement import Judgement
+from tests.support.judgement import Judgement
 
 
 async def settled(log: Log, *loads: PlainLoad, within_s: float) -> Judgement:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 import tempfile
 from collections.abc import Iterator
@@ -10,8 +9,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import asyncpg
 import psutil
+import psycopg
 
 from compose.kafka.cluster import Cluster, free_addresses
 from compose.kafka.properties import Shape
@@ -104,10 +103,8 @@ def site(folder: Path, broker: str, *, nodes: int = 1) -> Iterator[InstallationS
     cluster = Cluster(folder / "kafka", Shape(free_addresses(nodes))) if broker == "kafka" else None
     try:
         server = start_server(folder / "pg").url
-        asyncio.run(_create(server))
-        database = server.replace("/postgres?", "/faults?")
-        migrate(database)
-        asyncio.run(note_visibility(database))
+        database = create_database(server)
+        note_visibility(database)
         if cluster is not None:
             cluster.start()
         yield InstallationSite(folder, database, database if cluster is None else cluster.url, free_port(), cluster)
@@ -127,7 +124,10 @@ def temporary_site(broker: str, *, nodes: int = 1) -> Iterator[InstallationSite]
         yield made
 
 
-async def _create(server: str) -> None:
-    connection = await asyncpg.connect(server)
-    await connection.execute("CREATE DATABASE faults")
-    await connection.close()
+def create_database(server: str) -> str:
+    """Makes and migrates the database `faults` of a server; `server`: URL of its maintenance database."""
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE faults")
+    url = server.replace("/postgres?", "/faults?")
+    migrate(url)
+    return url

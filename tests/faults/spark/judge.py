@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from tests.judgement import Judgement
+from tests.support.judgement import Judgement
 
 
 class StoredRun(NamedTuple):
