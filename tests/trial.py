@@ -142,14 +142,10 @@ class Kind:
 _BOTH: Final = ("postgres", "kafka")
 _KAFKA: Final = ("kafka",)
 KINDS: Final = (
-    Kind(
-        "installation",
-        20,
-        "trials",
-        "every part killed and paused; --bug NAME",
-        "tests.faults.installation",
-        brokers=_BOTH,
-    ),
+    Kind("installation", 20, "trials", "every part killed and paused", "tests.faults.installation", brokers=_BOTH),
+    Kind("tasks", 20, "trials", "owners of tasks killed, paused, stopped", "tests.faults.tasks.trial", brokers=_BOTH),
+    Kind("resharding", 5, "trials", "the same while partitions of lanes change", "tests.faults.tasks.resharding"),
+    Kind("downtime", 200_000, "tasks", "overdue after a week without owners", "tests.faults.tasks.downtime"),
 )
 
 

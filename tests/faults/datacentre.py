@@ -33,9 +33,9 @@ from streamsched.domain.errors import UnavailableError
 from streamsched.log.drivers import open_broker
 from streamsched.process.cancellation import cancel
 from streamsched.store.connections import open_pool, translated
+from tests.faults.judges.tasks import Name, Registration, judge
 from tests.faults.sites.datacentres import Datacentres, datacentres
 from tests.faults.sites.far_side import possible
-from tests.faults.tasks.judge import Name, Registration, judge
 from tests.faults.tasks.receiver import TaskReceiver
 from tests.faults.tasks.watched import WatchingTriggers
 from tests.faults.tasks.ways_in import ApiArrival, Arrival, SentTask, TopicArrival

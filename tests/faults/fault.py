@@ -82,10 +82,8 @@ async def strike(processes: Processes, what: Fault, rng: random.Random) -> None:
     late = rng.uniform(1.5, 2.5) * LEASE_S if what.how is How.LATE else rng.uniform(0.0, 0.5)
     match what.who:
         case Who.WORKER | Who.LAUNCHER | Who.API if what.how is How.STOP:
-            process = processes.running[chosen(rng, what.who)]
-            process.send_signal(signal.SIGSTOP)
-            await asyncio.sleep(rng.uniform(2, 3) * LEASE_S)
-            process.send_signal(signal.SIGCONT)
+            place = chosen(rng, what.who)
+            await processes.placed.pause(place, rng.uniform(2, 3) * LEASE_S)
         case Who.WORKER | Who.LAUNCHER | Who.API:
             place = chosen(rng, what.who)
             await processes.kill(place)

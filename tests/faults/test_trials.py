@@ -57,3 +57,32 @@ async def test_a_relay_that_does_not_store_its_position_is_found_to_repeat_itsel
     outcome = await play("installation", "-n4", *SMALL, *bug)
 
     assert outcome.total.doubled, outcome
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("broker", ["postgres", pytest.param("kafka", marks=pytest.mark.nightly)])
+@pytest.mark.timeout(400)
+async def test_owners_that_are_killed_paused_or_stopped_lose_and_disorder_nothing(
+    broker: str, play: Play, request: pytest.FixtureRequest
+) -> None:
+    if broker == "kafka":
+        request.getfixturevalue("kafka")  # so that the jars are in the cache
+    few = "-n1" if broker == "kafka" else "-n2"
+    outcome = await play("tasks", f"--broker={broker}", few, "--seed=3", "--lanes=1000", "--owners=2")
+
+    assert outcome.well, outcome.words
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(400)
+async def test_owners_killed_while_lanes_change_their_partitions_lose_and_disorder_nothing(play: Play) -> None:
+    outcome = await play("resharding", "-n2", "--seed=5", "--lanes=1000", "--owners=2")
+
+    assert outcome.well, outcome.words
+
+
+@pytest.mark.timeout(300)
+async def test_what_was_due_during_a_week_is_delivered_in_order_and_new_lanes_take_their_turn(play: Play) -> None:
+    outcome = await play("downtime", "-n6000")
+
+    assert outcome.well, outcome.words

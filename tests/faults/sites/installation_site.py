@@ -68,20 +68,21 @@ class InstallationSite:
         """The lines of that file so far."""
         return self.serial.read_text().split() if self.serial.exists() else []
 
-    def environ(self) -> dict[str, str]:
-        """What every process of the installation is given."""
-        return environ(
-            database_url=self.database,
-            broker_url=self.log,
-            shards=SHARDS,
-            data_dir=self.data,
-            api_port=self.port,
-            lease=f"{LEASE_S:g}s",
-            launches_per_second=0,
-            verdicts_keep=0,
-            log_format="json",
-            log_level="info",
-        )
+    def environ(self, **others: object) -> dict[str, str]:
+        """What every process of the installation is given. `others`: settings in place of these, or beside them."""
+        settings = {
+            "database_url": self.database,
+            "broker_url": self.log,
+            "shards": SHARDS,
+            "data_dir": self.data,
+            "api_port": self.port,
+            "lease": f"{LEASE_S:g}s",
+            "launches_per_second": 0,
+            "verdicts_keep": 0,
+            "log_format": "json",
+            "log_level": "info",
+        }
+        return environ(**{**settings, **others})
 
     def kill_postgres(self, how: signal.Signals) -> None:
         """SIGQUIT: it drops everything and ends (`stop -m immediate`); SIGKILL: not even that."""
