@@ -146,6 +146,7 @@ KINDS: Final = (
     Kind("tasks", 20, "trials", "owners of tasks killed, paused, stopped", "tests.faults.tasks.trial", brokers=_BOTH),
     Kind("resharding", 5, "trials", "the same while partitions of lanes change", "tests.faults.tasks.resharding"),
     Kind("downtime", 200_000, "tasks", "overdue after a week without owners", "tests.faults.tasks.downtime"),
+    Kind("datacentre", 1, "losses", "broker, primary and launcher cut off", "tests.faults.datacentre", brokers=_KAFKA),
 )
 
 

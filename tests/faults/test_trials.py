@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.sites.far_side import possible
+from tests.support.services import need
 from tests.trial import Outcome, requested, run
 
 pytestmark = [pytest.mark.torture, pytest.mark.postgres]
@@ -84,5 +86,21 @@ async def test_owners_killed_while_lanes_change_their_partitions_lose_and_disord
 @pytest.mark.timeout(300)
 async def test_what_was_due_during_a_week_is_delivered_in_order_and_new_lanes_take_their_turn(play: Play) -> None:
     outcome = await play("downtime", "-n6000")
+
+    assert outcome.well, outcome.words
+
+
+@pytest.fixture
+def namespaces() -> None:
+    need("the right to make network namespaces", possible(), "apt-get install iproute2, and run as root")
+
+
+@pytest.mark.nightly
+@pytest.mark.kafka
+@pytest.mark.timeout(400)
+async def test_a_lost_broker_primary_and_launcher_cost_nothing_that_was_acknowledged(
+    kafka: str, namespaces: None, play: Play
+) -> None:
+    outcome = await play("datacentre")
 
     assert outcome.well, outcome.words

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-import psycopg
 
 from compose.kafka.cluster import Cluster, free_addresses
 from compose.kafka.properties import Shape
 from compose.ports import free_port
 from streamsched.store.server.embedded_server import start_server, stop_server
-from streamsched.store.server.migrate import migrate
 from tests.faults.processes.command import environ
+from tests.faults.sites.postgres_server import create_database, postmaster
 from tests.faults.sites.visibility import note_visibility
 
 SHARDS = 4
@@ -86,11 +85,10 @@ class InstallationSite:
 
     def kill_postgres(self, how: signal.Signals) -> None:
         """SIGQUIT: it drops everything and ends (`stop -m immediate`); SIGKILL: not even that."""
-        pid = int((self.folder / "pg" / "postmaster.pid").read_text().splitlines()[0])
         with suppress(psutil.NoSuchProcess):
-            postmaster = psutil.Process(pid)
-            postmaster.send_signal(how)
-            postmaster.wait(30)
+            process = postmaster(self.folder / "pg")
+            process.send_signal(how)
+            process.wait(30)
 
     def start_postgres(self) -> None:
         """It recovers, and takes connections when this returns."""
@@ -123,12 +121,3 @@ def temporary_site(broker: str, *, nodes: int = 1) -> Iterator[InstallationSite]
         site(Path(folder), broker, nodes=nodes) as made,
     ):
         yield made
-
-
-def create_database(server: str) -> str:
-    """Makes and migrates the database `faults` of a server; `server`: URL of its maintenance database."""
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute("CREATE DATABASE faults")
-    url = server.replace("/postgres?", "/faults?")
-    migrate(url)
-    return url

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
+from contextlib import suppress
 from enum import StrEnum
 from typing import Final, assert_never
 
@@ -17,6 +18,8 @@ from tests.faults.sites.installation_site import InstallationSite
 
 #: How long a silent owner keeps its lanes, in seconds.
 LEASE_S: Final = 3.0
+_STARTED_S: Final = 120.0
+_OWNERS: Final = "SELECT count(DISTINCT owner) FROM leases WHERE name LIKE 'tasks-%' AND expires_at > now()"
 
 
 class OwnerFault(StrEnum):
@@ -43,9 +46,7 @@ class Owners(PlacedProcesses):
         self.start("api", role("api"))
         for place in range(self.many):
             self._start_owner(place)
-        async with asyncio.timeout(120):
-            while not (await _answers(client) and await owners_of_lanes(self._pool) == self.many):  # noqa: ASYNC110
-                await asyncio.sleep(0.1)
+        await all_own_lanes(client, self._pool, self.many)
 
     async def strike(self, number: int, fault: OwnerFault, rng: random.Random) -> None:
         """It happens now to this owner; returns when it is there again."""
@@ -67,15 +68,11 @@ class Owners(PlacedProcesses):
         self.start(f"owner-{number}", role("launcher"))
 
 
-async def owners_of_lanes(pool: asyncpg.Pool) -> int:
-    """How many processes have lanes now."""
-    return await pool.fetchval(
-        "SELECT count(DISTINCT owner) FROM leases WHERE name LIKE 'tasks-%' AND expires_at > now()"
-    )
-
-
-async def _answers(client: httpx.AsyncClient) -> bool:
-    try:
-        return (await client.get("/health/ready")).status_code == 200
-    except httpx.TransportError:
-        return False
+async def all_own_lanes(client: httpx.AsyncClient, pool: asyncpg.Pool, many: int) -> None:
+    """Returns when the API answers and so many processes share the lanes."""
+    async with asyncio.timeout(_STARTED_S):
+        while True:
+            with suppress(httpx.TransportError):
+                if (await client.get("/health/ready")).is_success and await pool.fetchval(_OWNERS) == many:
+                    return
+            await asyncio.sleep(0.1)
