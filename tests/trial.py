@@ -86,12 +86,14 @@ class Site:
         trial: makes the trial of a number, from 0.
         rounds: how many trials there are.
         close: judges all of them together, after the last.
+        counts: what was done in all of them together.
         until_found: whether no trial begins after one in which something was wrong.
     """
 
     trial: Callable[[int], Trial]
     rounds: int = 1
     close: Callable[[Judgement], Awaitable[None]] | None = None
+    counts: Callable[[], Counts] = dict
     until_found: bool = False
 
 
@@ -141,12 +143,15 @@ class Kind:
 
 _BOTH: Final = ("postgres", "kafka")
 _KAFKA: Final = ("kafka",)
+_TAKEN: Final = ("one", "three", "cut", "apart")
 KINDS: Final = (
     Kind("installation", 20, "trials", "every part killed and paused", "tests.faults.installation", brokers=_BOTH),
     Kind("tasks", 20, "trials", "owners of tasks killed, paused, stopped", "tests.faults.tasks.trial", brokers=_BOTH),
     Kind("resharding", 5, "trials", "the same while partitions of lanes change", "tests.faults.tasks.resharding"),
     Kind("downtime", 200_000, "tasks", "overdue after a week without owners", "tests.faults.tasks.downtime"),
     Kind("datacentre", 1, "losses", "broker, primary and launcher cut off", "tests.faults.datacentre", brokers=_KAFKA),
+    Kind("upgrade", 1, "upgrades", "workers of two releases", "tests.faults.upgrade", brokers=_BOTH),
+    Kind("outage", 3, "trials", "Kafka killed, or cut off", "tests.faults.outages", _TAKEN, _KAFKA),
 )
 
 
@@ -249,6 +254,7 @@ async def run(request: Request, folder: Path, say: Callable[[str], None] = lambd
             await site.close(outcome.total)
             _say_each(outcome.total.words, say)
             outcome.words += outcome.total.words
+        outcome.counts |= site.counts()
     return outcome
 
 

@@ -104,3 +104,22 @@ async def test_a_lost_broker_primary_and_launcher_cost_nothing_that_was_acknowle
     outcome = await play("datacentre")
 
     assert outcome.well, outcome.words
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(400)
+async def test_half_an_installation_cut_off_from_kafka_loses_doubles_and_spoils_nothing(
+    kafka: str, namespaces: None, play: Play
+) -> None:
+    outcome = await play("outage-cut", "-n1", "--seed=0", "--seconds=8")
+
+    assert outcome.well, outcome.words
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(240)
+async def test_two_releases_side_by_side_lose_nothing(kafka: str, play: Play) -> None:
+    """How long an event waits depends on the machine."""
+    outcome = await play("upgrade", "--broker=kafka", "--stage=3", "--longest=inf")
+
+    assert outcome.well, outcome.words
