@@ -151,6 +151,7 @@ KINDS: Final = (
     Kind("downtime", 200_000, "tasks", "overdue after a week without owners", "tests.faults.tasks.downtime"),
     Kind("datacentre", 1, "losses", "broker, primary and launcher cut off", "tests.faults.datacentre", brokers=_KAFKA),
     Kind("upgrade", 1, "upgrades", "workers of two releases", "tests.faults.upgrade", brokers=_BOTH),
+    Kind("restore", 1, "drills", "a backup beside a newer log", "tests.faults.restore", brokers=_KAFKA),
     Kind("outage", 3, "trials", "Kafka killed, or cut off", "tests.faults.outages", _TAKEN, _KAFKA),
 )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.sites.far_side import possible
-from tests.support.services import need
+from tests.support.services import need, need_kafka_jars
 from tests.trial import Outcome, requested, run
 
 pytestmark = [pytest.mark.torture, pytest.mark.postgres]
@@ -123,3 +123,15 @@ async def test_two_releases_side_by_side_lose_nothing(kafka: str, play: Play) ->
     outcome = await play("upgrade", "--broker=kafka", "--stage=3", "--longest=inf")
 
     assert outcome.well, outcome.words
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(300)
+async def test_what_came_after_the_backup_is_replayed_from_the_log(play: Play) -> None:
+    need_kafka_jars()
+    outcome = await play("restore")
+
+    assert outcome.well, outcome.words
+    assert outcome.counts["before the dump"] > 0
+    assert outcome.counts["after it"] > 0
+    assert outcome.total["repeated"] > 0, "the backup knew all of it: the drill shows nothing"
