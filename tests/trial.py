@@ -152,6 +152,8 @@ KINDS: Final = (
     Kind("datacentre", 1, "losses", "broker, primary and launcher cut off", "tests.faults.datacentre", brokers=_KAFKA),
     Kind("upgrade", 1, "upgrades", "workers of two releases", "tests.faults.upgrade", brokers=_BOTH),
     Kind("restore", 1, "drills", "a backup beside a newer log", "tests.faults.restore", brokers=_KAFKA),
+    Kind("graphs", 20, "kills", "nodes of graphs", "tests.faults.graphs"),
+    Kind("dev", 6, "kills", "the whole of `streamsched dev`", "tests.faults.whole_dev"),
     Kind("outage", 3, "trials", "Kafka killed, or cut off", "tests.faults.outages", _TAKEN, _KAFKA),
 )
 

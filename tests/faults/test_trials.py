@@ -135,3 +135,19 @@ async def test_what_came_after_the_backup_is_replayed_from_the_log(play: Play) -
     assert outcome.counts["before the dump"] > 0
     assert outcome.counts["after it"] > 0
     assert outcome.total["repeated"] > 0, "the backup knew all of it: the drill shows nothing"
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(900)
+async def test_everything_killed_in_the_middle_does_each_nodes_work_once(play: Play) -> None:
+    outcome = await play("graphs", "-n4")
+
+    assert outcome.well, outcome.words
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(500)
+async def test_a_scheduler_killed_twice_runs_every_satisfaction_once(play: Play) -> None:
+    outcome = await play("dev", "-n2")
+
+    assert outcome.well, outcome.words
