@@ -154,6 +154,7 @@ KINDS: Final = (
     Kind("restore", 1, "drills", "a backup beside a newer log", "tests.faults.restore", brokers=_KAFKA),
     Kind("graphs", 20, "kills", "nodes of graphs", "tests.faults.graphs"),
     Kind("dev", 6, "kills", "the whole of `streamsched dev`", "tests.faults.whole_dev"),
+    Kind("yarn", 4, "kills", "the roles as a service of a real YARN", "tests.faults.yarn_roles"),
     Kind("outage", 3, "trials", "Kafka killed, or cut off", "tests.faults.outages", _TAKEN, _KAFKA),
 )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.sites.far_side import possible
-from tests.support.services import need, need_kafka_jars
+from tests.support.services import need, need_java, need_kafka_jars, need_program
 from tests.trial import Outcome, requested, run
 
 pytestmark = [pytest.mark.torture, pytest.mark.postgres]
@@ -151,3 +151,14 @@ async def test_a_scheduler_killed_twice_runs_every_satisfaction_once(play: Play)
     outcome = await play("dev", "-n2")
 
     assert outcome.well, outcome.words
+
+
+@pytest.mark.timeout(900)
+async def test_yarn_replaces_a_killed_worker_and_a_killed_launcher_and_each_job_is_done_once(play: Play) -> None:
+    need_java()
+    for program, package in (("mvn", "maven"), ("javac", "openjdk-17-jdk-headless")):
+        need_program(program, package)
+    outcome = await play("yarn", "-n2")
+
+    assert outcome.well, outcome.words
+    assert (outcome.counts["containers"], outcome.counts["replaced"], outcome.counts["jobs"]) == (5, 2, 60)
