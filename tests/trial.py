@@ -143,6 +143,7 @@ class Kind:
 
 _BOTH: Final = ("postgres", "kafka")
 _KAFKA: Final = ("kafka",)
+_SPARKS: Final = ("fake", "standalone", "connect", "yarn")
 _TAKEN: Final = ("one", "three", "cut", "apart")
 KINDS: Final = (
     Kind("installation", 20, "trials", "every part killed and paused", "tests.faults.installation", brokers=_BOTH),
@@ -155,6 +156,7 @@ KINDS: Final = (
     Kind("graphs", 20, "kills", "nodes of graphs", "tests.faults.graphs"),
     Kind("dev", 6, "kills", "the whole of `streamsched dev`", "tests.faults.whole_dev"),
     Kind("yarn", 4, "kills", "the roles as a service of a real YARN", "tests.faults.yarn_roles"),
+    Kind("spark", 100, "kills", "around the submission of Spark programs", "tests.faults.spark.trial", _SPARKS),
     Kind("outage", 3, "trials", "Kafka killed, or cut off", "tests.faults.outages", _TAKEN, _KAFKA),
 )
 

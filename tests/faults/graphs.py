@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tests.faults.judges.graphs import Edges, Work, judge_graph
-from tests.faults.processes.killed_dev import KilledDev
+from tests.faults.sites.dev_site import DevSite
 from tests.support.judgement import Judgement
 from tests.trial import Asked, Counts, Site, Trial, settle
 
@@ -129,7 +129,7 @@ class GraphTrial(Trial):
 
     def __init__(self, asked: Asked) -> None:
         self.rng, self._kills = random.Random(asked.seed), asked.n
-        self.dev = KilledDev(asked.folder)
+        self.dev = DevSite(asked.folder)
         self.ran = asked.folder / "ran"
         self.graph = RandomGraph(self.rng)
         self.work = {"seed": Work(), "random": Work()}

@@ -162,3 +162,20 @@ async def test_yarn_replaces_a_killed_worker_and_a_killed_launcher_and_each_job_
 
     assert outcome.well, outcome.words
     assert (outcome.counts["containers"], outcome.counts["replaced"], outcome.counts["jobs"]) == (5, 2, 60)
+
+
+@pytest.mark.timeout(600)
+async def test_every_run_ends_once_and_truly_whatever_is_killed(play: Play) -> None:
+    need_java()  # it is only asked for its version
+    outcome = await play("spark-fake", "-n6", "--seed=2")
+
+    assert outcome.well, outcome.words
+
+
+@pytest.mark.timeout(600)
+async def test_runs_that_end_while_postgresql_is_away_are_not_repeated(play: Play) -> None:
+    need_java()
+    outcome = await play("spark-fake", "--outage=3")
+
+    assert outcome.well, outcome.words
+    assert outcome.counts["runs"] == 2

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 
 from streamsched.emit import Emitter
 from streamsched.emit.draft import custom
-from tests.faults.processes.killed_dev import KilledDev
+from tests.faults.sites.dev_site import DevSite
 from tests.support.judgement import Judgement
 from tests.trial import Asked, Counts, Site, Trial
 
@@ -32,7 +32,7 @@ for n in range({names}):
 
 @asynccontextmanager
 async def open_site(asked: Asked) -> AsyncIterator[Site]:
-    with KilledDev(asked.folder) as dev:
+    with DevSite(asked.folder) as dev:
         yield Site(lambda _: DevTrial(asked, dev))
 
 
@@ -41,7 +41,7 @@ class DevTrial(Trial):
 
     patience_s = 300.0
 
-    def __init__(self, asked: Asked, dev: KilledDev) -> None:
+    def __init__(self, asked: Asked, dev: DevSite) -> None:
         self._asked, self._dev, self._ran = asked, dev, asked.folder / "ran"
         self._emitted: Counter[int] = Counter()
 

@@ -156,7 +156,7 @@ class YarnTrial(Trial):
         return what != MASTER or self.services.stable(NAME)
 
     async def judge(self) -> Judgement:
-        """What completed by the words of the API, until it is stopped; what programs did; and what is left in the end."""
+        """What completed by the words of the API, until that is stopped; what programs did; what is left at the end."""
         verdict = Judgement()
         if not self._stopped:
             self._runs = self._read_runs()

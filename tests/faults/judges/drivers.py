@@ -26,7 +26,7 @@ class Killed(NamedTuple):
     drivers: Collection[str]
 
 
-def judge_spark(
+def judge_drivers(
     jobs: Sequence[str],
     runs: Sequence[StoredRun],
     notes: Sequence[Sequence[str]],

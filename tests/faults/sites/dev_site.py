@@ -17,7 +17,7 @@ from tests.faults.sites.postgres_server import postmaster
 from tests.support.dev_process import DevProcess
 
 
-class KilledDev:
+class DevSite:
     """Runs inside the block. `killed`: how often it was."""
 
     def __init__(self, folder: Path) -> None:
