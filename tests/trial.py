@@ -144,6 +144,7 @@ class Kind:
 _BOTH: Final = ("postgres", "kafka")
 _KAFKA: Final = ("kafka",)
 _SPARKS: Final = ("fake", "standalone", "connect", "yarn")
+_STORES: Final = ("s3", "file", "plain", "delta", "iceberg")
 _TAKEN: Final = ("one", "three", "cut", "apart")
 KINDS: Final = (
     Kind("installation", 20, "trials", "every part killed and paused", "tests.faults.installation", brokers=_BOTH),
@@ -157,6 +158,8 @@ KINDS: Final = (
     Kind("dev", 6, "kills", "the whole of `streamsched dev`", "tests.faults.whole_dev"),
     Kind("yarn", 4, "kills", "the roles as a service of a real YARN", "tests.faults.yarn_roles"),
     Kind("spark", 100, "kills", "around the submission of Spark programs", "tests.faults.spark.trial", _SPARKS),
+    Kind("writers", 50, "kills", "of a file set, or watchers of a table", "tests.faults.writers.trial", _STORES),
+    Kind("attempts", 200, "jobs", "replaced or killed", "tests.faults.writers.attempt_trial", (*_STORES, "folder")),
     Kind("outage", 3, "trials", "Kafka killed, or cut off", "tests.faults.outages", _TAKEN, _KAFKA),
 )
 

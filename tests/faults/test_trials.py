@@ -13,6 +13,7 @@ from tests.trial import Outcome, requested, run
 
 pytestmark = [pytest.mark.torture, pytest.mark.postgres]
 
+NIGHTLY = pytest.mark.nightly
 #: Options of an installation that is small enough for a test.
 SMALL = ("--schedules", "60", "--events", "400")
 Play = Callable[..., Awaitable[Outcome]]
@@ -179,3 +180,21 @@ async def test_runs_that_end_while_postgresql_is_away_are_not_repeated(play: Pla
 
     assert outcome.well, outcome.words
     assert outcome.counts["runs"] == 2
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("store", [pytest.param("s3", marks=NIGHTLY), "delta"])
+async def test_killed_writers_and_watchers_leave_no_half_commit(store: str, play: Play) -> None:
+    outcome = await play(f"writers-{store}", "-n3")
+
+    assert outcome.well, outcome.words
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    "store", ["folder", "file", "delta", *(pytest.param(each, marks=NIGHTLY) for each in ("plain", "s3", "iceberg"))]
+)
+async def test_attempts_that_were_replaced_commit_nothing(store: str, play: Play) -> None:
+    outcome = await play(f"attempts-{store}", "-n10")
+
+    assert outcome.well, outcome.words
