@@ -160,6 +160,11 @@ KINDS: Final = (
     Kind("spark", 100, "kills", "around the submission of Spark programs", "tests.faults.spark.trial", _SPARKS),
     Kind("writers", 50, "kills", "of a file set, or watchers of a table", "tests.faults.writers.trial", _STORES),
     Kind("attempts", 200, "jobs", "replaced or killed", "tests.faults.writers.attempt_trial", (*_STORES, "folder")),
+    Kind("hostile", 200, "cases", "of hostile content by every way in", "tests.hostile.run", brokers=_BOTH),
+    Kind("bodies", 4, "clients", "the worst bodies for every route", "tests.hostile.bodies.trial"),
+    Kind("year", 20, "days", "on Spark; a year beside a naive model", "tests.year.run"),
+    Kind("dapr-real", 10, "kills", "Dapr's SDK and sidecar with our scheduler", "tests.dapr_real.run"),
+    Kind("dapr-go", 1, "runs", "Dapr's Go SDK with an endpoint", "tests.dapr_real.go_sdk"),
     Kind("outage", 3, "trials", "Kafka killed, or cut off", "tests.faults.outages", _TAKEN, _KAFKA),
 )
 
