@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from tests.judgement import Judgement
+from tests.support.judgement import Judgement
 
 
 class StoredRun(NamedTuple):
@@ -26,7 +26,7 @@ class Killed(NamedTuple):
     drivers: Collection[str]
 
 
-def judge_spark(
+def judge_drivers(
     jobs: Sequence[str],
     runs: Sequence[StoredRun],
     notes: Sequence[Sequence[str]],

@@ -1,37 +1,28 @@
 """Graphs while everything is killed again and again: each node's work once for each time it was asked for.
 
-    python -m tests.faults.graph_kills --kills 20 --seed 1
-
 SIGKILL meets the whole of `streamsched dev`, PostgreSQL, and every second time the runs too. Two graphs: that of the
 Stolos documentation for one client after another, and a random one for one day after another, whose first task waits
-for the day's partition. In the last quarter some nodes run again, at the end while what depends on them runs. The last
-line: `kills N nodes N runs N lost 0 doubled 0 wrong 0`.
+for the day's partition. In the last quarter some nodes run again, at the end while what depends on them runs.
 """
 
 from __future__ import annotations
 
-import argparse
+import asyncio
 import json
 import random
-import signal
-import sys
-import tempfile
 import threading
 import time
 import urllib.error
 import urllib.request
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-import psutil
-
-from compose.ports import free_port
-from streamsched.store.server.embedded_server import stop_server
 from tests.faults.judges.graphs import Edges, Work, judge_graph
-from tests.judgement import Judgement
-from tests.support.dev_process import DevProcess
+from tests.faults.sites.dev_site import DevSite
+from tests.support.judgement import Judgement
+from tests.trial import Asked, Counts, Site, Trial, settle
 
 APP = """
 from streamsched import App, retry
@@ -126,27 +117,66 @@ class RandomGraph:
         return [letter] if letter else [f"_{each}" for each in _LETTERS]
 
 
-class GraphTrial:
+@asynccontextmanager
+async def open_site(asked: Asked) -> AsyncIterator[Site]:
+    yield Site(lambda _: GraphTrial(asked))
+
+
+class GraphTrial(Trial):
     """One installation, what was asked of it, and the kills."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
-        self.rng = random.Random(seed)
-        self.dev = DevProcess(folder)
-        self.ran = folder / "ran"
+    patience_s = 300.0
+
+    def __init__(self, asked: Asked) -> None:
+        self.rng, self._kills = random.Random(asked.seed), asked.n
+        self.dev = DevSite(asked.folder)
+        self.ran = asked.folder / "ran"
         self.graph = RandomGraph(self.rng)
-        self.port = free_port()
         self.work = {"seed": Work(), "random": Work()}
-        self.killed = 0
 
-    def start(self) -> None:
-        self.dev.start("--port", str(self.port))
+    @asynccontextmanager
+    async def site(self) -> AsyncIterator[None]:
+        with self.dev:
+            for name, tasks in (("seed", SEED), ("random", self.graph.tasks)):
+                self.dev.deploy(APP.format(name=name, ran=self.ran, tasks=repr(tasks)))
+            yield
 
-    def deploy(self) -> None:
-        for name, tasks in (("seed", SEED), ("random", self.graph.tasks)):
-            path = self.dev.folder / f"{name}_app.py"
-            path.write_text(APP.format(name=name, ran=self.ran, tasks=repr(tasks)))
-            said = self.dev.run("deploy", path.name)
-            assert said.code == 0, said
+    async def faults(self) -> AsyncIterator[str]:
+        """The kills. Each of the first meets a client or a day, each of the last nodes that run again."""
+        first, apart = self._kills - self._kills // 4, self._kills - self._kills // 4 + self._kills // 8
+        asking: list[threading.Thread] = []
+        for number in range(1, self._kills + 1):
+            if number in range(first + 1, apart + 2) and not (await settle(self)).clean:
+                yield "not well before anything runs again"
+                return
+            if number > first:
+                self.run_again(overlapping=number > apart)
+            else:
+                asking.append(threading.Thread(target=self.ask_for, args=(number,)))
+                asking[-1].start()
+                await asyncio.sleep(self.rng.uniform(0.5, 4.0))
+            await asyncio.sleep(self.rng.uniform(0.0, 2.0))
+            with_runs = number % 2 == 0
+            self.dev.kill(runs=with_runs)
+            yield "killed, runs too" if with_runs else "killed"
+            if number <= first:
+                asking[-1].join()
+
+    async def judge(self) -> Judgement:
+        """The verdict on what has happened so far."""
+        found = Judgement()
+        runs = self.dev.runs()
+        for app, work in self.work.items():
+            nodes = self._ask(f"/v1/graphs/default/{app}/nodes?limit=1000")["nodes"]
+            states = {f"{each['task']} {each['jobId']}": each["state"] for each in nodes}
+            mine = {each["id"]: each["state"] for each in runs if each["id"].startswith(f"default.{app}.")}
+            mine = {run: state for run, state in mine.items() if ".node-" in run}
+            judge_graph(work, states, mine, self._lines(app), found)
+        return found
+
+    def counts(self) -> Counts:
+        nodes = sum(len(work.wanted) for work in self.work.values())
+        return {"kills": self.dev.killed, "nodes": nodes, "runs": len(self._lines()) // 2}
 
     def submit(self, app: str, node: str, *, again: bool = False, overlapping: bool = False) -> None:
         """Until it is accepted; `again` only once. `overlapping`: again, while others may run."""
@@ -205,103 +235,17 @@ class GraphTrial:
             nodes = work.wanted.keys() if overlapping else {n for n, groups in work.edges.items() if not groups}
             chosen = sorted((nodes & work.wanted.keys()) - set(work.again))
             self.submit(app, self.rng.choice(chosen), again=True, overlapping=overlapping)
-            threading.Event().wait(self.rng.uniform(0.0, 0.5) if overlapping else 0)
+            time.sleep(self.rng.uniform(0.0, 0.5) if overlapping else 0)
 
-    def kill(self) -> None:
-        """Everything, at once."""
-        with_runs = self.killed % 2 == 1
-        self.killed += 1
-        process = self.dev._process
-        assert process is not None
-        postmaster = psutil.Process(int((self.dev.state / "postgres" / "postmaster.pid").read_text().splitlines()[0]))
-        dev = psutil.Process(process.pid)
-        dev.suspend()
-        runs = [each for each in dev.children(recursive=True) if each.pid != postmaster.pid] if with_runs else []
-        for each in [each for each in runs if "postgres" not in each.name()]:
-            with suppress(psutil.NoSuchProcess):
-                each.kill()
-        self.dev.stop(signal.SIGKILL)
-        postmaster.kill()
-        postmaster.wait(10)
-
-    def judged(self) -> Judgement:
-        """The verdict on what has happened so far."""
-        found = Judgement()
-        runs = json.loads(self.dev.run("run", "list", "--limit", "1000", "-o", "json").out)
-        for app, work in self.work.items():
-            nodes = self._ask(f"/v1/graphs/default/{app}/nodes?limit=1000")["nodes"]
-            states = {f"{each['task']} {each['jobId']}": each["state"] for each in nodes}
-            mine = {each["id"]: each["state"] for each in runs if each["id"].startswith(f"default.{app}.")}
-            mine = {run: state for run, state in mine.items() if ".node-" in run}
-            judge_graph(work, states, mine, self._lines(app), found)
-        return found
-
-    def _lines(self, app: str) -> list[list[str]]:
-        """What its runs have noted."""
+    def _lines(self, app: str = "") -> list[list[str]]:
+        """What the runs of an app have noted, or all."""
         lines = [line.split() for line in self.ran.read_text().splitlines()] if self.ran.exists() else []
-        return [line for line in lines if line[3].startswith(f"default.{app}.")]
-
-    def settled(self, within_s: float = 300) -> Judgement:
-        """The verdict as soon as nothing is missing; what is missing after so many seconds is lost."""
-        deadline = time.monotonic() + within_s
-        while True:
-            found = self.judged()
-            if not found.lost or time.monotonic() > deadline:
-                return found
-            time.sleep(1)
+        return [line for line in lines if line[3].startswith(f"default.{app}." if app else "default.")]
 
     def _ask(self, path: str, body: object = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(
-            f"http://127.0.0.1:{self.port}{path}", data, {"Content-Type": "application/json", **self.dev.authorization}
+            f"{self.dev.url}{path}", data, {"Content-Type": "application/json", **self.dev.process.authorization}
         )
         with urllib.request.urlopen(request, timeout=30) as answer:
             return json.loads(answer.read())
-
-
-def run(folder: Path, *, kills: int, seed: int) -> tuple[str, bool]:
-    """One trial in an empty folder; the closing line, and whether nothing was lost, doubled or wrong."""
-    trial = GraphTrial(folder, seed)
-    first, apart = kills - kills // 4, kills - kills // 4 + kills // 8
-    asking: list[threading.Thread] = []
-    try:
-        trial.start()
-        trial.deploy()
-        for number in range(1, kills + 1):
-            if number in range(first + 1, apart + 2) and not (before := trial.settled()).clean:
-                return f"before anything runs again: {before.words}", False
-            if number > first:
-                trial.run_again(overlapping=number > apart)
-            else:
-                asking.append(threading.Thread(target=trial.ask_for, args=(number,)))
-                asking[-1].start()
-                threading.Event().wait(trial.rng.uniform(0.5, 4.0))
-            threading.Event().wait(trial.rng.uniform(0.0, 2.0))
-            trial.kill()
-            trial.start()
-            if number <= first:
-                asking[-1].join()
-        verdict = trial.settled()
-        runs = len(trial.ran.read_text().splitlines()) // 2
-    finally:
-        trial.dev.close()
-        stop_server(trial.dev.state / "postgres")
-    nodes = sum(len(work.wanted) for work in trial.work.values())
-    found = f"lost {verdict.lost} doubled {verdict.doubled} wrong {verdict.wrong}"
-    line = f"kills {trial.killed} nodes {nodes} runs {runs} {found}"
-    return (line if verdict.clean else f"{line} {verdict.words}"), verdict.clean
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=1)
-    asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="ss-graph-", ignore_cleanup_errors=True) as folder:
-        line, well = run(Path(folder), kills=asked.kills, seed=asked.seed)
-    sys.stdout.write(f"{line}\n")
-    return 0 if well else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,12 +1,9 @@
 """Spark programs whose launcher, runners and drivers are killed at random moments around the submission.
 
-    python -m tests.faults.spark_kills --kind fake --kills 100 --seed 1
-    python -m tests.faults.spark_kills --kind standalone --outage 60
-
 `fake`: a counting `spark-submit` and ResourceManager, client and cluster mode in turns. `standalone`: a real master and
 worker, likewise. `connect`: a real Spark Connect server of this machine. `yarn`: cluster mode on a real YARN of one
 node, which the first run downloads. Each kill meets a job that was just given to the launcher; its schedule repeats
-failed runs. The last line: `kills N runs N doubled 0 lost 0 wrong 0`.
+failed runs.
 
 With `--outage SECONDS` nothing is killed: PostgreSQL is away for so long while a run of each mode executes and ends.
 """
@@ -22,8 +19,8 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.util import find_spec
@@ -51,14 +48,15 @@ from streamsched.spark.backends.connect.server import connect_folder
 from streamsched.store.connections import open_pool
 from streamsched.store.jobs.intake import PostgresIntake
 from streamsched.store.server.embedded_server import start_server, stop_server
-from streamsched.store.server.migrate import migrate
+from tests.faults.judges.drivers import Killed, StoredRun, judge_drivers
 from tests.faults.processes.command import environ, module, start
+from tests.faults.sites.postgres_server import create_database
 from tests.faults.spark.fake_spark import FakeSpark
-from tests.faults.spark.judge import Killed, StoredRun, judge_spark
 from tests.faults.spark.processes import LAUNCHER, requested
-from tests.judgement import Judgement
+from tests.support.judgement import Judgement
 from tests.support.spark_cluster import SparkCluster, spark_cluster
 from tests.support.yarn_cluster import YarnCluster, yarn_cluster
+from tests.trial import Asked, Counts, Site, Trial, settle
 
 #: What a real driver does: notes as `fake_spark` describes them, and a task on an executor in between.
 _PROGRAM: Final = """
@@ -133,25 +131,38 @@ def real_drivers(folder: Path, seconds: float, cluster: SparkCluster | None) -> 
     return Spark(folder, {}, {DeployMode.CLUSTER: there, DeployMode.CLIENT: there}, ends)
 
 
-class SparkTrial:
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--outage", type=float, default=0.0, help="seconds without PostgreSQL, instead of kills")
+
+
+@asynccontextmanager
+async def open_site(asked: Asked) -> AsyncIterator[Site]:
+    """A kill comes within some seconds after a job was given; a program takes some seconds, and longer in an outage."""
+    longest_s, seconds = (1.5, 0.8) if asked.variant == "fake" else (20.0, 1.0)
+    with sparks(asked.variant, asked.folder, asked.own.outage * 0.7 or seconds) as spark:
+        yield Site(lambda _: SparkTrial(asked, spark, longest_s))
+
+
+class SparkTrial(Trial):
     """A database, a launcher, and programs of each mode."""
 
-    def __init__(self, folder: Path, spark: Spark, seed: int) -> None:
-        self.rng = random.Random(seed)
+    patience_s = 900.0
+
+    def __init__(self, asked: Asked, spark: Spark, longest_s: float) -> None:
+        self.rng, self._asked, self._longest_s = random.Random(asked.seed), asked, longest_s
         self.spark = spark
-        self.kills = 0
-        self._data, self._socket = folder / "data", folder / "processes.sock"
-        self._postgres = folder / "postgres"
-        self._folder = folder
+        self._kills = self._runs = 0
+        self._folder = asked.folder
+        self._data, self._socket, self._postgres = (self._folder / each for each in ("data", "processes.sock", "pg"))
         self._given: dict[DeployMode, int] = dict.fromkeys(spark.modes, 0)
         self._killed_runners: set[int] = set()
         self._killed_drivers: set[str] = set()
         self._launcher = 0
 
-    async def begin(self) -> None:
+    @asynccontextmanager
+    async def site(self) -> AsyncIterator[None]:
         """Everything runs, and no job is there."""
-        url = start_server(self._postgres).url
-        await asyncio.to_thread(migrate, url)
+        url = create_database(start_server(self._postgres).url)
         self._pool = await open_pool(url)
         self._data.mkdir()
         settings = environ(database_url=url, data_dir=self._data, heartbeat="500ms", log_level="info")
@@ -160,6 +171,13 @@ class SparkTrial:
             self._folder / "processes.log",
             {**settings, **self.spark.environ},
         )
+        try:
+            await self._furnish()
+            yield
+        finally:
+            await self._end()
+
+    async def _furnish(self) -> None:
         (self._folder / "program.py").write_text(_PROGRAM)
         now = datetime.now(UTC)
         await self._pool.execute("INSERT INTO namespaces VALUES ('default', $1) ON CONFLICT DO NOTHING", now)
@@ -204,18 +222,33 @@ class SparkTrial:
         assert (await intake.take(LAUNCH, [IntakeBatch(0, at, at + 1, [row])], now=now)).stored == 1
         return ready.id
 
-    async def kill_one(self, longest_s: float) -> None:
-        """A new job, and at a random moment within so many seconds the end of the launcher, a runner or a driver."""
+    async def faults(self) -> AsyncIterator[str]:
+        """Kills, or the outage. Real drivers run one at a time: this machine has no room for more."""
+        if self._asked.variant == "connect":  # the server starts once, before
+            await self.give(DeployMode.CONNECT)
+            await settle(self)
+        if self._asked.own.outage:
+            await self._outage(self._asked.own.outage)
+            yield f"without PostgreSQL {self._asked.own.outage:g} s"
+            return
+        for _ in range(self._asked.n):
+            yield await self._kill_one()
+            if self._asked.variant != "fake":
+                await settle(self)
+
+    async def _kill_one(self) -> str:
+        """A new job, and at a random moment soon the end of the launcher, a runner or a driver."""
         modes = list(self.spark.modes)
-        await self.give(modes[self.kills % len(modes)])
+        await self.give(modes[self._kills % len(modes)])
         what = self.rng.choice(("launcher", "runner", "driver"))
-        await asyncio.sleep(self.rng.uniform(0, longest_s))
-        until = time.monotonic() + longest_s
+        await asyncio.sleep(self.rng.uniform(0, self._longest_s))
+        until = time.monotonic() + self._longest_s
         while not (self._kill_driver() if what == "driver" else self._kill_process(what)):
             await asyncio.sleep(0.02)
             if time.monotonic() > until:
                 what = "launcher"
-        self.kills += 1
+        self._kills += 1
+        return what
 
     def _kill_process(self, what: str) -> bool:
         children = [each.pid for each in psutil.Process(self._warm.pid).children()]
@@ -252,7 +285,7 @@ class SparkTrial:
         path = self.spark.folder / "notes"
         return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
 
-    async def outage(self, seconds: float) -> None:
+    async def _outage(self, seconds: float) -> None:
         """A run of each mode executes; PostgreSQL is away while they do, and for a while after their end."""
         held = self.spark.folder / "held"
         held.touch()  # none ends before PostgreSQL is away, however slow the other is
@@ -267,27 +300,30 @@ class SparkTrial:
         stop_server(self._postgres)
         held.unlink()
         await asyncio.sleep(seconds)
-        self._pool = await open_pool(start_server(self._postgres).url)
+        self._pool = await open_pool(start_server(self._postgres).url.replace("/postgres?", "/faults?"))
 
-    async def judged(self, within_s: float) -> tuple[int, Judgement]:
-        """The number of runs and the verdict, as soon as all has ended or so many seconds are over."""
-        until = time.monotonic() + within_s
-        while time.monotonic() < until and (
-            await self._pool.fetchval(_UNENDED)
-            or await self._pool.fetchval(_LIVE)
-            or "UNDEFINED" in str(self.spark.ends())
-        ):
-            await asyncio.sleep(0.2)
+    async def judge(self) -> Judgement:
+        """Nothing, before all has ended."""
+        open_ = await self._pool.fetchval(_UNENDED) + await self._pool.fetchval(_LIVE)
+        open_ += str(self.spark.ends()).count("UNDEFINED")
+        if open_:
+            waiting = Judgement()
+            waiting.miss(f"the ends of {open_} jobs, runs and drivers", open_)
+            return waiting
         rows = await self._pool.fetch("SELECT id, job, state, runner, executable ->> 'deploy_mode' AS mode FROM runs")
+        self._runs = len(rows)
         runs = [
             StoredRun(row["id"], row["job"], row["state"], row["mode"] == DeployMode.CLUSTER, _pid(row["runner"]))
             for row in rows
         ]
         jobs = [f"default.app.{mode}.1.{n}" for mode, given in self._given.items() for n in range(1, given + 1)]
         killed = Killed(self._killed_runners, self._killed_drivers)
-        return len(runs), judge_spark(jobs, runs, self._notes(), self.spark.ends(), killed)
+        return judge_drivers(jobs, runs, self._notes(), self.spark.ends(), killed)
 
-    async def end(self) -> None:
+    def counts(self) -> Counts:
+        return {"kills": self._kills, "runs": self._runs}
+
+    async def _end(self) -> None:
         for process in (*psutil.Process(self._warm.pid).children(recursive=True), self._warm):
             with suppress(psutil.NoSuchProcess):
                 process.kill()
@@ -342,49 +378,3 @@ def sparks(kind: str, folder: Path, seconds: float) -> Iterator[Spark]:
             yield yarn_drivers(folder / "spark", seconds, yarn)
     else:
         yield real_drivers(folder / "spark", seconds, None)
-
-
-async def run(folder: Path, kind: str, *, kills: int, seed: int, outage_s: float = 0.0) -> tuple[str, bool]:
-    """The last line, and whether all is well."""
-    longest_s, seconds = (1.5, 0.8) if kind == "fake" else (20.0, 1.0)
-    with sparks(kind, folder, outage_s * 0.7 or seconds) as spark:
-        trial = SparkTrial(folder, spark, seed)
-        await trial.begin()
-        try:
-            if kind == "connect":  # the server starts once, before
-                await trial.give(DeployMode.CONNECT)
-                await trial.judged(900)
-            if outage_s:
-                await trial.outage(outage_s)
-            else:
-                for number in range(kills):
-                    await trial.kill_one(longest_s)
-                    if kind != "fake":
-                        _, found = await trial.judged(900)  # one at a time: this machine has no room for more
-                        sys.stderr.write(f"{number + 1}: {found.words or 'well'}\n")
-            runs, found = await trial.judged(900)
-        finally:
-            await trial.end()
-    what = f"without PostgreSQL {outage_s:g} s" if outage_s else f"kills {trial.kills}"
-    line = f"{what} runs {runs} doubled {found.doubled} lost {found.lost} wrong {found.wrong}"
-    return (line if found.clean else f"{line} {found.words}"), found.clean
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kind", choices=("fake", "standalone", "connect", "yarn"), default="fake")
-    parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--outage", type=float, default=0.0, help="seconds without PostgreSQL, instead of kills")
-    asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="ss-spark-", ignore_cleanup_errors=True) as folder:
-        Path(folder).chmod(0o755)
-        line, well = asyncio.run(
-            run(Path(folder), asked.kind, kills=asked.kills, seed=asked.seed, outage_s=asked.outage)
-        )
-    sys.stdout.write(f"{line}\n")
-    return 0 if well else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

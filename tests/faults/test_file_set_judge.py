@@ -1,39 +1,11 @@
-"""A short run of `writers` on one store of each kind, and what its judge finds. `make writers` has the others."""
+"""The judges of commits and of attempts find what they must."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from tests.faults.writers.__main__ import run, run_attempts
-from tests.faults.writers.judge import judge
+from tests.faults.judges.file_sets import Slept, judge_attempts, judge_commits
 from tests.faults.writers.processes import DAYS
-from tests.faults.writers.zombies import Slept, judge_zombies
-
-NIGHTLY = pytest.mark.nightly
-
-
-@pytest.mark.torture
-@pytest.mark.postgres
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("store", [pytest.param("s3", marks=NIGHTLY), "delta"])
-def test_killed_writers_and_watchers_leave_no_half_commit(store: str, tmp_path: Path) -> None:
-    line, well = run(tmp_path, store=store, kills=3, seed=1)
-
-    assert well, line
-
-
-@pytest.mark.torture
-@pytest.mark.postgres
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    "store", ["folder", "file", "delta", *(pytest.param(each, marks=NIGHTLY) for each in ("plain", "s3", "iceberg"))]
-)
-def test_attempts_that_were_replaced_commit_nothing(store: str, tmp_path: Path) -> None:
-    line, well = run_attempts(tmp_path, store=store, jobs=10, seed=1)
-
-    assert well, line
 
 
 def whole(job: str, attempt: int) -> list[tuple[str, int]]:
@@ -54,12 +26,12 @@ def whole(job: str, attempt: int) -> list[tuple[str, int]]:
     ],
     ids=["adopted", "replaced", "zombie", "confirmed", "both", "twice", "in part", "none"],
 )
-def test_what_the_judge_of_zombies_finds(
+def test_what_the_judge_of_attempts_finds(
     slept: Slept, rows: list[tuple[str, int]], counted: int, verdict: tuple[int, int, int, int]
 ) -> None:
-    found = judge_zombies([slept], rows, counted)
+    found = judge_attempts([slept], rows, counted)
 
-    assert (found.zombies, found.twice, found.missing, found.events) == verdict, found.words
+    assert tuple(found[kind] for kind in found.kinds) == verdict, found.words
 
 
 A, B = {"day=1": 3, "day=2": 3}, {"day=1": 1}
@@ -85,10 +57,10 @@ def test_what_the_judge_finds(
     counted: int,
     verdict: tuple[int, int, int],
 ) -> None:
-    found = judge(visible=visible, confirmed=confirmed, events=events, counted=counted)
+    found = judge_commits(visible=visible, confirmed=confirmed, events=events, counted=counted)
 
-    assert (found.half, found.lost, found.doubled) == verdict, found.words
+    assert tuple(found[kind] for kind in found.kinds) == verdict, found.words
 
 
 def test_what_a_reader_saw_is_half_a_commit() -> None:
-    assert judge(visible={}, confirmed=[], events=[], counted=0, seen_half=["unequal"]).half == 1
+    assert judge_commits(visible={}, confirmed=[], events=[], counted=0, seen_half=["unequal"])["half"] == 1

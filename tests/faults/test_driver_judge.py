@@ -1,43 +1,17 @@
-"""Short runs of `spark_kills` on the counting `spark-submit`, and what its judge finds."""
+"""The judge of runs with drivers finds what it must."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import pytest
 
-from tests.faults.spark.judge import Killed, StoredRun, judge_spark
-from tests.faults.spark_kills import run
-from tests.support.services import need_java
+from tests.faults.judges.drivers import Killed, StoredRun, judge_drivers
 
 #: A run of the job `j` in client mode, and one in a cluster.
 HERE = StoredRun("j.r1", "j", "COMPLETED", False, 7)
 THERE = StoredRun("j.r1", "j", "COMPLETED", True, 7)
 NOTES = [["began", "j.r1", "70"], ["done", "j.r1"]]
-
-
-@pytest.mark.torture
-@pytest.mark.postgres
-@pytest.mark.timeout(600)
-async def test_every_run_ends_once_and_truly_whatever_is_killed(tmp_path: Path) -> None:
-    need_java()  # it is only asked for its version
-
-    line, well = await run(tmp_path, "fake", kills=6, seed=2)
-
-    assert well, line
-
-
-@pytest.mark.torture
-@pytest.mark.postgres
-@pytest.mark.timeout(600)
-async def test_runs_that_end_while_postgresql_is_away_are_not_repeated(tmp_path: Path) -> None:
-    need_java()
-
-    line, well = await run(tmp_path, "fake", kills=0, seed=1, outage_s=3.0)
-
-    assert well, line
-    assert " runs 2 " in line
 
 
 @pytest.mark.parametrize(
@@ -63,7 +37,7 @@ def test_what_the_judge_finds(
     ends: Mapping[str, Sequence[str]],
     verdict: tuple[int, int, int],
 ) -> None:
-    found = judge_spark(["j"], runs, notes, ends, Killed((), ()))
+    found = judge_drivers(["j"], runs, notes, ends, Killed((), ()))
 
     assert (found.lost, found.doubled, found.wrong) == verdict, found.words
 
@@ -81,4 +55,4 @@ def test_a_run_fails_or_is_lost_by_what_was_killed(state: str, killed: Killed, w
     again = HERE._replace(id="j.r2")
     notes = [["began", "j.r1", "70"], ["began", "j.r2", "71"], ["done", "j.r2"]]
 
-    assert judge_spark(["j"], [HERE._replace(state=state), again], notes, {}, killed).wrong == wrong
+    assert judge_drivers(["j"], [HERE._replace(state=state), again], notes, {}, killed).wrong == wrong

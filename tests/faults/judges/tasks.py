@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, NamedTuple
 
 from tests.faults.tasks.receiver import Delivery
+from tests.support.judgement import Judgement
 
 _NEVER: Final = float("inf")
 _STORED: Final = ("made", "replaced")
@@ -55,57 +56,30 @@ class Watched:
     takeovers: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class TaskVerdict:
-    """Deviations by kind; all are 0 in a trial that is well.
-
-    Attributes:
-        lost: registered and never acknowledged, or not stored though the task was not started before.
-        early: arrived before their due time.
-        unordered: arrived before another of the lane that goes first, or before it was acknowledged.
-        together: arrived while another of the lane was on its way.
-        stale: delivered though they had been replaced before they were started, or were never stored.
-        unexplained: repeats of an attempt without a takeover before each while it was in flight.
-        repeated: all repeats of attempts; those that were in flight at a takeover are no deviation.
-    """
-
-    lost: int = 0
-    early: int = 0
-    unordered: int = 0
-    together: int = 0
-    stale: int = 0
-    unexplained: int = 0
-    repeated: int = 0
-    words: list[str] = field(default_factory=list)
-
-    @property
-    def well(self) -> bool:
-        return not (self.lost or self.early or self.unordered or self.together or self.stale or self.unexplained)
-
-    def line(self) -> str:
-        counted = (each.name for each in fields(self) if each.name != "words")
-        return " ".join(f"{name} {getattr(self, name)}" for name in counted)
-
-    def add(self, other: TaskVerdict) -> None:
-        for each in fields(self):
-            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
-
-    def note(self, kind: str, what: object) -> None:
-        setattr(self, kind, getattr(self, kind) + 1)
-        if len(self.words) < 20:
-            self.words.append(f"{kind}: {what}")
+#: Deviations: registered and never acknowledged, or not stored though the task was not started before (lost); arrived
+#: before their due time (early); before another of the lane that goes first, or before it was acknowledged (unordered);
+#: while another of the lane was on its way (together); though they had been replaced before they were started, or were
+#: never stored (stale); repeats of an attempt without a takeover before each while it was in flight (unexplained).
+#: `repeated` is all repeats of attempts; those that were in flight at a takeover are no deviation.
+KINDS: Final = ("lost", "early", "unordered", "together", "stale", "unexplained", "repeated")
+_ALLOWED: Final = frozenset({"repeated"})
 
 
-def judge(
+def task_judgement() -> Judgement:
+    """One that has found nothing yet."""
+    return Judgement(KINDS, _ALLOWED)
+
+
+def judge_tasks(
     sent: Sequence[Registration], dropped: Mapping[Name, float], deliveries: Sequence[Delivery], watched: Watched
-) -> TaskVerdict:
+) -> Judgement:
     """Judges a trial.
 
     Args:
         sent: in the order in which they took effect.
         dropped: when the drop of a task was requested.
     """
-    verdict = TaskVerdict()
+    verdict = task_judgement()
     registered = [each for each in sent if each.stored]
     newest = {each.name: each for each in registered}
     acknowledged = {(Name(each.lane, each.key), each.version) for each in deliveries if each.acknowledged}
@@ -154,13 +128,13 @@ def _explained(
     return min(watched.starts.get(each.name, _NEVER), dropped.get(each.name, _NEVER)) <= each.answered
 
 
-def _judge_repeats(deliveries: Sequence[Delivery], watched: Watched, verdict: TaskVerdict) -> None:
+def _judge_repeats(deliveries: Sequence[Delivery], watched: Watched, verdict: Judgement) -> None:
     """Each repeat of an attempt needs a takeover of its own before it, while the attempt was in flight."""
     seen: set[tuple[str, int]] = set()
     repeats: Counter[str] = Counter()
     for each in deliveries:
         if (each.token, each.attempt) in seen:
-            verdict.repeated += 1
+            verdict.note("repeated", each)
             repeats[each.token] += 1
             before = sum(at <= each.arrived for at in watched.takeovers.get(each.token, ()))
             if before < repeats[each.token]:
@@ -173,7 +147,7 @@ def _judge_lane(
     answered: Mapping[tuple[Name, int], float],
     dropped: Mapping[Name, float],
     watched: Watched,
-    verdict: TaskVerdict,
+    verdict: Judgement,
 ) -> None:
     firsts: dict[str, Delivery] = {}
     ends: dict[str, float] = {}
