@@ -17,6 +17,7 @@ from typing import Final, assert_never
 
 import structlog
 
+from streamsched.codec.tasks.event import event_of
 from streamsched.domain.errors import InvalidError, UnavailableError, described
 from streamsched.domain.tasks.attempt import (
     Acknowledged,
@@ -48,7 +49,7 @@ from streamsched.tasks.in_flight import HeldDeliveries
 from streamsched.tasks.measures import measure_end, measure_skipped, measure_start
 from streamsched.tasks.ownership import Ownership
 from streamsched.tasks.pace import MANY, TransactionPace
-from streamsched.tasks.publication import announced, event_of
+from streamsched.tasks.publication import announced
 from streamsched.telemetry.metrics import Metrics
 
 log = structlog.get_logger()

@@ -9,6 +9,7 @@ from typing import Any, Final
 import asyncpg
 
 from streamsched.codec import event as event_codec
+from streamsched.codec.tasks.event import end_event
 from streamsched.domain.errors import ConflictError, IllegalTransitionError, NotFoundError, storable_text
 from streamsched.domain.tasks.identity import TaskLane
 from streamsched.domain.tasks.task import TaskFact, TaskRequest, TaskState, advance
@@ -22,7 +23,6 @@ from streamsched.store.connections import NEWEST, Connection, Executor, translat
 from streamsched.store.sql import queries
 from streamsched.store.tasks.queues import PostgresQueueStore, stored_queue
 from streamsched.store.tasks.registration_batches import RegistrationBatches
-from streamsched.tasks.publication import end_event
 
 _SQL: Final = queries("tasks/registry")
 _OLDEST: Final = (datetime.min.replace(tzinfo=UTC), "")
