@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
@@ -23,15 +23,17 @@ from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.access.token import StoredTokenText, TokenRequest, read_token
 from streamsched.domain.errors import ConfigurationError, InvalidError
-from streamsched.ports.access.login import ProviderLogin
 from streamsched.ports.clock import Clock, SystemClock
-from streamsched.store.access.audit import PostgresAuditStore
-from streamsched.store.access.quotas import PostgresQuotaStore
-from streamsched.store.access.tokens import PostgresTokenStore
-from streamsched.store.catalog.namespace_grants import PostgresNamespaceGrantStore
+from streamsched.store.access.quotas import QuotaStore
+from streamsched.store.access.tokens import TokenStore
+from streamsched.store.audit import AuditStore
+from streamsched.store.catalog.namespace_grants import NamespaceGrantStore
 from streamsched.store.connections import Pool, open_pool
 from streamsched.store.runs.run_commits import PostgresRunCommitStore
 from streamsched.telemetry.metrics import Metrics
+
+if TYPE_CHECKING:  # cryptography, only when it is used
+    from streamsched.access.code_flow import CodeFlow
 
 #: The file in the folder of `streamsched dev` with the token of its commands.
 TOKEN_FILE: Final = "token"
@@ -39,8 +41,8 @@ TOKEN_FILE: Final = "token"
 
 def access_services(pool: Pool, clock: Clock, settings: Settings, process: str, metrics: Metrics) -> dict[str, Any]:
     """The members of `ApiServices` that check requests and record changes. `process`: a name that no other has."""
-    tokens, entries, quotas = PostgresTokenStore(pool), PostgresAuditStore(pool), PostgresQuotaStore(pool)
-    grants = PostgresNamespaceGrantStore(pool)
+    tokens, entries, quotas = TokenStore(pool), AuditStore(pool), QuotaStore(pool)
+    grants = NamespaceGrantStore(pool)
     callers, login = _callers(pool, clock, settings)
     return {
         "allowed_hosts": allowed_hosts(settings),
@@ -62,15 +64,15 @@ def authentication(pool: Pool, clock: Clock, settings: Settings) -> Authenticati
     return _callers(pool, clock, settings)[0]
 
 
-def _callers(pool: Pool, clock: Clock, settings: Settings) -> tuple[Authentication, ProviderLogin | None]:
+def _callers(pool: Pool, clock: Clock, settings: Settings) -> tuple[Authentication, CodeFlow | None]:
     """Who sends a request, and how people log in at the OpenID provider; None: not at all."""
     if settings.api_access == "open":
         return OpenAuthentication(), None
-    own = TokenAuthentication(PostgresTokenStore(pool), clock)
+    own = TokenAuthentication(TokenStore(pool), clock)
     return _openid(own, clock, settings) if settings.oidc_issuer else (own, None)
 
 
-def _openid(own: Authentication, clock: Clock, settings: Settings) -> tuple[Authentication, ProviderLogin | None]:
+def _openid(own: Authentication, clock: Clock, settings: Settings) -> tuple[Authentication, CodeFlow | None]:
     """Tokens of the OpenID provider too; and logging in there, with a client id. Both use the same keys.
 
     Raises:
@@ -79,7 +81,7 @@ def _openid(own: Authentication, clock: Clock, settings: Settings) -> tuple[Auth
     from streamsched.access.code_flow import CodeFlow  # noqa: PLC0415 - cryptography, only when it is used
     from streamsched.access.openid import OpenIdAuthentication  # noqa: PLC0415
     from streamsched.access.provider_http import ProviderHttp  # noqa: PLC0415
-    from streamsched.access.provider_keys import HttpKeyDocuments, ProviderKeys  # noqa: PLC0415
+    from streamsched.access.provider_keys import ProviderKeys  # noqa: PLC0415
     from streamsched.access.signatures import ProviderSignatures  # noqa: PLC0415
 
     algorithms = frozenset(each.strip() for each in settings.oidc_algorithms.split(",") if each.strip())
@@ -98,7 +100,7 @@ def _openid(own: Authentication, clock: Clock, settings: Settings) -> tuple[Auth
         skew=settings.oidc_skew,
     )
     http = ProviderHttp(settings.oidc_issuer)
-    signatures = ProviderSignatures(algorithms, ProviderKeys(HttpKeyDocuments(http), clock))
+    signatures = ProviderSignatures(algorithms, ProviderKeys(http, clock))
     callers = OpenIdAuthentication(rules, signatures, own, clock)
     if not settings.oidc_client_id:
         return callers, None
@@ -117,7 +119,7 @@ async def create_token_directly(database_url: str, body: dict[str, Any], *, by: 
     pool = await open_pool(database_url, max_size=1)
     try:
         request = token_request_from_json(body)
-        record, text = await create_token(PostgresTokenStore(pool), clock, request, by=by)
+        record, text = await create_token(TokenStore(pool), clock, request, by=by)
         return orjson.loads(encoded({**token_to_json(record, clock.now()), "text": text}))
     finally:
         pool.terminate()
@@ -131,7 +133,7 @@ async def ensure_dev_token(database_url: str, folder: Path) -> None:
     clock = SystemClock()
     pool = await open_pool(database_url, max_size=1)
     try:
-        tokens = PostgresTokenStore(pool)
+        tokens = TokenStore(pool)
         known = read_token(file.read_text().strip()) if file.is_file() else None
         if isinstance(known, StoredTokenText):
             found = await tokens.find(known.id)

@@ -13,12 +13,12 @@ from streamsched.access.quota_watch import QuotaWatch
 from streamsched.access.run_spools import RunSpools
 from streamsched.access.unused_names import UnusedNames
 from streamsched.config import Settings
+from streamsched.domain.jobs.spool import SpoolingRun
 from streamsched.domain.programs.program_users import ProgramUsers
 from streamsched.domain.signals.layout import Layout
 from streamsched.emit.destination import SPOOLS
 from streamsched.graph.retention import NodeRetention
 from streamsched.launcher.log_cleanup import LogCleanup
-from streamsched.ports.access.spools import SpoolingRun
 from streamsched.ports.broker import Broker
 from streamsched.ports.clock import Clock
 from streamsched.ports.leases import LeaseHolder
@@ -26,9 +26,9 @@ from streamsched.process.os_user import OsUser
 from streamsched.process.run_forever import run_forever
 from streamsched.process.supervision import Loop
 from streamsched.spark.run_file_store import LocalRunFileStore
-from streamsched.store.access.quotas import PostgresQuotaStore
-from streamsched.store.access.spools import PostgresSpoolStore
-from streamsched.store.catalog.namespace_grants import PostgresNamespaceGrantStore
+from streamsched.store.access.quotas import QuotaStore
+from streamsched.store.access.spools import SpoolStore
+from streamsched.store.catalog.namespace_grants import NamespaceGrantStore
 from streamsched.store.connections import Pool
 from streamsched.store.graph.nodes import PostgresNodeStore
 from streamsched.store.jobs.archive import PostgresArchive
@@ -51,17 +51,17 @@ def host_loops(
     logs of namespaces that have too many. Also frees names of groups and pools that nothing uses. `dev`: what is
     spooled outside of runs is the person's who started `dev`.
     """
-    quotas = QuotaWatch(PostgresQuotaStore(pool), clock, f"{me.id}-spools", metrics)
+    quotas = QuotaWatch(QuotaStore(pool), clock, f"{me.id}-spools", metrics)
     intake = EventIntake(broker, layout.unkeyed_partitions, quotas, clock, metrics, PostgresRunCommitStore(pool))
     data, person = settings.data_dir.absolute(), PERSON_OF_DEV if dev else None
-    store = PostgresSpoolStore(pool)
+    store = SpoolStore(pool)
     spools = RunSpools(data / SPOOLS, store, intake, host=me.host, person=person, owner_of=_owners(settings))
-    archive, limits = PostgresArchive(pool), PostgresQuotaStore(pool).limits
+    archive, limits = PostgresArchive(pool), QuotaStore(pool).limits
     cleanup = LogCleanup(LocalRunFileStore(data), archive, clock, keep=settings.jobs_keep, limits=limits)
     return {
         "spools": lambda: run_forever(spools.run_once, called="spools"),
         "log-cleanup": cleanup.run,
-        "unused-names": UnusedNames(PostgresNamespaceGrantStore(pool), clock).run,
+        "unused-names": UnusedNames(NamespaceGrantStore(pool), clock).run,
     }
 
 

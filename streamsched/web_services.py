@@ -15,7 +15,7 @@ from streamsched.api.app import make_api
 from streamsched.api.deps import ApiServices
 from streamsched.domain.access.token import StoredTokenText, read_token
 from streamsched.ports.clock import SystemClock
-from streamsched.store.access.tokens import PostgresTokenStore
+from streamsched.store.access.tokens import TokenStore
 from streamsched.store.connections import Pool, open_pool
 from streamsched.store.web.page_reads import PostgresPageReads
 from streamsched.web.app import PREFIX, make_web
@@ -62,7 +62,7 @@ async def login_path(database_url: str, token: str) -> str:
         return f"{PREFIX}/"
     pool = await open_pool(database_url, max_size=1)
     try:
-        code = await Sessions(PostgresTokenStore(pool), SystemClock()).code(known.id)
+        code = await Sessions(TokenStore(pool), SystemClock()).code(known.id)
         return f"{PREFIX}/login?code={code}"
     finally:
         pool.terminate()

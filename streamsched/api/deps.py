@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Depends, Query, Request
 
@@ -30,11 +30,6 @@ from streamsched.domain.events.event import Outcome
 from streamsched.domain.names import DatasetRef, ProgramRef
 from streamsched.domain.notices.mail_server import MailSettings
 from streamsched.graph.submission import GraphDesk
-from streamsched.ports.access.audit import AuditStore
-from streamsched.ports.access.login import ProviderLogin
-from streamsched.ports.access.namespace_grants import NamespaceGrantStore
-from streamsched.ports.access.quotas import QuotaStore
-from streamsched.ports.access.tokens import TokenStore
 from streamsched.ports.broker import Broker
 from streamsched.ports.clock import Clock
 from streamsched.ports.datasets.bookmarks import BookmarkStore
@@ -56,7 +51,14 @@ from streamsched.ports.tasks.registry import TaskRegistry
 from streamsched.ports.verdicts import EventTraces
 from streamsched.ports.web.activity_reads import ActivityReads
 from streamsched.ports.webhooks.webhooks import WebhookStore
+from streamsched.store.access.quotas import QuotaStore
+from streamsched.store.access.tokens import TokenStore
+from streamsched.store.audit import AuditStore
+from streamsched.store.catalog.namespace_grants import NamespaceGrantStore
 from streamsched.telemetry.metrics import Metrics
+
+if TYPE_CHECKING:  # cryptography, only when it is used
+    from streamsched.access.code_flow import CodeFlow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +148,7 @@ class ApiServices:
     outgoing_networks: Sequence[Network] = ()
     runs_apart: Callable[[ProgramRef], bool] = field(default=lambda _: False)
     installation_name: str = ""
-    login: ProviderLogin | None = None
+    login: CodeFlow | None = None
     emit_spans: EmitSpans | None = None
     bundle_limit: int = 64 * 1024 * 1024
     update_schedules: bool = True

@@ -26,7 +26,6 @@ from streamsched.domain.revision import Expected, digest
 from streamsched.domain.schedules.schedule import Program, Schedule
 from streamsched.domain.triggers.keys.known_set import values_text
 from streamsched.domain.triggers.trigger import Trigger, correlations
-from streamsched.ports.access.quotas import growth_of
 from streamsched.ports.catalog import (
     Action,
     AppChange,
@@ -40,6 +39,7 @@ from streamsched.ports.catalog import (
 )
 from streamsched.ports.schedules.expectations import AppExpectations, ExpectationChange, RecipientsChange
 from streamsched.ports.schedules.program_links import BrokenJoin, ForeignWait
+from streamsched.store.catalog.quota_counts import growth_of
 
 _NAMES = frozenset({"namespace", "application", "name"})
 

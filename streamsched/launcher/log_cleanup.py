@@ -13,8 +13,7 @@ from typing import Final
 
 import structlog
 
-from streamsched.domain.quotas.quota import Quota
-from streamsched.ports.access.quotas import Limits
+from streamsched.domain.quotas.quota import Limits, Quota
 from streamsched.ports.archive import Archive
 from streamsched.ports.clock import Clock
 from streamsched.ports.runner import RunFileStore, RunLog

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple, Protocol
 
+from streamsched.domain.jobs.spool import RefusedLines
 from streamsched.domain.quotas.quota import QuotaUse
-from streamsched.ports.access.spools import RefusedLines
 from streamsched.ports.archive import ArchiveTable
 from streamsched.ports.broker import TopicPartition
 from streamsched.ports.clock import ClockState

@@ -24,7 +24,6 @@ from streamsched.domain.quotas.quota import QuotaGrowth
 from streamsched.domain.schedules.pause import Pause, PauseMode
 from streamsched.domain.schedules.schedule import Program, Schedule
 from streamsched.domain.triggers.trigger import event_keys
-from streamsched.ports.access.quotas import growth_of
 from streamsched.ports.catalog import (
     Action,
     AppChange,
@@ -41,6 +40,7 @@ from streamsched.store.catalog import app_expectations, outbox, quota_counts
 from streamsched.store.catalog.history import record_all
 from streamsched.store.catalog.namespace_grants import check_resumed
 from streamsched.store.catalog.program_links import links_of, read_links
+from streamsched.store.catalog.quota_counts import growth_of
 from streamsched.store.catalog.removed_programs import find_waiting, record_removals
 from streamsched.store.catalog.versions import record_versions
 from streamsched.store.connections import Connection, computed_meanwhile, translated

@@ -1,4 +1,4 @@
-"""`ports.access.namespace_grants.NamespaceGrantStore` on PostgreSQL."""
+"""Grants between namespaces, and the owners of groups and pools. Times are UTC."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from streamsched.store.sql import queries, slices
 _SQL: Final = queries("catalog/namespace_grants")
 
 
-class PostgresNamespaceGrantStore:
-    """See `ports.access.namespace_grants.NamespaceGrantStore`."""
+class NamespaceGrantStore:
+    """Every call is one transaction, and raises UnavailableError when PostgreSQL is unavailable."""
 
     def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool
@@ -40,6 +40,7 @@ class PostgresNamespaceGrantStore:
     async def known(
         self, grantee: str, owners: Collection[str], shared: Collection[tuple[SharedKind, str]]
     ) -> KnownGrants:
+        """What these namespaces, and the owners of these groups and pools, have given to `grantee`."""
         with translated():
             async with self._pool.acquire() as connection:
                 return await _known(connection, grantee, owners, shared)
@@ -47,15 +48,24 @@ class PostgresNamespaceGrantStore:
     async def list_of(
         self, namespace: str, *, after: tuple[str, str, str, str] | None = None, limit: int
     ) -> Sequence[NamespaceGrant]:
+        """Those that the namespace has given and those that it has, ordered by owner, kind, name and grantee; at most
+        `limit` of those after `after`.
+        """
         with translated():
             rows = await self._pool.fetch(_SQL["of"], namespace, *(after or ("", "", "", "")), limit)
         return [grant_of(row) for row in rows]
 
     async def list_pending(self, *, limit: int) -> Sequence[NamespaceGrant]:
+        """Those that wait for their owner's decision, ordered as `list_of`."""
         with translated():
             return [grant_of(row) for row in await self._pool.fetch(_SQL["pending"], limit)]
 
     async def record(self, grants: Sequence[NamespaceGrant], *, now: datetime) -> None:
+        """Stores or replaces grants.
+
+        Raises:
+            ConflictError: a namespace would give or have more than `MOST_NAMESPACE_GRANTS`; nothing changed.
+        """
         columns = [
             [getattr(each, name) for each in grants]
             for name in ("owner", "kind", "name", "grantee", "state", "details", "reason", "by")
@@ -72,6 +82,12 @@ class PostgresNamespaceGrantStore:
                     await _note(connection, each, f"grant.{each.state}", now)
 
     async def claim(self, namespace: str, shared: Collection[tuple[SharedKind, str]], *, now: datetime) -> int:
+        """Makes groups and pools without an owner those of the namespace, and notes that it still asks for those which
+        are its already; returns how many are now its.
+
+        Raises:
+            QuotaExceededError: it would own more names than its quota allows.
+        """
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 await connection.execute(_SQL["lock_claims"], namespace)
@@ -82,6 +98,9 @@ class PostgresNamespaceGrantStore:
                 return sum(row["namespace"] == namespace for row in rows)
 
     async def free(self, *, before: datetime, now: datetime) -> int:
+        """Takes the owner from names of groups and pools that nothing uses and that no definition has asked for since
+        `before`; returns how many. The history of each owner has them.
+        """
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 rows = await connection.fetch(_SQL["free"], before)
@@ -96,12 +115,18 @@ class PostgresNamespaceGrantStore:
                 return len(rows)
 
     async def hand_over(self, kind: SharedKind, name: str, namespace: str, *, now: datetime) -> None:
+        """Makes the namespace the owner of a group or pool."""
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 await connection.execute(_SQL["hand_over"], kind, name, namespace, now)
                 await record(connection, "namespace", namespace, f"{kind}.owned", f"it owns {kind} {name}", at=now)
 
     async def remove(self, grant: NamespaceGrant, *, now: datetime) -> NamespaceGrant:
+        """Removes the grant with the owner, kind, name and grantee of this one, and returns what it was.
+
+        Raises:
+            NotFoundError: there is none.
+        """
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 row = await connection.fetchrow(_SQL["remove"], grant.owner, grant.kind, grant.name, grant.grantee)

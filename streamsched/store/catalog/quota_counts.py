@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
 from streamsched.domain.errors import QuotaExceededError
 from streamsched.domain.quotas.event_level import HELD
-from streamsched.domain.quotas.quota import DEFAULTS, Quota, QuotaGrowth, QuotaUse, check_growth
+from streamsched.domain.quotas.quota import DEFAULTS, Quota, QuotaGrowth, QuotaUse, check_growth, growth
 from streamsched.domain.triggers.correlation import AT_MOST
+from streamsched.ports.catalog import ScheduleChange
 from streamsched.store.connections import Connection
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("catalog/quota_counts")
+
+
+def growth_of(changes: Iterable[ScheduleChange]) -> QuotaGrowth:
+    """What the changes add to the counts of their namespace, as a whole."""
+    return growth(
+        (
+            each.before.definition.trigger if each.before is not None and each.before.exists else None,
+            each.after.definition.trigger if each.after.exists else None,
+        )
+        for each in changes
+    )
 
 
 async def uses(

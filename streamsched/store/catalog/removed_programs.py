@@ -14,7 +14,7 @@ from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.programs.removed_program import RemovedProgram
 from streamsched.ports.catalog import Action, AppChange, HistoryEntry
 from streamsched.ports.schedules.program_links import ForeignWait
-from streamsched.store import audit_entries
+from streamsched.store import audit
 from streamsched.store.catalog.history import record_all
 from streamsched.store.connections import Connection
 from streamsched.store.sql import queries
@@ -88,7 +88,7 @@ async def _audit(connection: Connection, waits: Sequence[ForeignWait], by: str, 
             "schedules": _some(schedules),
             "total": len(schedules),
         }
-        await audit_entries.append(connection, caller=by, action=ACTION, target=namespace, detail=detail, now=now)
+        await audit.append(connection, caller=by, action=ACTION, target=namespace, detail=detail, now=now)
 
 
 def _program_id(ref: ProgramRef) -> dict[str, str]:

@@ -25,7 +25,7 @@ from streamsched.config import Settings
 from streamsched.domain.access.grant import Caller, Grant
 from streamsched.domain.access.permission import PERMISSIONS, AccessRole, Permission
 from streamsched.domain.access.token import TokenRequest, run_token_text
-from streamsched.store.access.tokens import PostgresTokenStore
+from streamsched.store.access.tokens import TokenStore
 from tests.integration.api.conftest import APP
 from tests.support.api_routes import api_routes
 from tests.support.described_answers import api_document, operations
@@ -63,7 +63,7 @@ async def services(database: str, clock: Any) -> AsyncIterator[Services]:
 
 async def token(services: Services, name: str, *grants: Grant, expires_in: timedelta | None = None) -> dict[str, str]:
     """The header of a new token."""
-    store = PostgresTokenStore(services.pool)
+    store = TokenStore(services.pool)
     _, text = await create_token(store, services.clock, TokenRequest(name, grants, expires_in), by="test")
     return {"Authorization": f"Bearer {text}"}
 

@@ -13,7 +13,7 @@ from streamsched.domain.errors import ConflictError, QuotaExceededError, Unavail
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.quotas.quota import Quota
 from streamsched.domain.webhooks.webhook import MOST_QUEUED, Webhook
-from streamsched.store.access.quotas import PostgresQuotaStore
+from streamsched.store.access.quotas import QuotaStore
 from streamsched.store.sql import queries
 from streamsched.store.webhooks import feed
 from streamsched.store.webhooks.work_history import PostgresWorkHistory
@@ -155,7 +155,7 @@ async def test_a_namespace_leaves_webhooks_to_the_others(world: WebhookWorld) ->
     await world.webhook(NOWHERE, "first", namespace="sales2")
     await world.store.delete("sales.h3")
     await world.webhook(NOWHERE, "more", namespace="sales")
-    quota = await PostgresQuotaStore(world.pool).set("sales", Quota.WEBHOOKS, 21, "", now=world.clock.now())
+    quota = await QuotaStore(world.pool).set("sales", Quota.WEBHOOKS, 21, "", now=world.clock.now())
     assert quota.used == 20
     await world.webhook(NOWHERE, "another", namespace="sales")
     with pytest.raises(QuotaExceededError, match="is 21: 21 in use"):
