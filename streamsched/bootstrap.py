@@ -91,8 +91,8 @@ from streamsched.store.server.notifier import PostgresNotifier
 from streamsched.store.server.probe import PostgresOutboxRepair
 from streamsched.store.server.reports import PostgresReportStore
 from streamsched.store.server.schema import require_schema
-from streamsched.store.web.activity_reads import PostgresActivityReads
-from streamsched.store.web.link_reads import PostgresLinkReads
+from streamsched.store.web.activity_reads import ActivityReads
+from streamsched.store.web.link_reads import LinkReads
 from streamsched.stream.shards.run_worker import run_worker
 from streamsched.stream.shards.shard import ShardSettings
 from streamsched.stream.shards.watchdog import Watchdog
@@ -332,8 +332,8 @@ def api_services(services: Services) -> ApiServices:
         traces=trails,
         listeners=Listeners(trails, services.clock),
         keys=PostgresOpenKeyReader(pool),
-        activity=PostgresActivityReads(pool),
-        links=CatalogMap(PostgresLinkReads(pool)),
+        activity=ActivityReads(pool),
+        links=CatalogMap(LinkReads(pool)),
         verdicts_keep=services.settings.verdicts_keep,
         clock=services.clock,
         shards=services.layout.unkeyed_partitions,

@@ -17,7 +17,7 @@ from streamsched.domain.access.token import StoredTokenText, read_token
 from streamsched.ports.clock import SystemClock
 from streamsched.store.access.tokens import TokenStore
 from streamsched.store.connections import Pool, open_pool
-from streamsched.store.web.page_reads import PostgresPageReads
+from streamsched.store.web.page_reads import PageReads
 from streamsched.web.app import PREFIX, make_web
 from streamsched.web.live import LiveFeed
 from streamsched.web.session import Sessions
@@ -27,7 +27,7 @@ from streamsched.web.visit import PageServices
 def make_http(services: ApiServices, pool: Pool, routes: Sequence[BaseRoute] | None = None) -> FastAPI:
     """The API, with the pages at `/ui`. `routes`: those of the API, when they are made already."""
     api = make_api(services, routes)
-    reads = PostgresPageReads(pool)
+    reads = PageReads(pool)
     feed = LiveFeed(reads.version)
     everybody = ANYBODY if isinstance(services.authentication, OpenAuthentication) else None
     rules = services.login.rules if services.login else None

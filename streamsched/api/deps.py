@@ -49,12 +49,12 @@ from streamsched.ports.tasks.partitions import TaskPartitions
 from streamsched.ports.tasks.queues import QueueStore
 from streamsched.ports.tasks.registry import TaskRegistry
 from streamsched.ports.verdicts import EventTraces
-from streamsched.ports.web.activity_reads import ActivityReads
 from streamsched.ports.webhooks.webhooks import WebhookStore
 from streamsched.store.access.quotas import QuotaStore
 from streamsched.store.access.tokens import TokenStore
 from streamsched.store.audit import AuditStore
 from streamsched.store.catalog.namespace_grants import NamespaceGrantStore
+from streamsched.store.web.activity_reads import ActivityReads
 from streamsched.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:  # cryptography, only when it is used

@@ -18,7 +18,7 @@ from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.time.zone import find_zone
-from streamsched.ports.web.page_reads import PageReads
+from streamsched.store.web.page_reads import PageReads
 from streamsched.web.live import LiveFeed
 from streamsched.web.page_access import may_open
 from streamsched.web.session import Sessions

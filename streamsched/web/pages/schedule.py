@@ -65,11 +65,11 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
     explained = await _oldest_waiting(visit, status, ref)
     tree = tree_of(status.record.definition.trigger, status.progress)
     keys = await api.keys.of(ref, after="", limit=_KEYS) if status.open_keys else ()
-    used = await visit.api.activity.consumed(str(ref), limit=_USED)
+    used = await visit.api.activity.consumed_events(str(ref), limit=_USED)
     views = await key_views(status.record, keys, api.descendants, visit.caller.sees)
     trigger = status.record.definition.trigger
     matrix = key_matrix(trigger, status.progress, views, used)
-    late = await visit.api.activity.late([str(ref)], matrix.events) if matrix.events else frozenset()
+    late = await visit.api.activity.late_events([str(ref)], matrix.events) if matrix.events else frozenset()
     if late:
         matrix = key_matrix(trigger, status.progress, views, used, {event for _, event in late})
     return renderer.page(
