@@ -26,8 +26,8 @@ from streamsched.spark.processes import LocalRunners
 from streamsched.store.catalog.lineage_ends import PostgresLineageEnds
 from streamsched.store.catalog.preferences import PostgresPreferenceStore
 from streamsched.store.connections import Pool
-from streamsched.store.datasets.bookmarks import PostgresBookmarkStore
-from streamsched.store.datasets.file_set_commits import PostgresFileSetCommitStore
+from streamsched.store.datasets.bookmarks import BookmarkStore
+from streamsched.store.datasets.file_set_commits import FileSetCommitStore
 from streamsched.store.jobs.descendants import PostgresDescendants
 from streamsched.store.programs.bundles import PostgresBundleStore
 from streamsched.store.programs.profiles import PostgresProfileStore
@@ -50,14 +50,14 @@ def program_services(pool: Pool, settings: Settings) -> Mapping[str, Any]:
     return {
         "runs_apart": lambda program: bool(users.user_of(program)),
         "preferences": PostgresPreferenceStore(pool),
-        "bookmarks": PostgresBookmarkStore(pool),
+        "bookmarks": BookmarkStore(pool),
         "profiles": PostgresProfileStore(pool),
         "bundles": PostgresBundleStore(pool),
         "bundle_limit": settings.bundle_limit,
         "outgoing_networks": settings.networks(),
         "lineage_datasets": settings.datasets_by_location(),
         "end_lineage_run": PostgresLineageEnds(pool).end,
-        "file_set_commits": PostgresFileSetCommitStore(pool),
+        "file_set_commits": FileSetCommitStore(pool),
         "descendants": PostgresDescendants(pool),
     }
 

@@ -25,7 +25,7 @@ from streamsched.store.server.task_leases import PostgresTaskLeases
 from streamsched.store.tasks.delivery import PostgresDeliveryStore
 from streamsched.store.tasks.partitions import PostgresTaskPartitions
 from streamsched.store.tasks.queues import PostgresQueueStore
-from streamsched.store.webhooks.webhooks import PostgresWebhookStore
+from streamsched.store.webhooks.webhooks import WebhookStore
 from streamsched.tasks.http_receiver import HttpReceiver
 from streamsched.tasks.lane_mover import LaneMover
 from streamsched.tasks.loop import TaskLoop
@@ -84,7 +84,7 @@ def make_task_delivery(
     sending = HttpClient(networks, proxy=proxy)
     secrets = Secrets(settings.secret_rules(), environ, installed())
     webhooks = WebhookReceiver(
-        PostgresWebhookStore(pool),
+        WebhookStore(pool),
         sending,
         secrets,
         clock,

@@ -32,8 +32,7 @@ from streamsched.store.tasks.partitions import PostgresTaskPartitions
 from streamsched.store.tasks.queues import PostgresQueueStore
 from streamsched.store.tasks.registry import PostgresTaskRegistry
 from streamsched.store.tasks.streams import PostgresStreamAddresses
-from streamsched.store.webhooks.feed import PostgresWebhookFeed
-from streamsched.store.webhooks.webhooks import PostgresWebhookStore
+from streamsched.store.webhooks.webhooks import WebhookStore
 from streamsched.store.webhooks.work_history import PostgresWorkHistory
 from streamsched.tasks.intake import TaskIntake
 from streamsched.tasks.worker_streams import WorkerStreams
@@ -52,7 +51,7 @@ def task_services(pool: Pool) -> Mapping[str, Any]:
         "tasks": PostgresTaskRegistry(pool),
         "task_streams": PostgresStreamAddresses(pool),
         "task_partitions": PostgresTaskPartitions(pool),
-        "webhooks": PostgresWebhookStore(pool),
+        "webhooks": WebhookStore(pool),
         "decisions": DecisionFeed(PostgresWorkHistory(pool)),
     }
 
@@ -92,7 +91,7 @@ def task_intakes(
             await intake.run()
 
     history, pages = PostgresWorkHistory(pool), settings.pages_url.rstrip("/")
-    feeding = WebhookFeeding(history, PostgresWebhookFeed(pool), clock, pages=pages)
+    feeding = WebhookFeeding(history, WebhookStore(pool), clock, pages=pages)
     copying = {f"tasks-of-{topic}": partial(copy, topic, queue) for topic, queue in settings.task_queues().items()}
     return {"webhooks": feeding.run, **copying}
 

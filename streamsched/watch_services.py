@@ -24,7 +24,7 @@ from streamsched.store.expectations.evidence import PostgresCompletions, Postgre
 from streamsched.store.expectations.judgement import PostgresExpectationStore
 from streamsched.store.expectations.records import PostgresExpectationReader
 from streamsched.store.runs.deadlines import PostgresDeadlineStore
-from streamsched.store.webhooks.notices import PostgresNoticeStore
+from streamsched.store.webhooks.notices import NoticeStore
 from streamsched.store.webhooks.work_history import PostgresWorkHistory
 from streamsched.timers.evidence import CompletionIntake, EvidenceIntake
 from streamsched.timers.expectations import ExpectationWatch
@@ -57,7 +57,7 @@ def watching_loops(pool: Pool, notifier: Notifier, clock: Clock) -> Mapping[str,
 
 def watching_roles(settings: Settings, pool: Pool, broker: Broker, clock: Clock) -> _Roles:
     """What one launcher does at a time, by the name of the role."""
-    notices = PostgresNoticeStore(pool, pages=settings.pages_url.rstrip("/"))
+    notices = NoticeStore(pool, pages=settings.pages_url.rstrip("/"))
     return {
         "evidence": lambda: EvidenceIntake(broker, PostgresEvidence(pool), clock).run(),
         "completions": lambda: CompletionIntake(PostgresCompletions(pool), clock).run(),
@@ -69,4 +69,4 @@ def make_mail(pool: Pool, settings: Settings, environ: Mapping[str, str], clock:
     """The delivery of mail. Only the reference of the settings can be read by it."""
     mail = settings.mail()
     rules = [] if mail is None or mail.secret is None else [SecretRule.parse(f"*={mail.secret.reference}")]
-    return MailDelivery(PostgresNoticeStore(pool), mail, Secrets(rules, environ, installed()), clock)
+    return MailDelivery(NoticeStore(pool), mail, Secrets(rules, environ, installed()), clock)

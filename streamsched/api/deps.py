@@ -32,8 +32,6 @@ from streamsched.domain.notices.mail_server import MailSettings
 from streamsched.graph.submission import GraphDesk
 from streamsched.ports.broker import Broker
 from streamsched.ports.clock import Clock
-from streamsched.ports.datasets.bookmarks import BookmarkStore
-from streamsched.ports.datasets.commits import FileSetCommitStore
 from streamsched.ports.intake import OpenKeyReader
 from streamsched.ports.jobs import JobStore
 from streamsched.ports.limits import ClusterStore, GroupStore, PoolStore
@@ -49,12 +47,14 @@ from streamsched.ports.tasks.partitions import TaskPartitions
 from streamsched.ports.tasks.queues import QueueStore
 from streamsched.ports.tasks.registry import TaskRegistry
 from streamsched.ports.verdicts import EventTraces
-from streamsched.ports.webhooks.webhooks import WebhookStore
 from streamsched.store.access.quotas import QuotaStore
 from streamsched.store.access.tokens import TokenStore
 from streamsched.store.audit import AuditStore
 from streamsched.store.catalog.namespace_grants import NamespaceGrantStore
+from streamsched.store.datasets.bookmarks import BookmarkStore
+from streamsched.store.datasets.file_set_commits import FileSetCommitStore
 from streamsched.store.web.activity_reads import ActivityReads
+from streamsched.store.webhooks.webhooks import WebhookStore
 from streamsched.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:  # cryptography, only when it is used

@@ -39,8 +39,8 @@ _PYTHON: Final = {
 }
 #: Folders of the store whose queries of several columns do not all have a type of their rows yet.
 _UNTYPED: Final = {
-    "catalog", "dapr", "datasets", "events", "expectations", "graph", "jobs", "limits", "programs", "runs",
-    "server", "tasks", "webhooks", "",
+    "catalog", "dapr", "events", "expectations", "graph", "jobs", "limits", "programs", "runs",
+    "server", "tasks", "",
 }  # fmt: skip
 
 
