@@ -1,4 +1,4 @@
-"""The audit: append-only, its rows form a chain (ADR 75). Triggers refuse changes and removals of its rows and of its
+"""The audit: append-only, its rows form a chain (ADR 30). Triggers refuse changes and removals of its rows and of its
 head.
 """
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -17,6 +16,7 @@ from asyncpg.pool import PoolConnectionProxy
 from streamsched.domain.errors import ConfigurationError, ConflictError, DecodeError, UnavailableError
 from streamsched.domain.limits import LONGEST, later, storable
 from streamsched.process.first_host import FirstHost
+from streamsched.process.tcp_keepalive import TcpKeepalive
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -45,18 +45,18 @@ _MISCONFIGURED = (
 )
 
 
+#: Of both ends of a connection.
+_KEEPALIVE: Final = TcpKeepalive(idle_s=5, interval_s=2, probes=3, unacknowledged_s=10)
 # The server ends the transaction of a process that is paused or disconnected, which would hold its locks.
 _SETTINGS: Final = {
     "timezone": "UTC",
     "idle_in_transaction_session_timeout": "10s",
     "application_name": "streamsched",
-    "tcp_keepalives_idle": "5",
-    "tcp_keepalives_interval": "2",
-    "tcp_keepalives_count": "3",
-    "tcp_user_timeout": "10000",
+    "tcp_keepalives_idle": str(_KEEPALIVE.idle_s),
+    "tcp_keepalives_interval": str(_KEEPALIVE.interval_s),
+    "tcp_keepalives_count": str(_KEEPALIVE.probes),
+    "tcp_user_timeout": str(_KEEPALIVE.unacknowledged_s * 1000),
 }
-# The same on the client: without it, a statement sent into a broken network waits until long after its repair.
-_WATCHED: Final = (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 10_000))
 _CONNECT_SECONDS: Final = 10.0
 _STATEMENT_SECONDS: Final = 60.0
 #: Seconds between statements of a transaction that computes.
@@ -161,13 +161,7 @@ async def computed_meanwhile(
 
 def watch(connection: Connection) -> None:
     """Sets TCP keepalive and user timeout, so that a connection ends soon after its network breaks."""
-    wire: socket.socket = connection._transport.get_extra_info("socket")
-    if wire.family == socket.AF_UNIX:
-        return
-    wire.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _WATCHED:
-        if hasattr(socket, name):  # Linux has all of them
-            wire.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    _KEEPALIVE.watch(connection._transport.get_extra_info("socket"))
 
 
 @contextmanager

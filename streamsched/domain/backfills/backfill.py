@@ -1,15 +1,14 @@
-"""A backfill: many jobs of one schedule over a span, as one object. Its state machine is the table `TRANSITIONS`."""
+"""A backfill: many jobs of one schedule over a span, as one object. Its state machine is `BACKFILL_STATES`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Final
 
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
-from streamsched.domain.transition import following
+from streamsched.domain.state_machine import StateMachine
 
 
 class BackfillState(StrEnum):
@@ -26,7 +25,7 @@ class BackfillState(StrEnum):
 
     @property
     def terminal(self) -> bool:
-        return self in TERMINAL
+        return self in BACKFILL_STATES.ends
 
 
 class BackfillFact(StrEnum):
@@ -38,7 +37,8 @@ class BackfillFact(StrEnum):
     EXHAUSTED = "all its jobs have ended"
 
 
-TRANSITIONS: Final[Mapping[tuple[BackfillState, BackfillFact], BackfillState]] = MappingProxyType(
+BACKFILL_STATES: Final = StateMachine(
+    "backfill",
     {
         (BackfillState.RUNNING, BackfillFact.PAUSED): BackfillState.PAUSED,
         (BackfillState.RUNNING, BackfillFact.CANCELLED): BackfillState.CANCELLED,
@@ -46,19 +46,9 @@ TRANSITIONS: Final[Mapping[tuple[BackfillState, BackfillFact], BackfillState]] =
         (BackfillState.PAUSED, BackfillFact.RESUMED): BackfillState.RUNNING,
         (BackfillState.PAUSED, BackfillFact.CANCELLED): BackfillState.CANCELLED,
         (BackfillState.PAUSED, BackfillFact.EXHAUSTED): BackfillState.COMPLETED,
-    }
+    },
+    frozenset({BackfillState.CANCELLED, BackfillState.COMPLETED}),
 )
-
-TERMINAL: Final = frozenset({BackfillState.CANCELLED, BackfillState.COMPLETED})
-
-
-def advance(state: BackfillState, fact: BackfillFact) -> BackfillState:
-    """The state after `fact`.
-
-    Raises:
-        IllegalTransitionError: the table has no such row; nothing changed.
-    """
-    return following("backfill", TRANSITIONS, state, fact)
 
 
 class ItemState(StrEnum):

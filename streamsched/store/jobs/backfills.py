@@ -17,12 +17,12 @@ from streamsched.codec.json.scalar import loads
 from streamsched.codec.records import launch
 from streamsched.codec.schedules.schedule import stored_program_from_json, stored_schedule_from_json
 from streamsched.domain.backfills.backfill import (
+    BACKFILL_STATES,
     BackfillFact,
     BackfillOrder,
     BackfillState,
     ItemState,
     KnownOutcome,
-    advance,
     known_of,
     settled,
 )
@@ -274,7 +274,7 @@ async def changed(
     connection: Connection, current: BackfillRecord, fact: BackfillFact, reason: str, now: datetime
 ) -> BackfillRecord:
     """Makes a transition of a locked backfill; its jobs that wait for constraints follow."""
-    state = advance(current.state, fact)
+    state = BACKFILL_STATES.advance(current.state, fact)
     held = f"backfill {current.id} is paused"
     match fact:
         case BackfillFact.PAUSED:

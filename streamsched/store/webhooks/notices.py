@@ -23,7 +23,7 @@ from streamsched.domain.webhooks.change import WorkLine
 from streamsched.domain.webhooks.webhook import MAIL_POLICY, MAIL_QUEUE, queue_of
 from streamsched.store.connections import Connection, Pool, translated
 from streamsched.store.runs import manual_runs
-from streamsched.store.runs.ending import SQL as RUNS
+from streamsched.store.runs.rows import SQL as RUNS
 from streamsched.store.sql import Select, fetch_value, queries
 from streamsched.store.tasks.queues import open_queue
 from streamsched.store.tasks.registration import enqueue

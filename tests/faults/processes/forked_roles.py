@@ -10,8 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-from streamsched import bootstrap
-from streamsched.bootstrap import Role
+from streamsched.roles.role import Role, run_role
 
 
 def main(folder: Path, roles: list[Role]) -> None:
@@ -20,7 +19,7 @@ def main(folder: Path, roles: list[Role]) -> None:
             log = os.open(folder / f"{role}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             os.dup2(log, sys.stdout.fileno())
             os.dup2(log, sys.stderr.fileno())
-            bootstrap.run_role(role, os.environ)
+            run_role(role, os.environ)
             os._exit(0)
     for _ in roles:
         os.wait()

@@ -40,7 +40,6 @@ from typing import Any, Final
 
 from compose.lakes.distribution import cache_folder, jars
 from compose.ports import free_port
-from streamsched.bootstrap import open_services
 from streamsched.codec import event as codec
 from streamsched.config import Settings
 from streamsched.domain.events.event import PartitionsAdded
@@ -48,6 +47,7 @@ from streamsched.emit.bookmarks import BookmarkClient
 from streamsched.emit.client import Emitter
 from streamsched.log.topics import PARTITIONS
 from streamsched.ports.broker import TopicPartition
+from streamsched.roles.services import open_services
 from streamsched.spark.storage import FolderStorage, StoredFile
 from streamsched.spark.tables.watcher import First, Watcher
 from streamsched.store.server.embedded_server import start_server, stop_server
@@ -261,7 +261,9 @@ class Trial:
     async def _events(self) -> list[tuple[str, Rows]]:
         """The events in the log."""
         found: list[tuple[str, Rows]] = []
-        async with open_services(Settings(database_url=start_server(self._dev.state / "postgres").url)) as services:
+        async with open_services(
+            Settings.from_env({}, database_url=start_server(self._dev.state / "postgres").url)
+        ) as services:
             shards = range(services.layout.unkeyed_partitions)
             reader = await services.broker.reader({TopicPartition(PARTITIONS, shard): 0 for shard in shards})
             while chunks := await reader.read(max_records=1000, timeout=1.0):

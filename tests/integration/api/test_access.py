@@ -16,15 +16,16 @@ from fastapi import Request
 
 from streamsched.access.authentication import REUSE
 from streamsched.access.issuing import create_token
-from streamsched.access_services import create_token_directly
 from streamsched.api.access.authorise import check_rule
 from streamsched.api.access.rules import PUBLIC, RULES, RouteTable, Rule, Scope, route_name
 from streamsched.api.app import make_api
-from streamsched.bootstrap import Services, api_services, open_services
 from streamsched.config import Settings
 from streamsched.domain.access.grant import Caller, Grant
 from streamsched.domain.access.permission import PERMISSIONS, AccessRole, Permission
 from streamsched.domain.access.token import TokenRequest, run_token_text
+from streamsched.roles.access import create_token_directly
+from streamsched.roles.api import api_services
+from streamsched.roles.services import Services, open_services
 from streamsched.store.access.tokens import TokenStore
 from tests.integration.api.conftest import APP
 from tests.support.api_routes import api_routes
@@ -57,7 +58,7 @@ async def test_a_token_that_is_created_directly_is_json(database: str) -> None:
 
 @pytest.fixture
 async def services(database: str, clock: Any) -> AsyncIterator[Services]:
-    async with open_services(Settings(database_url=database), clock=clock) as services, relaying(services):
+    async with open_services(Settings.from_env({}, database_url=database), clock=clock) as services, relaying(services):
         yield services
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from streamsched.bootstrap import Services
 from streamsched.ports.clock import Clock
+from streamsched.roles.services import Services
 from streamsched.store.jobs.backfill_feed import PostgresBackfillFeed
 from streamsched.testing.clock import SettableClock
 

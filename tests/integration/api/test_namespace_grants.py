@@ -9,11 +9,11 @@ import httpx
 import pytest
 
 from streamsched.access.issuing import create_token
-from streamsched.bootstrap import Services, open_services
 from streamsched.config import Settings
 from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.access.token import TokenRequest
+from streamsched.roles.services import Services, open_services
 from streamsched.store.access.tokens import TokenStore
 from streamsched.store.catalog.namespace_grants import NamespaceGrantStore
 from tests.support.relaying import relaying
@@ -26,7 +26,7 @@ TO_SALES = {"kind": "program", "name": "pay.payroll", "grantee": "sales"}
 
 @pytest.fixture
 async def services(database: str, clock: Any) -> AsyncIterator[Services]:
-    async with open_services(Settings(database_url=database), clock=clock) as services, relaying(services):
+    async with open_services(Settings.from_env({}, database_url=database), clock=clock) as services, relaying(services):
         yield services
 
 

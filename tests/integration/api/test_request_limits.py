@@ -10,8 +10,9 @@ import httpx
 import pytest
 
 from streamsched.api.app import make_api
-from streamsched.bootstrap import Services, api_services
 from streamsched.catalog.catalog import Catalog
+from streamsched.roles.api import api_services
+from streamsched.roles.services import Services
 from streamsched.store.catalog.catalog_reader import PostgresCatalogReader
 from tests.support.api_routes import api_routes
 from tests.support.described_answers import api_document, check_answer, operations
@@ -31,7 +32,9 @@ APP: dict[str, Any] = {
 @pytest.fixture
 async def client(services: Services) -> AsyncIterator[httpx.AsyncClient]:
     """Of an API with the default limit of bytes."""
-    api = make_api(replace(api_services(services), body_limit=16 << 20), api_routes())
+    api = make_api(
+        api_services(replace(services, settings=services.settings.changed(body_limit=16 << 20))), api_routes()
+    )
     transport = httpx.ASGITransport(app=api, raise_app_exceptions=False)
     hooks = {"response": [check_answer]}
     async with httpx.AsyncClient(

@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from streamsched.access.unused_names import KEPT, UnusedNames
-from streamsched.bootstrap import Services
 from streamsched.ports.clock import Clock
+from streamsched.roles.services import Services
 from streamsched.store.catalog.namespace_grants import NamespaceGrantStore
 from streamsched.testing.clock import SettableClock
 

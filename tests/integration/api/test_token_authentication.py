@@ -10,10 +10,10 @@ import pytest
 from streamsched.access.authentication import TokenAuthentication
 from streamsched.api.allowed_hosts import AllowedHosts
 from streamsched.api.task_streams import make_stream_api
-from streamsched.bootstrap import Services
 from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.errors import UnauthenticatedError
+from streamsched.roles.services import Services
 from streamsched.store.access.tokens import FoundToken, TokenStore
 from streamsched.tasks.worker_streams import WorkerStreams
 from tests.integration.api.test_access import token

@@ -15,7 +15,6 @@ from streamsched.access.event_intake import EventIntake
 from streamsched.access.quota_watch import QuotaWatch
 from streamsched.access.run_spools import PAUSE_S, RunSpools
 from streamsched.admin.doctor import CheckLevel, examine
-from streamsched.bootstrap import Services, open_services
 from streamsched.codec import event as event_codec
 from streamsched.config import Settings
 from streamsched.domain.access.grant import Caller
@@ -25,9 +24,10 @@ from streamsched.domain.quotas.quota import Quota
 from streamsched.log.records import records
 from streamsched.log.topics import PUBLIC
 from streamsched.ports.broker import TopicPartition
+from streamsched.roles.services import Services, open_services
 from streamsched.store.access.quotas import QuotaStore
 from streamsched.store.access.spools import SpoolStore
-from streamsched.store.runs.run_commits import PostgresRunCommitStore
+from streamsched.store.runs.run_commits import RunCommitStore
 from streamsched.store.server.probe import PostgresProbe
 from streamsched.telemetry.metrics import Metrics
 from tests.support.services import need
@@ -59,7 +59,7 @@ def spool(folder: Path, *events: Any, name: str = "0000000000001-1-a.events") ->
 
 @pytest.fixture
 async def services(database: str) -> AsyncIterator[Services]:
-    async with open_services(Settings(database_url=database)) as services:
+    async with open_services(Settings.from_env({}, database_url=database)) as services:
         yield services
 
 
@@ -81,7 +81,7 @@ class Host:
         quotas = QuotaWatch(QuotaStore(services.pool), services.clock, "spools", self.metrics)
         shards = services.layout.unkeyed_partitions
         intake = EventIntake(
-            services.broker, shards, quotas, services.clock, self.metrics, PostgresRunCommitStore(services.pool)
+            services.broker, shards, quotas, services.clock, self.metrics, RunCommitStore(services.pool)
         )
         store = SpoolStore(services.pool)
         return RunSpools(self.folder, store, intake, host="here", person=person, owner_of=owner_of)

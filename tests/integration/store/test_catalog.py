@@ -20,7 +20,7 @@ from streamsched.domain.errors import (
     StreamschedError,
     UnavailableError,
 )
-from streamsched.domain.jobs.job import TRANSITIONS, JobFact, JobState
+from streamsched.domain.jobs.job import JOB_STATES, JobFact, JobState
 from streamsched.domain.names import AppRef, DatasetRef, ProgramRef, ScheduleRef
 from streamsched.domain.signals.home import home
 from streamsched.domain.signals.signal import Drop, Put, Signal, Subscribe, Unsubscribe
@@ -259,7 +259,7 @@ async def test_what_a_newer_release_stored_is_no_bad_input_of_the_caller_and_hid
 
 
 def test_the_states_that_end_are_those_a_superseded_job_may_be_in() -> None:
-    may_end = {state for state, fact in TRANSITIONS if fact is JobFact.SUPERSEDED}
+    may_end = {state for state, fact in JOB_STATES.table if fact is JobFact.SUPERSEDED}
     named = re.search(r"state IN \(([^)]*)\)", queries("catalog/catalog")["end_jobs"])
 
     assert named is not None

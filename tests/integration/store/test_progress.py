@@ -135,6 +135,19 @@ async def test_a_state_that_cannot_be_read_delays_no_other(scheduler: CatalogPro
     assert await have(scheduler) == {str(WEEKLY): 4}
 
 
+async def test_a_state_that_cannot_be_stored_delays_no_other(scheduler: CatalogProcess) -> None:
+    names = [schedule(f"s{number}").ref for number in range(12)]
+    await scheduler.pool.execute(
+        "ALTER TABLE trigger_progress ADD CONSTRAINT refuse CHECK (schedule NOT IN "
+        f"('{names[0]}', '{names[5]}', '{names[11]}'))"
+    )
+    await change(scheduler, *(state(1, ref=ref) for ref in names))
+
+    await copied(copy(scheduler))
+
+    assert await have(scheduler) == {str(ref): 1 for place, ref in enumerate(names) if place not in (0, 5, 11)}
+
+
 async def test_the_shards_own_keys_are_no_schedules(scheduler: CatalogProcess) -> None:
     await scheduler.broker.append([Outgoing(TRIGGERS_CHANGELOG, 0, b"\0position", b"{}")])
 

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, Final
 
-from streamsched.bootstrap import Services
 from streamsched.catalog.progress import ProgressCopy
 from streamsched.catalog.verdicts import VerdictIntake
+from streamsched.roles.services import Services
 from streamsched.store.catalog.progress import PostgresProgress
 from streamsched.store.events.verdicts import PostgresVerdicts
 from tests.integration.web.conftest import Browser

@@ -7,14 +7,14 @@ import pytest
 
 from streamsched.api.access.rules import Scope
 from streamsched.api.access.security_headers import POLICY
-from streamsched.bootstrap import Services, api_services
 from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import PERMISSIONS, AccessRole
 from streamsched.ports.clock import SystemClock
+from streamsched.roles.api import api_services, make_http
+from streamsched.roles.services import Services
 from streamsched.store.access.tokens import TokenStore
 from streamsched.web.rules import PAGE_RULES
 from streamsched.web.session import Sessions
-from streamsched.web_services import make_http
 from tests.integration.web.conftest import LogIn
 
 pytestmark = pytest.mark.postgres
@@ -200,7 +200,9 @@ async def test_an_open_installation_needs_no_login_but_the_token_of_forms(servic
 
     from streamsched.access.authentication import OpenAuthentication
 
-    app = make_http(replace(api_services(services), authentication=OpenAuthentication()), services.pool)
+    made = api_services(services)
+    made = replace(made, access=replace(made.access, authentication=OpenAuthentication()))
+    app = make_http(made, services.pool)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://localhost") as http:
         assert (await http.get("/ui/")).status_code == 200
         assert (await http.get("/ui/login")).headers["location"] == "/ui/"

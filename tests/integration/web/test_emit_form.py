@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from streamsched.bootstrap import Services
 from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.quotas.quota import Quota
+from streamsched.roles.services import Services
 from streamsched.store.access.quotas import QuotaStore
 from tests.integration.web.conftest import LogIn
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from streamsched.bootstrap import Services
 from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.namespace_grant import GrantState, NamespaceGrant, SharedKind
 from streamsched.domain.access.permission import AccessRole
+from streamsched.roles.services import Services
 from streamsched.store.catalog.namespace_grants import NamespaceGrantStore
 from tests.integration.web.conftest import Browser, LogIn
 from tests.integration.web.test_every_page import HOSTILE, text_of

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from streamsched.bootstrap import Services
 from streamsched.domain.access.grant import Caller, Grant
 from streamsched.domain.access.permission import AccessRole
+from streamsched.roles.services import Services
 from streamsched.store.web.page_reads import PageReads
 from streamsched.web.live import LiveFeed
 from tests.integration.web.conftest import Browser, LogIn

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from streamsched.bootstrap import Services, launcher_loops
 from streamsched.codec.webhooks.cloud_event import trial_event
 from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.tasks.task import TaskRequest
+from streamsched.roles.launcher import launcher_loops
+from streamsched.roles.services import Services
 from streamsched.store.webhooks.webhooks import WebhookStore
 from tests.integration.web.conftest import Browser, LogIn
 from tests.integration.web.test_every_page import HOSTILE, text_of
