@@ -10,7 +10,7 @@ import orjson
 from streamsched.access.authentication import Authentication, OpenAuthentication, TokenAuthentication
 from streamsched.access.issuing import create_token
 from streamsched.api.rendering import encoded
-from streamsched.codec.access.grant import token_request_from_json, token_to_json
+from streamsched.codec.grant import token_request_from_json, token_to_json
 from streamsched.config import Settings
 from streamsched.domain.access.claims import ClaimRules
 from streamsched.ports.access.login import ProviderLogin

@@ -39,7 +39,7 @@ from streamsched.emit.destination import SPOOLS
 from streamsched.graph.progression import Progression
 from streamsched.graph.retention import NodeRetention
 from streamsched.launcher import plugins
-from streamsched.launcher.backfills.feeding import BackfillFeeding
+from streamsched.launcher.backfill_feeding import BackfillFeeding
 from streamsched.launcher.cluster_probes import ClusterProbes
 from streamsched.launcher.deadlines import DeadlineWatch
 from streamsched.launcher.inline_executor import InlineExecutor

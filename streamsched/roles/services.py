@@ -23,7 +23,7 @@ from streamsched.config import Settings
 from streamsched.dapr.desk import DaprDesk
 from streamsched.domain.signals.layout import Layout
 from streamsched.domain.time.zone import tzdata_version
-from streamsched.launcher.traces.span_export import SpanExport
+from streamsched.launcher.span_export import SpanExport
 from streamsched.log.generation import open_log
 from streamsched.log.topics import LAUNCH, SIGNALS, topic_specs
 from streamsched.membership.broker_health import BrokerHealth
