@@ -47,7 +47,7 @@ from streamsched.ports.runner import RunnerId
 from streamsched.ports.runs import Assignment, RunEnd
 from streamsched.process.memory import configure_memory
 from streamsched.store.connections import open_pool
-from streamsched.store.jobs.decisions import PostgresDecisionStore
+from streamsched.store.jobs.decisions import DecisionStore
 from streamsched.store.jobs.intake import PostgresIntake
 from streamsched.store.runs.run_batch import PostgresRunBatch
 from streamsched.store.runs.run_monitor import PostgresRunMonitorStore
@@ -185,7 +185,7 @@ async def once(pool: asyncpg.Pool, bell: PostgresNotifier, load: Load) -> Round:
     await arrive(pool, load)
     clock, runs = SystemClock(), SleepingRuns(PostgresRunBatch(pool), load.seconds, load.jobs)
     monitor = RunMonitor(PostgresRunMonitorStore(pool), NoProcesses(), clock, RunTimeouts(), inline=runs)
-    launcher = Launcher(PostgresDecisionStore(pool), monitor, bell, clock, inline=runs)
+    launcher = Launcher(DecisionStore(pool), monitor, bell, clock, inline=runs)
     started = time.perf_counter()
     task = asyncio.create_task(launcher.run())
     try:

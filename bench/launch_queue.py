@@ -74,7 +74,7 @@ from streamsched.process.http_client import HttpClient
 from streamsched.process.memory import configure_memory
 from streamsched.spark.processes import this_process
 from streamsched.store.connections import open_pool
-from streamsched.store.jobs.decisions import PostgresDecisionStore
+from streamsched.store.jobs.decisions import DecisionStore
 from streamsched.store.jobs.intake import PostgresIntake
 from streamsched.store.runs.run_batch import PostgresRunBatch
 from streamsched.store.runs.run_monitor import PostgresRunMonitorStore
@@ -130,7 +130,7 @@ def make(pool: asyncpg.Pool, bell: PostgresNotifier) -> tuple[InlineExecutor, La
     clock = SystemClock()
     inline = InlineExecutor(PostgresRunBatch(pool), this_process(), HttpClient(EVERYWHERE), clock)
     monitor = RunMonitor(PostgresRunMonitorStore(pool), NoProcesses(), clock, RunTimeouts(), inline=inline)
-    return inline, Launcher(PostgresDecisionStore(pool), monitor, bell, clock, inline=inline)
+    return inline, Launcher(DecisionStore(pool), monitor, bell, clock, inline=inline)
 
 
 async def launcher(url: str) -> None:

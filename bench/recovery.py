@@ -61,7 +61,7 @@ from streamsched.process.http_client import HttpClient
 from streamsched.process.memory import configure_memory
 from streamsched.spark.processes import is_alive, this_process
 from streamsched.store.connections import open_pool
-from streamsched.store.jobs.decisions import PostgresDecisionStore
+from streamsched.store.jobs.decisions import DecisionStore
 from streamsched.store.jobs.intake import PostgresIntake
 from streamsched.store.runs.launchers import PostgresLauncherLeases
 from streamsched.store.runs.run_batch import PostgresRunBatch
@@ -130,7 +130,7 @@ async def launcher(url: str, lease: timedelta, take: int) -> None:
         )
     print("ready", flush=True)
     await asyncio.to_thread(sys.stdin.readline)
-    deciding = Launcher(PostgresDecisionStore(pool), monitor, notifier, clock, inline=inline)
+    deciding = Launcher(DecisionStore(pool), monitor, notifier, clock, inline=inline)
     await asyncio.gather(holding, inline.run(), deciding.run())
 
 
@@ -243,7 +243,7 @@ async def pending(pool: asyncpg.Pool, url: str) -> None:
     """Decides all jobs; their runs are PENDING."""
     notifier, clock = PostgresNotifier(url), SystemClock()
     monitor = RunMonitor(PostgresRunMonitorStore(pool), NoProcesses(), clock, RunTimeouts())
-    deciding = Launcher(PostgresDecisionStore(pool), monitor, notifier, clock)
+    deciding = Launcher(DecisionStore(pool), monitor, notifier, clock)
     while await deciding.run_once():
         pass
     await notifier.close()

@@ -1,13 +1,14 @@
 """The launcher's loop: due jobs are decided, program by program; admitted ones get their runner process.
 
-One pass (`run_once`), and one transaction of it:
+One pass (`run_once`), and one transaction of it (`_decide_batch`):
 
     DecisionStore.due                the programs with due jobs, packed into batches of at most `_JOBS` jobs
-    DecisionStore.decide(batch)      one transaction, `store/jobs/decisions.py`:
+    _reserve_room                    the room of the inline runner that the batch may use up
+    DecisionStore.lock               one transaction, `store/jobs/decisions.py`:
         lock                           programs, their due jobs' schedules, jobs, groups, token buckets, load gates
         read                           a `DecisionInput` for each program, the `Resources` they share
-        decide                         `domain.decisions.judge.judge`, pure: Admit, Wait, Join or End for each job
-        store                          `store/jobs/decision_writes.py`: job states, PENDING runs, resources, history
+        judge_programs                 `domain.decisions.judge`, pure: Admit, Wait, Join or End for each job
+        DecisionBatch.store            `store/jobs/decision_writes.py`: job states, PENDING runs, resources, history
     InlineRunner.execute             the admitted runs that were claimed for this process
     RunMonitor.spawn                 a runner process for each other PENDING run
 
@@ -21,6 +22,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
@@ -28,16 +30,17 @@ from typing import Final
 import structlog
 
 from streamsched.domain.decisions.decision import Decision
-from streamsched.domain.decisions.judge import judge
+from streamsched.domain.decisions.decision_batch import judge_programs
 from streamsched.domain.errors import SYSTEMIC, described
 from streamsched.launcher.plugin_evaluator import PluginEvaluator
 from streamsched.launcher.run_monitor import RunMonitor
 from streamsched.ports.clock import Clock
-from streamsched.ports.jobs import DecisionStore, InlineRoom
 from streamsched.ports.notifier import LAUNCHER, Notifier, NotifierSubscription
 from streamsched.ports.runner import InlineRunner
 from streamsched.process.cancellation import cancel
 from streamsched.process.run_forever import run_forever
+from streamsched.store.jobs.decision_writes import InlineRoom
+from streamsched.store.jobs.decisions import DecisionStore
 
 log = structlog.get_logger()
 
@@ -145,31 +148,22 @@ class Launcher:
     async def _decide_batch(
         self, programs: Sequence[str], *, wait: bool = False, jobs: Sequence[str] | None = None
     ) -> int:
-        now = self._clock.now()
-        inline = self._inline_room()
-        reserved = (0, 0) if inline is None else (inline.requests, inline.publications)
-        self._reserved = self._reserved[0] + reserved[0], self._reserved[1] + reserved[1]
-        try:
-            batch = await self._decisions.decide(
-                programs,
-                now=now,
-                limit=_JOBS // len(programs),
-                judge=partial(judge, now=now, plugin_verdicts=self._plugins.verdicts),
-                inline=inline,
-                wait=wait,
-                jobs=jobs,
-            )
-        finally:
-            self._reserved = self._reserved[0] - reserved[0], self._reserved[1] - reserved[1]
-        for program, decisions in batch.decisions.items():
+        """One transaction, which locks, reads and stores; the claimed runs are executed after its commit."""
+        now, limit = self._clock.now(), _JOBS // len(programs)
+        with self._reserve_room() as room:
+            async with self._decisions.lock(programs, now=now, limit=limit, wait=wait, jobs=jobs) as batch:
+                verdicts = self._plugins.verdicts
+                decided = judge_programs(batch.inputs, batch.resources, now=now, plugin_verdicts=verdicts)
+                stored = await batch.store(decided, inline=room)
+        for program, decisions in stored.decisions.items():
             if decisions:
                 self._plugins.evaluate(decisions, now)
                 log.info("launcher.decided", program=program, **_counts(decisions))
-        for job, reason in batch.failed.items():
+        for job, reason in stored.failed.items():
             log.error("job.undecided", job=job, reason=reason)
-        if self._inline is not None and batch.claimed:
-            self._inline.execute(batch.claimed)
-        return batch.decided
+        if self._inline is not None and stored.claimed:
+            self._inline.execute(stored.claimed)
+        return stored.decided
 
     async def _put_off(self, jobs: Sequence[str], failure: Exception) -> int:
         reason = f"it cannot be decided: {described(failure)}"
@@ -178,12 +172,19 @@ class Launcher:
         await self._decisions.put_off(dict.fromkeys(jobs, reason), now=self._clock.now())
         return len(jobs)
 
-    def _inline_room(self) -> InlineRoom | None:
+    @contextmanager
+    def _reserve_room(self) -> Iterator[InlineRoom | None]:
+        """The room of the inline runner, which no other batch gets meanwhile; None without an inline runner."""
         if self._inline is None:
-            return None
+            yield None
+            return
         requests = max(0, min(self._inline.room() - self._reserved[0], _JOBS))
         publications = max(0, min(self._inline.publications() - self._reserved[1], _JOBS))
-        return InlineRoom(str(self._inline.runner), requests, publications, self._inline.fits)
+        self._reserved = self._reserved[0] + requests, self._reserved[1] + publications
+        try:
+            yield InlineRoom(str(self._inline.runner), requests, publications, self._inline.fits)
+        finally:
+            self._reserved = self._reserved[0] - requests, self._reserved[1] - publications
 
     async def _step(self) -> float:
         return 0.0 if await self.run_once() else await self._pause()

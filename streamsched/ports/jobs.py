@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from streamsched.domain.constraints.lane import Lane, LaneName
-from streamsched.domain.constraints.plugin import PastRun
 from streamsched.domain.constraints.process_room import RoomTurn
-from streamsched.domain.decisions.decision import Decision, DecisionInput
 from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.jobs.job import JobCommand, JobState, ReadyJob
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.jobs.submission import Submission
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.deadline import Deadline
-from streamsched.domain.schedules.schedule import Program, Schedule
+from streamsched.domain.schedules.schedule import Schedule
 from streamsched.ports.catalog import HistoryEntry
-from streamsched.ports.runs import Assignment
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,109 +188,6 @@ class ScheduleSpan:
     jobs: Sequence[JobRecord]
     changes: Sequence[HistoryEntry]
     verdict_counts: Sequence[VerdictCount]
-
-
-@dataclass(frozen=True, slots=True)
-class InlineRoom:
-    """An `InlineRunner` for which a decision claims admitted runs at once.
-
-    Attributes:
-        runner: its `RunnerId` as text.
-        requests: how many runs that send a request it accepts now.
-        publications: how many runs that publish an event or make a task it accepts now.
-        fits: whether it executes a program.
-    """
-
-    runner: str
-    requests: int
-    publications: int
-    fits: Callable[[Program], bool]
-
-
-@dataclass(frozen=True, slots=True)
-class DecisionBatch:
-    """The result of one transaction that decided about several programs.
-
-    Attributes:
-        decisions: by program; programs locked by another launcher are missing.
-        claimed: the admitted runs that are already claimed for the inline runner.
-        failed: why jobs could not be decided, by job; they were put off.
-    """
-
-    decisions: Mapping[str, Sequence[Decision]]
-    claimed: Sequence[Assignment] = ()
-    failed: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def decided(self) -> int:
-        """How many jobs were decided or put off."""
-        return sum(len(decisions) for decisions in self.decisions.values()) + len(self.failed)
-
-
-class DecisionStore(Protocol):
-    """What the launcher's loop needs."""
-
-    async def due(self, now: datetime, *, limit: int) -> Mapping[str, int]:
-        """Programs with jobs due at `now`, those due longest first, and how many jobs, up to a fixed maximum."""
-        ...
-
-    async def next_due(self) -> datetime | None:
-        """The earliest next check of all waiting jobs; None when all of them wait for a wake-up."""
-        ...
-
-    async def decide(
-        self,
-        programs: Sequence[str],
-        *,
-        now: datetime,
-        limit: int,
-        judge: Callable[[DecisionInput], Sequence[Decision]],
-        inline: InlineRoom | None = None,
-        wait: bool = False,
-        jobs: Sequence[str] | None = None,
-    ) -> DecisionBatch:
-        """Locks these programs, reads up to `limit` due jobs of each, stores what `judge` decides about one program
-        after the other, and writes the history, in one transaction. With `inline`, admitted runs are claimed for its
-        runner, as `RunStore.claim` would, while it has room. Programs locked by another transaction are skipped; with
-        `wait` the first one's lock is waited for, at most a second.
-
-        `judge` must be pure: it runs inside the transaction. With `jobs` only those of them that are due are decided. A
-        job is put off, with the reason, when it, its schedule or its program cannot be read, or when the decision is a
-        failed `Wait`.
-
-        Raises:
-            ConflictError: a job changed at the same time; nothing changed.
-            UnavailableError: PostgreSQL is unavailable; nothing changed, or everything did.
-        """
-        ...
-
-    async def due_jobs(self, program: str, now: datetime, *, limit: int) -> Sequence[str]:
-        """The due jobs of a program, oldest satisfaction first."""
-        ...
-
-    async def put_off(self, failed: Mapping[str, str], *, now: datetime) -> None:
-        """Puts off jobs that cannot be decided (id → reason): for a minute, doubled each time up to an hour. They leave
-        the queues of their pools.
-        """
-        ...
-
-    async def past_runs(self, program: ProgramRef) -> tuple[PastRun, ...]:
-        """The program's newest runs, newest first, at most `MOST_PAST_RUNS`.
-
-        Raises:
-            UnavailableError: PostgreSQL is unavailable.
-        """
-        ...
-
-    async def recheck(self, job: str) -> None:
-        """Makes the job due, if it still waits."""
-        ...
-
-    async def recheck_all(self, *, before: datetime) -> int:
-        """Makes due the jobs that wait for a wake-up since `before`, in case it was lost, and those whose schedule
-        changed, was disabled or deleted. Returns how many.
-        """
-        ...
 
 
 class JobStore(Protocol):

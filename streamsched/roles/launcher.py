@@ -89,7 +89,7 @@ from streamsched.store.expectations.judgement import PostgresExpectationStore
 from streamsched.store.graph.nodes import PostgresNodeStore
 from streamsched.store.jobs.archive import PostgresArchive
 from streamsched.store.jobs.backfill_feed import PostgresBackfillFeed
-from streamsched.store.jobs.decisions import PostgresDecisionStore
+from streamsched.store.jobs.decisions import DecisionStore
 from streamsched.store.jobs.intake import PostgresIntake
 from streamsched.store.limits.clusters import PostgresClusterStore
 from streamsched.store.programs.bundles import PostgresBundleStore
@@ -156,7 +156,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool 
     recovery = Recovery(leases, runners, inline.runner, clock, ttl=settings.lease, attempts=attempts)
     timeouts = RunTimeouts(silence=settings.runs.lost_after, attempts=attempts, pace=settings.runs.pace)
     monitor = RunMonitor(PostgresRunMonitorStore(pool), runners, clock, timeouts, inline=inline)
-    decisions = PostgresDecisionStore(pool)
+    decisions = DecisionStore(pool)
     evaluator = PluginEvaluator(plugins.installed(), decisions, clock)
     probes = {name: open_probe(url) for name, url in settings.runs.clusters.items()}
 

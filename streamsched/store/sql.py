@@ -4,12 +4,12 @@ columns are typed, by a NamedTuple a query. Long lists are written in slices."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from importlib.resources import files
 from types import MappingProxyType
 from typing import Final, Generic, LiteralString, NamedTuple, TypeVar, cast
 
-from streamsched.store.connections import Executor
+from streamsched.store.connections import Connection, Executor
 
 _HEAD = re.compile(r"^-- name: (\w+)\s*$", re.MULTILINE)
 _R = TypeVar("_R")
@@ -54,6 +54,11 @@ class Select(Generic[_Row]):
         """The first row; None without one."""
         record = await executor.fetchrow(self.sql, *args)
         return None if record is None else self.row._make(record)
+
+    async def rows(self, connection: Connection, *args: object, prefetch: int) -> AsyncIterator[_Row]:
+        """All rows, read in batches of `prefetch`; the connection is in a transaction."""
+        async for record in connection.cursor(self.sql, *args, prefetch=prefetch):
+            yield self.row._make(record)
 
     async def one(self, executor: Executor, *args: object) -> _Row:
         """The row of a query that always has exactly one."""

@@ -16,7 +16,7 @@ from streamsched.ports.clock import SystemClock
 from streamsched.process.http_client import HttpClient
 from streamsched.spark.processes import LocalRunners, this_process
 from streamsched.store.connections import open_pool
-from streamsched.store.jobs.decisions import PostgresDecisionStore
+from streamsched.store.jobs.decisions import DecisionStore
 from streamsched.store.runs.launchers import PostgresLauncherLeases
 from streamsched.store.runs.run_batch import PostgresRunBatch
 from streamsched.store.runs.run_monitor import PostgresRunMonitorStore
@@ -29,7 +29,7 @@ async def main(url: str, lease: timedelta) -> None:
     runners = LocalRunners(Path("unused"), {})
     recovery = Recovery(PostgresLauncherLeases(pool), runners, inline.runner, clock, ttl=lease, attempts=20)
     monitor = RunMonitor(PostgresRunMonitorStore(pool), runners, clock, RunTimeouts(attempts=20), inline=inline)
-    launcher = Launcher(PostgresDecisionStore(pool), monitor, notifier, clock, inline=inline)
+    launcher = Launcher(DecisionStore(pool), monitor, notifier, clock, inline=inline)
     await recovery.renew()
     async with asyncio.TaskGroup() as group:
         for loop in (recovery.run, inline.run, launcher.run):

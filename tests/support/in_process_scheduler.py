@@ -34,7 +34,7 @@ from streamsched.store.catalog.outbox import PostgresOutbox
 from streamsched.store.connections import Pool, open_pool
 from streamsched.store.events.timers import PostgresTimers
 from streamsched.store.events.wakes import PostgresWakes
-from streamsched.store.jobs.decisions import PostgresDecisionStore
+from streamsched.store.jobs.decisions import DecisionStore
 from streamsched.store.jobs.intake import PostgresIntake
 from streamsched.store.jobs.jobs import PostgresJobStore
 from streamsched.store.runs.run_monitor import PostgresRunMonitorStore
@@ -121,7 +121,7 @@ class InProcessScheduler:
 
     def _start_loops(self) -> None:
         run_monitor = RunMonitor(self._run_store, self._runners, self.clock, RunTimeouts(jitter=0))
-        self._launcher = Launcher(PostgresDecisionStore(self.pool), run_monitor, self._notifier, self.clock)
+        self._launcher = Launcher(DecisionStore(self.pool), run_monitor, self._notifier, self.clock)
         self._timers = Timers(
             store=PostgresTimers(self.pool), wakes=PostgresWakes(self.pool), notifier=self._notifier, clock=self.clock
         )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, assert_never
 
@@ -17,8 +18,7 @@ from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.errors import ConflictError
 from streamsched.domain.jobs.job import JOB_STATES, JobFact, JobState
 from streamsched.domain.limits import later
-from streamsched.domain.schedules.schedule import HttpJob
-from streamsched.ports.jobs import InlineRoom
+from streamsched.domain.schedules.schedule import HttpJob, Program
 from streamsched.ports.runs import Assignment
 from streamsched.store.catalog.history import copy
 from streamsched.store.connections import Connection
@@ -33,7 +33,24 @@ _WAITING: Final = JobState.PENDING_CONSTRAINT
 _Line = tuple[str, str, str, str]
 
 
-async def store(
+@dataclass(frozen=True, slots=True)
+class InlineRoom:
+    """An `InlineRunner` for which a decision claims admitted runs at once.
+
+    Attributes:
+        runner: its `RunnerId` as text.
+        requests: how many runs that send a request it accepts now.
+        publications: how many runs that publish an event or make a task it accepts now.
+        fits: whether it executes a program.
+    """
+
+    runner: str
+    requests: int
+    publications: int
+    fits: Callable[[Program], bool]
+
+
+async def write_decisions(
     connection: Connection,
     decided: Sequence[DecidedProgram],
     *,

@@ -16,6 +16,7 @@ from streamsched.codec.records import launch
 from streamsched.codec.schedules.schedule import program_to_json, schedule_to_json
 from streamsched.domain.constraints.constraint import Constraint
 from streamsched.domain.constraints.process_room import ProcessKind
+from streamsched.domain.decisions.decision_batch import judge_programs
 from streamsched.domain.events.event import CustomHappened, Event
 from streamsched.domain.jobs.job import Contribution, ReadyJob
 from streamsched.domain.names import EventName, ProgramRef, ScheduleRef
@@ -31,7 +32,7 @@ from streamsched.ports.broker import Broker, Outgoing
 from streamsched.ports.runner import RunnerId
 from streamsched.ports.runs import RunEnd
 from streamsched.store.connections import open_pool
-from streamsched.store.jobs.decisions import PostgresDecisionStore
+from streamsched.store.jobs.decisions import DecisionStore
 from streamsched.store.jobs.intake import PostgresIntake
 from streamsched.store.jobs.jobs import PostgresJobStore
 from streamsched.store.runs.run_monitor import PostgresRunMonitorStore
@@ -95,9 +96,15 @@ class World:
         self.run_store = PostgresRunMonitorStore(pool)
         self.jobs = PostgresJobStore(pool)
         self.runs = PostgresRunQueries(pool)
-        self.decisions = PostgresDecisionStore(pool)
+        self.decisions = DecisionStore(pool)
         self.run_monitor = RunMonitor(self.run_store, self.runners, self.clock, RunTimeouts(jitter=0))
         self.launcher = Launcher(self.decisions, self.run_monitor, self.notifier, self.clock)
+
+    async def decide(self, *programs: str) -> None:
+        """Decides about these programs alone, as one batch."""
+        now = self.clock.now()
+        async with self.decisions.lock(programs, now=now, limit=9) as batch:
+            await batch.store(judge_programs(batch.inputs, batch.resources, now=now))
 
     def intake(self) -> Intake:
         return Intake(self.broker, PostgresIntake(self.pool), self.clock)

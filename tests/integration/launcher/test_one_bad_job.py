@@ -11,12 +11,12 @@ import pytest
 
 from streamsched.codec.schedules.schedule import schedule_to_json
 from streamsched.domain.constraints.constraint import Concurrency
+from streamsched.domain.decisions import decision_batch
 from streamsched.domain.decisions.decision import Decision, DecisionInput
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.schedule import OnTimeout, Schedule
-from streamsched.launcher import loop
 from streamsched.launcher.deadlines import DeadlineWatch
 from streamsched.launcher.why import why
 from streamsched.ports.runs import RunEnd
@@ -190,14 +190,14 @@ async def test_one_ruling_that_cannot_be_stored_is_found_among_many(world: World
 async def test_a_judge_that_raises_for_a_docket_is_asked_job_by_job(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    judged = loop.judge
+    judged = decision_batch.judge
 
     def raising(decision_input: DecisionInput, **given: Any) -> tuple[Decision, ...]:
         if any(case.job == JOB for case in decision_input.due_jobs):
             raise OverflowError("date value out of range")
         return judged(decision_input, **given)
 
-    monkeypatch.setattr(loop, "judge", raising)
+    monkeypatch.setattr(decision_batch, "judge", raising)
     await world.define(BAD, NEXT, FAR)
     await world.satisfy(world.ready(BAD, 1), *(world.ready(BAD, number) for number in (2, 3)))
 

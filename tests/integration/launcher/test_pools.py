@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from functools import partial
 
 import pytest
 
 from streamsched.domain.constraints.constraint import Constraint, Delay
 from streamsched.domain.constraints.pool import Pool
-from streamsched.domain.decisions.judge import judge
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef
@@ -120,9 +118,7 @@ async def test_who_is_held_back_by_something_else_stands_in_no_others_way(world:
 async def test_who_ended_without_a_word_is_passed_within_seconds(world: World) -> None:
     await world.define(LOW, HIGH)
     await world.satisfy(world.ready(LOW, 1), world.ready(HIGH, 1))
-    await world.decisions.decide(
-        ["default.app.program-low"], now=world.clock.now(), limit=9, judge=partial(judge, now=world.clock.now())
-    )
+    await world.decide("default.app.program-low")
     [turn] = await world.column("SELECT next_check_at FROM jobs WHERE schedule = 'default.app.low'")
     assert (turn - world.clock.now()).total_seconds() == 5, "a place is free, and high.1.1 has not taken it"
     await world.pool.execute("DELETE FROM jobs WHERE schedule = 'default.app.high'")
@@ -161,8 +157,7 @@ async def test_who_waits_behind_one_that_cannot_be_read_is_looked_at_at_once(wor
     await world.define(LOW, HIGH)
     await world.pool.execute("UPDATE programs SET definition = '{}' WHERE id ~ 'high'")
     await world.satisfy(world.ready(LOW, 1), world.ready(HIGH, 1))
-    now = world.clock.now()
-    await world.decisions.decide(["default.app.program-low"], now=now, limit=9, judge=partial(judge, now=now))
+    await world.decide("default.app.program-low")
     assert running(await world.states()) == [], "high.1.1 stands before it"
 
     await world.launcher.run_once()  # puts high.1.1 off, and rings

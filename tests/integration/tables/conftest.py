@@ -25,7 +25,7 @@ from streamsched.process.cancellation import cancel
 from streamsched.roles.api import api_services
 from streamsched.roles.services import Services, open_services
 from streamsched.spark.context import RunContext
-from streamsched.spark.tables.commit import TableSource
+from streamsched.spark.tables.table_source import TableSource
 from streamsched.spark.tables.watcher import First, Watcher, WatchResult
 from tests.support.api_routes import api_routes
 
