@@ -70,7 +70,7 @@ def dapr_loops(settings: Settings, pool: Pool, clock: Clock) -> Mapping[str, Loo
 
 
 def run_dapr(environ: Mapping[str, str], **options: object) -> None:
-    """Runs one endpoint until SIGINT or SIGTERM. `options` (fields of `Settings`) take precedence over variables.
+    """Runs one endpoint until SIGINT or SIGTERM. `options` (as in `Settings.from_env`) take precedence over variables.
 
     Raises:
         ConfigurationError: a setting is missing or invalid, a port is in use, or gRPC is not installed.

@@ -31,6 +31,7 @@ from streamsched.domain.jobs.run import RunState
 from streamsched.domain.programs.inherited_environment import ALL
 from streamsched.ports.clock import Clock, SystemClock
 from streamsched.ports.runs import RunRecord
+from streamsched.process.files import write_atomically
 from streamsched.process.supervision import run_until_signal
 from streamsched.roles.role import Role, serve
 from streamsched.store.access.tokens import PostgresTokenStore
@@ -89,7 +90,7 @@ def run_dev(
     """Runs everything in `data_dir` until SIGINT or SIGTERM, then stops everything including PostgreSQL.
 
     `announce` is called once, when the API answers; `announce_end` when everything but PostgreSQL has stopped.
-    `options` are fields of `Settings` given on the command line.
+    `options` are settings given on the command line, as in `Settings.from_env`.
 
     Raises:
         ConfigurationError: another process runs in this folder, the port is in use, or a setting is invalid; nothing
@@ -200,7 +201,8 @@ async def _first_page(settings: Settings, folder: Path) -> str:
         if not isinstance(known, StoredTokenText) or not await _is_valid(tokens, known, clock):
             request = TokenRequest(f"dev-{secrets.token_hex(3)}", (Grant(role=AccessRole.ADMIN),))
             _, text = await create_token(tokens, clock, request, by="streamsched dev")
-            _write_privately(file, text + "\n")
+            with write_atomically(file, private=True) as new:
+                new.write(f"{text}\n".encode())
             known = read_token(text)
         assert isinstance(known, StoredTokenText)
         return f"{PREFIX}/login?code={await Sessions(tokens, clock).code(known.id)}"
@@ -211,21 +213,13 @@ async def _is_valid(tokens: PostgresTokenStore, token: StoredTokenText, clock: C
     return found is not None and found.digest == token.digest and not found.record.invalid_at(clock.now())
 
 
-def _write_privately(file: Path, text: str) -> None:
-    """Writes a file that only its owner reads, as a whole."""
-    unfinished = file.with_name(f"{file.name}.new")
-    unfinished.unlink(missing_ok=True)
-    unfinished.touch(mode=0o600)
-    unfinished.write_text(text)
-    unfinished.replace(file)
-
-
 @contextmanager
 def _published(folder: Path, bound: socket.socket, settings: Settings) -> Iterator[None]:
     """Writes `dev.json` while it runs: the API's URL for clients, the settings for administration commands."""
     note = folder / "dev.json"
     known = {"database_url": settings.database_url, "broker_url": settings.broker_url, "shards": settings.shards}
-    _write_privately(note, json.dumps({"url": url_of(bound), "pid": os.getpid(), "settings": known}))
+    with write_atomically(note, private=True) as file:
+        file.write(json.dumps({"url": url_of(bound), "pid": os.getpid(), "settings": known}).encode())
     try:
         yield
     finally:

@@ -69,7 +69,7 @@ async def serve(
 
 
 def run_role(role: Role, environ: Mapping[str, str], **options: object) -> None:
-    """Runs one role until SIGINT or SIGTERM. `options` (fields of `Settings`) take precedence over variables."""
+    """Runs one role until SIGINT or SIGTERM. `options` (as in `Settings.from_env`) take precedence over variables."""
     settings = Settings.from_env(environ, **options)
     configure_logs(level=settings.log.level, style=settings.log.format)
     run_until_signal(serve(settings, role, environ=environ))
