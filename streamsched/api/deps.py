@@ -42,20 +42,20 @@ from streamsched.ports.datasets.commits import FileSetCommitStore
 from streamsched.ports.intake import OpenKeyReader
 from streamsched.ports.jobs import JobStore
 from streamsched.ports.limits import ClusterStore, GroupStore, PoolStore
-from streamsched.ports.programs.bundles import BundleStore
-from streamsched.ports.programs.profiles import ProfileStore
-from streamsched.ports.programs.run_commits import RunCommitStore
-from streamsched.ports.runs import RunQueries
 from streamsched.ports.schedules.descendants import DescendantReader
 from streamsched.ports.schedules.expectations import ExpectationGrants, ExpectationReader
 from streamsched.ports.submissions import BackfillStore, PreferenceStore, SubmissionStore
-from streamsched.ports.tasks.delivery import StreamAddresses
-from streamsched.ports.tasks.partitions import TaskPartitions
-from streamsched.ports.tasks.queues import QueueStore
-from streamsched.ports.tasks.registry import TaskRegistry
 from streamsched.ports.verdicts import EventTraces
 from streamsched.ports.web.activity_reads import ActivityReads
 from streamsched.ports.webhooks.webhooks import WebhookStore
+from streamsched.store.programs.bundles import BundleStore
+from streamsched.store.programs.profiles import ProfileStore
+from streamsched.store.runs.run_commits import RunCommitStore
+from streamsched.store.runs.run_queries import RunQueries
+from streamsched.store.tasks.partitions import TaskPartitions
+from streamsched.store.tasks.queues import QueueStore
+from streamsched.store.tasks.registry import TaskRegistry
+from streamsched.store.tasks.streams import StreamAddresses
 from streamsched.telemetry.metrics import Metrics
 
 

@@ -24,9 +24,9 @@ from streamsched.ports.catalog import (
 )
 from streamsched.ports.jobs import JobRecord
 from streamsched.ports.limits import ClusterRecord, GroupRecord, PoolRecord
-from streamsched.ports.runs import RunRecord
 from streamsched.ports.schedules.version import ScheduleVersion
 from streamsched.ports.submissions import PreferenceRecord
+from streamsched.store.runs.run_queries import RunRecord
 
 #: Counts of `codec.views.explanation.losses`.
 _LOSSES: Final = ("lost_keys", "dropped_keys", "refused_events", "keyless_events")

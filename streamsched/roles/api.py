@@ -59,7 +59,7 @@ from streamsched.store.datasets.bookmarks import PostgresBookmarkStore
 from streamsched.store.datasets.file_set_commits import PostgresFileSetCommitStore
 from streamsched.store.events.event_traces import PostgresEventTraces
 from streamsched.store.expectations.records import PostgresExpectationReader
-from streamsched.store.graph.nodes import PostgresNodeStore
+from streamsched.store.graph.nodes import NodeStore
 from streamsched.store.jobs.backfills import PostgresBackfillStore
 from streamsched.store.jobs.descendants import PostgresDescendants
 from streamsched.store.jobs.jobs import PostgresJobStore
@@ -67,16 +67,16 @@ from streamsched.store.jobs.submissions import PostgresSubmissionStore
 from streamsched.store.limits.clusters import PostgresClusterStore
 from streamsched.store.limits.groups import PostgresGroupStore
 from streamsched.store.limits.pools import PostgresPoolStore
-from streamsched.store.programs.bundles import PostgresBundleStore
-from streamsched.store.programs.profiles import PostgresProfileStore
-from streamsched.store.runs.run_commits import PostgresRunCommitStore
-from streamsched.store.runs.run_queries import PostgresRunQueries
+from streamsched.store.programs.bundles import BundleStore
+from streamsched.store.programs.profiles import ProfileStore
+from streamsched.store.runs.run_commits import RunCommitStore
+from streamsched.store.runs.run_queries import RunQueries
 from streamsched.store.server.gauges import PostgresGauges
 from streamsched.store.server.probe import PostgresOutboxRepair
-from streamsched.store.tasks.partitions import PostgresTaskPartitions
-from streamsched.store.tasks.queues import PostgresQueueStore
-from streamsched.store.tasks.registry import PostgresTaskRegistry
-from streamsched.store.tasks.streams import PostgresStreamAddresses
+from streamsched.store.tasks.partitions import TaskPartitions
+from streamsched.store.tasks.queues import QueueStore
+from streamsched.store.tasks.registry import TaskRegistry
+from streamsched.store.tasks.streams import StreamAddresses
 from streamsched.store.web.activity_reads import PostgresActivityReads
 from streamsched.store.web.link_reads import PostgresLinkReads
 from streamsched.store.web.page_reads import PostgresPageReads
@@ -131,12 +131,12 @@ def api_services(services: Services) -> ApiServices:
         ),
         work=WorkServices(
             jobs=PostgresJobStore(pool),
-            runs=PostgresRunQueries(pool),
+            runs=RunQueries(pool),
             submissions=PostgresSubmissionStore(pool),
             backfills=PostgresBackfillStore(pool),
-            graphs=GraphDesk(PostgresNodeStore(pool), clock),
+            graphs=GraphDesk(NodeStore(pool), clock),
             activity=PostgresActivityReads(pool),
-            run_commits=PostgresRunCommitStore(pool),
+            run_commits=RunCommitStore(pool),
             end_lineage_run=PostgresLineageEnds(pool).end,
         ),
         datasets=DatasetServices(
@@ -145,15 +145,15 @@ def api_services(services: Services) -> ApiServices:
             links=CatalogMap(PostgresLinkReads(pool)),
         ),
         programs=ProgramServices(
-            profiles=PostgresProfileStore(pool),
-            bundles=PostgresBundleStore(pool),
+            profiles=ProfileStore(pool),
+            bundles=BundleStore(pool),
             preferences=PostgresPreferenceStore(pool),
         ),
         tasks=TaskServices(
-            queues=PostgresQueueStore(pool),
-            registry=PostgresTaskRegistry(pool),
-            streams=PostgresStreamAddresses(pool),
-            partitions=PostgresTaskPartitions(pool),
+            queues=QueueStore(pool),
+            registry=TaskRegistry(pool),
+            streams=StreamAddresses(pool),
+            partitions=TaskPartitions(pool),
             dapr=make_desk(pool, clock),
         ),
         webhooks=WebhookServices(

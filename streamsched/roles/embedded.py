@@ -30,13 +30,12 @@ from streamsched.domain.errors import StreamschedError
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.programs.inherited_environment import ALL
 from streamsched.ports.clock import Clock, SystemClock
-from streamsched.ports.runs import RunRecord
 from streamsched.process.files import write_atomically
 from streamsched.process.supervision import run_until_signal
 from streamsched.roles.role import Role, serve
 from streamsched.store.access.tokens import PostgresTokenStore
 from streamsched.store.connections import temporary_pool
-from streamsched.store.runs.run_queries import PostgresRunQueries
+from streamsched.store.runs.run_queries import RunQueries, RunRecord
 from streamsched.store.server.data_archive import POSTGRES, ArchiveDescription, check_data, pack_folder, unpack_folder
 from streamsched.store.server.data_place import move_logs
 from streamsched.store.server.embedded_server import start_server, stop_server
@@ -231,7 +230,7 @@ def _active_runs(dsn: str) -> tuple[RunRecord, ...] | None:
 
     async def query() -> tuple[RunRecord, ...]:
         async with temporary_pool(dsn) as pool:
-            return tuple(await PostgresRunQueries(pool).recent(states=_ACTIVE, limit=SHOWN_RUNS))
+            return tuple(await RunQueries(pool).recent(states=_ACTIVE, limit=SHOWN_RUNS))
 
     try:
         return asyncio.run(query())

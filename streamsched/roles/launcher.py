@@ -43,8 +43,6 @@ from streamsched.launcher.backfill_feeding import BackfillFeeding
 from streamsched.launcher.cluster_probes import ClusterProbes
 from streamsched.launcher.deadlines import DeadlineWatch
 from streamsched.launcher.inline_executor import InlineExecutor
-from streamsched.launcher.intake import Intake
-from streamsched.launcher.log_cleanup import LogCleanup
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.plugin_evaluator import PluginEvaluator
 from streamsched.launcher.recovery import Recovery
@@ -59,7 +57,6 @@ from streamsched.ports.broker import Broker
 from streamsched.ports.clock import Clock
 from streamsched.ports.leases import LeaseHolder
 from streamsched.ports.notifier import Notifier
-from streamsched.ports.tasks.partitions import READS
 from streamsched.process.cancellation import CLOSING_S, STOPPING_S, cancel
 from streamsched.process.os_user import OsUser
 from streamsched.process.run_forever import run_forever
@@ -70,8 +67,8 @@ from streamsched.roles.services import Services, make_desk, make_http_client
 from streamsched.secrets.resolver import Secrets, installed
 from streamsched.setting_values import url_here
 from streamsched.spark.clusters import open_probe
+from streamsched.spark.log_cleanup import LogCleanup, RunFileStore
 from streamsched.spark.processes import LocalRunners, this_process
-from streamsched.spark.run_file_store import LocalRunFileStore
 from streamsched.store.access.quotas import PostgresQuotaStore
 from streamsched.store.access.spools import PostgresSpoolStore
 from streamsched.store.catalog.catalog import PostgresCatalogStore
@@ -80,31 +77,31 @@ from streamsched.store.catalog.outbox import PostgresOutbox
 from streamsched.store.catalog.pauses import PostgresPauseStore
 from streamsched.store.catalog.progress import PostgresProgress
 from streamsched.store.connections import Pool
-from streamsched.store.dapr.instances import PostgresAppInstances
+from streamsched.store.dapr.instances import AppInstances
 from streamsched.store.events.timers import PostgresTimers
 from streamsched.store.events.verdicts import PostgresVerdicts
 from streamsched.store.events.wakes import PostgresWakes
 from streamsched.store.expectations.evidence import PostgresCompletions, PostgresEvidence
 from streamsched.store.expectations.judgement import PostgresExpectationStore
-from streamsched.store.graph.nodes import PostgresNodeStore
+from streamsched.store.graph.nodes import NodeStore
 from streamsched.store.jobs.archive import PostgresArchive
 from streamsched.store.jobs.backfill_feed import PostgresBackfillFeed
 from streamsched.store.jobs.decisions import DecisionStore
-from streamsched.store.jobs.intake import PostgresIntake
+from streamsched.store.jobs.intake import JobIntake, PostgresIntake
 from streamsched.store.limits.clusters import PostgresClusterStore
-from streamsched.store.programs.bundles import PostgresBundleStore
+from streamsched.store.programs.bundles import BundleStore
 from streamsched.store.runs.deadlines import PostgresDeadlineStore
 from streamsched.store.runs.launchers import PostgresLauncherLeases
-from streamsched.store.runs.run_batch import PostgresRunBatch
-from streamsched.store.runs.run_commits import PostgresRunCommitStore
-from streamsched.store.runs.run_monitor import PostgresRunMonitorStore
+from streamsched.store.runs.run_batch import RunBatch
+from streamsched.store.runs.run_commits import RunCommitStore
+from streamsched.store.runs.run_monitor import RunMonitorStore
 from streamsched.store.server.clock import PostgresClock
 from streamsched.store.server.task_leases import PostgresTaskLeases
-from streamsched.store.tasks.delivery import PostgresDeliveryStore
+from streamsched.store.tasks.delivery import DeliveryStore
 from streamsched.store.tasks.intake import PostgresTaskIntake
-from streamsched.store.tasks.partitions import PostgresTaskPartitions
-from streamsched.store.tasks.queues import PostgresQueueStore
-from streamsched.store.tasks.streams import PostgresStreamAddresses
+from streamsched.store.tasks.partitions import READS, TaskPartitions
+from streamsched.store.tasks.queues import QueueStore
+from streamsched.store.tasks.streams import StreamAddresses
 from streamsched.store.webhooks.feed import PostgresWebhookFeed
 from streamsched.store.webhooks.notices import PostgresNoticeStore
 from streamsched.store.webhooks.webhooks import PostgresWebhookStore
@@ -155,7 +152,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool 
     leases, attempts = PostgresLauncherLeases(pool, theirs=services.steady), settings.runs.attempts
     recovery = Recovery(leases, runners, inline.runner, clock, ttl=settings.lease, attempts=attempts)
     timeouts = RunTimeouts(silence=settings.runs.lost_after, attempts=attempts, pace=settings.runs.pace)
-    monitor = RunMonitor(PostgresRunMonitorStore(pool), runners, clock, timeouts, inline=inline)
+    monitor = RunMonitor(RunMonitorStore(pool), runners, clock, timeouts, inline=inline)
     decisions = DecisionStore(pool)
     evaluator = PluginEvaluator(plugins.installed(), decisions, clock)
     probes = {name: open_probe(url) for name, url in settings.runs.clusters.items()}
@@ -168,7 +165,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool 
 
     wakes, verdicts = PostgresWakes(pool, theirs=due_by), PostgresVerdicts(pool, keep=keep.verdicts)
     judgement = (lambda: 0) if measured is None else (lambda: measured.judgement)
-    bundles = PostgresBundleStore(pool)
+    bundles = BundleStore(pool)
 
     def when_time_is_known(loops: Mapping[str, Callable[[], Awaitable[None]]]) -> Mapping[str, Loop]:
         """With the lease of this launcher."""
@@ -196,7 +193,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool 
                 "launcher": Launcher(decisions, monitor, notifier, clock, evaluator, inline=inline).run,
                 "inline": inline.run,
                 "recovery": recovery.run,
-                "graph": Progression(PostgresNodeStore(pool), notifier, clock).run,
+                "graph": Progression(NodeStore(pool), notifier, clock).run,
                 "timers": lambda: Timers(
                     store=PostgresTimers(pool, theirs=due_by), wakes=wakes, notifier=notifier, clock=clock
                 ).run(),
@@ -210,7 +207,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool 
                 "relay": lambda: Relay(broker=broker, outbox=PostgresOutbox(pool), notifier=notifier).run(),
                 "progress": lambda: ProgressCopy(broker=broker, store=PostgresProgress(pool)).run(),
                 "verdicts": VerdictIntake(broker, verdicts, clock, keep=keep.verdicts).run,
-                "intake": lambda: Intake(broker, PostgresIntake(pool), clock, metrics).run(),
+                "intake": lambda: JobIntake(broker, PostgresIntake(pool), clock, metrics).run(),
                 "wake-ups": lambda: WakeIntake(broker, wakes, clock).run(),
                 **task_intakes(services),
                 # to people and to others
@@ -219,7 +216,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool 
                 # at their time, and when it is over
                 "backfills": BackfillFeeding(PostgresBackfillFeed(pool), notifier, clock, keep=keep.jobs).run,
                 "tick-review": TickReview(PostgresTimers(pool), clock, judgement=judgement).run,
-                "node-retention": NodeRetention(PostgresNodeStore(pool), clock, keep=keep.nodes).run,
+                "node-retention": NodeRetention(NodeStore(pool), clock, keep=keep.nodes).run,
                 "retention": lambda: ArchiveLoop(
                     PostgresArchive(pool), Retention(jobs=keep.jobs, audit=keep.audit), clock
                 ).run(),
@@ -243,7 +240,7 @@ def make_inline(services: Services, environ: Mapping[str, str]) -> InlineExecuto
     if ignored and not settings.programs.outgoing_proxy:
         log.warning("outgoing.proxies_ignored", variables=ignored, instead="STREAMSCHED_OUTGOING_PROXY")
     return InlineExecutor(
-        PostgresRunBatch(services.pool),
+        RunBatch(services.pool),
         this_process(),
         make_http_client(settings),
         services.clock,
@@ -275,7 +272,7 @@ def make_runners(settings: Settings, environ: Mapping[str, str]) -> LocalRunners
     return runners
 
 
-async def _remove_bundles(store: PostgresBundleStore, clock: Clock) -> float:
+async def _remove_bundles(store: BundleStore, clock: Clock) -> float:
     """Removes bundles to which nothing refers; returns the seconds until the next call."""
     removed = await store.remove_unused(before=clock.now() - _BUNDLE_KEPT)
     if removed:
@@ -322,13 +319,13 @@ def make_task_delivery(
     Raises:
         ConfigurationError: the port of that is in use.
     """
-    store, workers = PostgresDeliveryStore(pool), WorkerStreams(clock)
-    partitions, me = PostgresTaskPartitions(pool), replace(me, reads=READS)
+    store, workers = DeliveryStore(pool), WorkerStreams(clock)
+    partitions, me = TaskPartitions(pool), replace(me, reads=READS)
     leases = PostgresTaskLeases(pool, theirs=measured and measured.steady)
     ownership = Ownership(leases, me, store, partitions, clock, ttl=settings.lease)
     loop = TaskLoop(
         store,
-        PostgresQueueStore(pool),
+        QueueStore(pool),
         ownership,
         notifier,
         clock,
@@ -346,7 +343,7 @@ def make_task_delivery(
         capacity=settings.tasks.in_flight,
     )
     workers.on_room = loop.wake
-    instances = PostgresAppInstances(pool)
+    instances = AppInstances(pool)
     scheduler = None
     if settings.dapr.scheduler:
         from streamsched.dapr.scheduler_server import DaprSchedulerServer  # noqa: PLC0415 - it comes with an extra
@@ -384,7 +381,7 @@ def task_intakes(services: Services) -> Mapping[str, _Work]:
                 broker=source,
                 letters=broker,
                 store=PostgresTaskIntake(pool, queue, name),
-                queues=PostgresQueueStore(pool),
+                queues=QueueStore(pool),
                 clock=clock,
                 partitions=settings.shards,
                 retention=settings.keep.log,
@@ -408,7 +405,7 @@ async def _serve_task_streams(services: Services, workers: WorkerStreams, caller
     url = settings.tasks.streams_url or _advertised(bound, host)
     hosts = AllowedHosts.of(settings.api.allowed_hosts, api_host=host, urls=[url])
     server = HttpServer(make_stream_api(workers, hosts, callers, body_limit=settings.api.body_limit), bound)
-    addresses = PostgresStreamAddresses(services.pool)
+    addresses = StreamAddresses(services.pool)
 
     async def announce() -> float:
         await addresses.announce(services.identity.id, url)
@@ -475,7 +472,7 @@ def _host_loops(services: Services, *, dev: bool) -> Mapping[str, Loop]:
         services.layout.unkeyed_partitions,
         settings.data_dir.absolute(),
     )
-    quotas, commits = PostgresQuotaStore(pool), PostgresRunCommitStore(pool)
+    quotas, commits = PostgresQuotaStore(pool), RunCommitStore(pool)
     watch = QuotaWatch(quotas, clock, f"{me.id}-spools", metrics)
     spools = RunSpools(
         data / SPOOLS,
@@ -485,7 +482,7 @@ def _host_loops(services: Services, *, dev: bool) -> Mapping[str, Loop]:
         person=PERSON_OF_DEV if dev else None,
         owner_of=_owners(settings.programs.run_as),
     )
-    files, archive = LocalRunFileStore(data), PostgresArchive(pool)
+    files, archive = RunFileStore(data), PostgresArchive(pool)
     return {
         "spools": lambda: run_forever(spools.run_once, called="spools"),
         "log-cleanup": LogCleanup(files, archive, clock, keep=settings.keep.jobs, limits=quotas.limits).run,

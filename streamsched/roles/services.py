@@ -32,7 +32,7 @@ from streamsched.ports.clock import Clock, SystemClock
 from streamsched.ports.leases import LeaseHolder, Leases
 from streamsched.ports.notifier import Notifier
 from streamsched.ports.server import ProcessRow
-from streamsched.ports.traces.spans import SpanSender
+from streamsched.ports.spans import SpanSender
 from streamsched.process.cancellation import CLOSING_S, cancel
 from streamsched.process.extras import not_installed
 from streamsched.process.health import ProcessHealth
@@ -40,17 +40,17 @@ from streamsched.process.http_client import HttpClient
 from streamsched.process.run_forever import run_forever
 from streamsched.process.supervision import Loop, supervise, wait_until_available
 from streamsched.store.connections import Pool, open_pool, require_sessions
-from streamsched.store.dapr.jobs import PostgresDaprJobs
+from streamsched.store.dapr.jobs import DaprJobStore
 from streamsched.store.expected_time import ExpectedTime
-from streamsched.store.jobs.spans import PostgresSpanStore
+from streamsched.store.jobs.spans import SpanStore
 from streamsched.store.server.clock import PostgresClock
 from streamsched.store.server.gauges import PostgresGauges
 from streamsched.store.server.leases import PostgresLeases
 from streamsched.store.server.notifier import PostgresNotifier
 from streamsched.store.server.processes import PostgresProcesses
 from streamsched.store.server.schema import require_schema
-from streamsched.store.tasks.queues import PostgresQueueStore
-from streamsched.store.tasks.registry import PostgresTaskRegistry
+from streamsched.store.tasks.queues import QueueStore
+from streamsched.store.tasks.registry import TaskRegistry
 from streamsched.telemetry.metrics import Metrics
 from streamsched.telemetry.traces.queue import SpanQueue
 from streamsched.telemetry.traces.settings import TraceSettings, trace_settings
@@ -202,7 +202,7 @@ class Traces:
 
     def export(self, pool: Pool, clock: Clock) -> SpanExport:
         """For a launcher."""
-        return SpanExport(PostgresSpanStore(pool), self.sender, self.settings, clock, self.metrics)
+        return SpanExport(SpanStore(pool), self.sender, self.settings, clock, self.metrics)
 
 
 def open_traces(settings: Settings, environ: Mapping[str, str], metrics: Metrics) -> Traces | None:
@@ -245,7 +245,7 @@ async def health_served(settings: Settings, health: ProcessHealth) -> AsyncItera
 
 def make_desk(pool: Pool, clock: Clock) -> DaprDesk:
     """The requests for jobs of any app."""
-    return DaprDesk(PostgresDaprJobs(pool), PostgresQueueStore(pool), PostgresTaskRegistry(pool), clock)
+    return DaprDesk(DaprJobStore(pool), QueueStore(pool), TaskRegistry(pool), clock)
 
 
 def make_http_client(settings: Settings) -> HttpClient:

@@ -11,7 +11,7 @@ from streamsched.domain.tasks.attempt import LEASE_OVER, AttemptEnd, AttemptFail
 from streamsched.domain.tasks.queue import Target
 from streamsched.domain.time.duration import duration_text
 from streamsched.ports.clock import Clock
-from streamsched.ports.tasks.delivery import Receiver
+from streamsched.ports.receiver import Receiver
 
 
 async def attempt(

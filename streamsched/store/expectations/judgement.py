@@ -19,7 +19,7 @@ from streamsched.domain.quarantine import Quarantine
 from streamsched.ports.schedules.expectations import Judged
 from streamsched.store.connections import translated
 from streamsched.store.expectations.expectation_turn import ExpectationTurn
-from streamsched.store.runs.ending import SQL as RUNS
+from streamsched.store.runs.rows import SQL as RUNS
 from streamsched.store.sql import queries
 
 log = structlog.get_logger()

@@ -10,11 +10,11 @@ import asyncpg
 from streamsched.domain.quotas.quota import most_used
 from streamsched.ports.broker import TopicPartition
 from streamsched.ports.server import LATELY, STALE, Measures, QueueMeasures, WebhookMeasures
-from streamsched.ports.tasks.queues import COUNTED
 from streamsched.store.catalog.quota_counts import uses
 from streamsched.store.connections import translated
 from streamsched.store.server.reports import positions_of
 from streamsched.store.sql import queries
+from streamsched.store.tasks.queues import COUNTED
 
 #: Quotas that are measured.
 _QUOTAS: Final = 200

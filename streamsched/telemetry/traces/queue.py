@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Final
 
 from streamsched.domain.jobs.spans import TraceSpan
-from streamsched.ports.traces.spans import SpanSender
+from streamsched.ports.spans import SpanSender
 from streamsched.telemetry.metrics import Metrics
 from streamsched.telemetry.traces.settings import TraceSettings
 

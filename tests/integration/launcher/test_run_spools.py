@@ -27,7 +27,7 @@ from streamsched.ports.broker import TopicPartition
 from streamsched.roles.services import Services, open_services
 from streamsched.store.access.quotas import PostgresQuotaStore
 from streamsched.store.access.spools import PostgresSpoolStore
-from streamsched.store.runs.run_commits import PostgresRunCommitStore
+from streamsched.store.runs.run_commits import RunCommitStore
 from streamsched.store.server.probe import PostgresProbe
 from streamsched.telemetry.metrics import Metrics
 from tests.support.services import need
@@ -81,7 +81,7 @@ class Host:
         quotas = QuotaWatch(PostgresQuotaStore(services.pool), services.clock, "spools", self.metrics)
         shards = services.layout.unkeyed_partitions
         intake = EventIntake(
-            services.broker, shards, quotas, services.clock, self.metrics, PostgresRunCommitStore(services.pool)
+            services.broker, shards, quotas, services.clock, self.metrics, RunCommitStore(services.pool)
         )
         store = PostgresSpoolStore(services.pool)
         return RunSpools(self.folder, store, intake, host="here", person=person, owner_of=owner_of)
