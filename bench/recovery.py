@@ -63,7 +63,7 @@ from streamsched.spark.processes import is_alive, this_process
 from streamsched.store.connections import open_pool
 from streamsched.store.jobs.decisions import DecisionStore
 from streamsched.store.jobs.intake import PostgresIntake
-from streamsched.store.runs.launchers import PostgresLauncherLeases
+from streamsched.store.runs.launchers import LauncherLeases
 from streamsched.store.runs.run_batch import RunBatch
 from streamsched.store.runs.run_monitor import RunMonitorStore
 from streamsched.store.server.migrate import migrate
@@ -115,7 +115,7 @@ async def launcher(url: str, lease: timedelta, take: int) -> None:
     pool, notifier, clock = await open_pool(url, min_size=4, max_size=12), PostgresNotifier(url), SystemClock()
     inline = InlineExecutor(RunBatch(pool), this_process(), HttpClient(EVERYWHERE), clock)
     store, processes = RunMonitorStore(pool), LocalProcesses()
-    recovery = Recovery(PostgresLauncherLeases(pool), processes, inline.runner, clock, ttl=lease, attempts=3)
+    recovery = Recovery(LauncherLeases(pool), processes, inline.runner, clock, ttl=lease, attempts=3)
     monitor = RunMonitor(store, processes, clock, RunTimeouts(), inline=inline)
     await recovery.renew()
     holding = asyncio.create_task(recovery.run())

@@ -533,12 +533,9 @@ CREATE INDEX wakes_due ON wakes (due_at);
 CREATE TABLE pauses (
     schedule text PRIMARY KEY REFERENCES schedules (id) ON DELETE CASCADE,
     generation bigint NOT NULL,
-    keep boolean NOT NULL,
+    mode text NOT NULL CHECK (mode IN ('keep', 'drop', 'drain', 'backlog')),
     until timestamptz,                         -- NULL: until somebody resumes it
-    note text NOT NULL DEFAULT '',
-    -- Its waiting jobs still run (drain), or it makes jobs which wait (backlog). NULL: as `keep` says.
-    mode text CHECK (mode IN ('keep', 'drop', 'drain', 'backlog')),
-    CONSTRAINT pauses_mode CHECK (mode IS NULL OR keep = (mode <> 'drop'))
+    note text NOT NULL DEFAULT ''
 );
 CREATE INDEX pauses_ending ON pauses (until) WHERE until IS NOT NULL;
 
@@ -1109,7 +1106,7 @@ CREATE TABLE file_set_commits (
 );
 
 -- The definitions that a schedule has had, the newest 50 of each. A pause or an enabling makes a generation without a
--- version of its own. See ports/catalog.py.
+-- version of its own.
 CREATE TABLE schedule_versions (
     schedule text NOT NULL,
     generation bigint NOT NULL CHECK (generation > 0), -- the first with this definition
@@ -1208,7 +1205,7 @@ CREATE TABLE shared_names (
 CREATE INDEX shared_names_namespace ON shared_names (namespace);
 
 -- Schedules that wait for a program of another namespace that was deleted. They stay as they are; the row says so until
--- the program is deployed again. See ports/catalog.py, RemovedProgram.
+-- the program is deployed again.
 CREATE TABLE removed_programs (
     schedule text NOT NULL,
     program text NOT NULL,

@@ -39,15 +39,16 @@ from streamsched.ports.broker import Broker
 from streamsched.ports.clock import Clock
 from streamsched.ports.datasets.bookmarks import BookmarkStore
 from streamsched.ports.datasets.commits import FileSetCommitStore
-from streamsched.ports.intake import OpenKeyReader
 from streamsched.ports.jobs import JobStore
 from streamsched.ports.limits import ClusterStore, GroupStore, PoolStore
-from streamsched.ports.schedules.descendants import DescendantReader
-from streamsched.ports.schedules.expectations import ExpectationGrants, ExpectationReader
 from streamsched.ports.submissions import BackfillStore, PreferenceStore, SubmissionStore
 from streamsched.ports.verdicts import EventTraces
 from streamsched.ports.web.activity_reads import ActivityReads
 from streamsched.ports.webhooks.webhooks import WebhookStore
+from streamsched.store.catalog.app_expectations import ExpectationGrants
+from streamsched.store.catalog.progress import OpenKeyReader
+from streamsched.store.expectations.records import ExpectationReader
+from streamsched.store.jobs.descendants import DescendantReader
 from streamsched.store.programs.bundles import BundleStore
 from streamsched.store.programs.profiles import ProfileStore
 from streamsched.store.runs.run_commits import RunCommitStore

@@ -17,7 +17,7 @@ from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.limits import later
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.schedules.pause import Pause
-from streamsched.domain.schedules.schedule import Program, Schedule
+from streamsched.domain.schedules.schedule import Program, Schedule, ScheduleRecord
 from streamsched.domain.ticks.fire_times import check_cron, next_fire
 from streamsched.domain.ticks.jitter import fires_at
 from streamsched.domain.triggers.removal import awaited
@@ -32,8 +32,7 @@ from streamsched.domain.triggers.trigger import (
     leaf_id,
     leaves,
 )
-from streamsched.ports.catalog import Action, AppChange, AppRecord, ScheduleChange, ScheduleRecord
-from streamsched.ports.schedules.pauses import FailureStreak
+from streamsched.store.catalog.records import Action, AppChange, AppRecord, FailureStreak, ScheduleChange
 
 
 def create(app: AppRecord, definition: Schedule, *, enabled: bool, now: datetime) -> AppChange:

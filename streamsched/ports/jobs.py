@@ -10,13 +10,13 @@ from typing import Any, Protocol
 from streamsched.domain.constraints.lane import Lane, LaneName
 from streamsched.domain.constraints.process_room import RoomTurn
 from streamsched.domain.decisions.resources import Resources
+from streamsched.domain.history import HistoryEntry
 from streamsched.domain.jobs.job import JobCommand, JobState, ReadyJob
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.jobs.submission import Submission
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.deadline import Deadline
 from streamsched.domain.schedules.schedule import Schedule
-from streamsched.ports.catalog import HistoryEntry
 
 
 @dataclass(frozen=True, slots=True)

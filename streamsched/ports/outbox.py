@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple, Protocol
 
-from streamsched.domain.names import ScheduleRef
-
 
 class OutboxRecord(NamedTuple):
     """A record as a change writes it; its partition is the home of `key`."""
@@ -55,38 +53,5 @@ class Outbox(Protocol):
 
         Raises:
             UnavailableError: PostgreSQL is unavailable.
-        """
-        ...
-
-
-class OutboxAcks(Protocol):
-    """Tells whether the log has acknowledged records."""
-
-    async def outstanding(self, ids: Sequence[int]) -> int:
-        """How many of these records the log has not acknowledged yet.
-
-        Raises:
-            UnavailableError: PostgreSQL is unavailable.
-        """
-        ...
-
-    async def between(self, first: int, last: int) -> int:
-        """How many records with ids in this range (both included) the log has not acknowledged yet.
-
-        Raises:
-            UnavailableError: PostgreSQL is unavailable.
-        """
-        ...
-
-
-class OutboxRepair(Protocol):
-    """Writes records of a schedule to the log again."""
-
-    async def mend(self, ref: ScheduleRef, generation: int, records: Sequence[OutboxRecord]) -> Sequence[int]:
-        """Writes the records to the outbox and returns their ids; writes nothing and returns none when the schedule is
-        no longer of this generation (0: it does not exist).
-
-        Raises:
-            UnavailableError: PostgreSQL is unavailable; nothing changed, or everything did.
         """
         ...

@@ -11,9 +11,9 @@ from streamsched.domain.events.lateness import OnLate
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ScheduleRef
+from streamsched.domain.schedules.schedule import ScheduleRecord
 from streamsched.domain.signals.finding import Finding
 from streamsched.domain.signals.verdict import Verdict
-from streamsched.ports.catalog import ScheduleRecord
 from streamsched.ports.intake import IntakeStore
 
 #: The findings of one record.

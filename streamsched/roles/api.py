@@ -15,6 +15,7 @@ from streamsched.access.authentication import ANYBODY, OpenAuthentication
 from streamsched.access.quota_watch import QuotaWatch
 from streamsched.access.references import ReferenceChecks
 from streamsched.admin.installation import assembled
+from streamsched.admin.installation_metrics import measure_installation
 from streamsched.api.access.rules import RouteTable
 from streamsched.api.allowed_hosts import allowed_hosts
 from streamsched.api.app import make_api
@@ -40,28 +41,27 @@ from streamsched.graph.submission import GraphDesk
 from streamsched.launcher import plugins
 from streamsched.log.topics import topic_specs
 from streamsched.ports.clock import SystemClock
-from streamsched.process.health import measure_installation
 from streamsched.roles.access import open_authentication
 from streamsched.roles.services import Services, make_desk
 from streamsched.store.access.audit import PostgresAuditStore
 from streamsched.store.access.quotas import PostgresQuotaStore
 from streamsched.store.access.tokens import PostgresTokenStore
-from streamsched.store.catalog.app_expectations import PostgresExpectationGrants
-from streamsched.store.catalog.catalog import PostgresCatalogStore
-from streamsched.store.catalog.catalog_reader import PostgresCatalogReader
-from streamsched.store.catalog.lineage_ends import PostgresLineageEnds
+from streamsched.store.catalog.app_expectations import ExpectationGrants
+from streamsched.store.catalog.catalog import CatalogStore
+from streamsched.store.catalog.catalog_reader import CatalogReader
 from streamsched.store.catalog.namespace_grants import PostgresNamespaceGrantStore
 from streamsched.store.catalog.outbox import PostgresOutbox
 from streamsched.store.catalog.preferences import PostgresPreferenceStore
-from streamsched.store.catalog.progress import PostgresOpenKeyReader
+from streamsched.store.catalog.progress import OpenKeyReader
 from streamsched.store.connections import Pool
 from streamsched.store.datasets.bookmarks import PostgresBookmarkStore
 from streamsched.store.datasets.file_set_commits import PostgresFileSetCommitStore
 from streamsched.store.events.event_traces import PostgresEventTraces
-from streamsched.store.expectations.records import PostgresExpectationReader
+from streamsched.store.events.lineage_ends import LineageEnds
+from streamsched.store.expectations.records import ExpectationReader
 from streamsched.store.graph.nodes import NodeStore
 from streamsched.store.jobs.backfills import PostgresBackfillStore
-from streamsched.store.jobs.descendants import PostgresDescendants
+from streamsched.store.jobs.descendants import DescendantReader
 from streamsched.store.jobs.jobs import PostgresJobStore
 from streamsched.store.jobs.submissions import PostgresSubmissionStore
 from streamsched.store.limits.clusters import PostgresClusterStore
@@ -71,8 +71,8 @@ from streamsched.store.programs.bundles import BundleStore
 from streamsched.store.programs.profiles import ProfileStore
 from streamsched.store.runs.run_commits import RunCommitStore
 from streamsched.store.runs.run_queries import RunQueries
-from streamsched.store.server.gauges import PostgresGauges
-from streamsched.store.server.probe import PostgresOutboxRepair
+from streamsched.store.server.gauges import Gauges
+from streamsched.store.server.probe import OutboxRepair
 from streamsched.store.tasks.partitions import TaskPartitions
 from streamsched.store.tasks.queues import QueueStore
 from streamsched.store.tasks.registry import TaskRegistry
@@ -93,8 +93,8 @@ def api_services(services: Services) -> ApiServices:
     settings, clock, pool, broker = services.settings, services.clock, services.pool, services.broker
     notifier, layout, metrics = services.notifier, services.layout, services.health.metrics
     specs = topic_specs(layout.shards, settings.keep.log, unkeyed_partitions=layout.unkeyed_partitions)
-    gauges, traces, quotas = PostgresGauges(pool), PostgresEventTraces(pool, broker), PostgresQuotaStore(pool)
-    reader, outbox, grants = PostgresCatalogReader(pool), PostgresOutbox(pool), PostgresNamespaceGrantStore(pool)
+    gauges, traces, quotas = Gauges(pool), PostgresEventTraces(pool, broker), PostgresQuotaStore(pool)
+    reader, outbox, grants = CatalogReader(pool), PostgresOutbox(pool), PostgresNamespaceGrantStore(pool)
     entries, (callers, login) = PostgresAuditStore(pool), open_authentication(pool, clock, settings)
 
     async def measure() -> None:
@@ -107,7 +107,7 @@ def api_services(services: Services) -> ApiServices:
         health=health_of(services.health, measure),
         installation=assembled(pool, notifier, SystemClock(), log=broker, broker=broker, specs=specs),
         catalog=Catalog(
-            store=PostgresCatalogStore(pool),
+            store=CatalogStore(pool),
             reader=reader,
             acks=outbox,
             notifier=notifier,
@@ -123,11 +123,11 @@ def api_services(services: Services) -> ApiServices:
             emit_spans=services.traces and services.traces.emit_spans,
         ),
         schedules=ScheduleServices(
-            replaying=ScheduleReplay(reader=reader, mending=PostgresOutboxRepair(pool), acks=outbox, notifier=notifier),
-            keys=PostgresOpenKeyReader(pool),
-            descendants=PostgresDescendants(pool),
-            expectations=PostgresExpectationReader(pool),
-            expectation_grants=PostgresExpectationGrants(pool),
+            replaying=ScheduleReplay(reader=reader, mending=OutboxRepair(pool), acks=outbox, notifier=notifier),
+            keys=OpenKeyReader(pool),
+            descendants=DescendantReader(pool),
+            expectations=ExpectationReader(pool),
+            expectation_grants=ExpectationGrants(pool),
         ),
         work=WorkServices(
             jobs=PostgresJobStore(pool),
@@ -137,7 +137,7 @@ def api_services(services: Services) -> ApiServices:
             graphs=GraphDesk(NodeStore(pool), clock),
             activity=PostgresActivityReads(pool),
             run_commits=RunCommitStore(pool),
-            end_lineage_run=PostgresLineageEnds(pool).end,
+            end_lineage_run=LineageEnds(pool).end,
         ),
         datasets=DatasetServices(
             bookmarks=PostgresBookmarkStore(pool),

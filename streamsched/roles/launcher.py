@@ -71,18 +71,18 @@ from streamsched.spark.log_cleanup import LogCleanup, RunFileStore
 from streamsched.spark.processes import LocalRunners, this_process
 from streamsched.store.access.quotas import PostgresQuotaStore
 from streamsched.store.access.spools import PostgresSpoolStore
-from streamsched.store.catalog.catalog import PostgresCatalogStore
+from streamsched.store.catalog.catalog import CatalogStore
 from streamsched.store.catalog.namespace_grants import PostgresNamespaceGrantStore
 from streamsched.store.catalog.outbox import PostgresOutbox
-from streamsched.store.catalog.pauses import PostgresPauseStore
+from streamsched.store.catalog.pauses import PauseStore
 from streamsched.store.catalog.progress import PostgresProgress
 from streamsched.store.connections import Pool
 from streamsched.store.dapr.instances import AppInstances
 from streamsched.store.events.timers import PostgresTimers
 from streamsched.store.events.verdicts import PostgresVerdicts
 from streamsched.store.events.wakes import PostgresWakes
-from streamsched.store.expectations.evidence import PostgresCompletions, PostgresEvidence
-from streamsched.store.expectations.judgement import PostgresExpectationStore
+from streamsched.store.expectations.evidence import CompletionStore, EvidenceStore
+from streamsched.store.expectations.judgement import ExpectationStore
 from streamsched.store.graph.nodes import NodeStore
 from streamsched.store.jobs.archive import PostgresArchive
 from streamsched.store.jobs.backfill_feed import PostgresBackfillFeed
@@ -91,12 +91,12 @@ from streamsched.store.jobs.intake import JobIntake, PostgresIntake
 from streamsched.store.limits.clusters import PostgresClusterStore
 from streamsched.store.programs.bundles import BundleStore
 from streamsched.store.runs.deadlines import PostgresDeadlineStore
-from streamsched.store.runs.launchers import PostgresLauncherLeases
+from streamsched.store.runs.launchers import LauncherLeases
 from streamsched.store.runs.run_batch import RunBatch
 from streamsched.store.runs.run_commits import RunCommitStore
 from streamsched.store.runs.run_monitor import RunMonitorStore
 from streamsched.store.server.clock import PostgresClock
-from streamsched.store.server.task_leases import PostgresTaskLeases
+from streamsched.store.server.leases import PostgresTaskLeases
 from streamsched.store.tasks.delivery import DeliveryStore
 from streamsched.store.tasks.intake import PostgresTaskIntake
 from streamsched.store.tasks.partitions import READS, TaskPartitions
@@ -149,7 +149,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool 
 
     # Jobs to runs: what executes them, and what becomes of them without it
     runners, inline = make_runners(settings, environ), make_inline(services, environ)
-    leases, attempts = PostgresLauncherLeases(pool, theirs=services.steady), settings.runs.attempts
+    leases, attempts = LauncherLeases(pool, theirs=services.steady), settings.runs.attempts
     recovery = Recovery(leases, runners, inline.runner, clock, ttl=settings.lease, attempts=attempts)
     timeouts = RunTimeouts(silence=settings.runs.lost_after, attempts=attempts, pace=settings.runs.pace)
     monitor = RunMonitor(RunMonitorStore(pool), runners, clock, timeouts, inline=inline)
@@ -436,11 +436,11 @@ def watching_loops(pool: Pool, notifier: Notifier, clock: Clock) -> Mapping[str,
     """What every launcher does, by the database's clock: it judges deadlines and expectations when they are due, and
     pauses and resumes schedules.
     """
-    catalog, pauses = PostgresCatalogStore(pool), PostgresPauseStore(pool)
+    catalog, pauses = CatalogStore(pool), PauseStore(pool)
     return {
         "resumption": lambda: Resumption(store=catalog, pauses=pauses, notifier=notifier, clock=clock).run(),
         "deadlines": lambda: DeadlineWatch(PostgresDeadlineStore(pool), notifier, clock).run(),
-        "expectations": lambda: ExpectationWatch(PostgresExpectationStore(pool), notifier, clock).run(),
+        "expectations": lambda: ExpectationWatch(ExpectationStore(pool), notifier, clock).run(),
     }
 
 
@@ -448,8 +448,8 @@ def watching_roles(settings: Settings, pool: Pool, broker: Broker, clock: Clock)
     """What one launcher does at a time, by the name of the role."""
     notices = PostgresNoticeStore(pool, pages=settings.api.pages_url)
     return {
-        "evidence": lambda: EvidenceIntake(broker, PostgresEvidence(pool), clock).run(),
-        "completions": lambda: CompletionIntake(PostgresCompletions(pool), clock).run(),
+        "evidence": lambda: EvidenceIntake(broker, EvidenceStore(pool), clock).run(),
+        "completions": lambda: CompletionIntake(CompletionStore(pool), clock).run(),
         "notices": lambda: NoticeFeeding(PostgresWorkHistory(pool), notices, clock).run(),
     }
 

@@ -31,8 +31,6 @@ from streamsched.ports.broker import Broker, TopicPartition
 from streamsched.ports.clock import Clock, SystemClock
 from streamsched.ports.leases import LeaseHolder, Leases
 from streamsched.ports.notifier import Notifier
-from streamsched.ports.server import ProcessRow
-from streamsched.ports.spans import SpanSender
 from streamsched.process.cancellation import CLOSING_S, cancel
 from streamsched.process.extras import not_installed
 from streamsched.process.health import ProcessHealth
@@ -44,15 +42,15 @@ from streamsched.store.dapr.jobs import DaprJobStore
 from streamsched.store.expected_time import ExpectedTime
 from streamsched.store.jobs.spans import SpanStore
 from streamsched.store.server.clock import PostgresClock
-from streamsched.store.server.gauges import PostgresGauges
+from streamsched.store.server.gauges import Gauges
 from streamsched.store.server.leases import PostgresLeases
 from streamsched.store.server.notifier import PostgresNotifier
-from streamsched.store.server.processes import PostgresProcesses
+from streamsched.store.server.processes import Processes, ProcessRow
 from streamsched.store.server.schema import require_schema
 from streamsched.store.tasks.queues import QueueStore
 from streamsched.store.tasks.registry import TaskRegistry
 from streamsched.telemetry.metrics import Metrics
-from streamsched.telemetry.traces.queue import SpanQueue
+from streamsched.telemetry.traces.queue import SpanQueue, SpanSender
 from streamsched.telemetry.traces.settings import TraceSettings, trace_settings
 
 log = structlog.get_logger()
@@ -141,7 +139,7 @@ async def open_services(
             broker.keep_time(measured)
         specs = topic_specs(layout.shards, settings.keep.log, unkeyed_partitions=layout.unkeyed_partitions)
         await wait_until_available("log", lambda: broker.create_topics(specs))
-        health.require("database", PostgresGauges(pool).answers)
+        health.require("database", Gauges(pool).answers)
         health.require("log", lambda: broker.ends([TopicPartition(LAUNCH, 0)]))
         yield Services(
             settings=settings,
@@ -174,7 +172,7 @@ async def open_clock(pool: Pool, name: str, own: Clock | None = None) -> Postgre
 
 def clock_loops(services: Services, role: str) -> Mapping[str, Loop]:
     """The loops of every role; none when the process goes by another clock."""
-    clock, me, processes = services.measured, services.identity, PostgresProcesses(services.pool)
+    clock, me, processes = services.measured, services.identity, Processes(services.pool)
     if clock is None:
         return {}
 

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from datetime import datetime
+from typing import Final, NamedTuple
 
 from streamsched.ports.archive import AUDIT, JOBS, RUNS, TASKS, WORK, ArchiveTable
-from streamsched.store.connections import Connection
-from streamsched.store.sql import queries
+from streamsched.store.connections import Executor
+from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("jobs/archive")
 _TABLES: Final = (JOBS, RUNS, WORK, TASKS, AUDIT, "verdicts")
 
 
-async def kept(connection: Connection) -> Sequence[ArchiveTable]:
+class _PartitionedTable(NamedTuple):
+    """A table, the number of its partitions, their size, and the start of the oldest."""
+
+    parent: str
+    partitions: int
+    bytes: int
+    oldest: datetime | None
+
+
+_STATES: Final = Select(_SQL["standing"], _PartitionedTable)
+
+
+async def partition_states(executor: Executor) -> Sequence[ArchiveTable]:
     """The state of the partitioned tables."""
-    rows = await connection.fetch(_SQL["standing"], list(_TABLES))
-    return [ArchiveTable(row["parent"], row["partitions"], row["oldest"], row["bytes"]) for row in rows]
+    rows = await _STATES.fetch(executor, list(_TABLES))
+    return [ArchiveTable(row.parent, row.partitions, row.oldest, row.bytes) for row in rows]

@@ -43,7 +43,7 @@ class Select(Generic[_Row]):
     """
 
     def __init__(self, sql: LiteralString, row: type[_Row]) -> None:
-        self.sql = sql
+        self.sql: LiteralString = sql
         self.row = row
 
     async def fetch(self, executor: Executor, *args: object) -> list[_Row]:

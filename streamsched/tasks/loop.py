@@ -38,13 +38,12 @@ from streamsched.domain.tasks.queue import (
 from streamsched.domain.tasks.recurrence import plan_tick
 from streamsched.ports.clock import Clock
 from streamsched.ports.notifier import TASKS, Notifier
-from streamsched.ports.receiver import Receiver
 from streamsched.process.cancellation import STOPPING_S, cancel
 from streamsched.process.pausing import pause
 from streamsched.process.run_forever import run_forever
 from streamsched.store.tasks.delivery import DeliveryKey, DeliveryStore, EndedAttempt, SkippedTicks
 from streamsched.store.tasks.queues import QueueStore, QueueVersion
-from streamsched.tasks.attempt import attempt
+from streamsched.tasks.attempt import Receiver, attempt
 from streamsched.tasks.attempt_ends import AT_ONCE, UNUSED, AttemptEnds
 from streamsched.tasks.in_flight import HeldDeliveries
 from streamsched.tasks.measures import measure_end, measure_skipped, measure_start

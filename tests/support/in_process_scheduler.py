@@ -27,8 +27,8 @@ from streamsched.launcher.run_monitor import RunMonitor, RunTimeouts
 from streamsched.ports.runner import RunnerId
 from streamsched.ports.runs import Assignment, RunEnd
 from streamsched.process.cancellation import cancel
-from streamsched.store.catalog.catalog import PostgresCatalogStore
-from streamsched.store.catalog.catalog_reader import PostgresCatalogReader
+from streamsched.store.catalog.catalog import CatalogStore
+from streamsched.store.catalog.catalog_reader import CatalogReader
 from streamsched.store.catalog.outbox import PostgresOutbox
 from streamsched.store.connections import Pool, open_pool
 from streamsched.store.events.timers import PostgresTimers
@@ -102,8 +102,8 @@ class InProcessScheduler:
         self.jobs = PostgresJobStore(pool)
         self.by_hand = RunQueries(pool)
         self.catalog = Catalog(
-            store=PostgresCatalogStore(pool),
-            reader=PostgresCatalogReader(pool),
+            store=CatalogStore(pool),
+            reader=CatalogReader(pool),
             acks=PostgresOutbox(pool),
             notifier=notifier,
             clock=clock,

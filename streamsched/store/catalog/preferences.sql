@@ -1,4 +1,4 @@
--- Preferences of namespaces. See ports/catalog.py.
+-- Preferences of namespaces.
 
 -- name: get
 -- Those of one namespace; always one row.

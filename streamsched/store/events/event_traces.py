@@ -17,8 +17,7 @@ from streamsched.domain.triggers.trigger import event_keys
 from streamsched.log.topics import VERDICTS
 from streamsched.ports.broker import Broker, TopicPartition
 from streamsched.ports.verdicts import ConsumingJob, CurrentSchedule, EventTrace, VerdictTotal
-from streamsched.store.catalog.catalog import schedule_record
-from streamsched.store.catalog.catalog_reader import pause_of
+from streamsched.store.catalog.app_rows import ScheduleRow, schedule_record
 from streamsched.store.connections import translated
 from streamsched.store.events.verdicts import finding
 from streamsched.store.sql import queries
@@ -128,4 +127,4 @@ def _subject(key: str) -> str:
 
 
 def _current_schedule(row: Any) -> CurrentSchedule:
-    return CurrentSchedule(schedule_record(row, pause_of(row)), row["progress"])
+    return CurrentSchedule(schedule_record(ScheduleRow(*row[:13])), row["progress"])

@@ -1,4 +1,4 @@
-"""`ports.schedules.descendants.DescendantReader` on PostgreSQL: one statement for any number of keys."""
+"""What became of the runs that descend from a job (`domain.events.ancestors`): one statement for any number of keys."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from streamsched.store.sql import queries
 _SQL: Final = queries("jobs/descendants")
 
 
-class PostgresDescendants:
-    """See `ports.schedules.descendants.DescendantReader`."""
+class DescendantReader:
+    """Reads the jobs that have not moved to the history. All methods raise `UnavailableError` when PostgreSQL is
+    unavailable.
+    """
 
     def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool
@@ -27,6 +29,7 @@ class PostgresDescendants:
     async def latest(
         self, ancestor: ProgramRef, wanted: Collection[tuple[str, ProgramRef]]
     ) -> Mapping[tuple[str, ProgramRef], Descendant]:
+        """For each job of `ancestor`, as a digest, and each program: its newest job that descends from that one."""
         digests, programs = [digest for digest, _ in wanted], [str(program) for _, program in wanted]
         with translated():
             rows = await self._pool.fetch(_SQL["latest"], program_digest(ancestor), digests, programs)
@@ -45,6 +48,7 @@ class PostgresDescendants:
         }
 
     async def names(self, ancestor: ProgramRef, digests: Collection[str]) -> Mapping[str, str]:
+        """Digest → the job of the program, or its run without a job, among the newest of its runs."""
         with translated():
             rows = await self._pool.fetch(_SQL["named"], str(ancestor), list(digests), JOB_DIGITS)
         return {row["digest"]: row["id"] for row in rows}

@@ -17,14 +17,13 @@ from streamsched.log.topics import LAUNCH
 from streamsched.ports.broker import Broker, Record
 from streamsched.ports.clock import Clock
 from streamsched.ports.intake import IntakeBatch, IntakeResult, IntakeStore, ReadyJobRow
-from streamsched.store.catalog.namespace_grants import grant_of
+from streamsched.store.catalog.namespace_grants import BETWEEN, grant_of
 from streamsched.store.connections import translated
 from streamsched.store.positions import StoredPositions
 from streamsched.store.sql import queries
 from streamsched.telemetry.metrics import Metrics
 
 _SQL: Final = queries("jobs/intake")
-_GRANTS: Final = queries("catalog/namespace_grants")
 
 
 class JobIntake(TopicIntake[ReadyJobRow]):
@@ -79,10 +78,10 @@ class PostgresIntake(StoredPositions):
         if not foreign:
             return jobs
         pairs = {(_namespace(job), program.namespace) for job, programs in foreign.items() for program in programs}
-        rows = await self._pool.fetch(_GRANTS["between"], *map(list, zip(*sorted(pairs), strict=True)))
+        rows = await BETWEEN.fetch(self._pool, *map(list, zip(*sorted(pairs), strict=True)))
         granted: dict[tuple[str, str], list[NamespaceGrant]] = {}
         for row in rows:
-            granted.setdefault((row["grantee"], row["owner"]), []).append(grant_of(row))
+            granted.setdefault((row.grantee, row.owner), []).append(grant_of(row))
         permitted = {}
         for job, programs in foreign.items():
             withheld = {

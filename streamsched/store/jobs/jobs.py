@@ -20,6 +20,7 @@ from streamsched.domain.constraints.rate import bucket_of
 from streamsched.domain.decisions.names_in_reasons import is_own, own_names_only
 from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.errors import ConflictError, NotFoundError, described
+from streamsched.domain.history import HistoryEntry
 from streamsched.domain.jobs.job import JobCommand, JobState, ReadyJob, merged
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.jobs.submission import Submission
@@ -30,7 +31,6 @@ from streamsched.domain.schedules.deadline import Deadline
 from streamsched.domain.schedules.pause import PauseMode
 from streamsched.domain.schedules.program_limits import limits_of_program
 from streamsched.domain.schedules.schedule import Schedule
-from streamsched.ports.catalog import HistoryEntry
 from streamsched.ports.jobs import (
     BlockingRun,
     HistoryLine,

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
+from streamsched.domain.history import HistoryEntry
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.retry import OVERDUE
 from streamsched.domain.time.instants import clock
-from streamsched.ports.catalog import HistoryEntry
 from streamsched.store.catalog.history import record_all
 from streamsched.store.connections import Connection
 from streamsched.store.runs.rows import LiveRun, StoredRun

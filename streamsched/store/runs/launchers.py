@@ -1,5 +1,5 @@
-"""`ports.leases.LauncherLeases` on PostgreSQL: the inline runs of a lost launcher are found in one statement and
-requeued or repeated in a fixed number of statements for every `_AT_ONCE` runs.
+"""Leases of launchers: the inline runs of a lost launcher go back. They are found in one statement, and requeued or
+repeated in a fixed number of statements for every `_AT_ONCE` runs.
 
 Only the plain case is handled here; a started run that is not repeated is left to `store.runs.run_monitor`, so that
 each rule is stated once. Locks: the launcher, then for every set of runs its schedules and its runs, both sorted.
@@ -8,6 +8,7 @@ each rule is stated once. Locks: the launcher, then for every set of runs its sc
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -19,13 +20,12 @@ from streamsched.domain.failure_isolation import FailureIsolation
 from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.limits import later
 from streamsched.domain.schedules.retry import Retry
-from streamsched.ports.leases import RecoveredRuns
 from streamsched.store.catalog import history
 from streamsched.store.connections import Connection, Pool, translated
 from streamsched.store.expected_time import ExpectedTime, expected
 from streamsched.store.limits import groups
 from streamsched.store.runs.attempts import NextAttempt, repeat_lost
-from streamsched.store.runs.rows import SQL, StartedRun
+from streamsched.store.runs.rows import StartedRun
 from streamsched.store.runs.run_monitor import RunMonitorStore, SilentRun
 from streamsched.store.sql import Select, fetch_value, queries
 
@@ -49,8 +49,31 @@ _HELD: Final = Select(_SQL["held"], _HeldRun)
 _STARTED: Final = Select(_SQL["started"], StartedRun)
 
 
-class PostgresLauncherLeases:
-    """See `ports.leases.LauncherLeases`. With `theirs` no lease expires while the clock says something else."""
+@dataclass(frozen=True, slots=True)
+class RecoveredRuns:
+    """What became of the inline runs of one launcher.
+
+    Attributes:
+        requeued: never started, PENDING again; no attempt was used up.
+        repeated: started, therefore LOST and followed by another attempt.
+        ended: started, and LOST for good: the retry policy, a stop or a change of the schedule permits no repetition.
+        more: whether started runs are left; call again.
+    """
+
+    requeued: int = 0
+    repeated: int = 0
+    ended: int = 0
+    more: bool = False
+
+    @property
+    def runs(self) -> int:
+        return self.requeued + self.repeated + self.ended
+
+
+class LauncherLeases:
+    """The leases of launchers, which are named by their `RunnerId` as text. Every method raises UnavailableError when
+    the database is unavailable. With `theirs` no lease expires while the clock says something else.
+    """
 
     def __init__(self, pool: Pool, *, theirs: ExpectedTime | None = None) -> None:
         self._pool = pool
@@ -58,15 +81,20 @@ class PostgresLauncherLeases:
         self._single = RunMonitorStore(pool)
 
     async def renew(self, launcher: str, ttl: timedelta, places: Mapping[ProcessKind, int] | None = None) -> None:
+        """Holds the lease for another `ttl`, also one that expired. `places`: for how many processes the launcher has
+        places; None: it does not say.
+        """
         sizes = [None if places is None else places[kind] for kind in (ProcessKind.HOST, ProcessKind.CLUSTER)]
         with translated():
             await self._pool.execute(_SQL["renew"], launcher, ttl, *sizes)
 
     async def release(self, launcher: str) -> None:
+        """Ends the lease now: others may take back what is left. Idempotent."""
         with translated():
             await self._pool.execute(_SQL["release"], launcher)
 
     async def expired(self, launcher: str, ttl: timedelta) -> Sequence[str]:
+        """Other launchers whose leases have expired, at most 100; none until `launcher` has held its own for `ttl`."""
         with translated():
             rows = await self._pool.fetch(_SQL["expired"], launcher, ttl, expected(self._theirs))
         return [row["runner"] for row in rows]
@@ -74,6 +102,12 @@ class PostgresLauncherLeases:
     async def recover(
         self, launcher: str, ttl: timedelta, *, gone: bool, attempts: int, now: datetime
     ) -> RecoveredRuns | None:
+        """Takes back the inline runs of a launcher whose lease has expired, all that were never started before any
+        other. With `gone`, the started ones are marked lost too, as `RunMonitorStore.mark_lost` does, and the lease is
+        forgotten with the last of them. Without, its process lives, and may be receiving the answers.
+
+        None, without a change: its lease was renewed, or another launcher is recovering it.
+        """
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 if await connection.fetchval(_SQL["lock"], launcher, ttl, expected(self._theirs)) is None:
@@ -142,10 +176,7 @@ class _Recovery:
 
     async def _requeue(self, connection: Connection, runs: _Runs) -> None:
         why = f"{self._why}; it was not started"
-        requeued = await fetch_value(connection, _SQL["requeue"], int, runs, self._launcher, self._now, why)
-        if requeued:
-            await connection.execute(SQL["ring"])
-        self.requeued += requeued
+        self.requeued += await fetch_value(connection, _SQL["requeue"], int, runs, self._launcher, self._now, why)
 
     async def _repeat(self, connection: Connection, runs: _Runs) -> None:
         default = Retry(self._attempts, frozenset({Failure.LOST}), timedelta(0))

@@ -205,34 +205,20 @@ class RunQueries:
 
 
 def _record(row: _RunRow) -> RunRecord:
-    return RunRecord(
-        id=row.id,
-        job=row.job,
-        schedule=None if row.schedule is None else ScheduleRef.parse(row.schedule),
-        attempt=row.attempt,
-        program=ProgramRef.parse(row.program),
-        arguments=row.arguments if isinstance(row.arguments, dict) else {},  # a row may hold anything; it is shown
-        state=RunState(row.state),
-        reason=row.reason,
-        created_at=row.created_at,
-        started_at=row.started_at,
-        ended_at=row.ended_at,
-        exit_code=row.exit_code,
-        runner=row.runner,
-        heartbeat_at=row.heartbeat_at,
-        log_path=row.log_path,
-        muted=row.muted,
-        rerun_of=row.rerun_of,
-        start=row.start,
-        metrics=run_metrics.stored_from_json(row.metrics),
-        driver=driver_of(row.driver),
-        trace=None if row.traced is None else _trace(row),
-        failure=_failure(row),
-        bundle=row.bundle,
-        fence=row.fence,
-        generation=row.generation,
-        commits=run_commits.commit_views(row.commits),
-    )
+    fields = row._asdict()
+    del fields["spans"], fields["traced"]
+    fields |= {
+        "schedule": None if row.schedule is None else ScheduleRef.parse(row.schedule),
+        "program": ProgramRef.parse(row.program),
+        "arguments": row.arguments if isinstance(row.arguments, dict) else {},  # a row may hold anything; it is shown
+        "state": RunState(row.state),
+        "metrics": run_metrics.stored_from_json(row.metrics),
+        "driver": driver_of(row.driver),
+        "trace": None if row.traced is None else _trace(row),
+        "failure": _failure(row),
+        "commits": run_commits.commit_views(row.commits),
+    }
+    return RunRecord(**fields)
 
 
 def _failure(row: _RunRow) -> Failure | None:

@@ -27,7 +27,7 @@ from streamsched.domain.schedules.app import AppDefinition
 from streamsched.domain.schedules.schedule import BashJob, Program, Schedule
 from streamsched.domain.triggers.trigger import Partitions
 from streamsched.ports import leases
-from streamsched.store.catalog.catalog import PostgresCatalogStore
+from streamsched.store.catalog.catalog import CatalogStore
 from streamsched.store.connections import open_pool
 from streamsched.store.jobs.intake import JobIntake, PostgresIntake
 from streamsched.store.server.leases import PostgresLeases
@@ -144,7 +144,7 @@ async def opened(database: str) -> AsyncIterator[Site]:
         await create_topics(at.broker, at.specs)
         pool = await open_pool(database)
         catalog = Catalog(
-            store=PostgresCatalogStore(pool),
+            store=CatalogStore(pool),
             reader=at.reader,
             acks=at.outbox,
             notifier=at.notifier,

@@ -6,15 +6,15 @@ from datetime import time, timedelta
 
 import pytest
 
+from streamsched.admin.installation_metrics import measure_installation
 from streamsched.domain.constraints.rate import Rate
 from streamsched.domain.constraints.window import TimeWindow
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.log.topics import SIGNALS
 from streamsched.ports.broker import Outgoing, TopicPartition
-from streamsched.ports.server import LATELY, ShardReport
-from streamsched.process.health import measure_installation
+from streamsched.ports.reports import ShardReport
 from streamsched.store.jobs.intake import JobIntake, PostgresIntake
-from streamsched.store.server.gauges import PostgresGauges
+from streamsched.store.server.gauges import LATELY, Gauges
 from streamsched.store.server.reports import PostgresReportStore
 from streamsched.telemetry.metrics import Metrics
 
@@ -28,7 +28,7 @@ NIGHTLY = schedule("nightly")
 async def measured(world: World) -> list[str]:
     """The lines of the metrics, without their prefix."""
     metrics = Metrics()
-    await measure_installation(metrics, PostgresGauges(world.pool), world.broker, SHARDS, now=world.clock.now())
+    await measure_installation(metrics, Gauges(world.pool), world.broker, SHARDS, now=world.clock.now())
     return [line.removeprefix("streamsched_") for line in metrics.render().decode().splitlines() if line[0] != "#"]
 
 

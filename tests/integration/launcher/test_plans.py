@@ -297,7 +297,7 @@ HOT = [
     ("server/reports", "upsert_report", "'w', ARRAY[0], ARRAY[1::bigint], ARRAY['{}'::jsonb]"),
     ("server/reports", "reports", ""),
     ("server/reports", "leases", ""),
-    ("server/reports", "taken", ""),
+    ("positions", "all_positions", ""),
     ("server/reports", "queues", ""),
     ("web/activity_reads", "verdicts", "ARRAY['e1', 'e2']"),
     ("web/activity_reads", "late", "ARRAY['default.app.s1', 'default.app.s2'], ARRAY['e1', 'e2']"),

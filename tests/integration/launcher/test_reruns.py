@@ -24,7 +24,7 @@ from streamsched.domain.schedules.submission_request import BulkRerunRequest, Re
 from streamsched.launcher.retention import ArchiveLoop
 from streamsched.launcher.why import why
 from streamsched.ports.runs import RunEnd
-from streamsched.store.catalog.catalog import PostgresCatalogStore
+from streamsched.store.catalog.catalog import CatalogStore
 from streamsched.store.jobs.archive import PostgresArchive
 from streamsched.store.jobs.submissions import PostgresSubmissionStore
 from streamsched.store.runs.run_batch import RunBatch
@@ -132,7 +132,7 @@ async def test_only_a_job_whose_last_run_has_ended_is_repeated(world: World) -> 
     with pytest.raises(NotFoundError, match="r2' was not found"):
         await rerun(world, run=f"{JOB}.r2")
     assert await world.column("SELECT count(*) FROM jobs") == [1]
-    catalog = PostgresCatalogStore(world.pool)
+    catalog = CatalogStore(world.pool)
     now = world.clock.now()
     await catalog.change(PLAIN.ref.owner, [PLAIN.ref], lambda app: change.disable(app, PLAIN.ref, now=now), now=now)
     with pytest.raises(ConflictError, match="is disabled"):
@@ -263,7 +263,7 @@ async def test_failed_jobs_are_repeated_together_in_their_order_with_those_of_th
     assert await store.failed(BulkRerunRequest(PLAIN.ref), now=now) == []
     again = await store.rerun_failed(BulkRerunRequest(PLAIN.ref, token="k"), now=now + timedelta(days=1))
     assert [(each.job, each.repeated) for each in again] == [(each.job, True) for each in made]
-    catalog = PostgresCatalogStore(world.pool)
+    catalog = CatalogStore(world.pool)
     await catalog.change(PLAIN.ref.owner, [PLAIN.ref], lambda app: change.disable(app, PLAIN.ref, now=now), now=now)
     with pytest.raises(ConflictError, match="is disabled"):
         await store.failed(BulkRerunRequest(PLAIN.ref), now=now)

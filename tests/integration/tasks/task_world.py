@@ -16,7 +16,7 @@ from streamsched.domain.tasks.queue import HttpTarget, QueuePolicy, Target
 from streamsched.domain.tasks.task import TaskRequest
 from streamsched.ports.leases import LeaseHolder
 from streamsched.ports.notifier import NotifierSubscription
-from streamsched.store.server.task_leases import PostgresTaskLeases
+from streamsched.store.server.leases import PostgresTaskLeases
 from streamsched.store.tasks.delivery import DeliveryStore
 from streamsched.store.tasks.partitions import READS, TaskPartitions
 from streamsched.store.tasks.queues import QueueStore

@@ -19,7 +19,7 @@ from streamsched.domain.webhooks.webhook import Webhook
 from streamsched.ports.leases import LeaseHolder
 from streamsched.process.http_client import HttpClient
 from streamsched.secrets.resolver import Secrets
-from streamsched.store.server.task_leases import PostgresTaskLeases
+from streamsched.store.server.leases import PostgresTaskLeases
 from streamsched.store.tasks.delivery import DeliveryStore
 from streamsched.store.tasks.partitions import READS, TaskPartitions
 from streamsched.store.tasks.queues import QueueStore
