@@ -27,7 +27,6 @@ WIDE_FOLDERS: Final[Mapping[str, str]] = {
     "streamsched/admin": "one module for each thing that is checked, moved or repaired",
     "streamsched/api": "what all routes share, and dialects of one module",
     "streamsched/cli/commands": "one module for each command; folders are for several",
-    "streamsched/launcher": "one module for each loop",
     "streamsched/process": "what a process of any role needs: loops, signals, health, HTTP, TCP",
 }
 
