@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import asyncpg
 
-from streamsched.codec.access.grant import grant_to_json, grants_from_json
+from streamsched.codec.grant import grant_to_json, grants_from_json
 from streamsched.domain.access.token import SECRET_BYTES, TokenRecord
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.store.connections import Pool, translated
