@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -13,26 +13,28 @@ from streamsched.api.rendering import encoded
 from streamsched.codec.grant import token_request_from_json, token_to_json
 from streamsched.config import Settings
 from streamsched.domain.access.claims import ClaimRules
-from streamsched.ports.access.login import ProviderLogin
 from streamsched.ports.clock import Clock, SystemClock
-from streamsched.store.access.tokens import PostgresTokenStore
+from streamsched.store.access.tokens import TokenStore
 from streamsched.store.connections import Pool, temporary_pool
 
+if TYPE_CHECKING:  # cryptography, only when it is used
+    from streamsched.access.code_flow import CodeFlow
 
-def open_authentication(pool: Pool, clock: Clock, settings: Settings) -> tuple[Authentication, ProviderLogin | None]:
+
+def open_authentication(pool: Pool, clock: Clock, settings: Settings) -> tuple[Authentication, CodeFlow | None]:
     """Who sends a request, and how people log in at the OpenID provider; None: not at all."""
     if settings.api.access == "open":
         return OpenAuthentication(), None
-    own = TokenAuthentication(PostgresTokenStore(pool), clock)
+    own = TokenAuthentication(TokenStore(pool), clock)
     return _openid(own, clock, settings) if settings.openid.issuer else (own, None)
 
 
-def _openid(own: Authentication, clock: Clock, settings: Settings) -> tuple[Authentication, ProviderLogin | None]:
+def _openid(own: Authentication, clock: Clock, settings: Settings) -> tuple[Authentication, CodeFlow | None]:
     """Tokens of the OpenID provider too; and logging in there, with a client id. Both use the same keys."""
     from streamsched.access.code_flow import CodeFlow  # noqa: PLC0415 - cryptography, only when it is used
     from streamsched.access.openid import OpenIdAuthentication  # noqa: PLC0415
     from streamsched.access.provider_http import ProviderHttp  # noqa: PLC0415
-    from streamsched.access.provider_keys import HttpKeyDocuments, ProviderKeys  # noqa: PLC0415
+    from streamsched.access.provider_keys import ProviderKeys  # noqa: PLC0415
     from streamsched.access.signatures import ProviderSignatures  # noqa: PLC0415
 
     provider = settings.openid
@@ -45,7 +47,7 @@ def _openid(own: Authentication, clock: Clock, settings: Settings) -> tuple[Auth
         skew=provider.skew,
     )
     http = ProviderHttp(provider.issuer)
-    signatures = ProviderSignatures(provider.algorithms, ProviderKeys(HttpKeyDocuments(http), clock))
+    signatures = ProviderSignatures(provider.algorithms, ProviderKeys(http, clock))
     callers = OpenIdAuthentication(rules, signatures, own, clock)
     if not provider.client_id:
         return callers, None
@@ -63,5 +65,5 @@ async def create_token_directly(database_url: str, body: dict[str, Any], *, by: 
     clock = SystemClock()
     async with temporary_pool(database_url) as pool:
         request = token_request_from_json(body)
-        record, text = await create_token(PostgresTokenStore(pool), clock, request, by=by)
+        record, text = await create_token(TokenStore(pool), clock, request, by=by)
         return orjson.loads(encoded({**token_to_json(record, clock.now()), "text": text}))

@@ -33,7 +33,7 @@ from streamsched.ports.clock import Clock, SystemClock
 from streamsched.process.files import write_atomically
 from streamsched.process.supervision import run_until_signal
 from streamsched.roles.role import Role, serve
-from streamsched.store.access.tokens import PostgresTokenStore
+from streamsched.store.access.tokens import TokenStore
 from streamsched.store.connections import temporary_pool
 from streamsched.store.runs.run_queries import RunQueries, RunRecord
 from streamsched.store.server.data_archive import POSTGRES, ArchiveDescription, check_data, pack_folder, unpack_folder
@@ -195,7 +195,7 @@ async def _first_page(settings: Settings, folder: Path) -> str:
         return f"{PREFIX}/"
     file, clock = folder / TOKEN_FILE, SystemClock()
     async with temporary_pool(settings.database_url) as pool:
-        tokens = PostgresTokenStore(pool)
+        tokens = TokenStore(pool)
         known = read_token(file.read_text().strip()) if file.is_file() else None
         if not isinstance(known, StoredTokenText) or not await _is_valid(tokens, known, clock):
             request = TokenRequest(f"dev-{secrets.token_hex(3)}", (Grant(role=AccessRole.ADMIN),))
@@ -207,7 +207,7 @@ async def _first_page(settings: Settings, folder: Path) -> str:
         return f"{PREFIX}/login?code={await Sessions(tokens, clock).code(known.id)}"
 
 
-async def _is_valid(tokens: PostgresTokenStore, token: StoredTokenText, clock: Clock) -> bool:
+async def _is_valid(tokens: TokenStore, token: StoredTokenText, clock: Clock) -> bool:
     found = await tokens.find(token.id)
     return found is not None and found.digest == token.digest and not found.record.invalid_at(clock.now())
 

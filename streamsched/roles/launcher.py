@@ -33,6 +33,7 @@ from streamsched.dapr.delivery import DaprDelivery
 from streamsched.domain.constraints.process_room import ProcessKind
 from streamsched.domain.decisions.retention import Retention
 from streamsched.domain.errors import ConfigurationError, UnavailableError
+from streamsched.domain.jobs.spool import SpoolingRun
 from streamsched.domain.programs.program_users import ProgramUsers
 from streamsched.domain.programs.secret_rules import SecretRule
 from streamsched.emit.destination import SPOOLS
@@ -52,7 +53,6 @@ from streamsched.log.drivers import open_broker
 from streamsched.log.maintenance import LogMaintenance
 from streamsched.log.topics import topic_specs
 from streamsched.membership.singleton_role import SingletonRole
-from streamsched.ports.access.spools import SpoolingRun
 from streamsched.ports.broker import Broker
 from streamsched.ports.clock import Clock
 from streamsched.ports.leases import LeaseHolder
@@ -69,10 +69,10 @@ from streamsched.setting_values import url_here
 from streamsched.spark.clusters import open_probe
 from streamsched.spark.log_cleanup import LogCleanup, RunFileStore
 from streamsched.spark.processes import LocalRunners, this_process
-from streamsched.store.access.quotas import PostgresQuotaStore
-from streamsched.store.access.spools import PostgresSpoolStore
+from streamsched.store.access.quotas import QuotaStore
+from streamsched.store.access.spools import SpoolStore
 from streamsched.store.catalog.catalog import CatalogStore
-from streamsched.store.catalog.namespace_grants import PostgresNamespaceGrantStore
+from streamsched.store.catalog.namespace_grants import NamespaceGrantStore
 from streamsched.store.catalog.outbox import PostgresOutbox
 from streamsched.store.catalog.pauses import PauseStore
 from streamsched.store.catalog.progress import PostgresProgress
@@ -102,9 +102,8 @@ from streamsched.store.tasks.intake import PostgresTaskIntake
 from streamsched.store.tasks.partitions import READS, TaskPartitions
 from streamsched.store.tasks.queues import QueueStore
 from streamsched.store.tasks.streams import StreamAddresses
-from streamsched.store.webhooks.feed import PostgresWebhookFeed
-from streamsched.store.webhooks.notices import PostgresNoticeStore
-from streamsched.store.webhooks.webhooks import PostgresWebhookStore
+from streamsched.store.webhooks.notices import NoticeStore
+from streamsched.store.webhooks.webhooks import WebhookStore
 from streamsched.store.webhooks.work_history import PostgresWorkHistory
 from streamsched.tasks.http_receiver import HttpReceiver
 from streamsched.tasks.intake import TaskIntake
@@ -332,7 +331,7 @@ def make_task_delivery(
         http=HttpReceiver(make_http_client(settings), clock, leased=ownership.leased),
         workers=workers,
         webhooks=WebhookReceiver(
-            PostgresWebhookStore(pool),
+            WebhookStore(pool),
             make_http_client(settings),
             Secrets(settings.programs.secrets, environ, installed()),
             clock,
@@ -388,7 +387,7 @@ def task_intakes(services: Services) -> Mapping[str, _Work]:
             )
             await intake.run()
 
-    feeding = WebhookFeeding(PostgresWorkHistory(pool), PostgresWebhookFeed(pool), clock, pages=settings.api.pages_url)
+    feeding = WebhookFeeding(PostgresWorkHistory(pool), WebhookStore(pool), clock, pages=settings.api.pages_url)
     copying = {f"tasks-of-{topic}": partial(copy, topic, queue) for topic, queue in settings.tasks.topics.items()}
     return {"webhooks": feeding.run, **copying}
 
@@ -446,7 +445,7 @@ def watching_loops(pool: Pool, notifier: Notifier, clock: Clock) -> Mapping[str,
 
 def watching_roles(settings: Settings, pool: Pool, broker: Broker, clock: Clock) -> Mapping[str, _Work]:
     """What one launcher does at a time, by the name of the role."""
-    notices = PostgresNoticeStore(pool, pages=settings.api.pages_url)
+    notices = NoticeStore(pool, pages=settings.api.pages_url)
     return {
         "evidence": lambda: EvidenceIntake(broker, EvidenceStore(pool), clock).run(),
         "completions": lambda: CompletionIntake(CompletionStore(pool), clock).run(),
@@ -458,7 +457,7 @@ def _make_mail(pool: Pool, settings: Settings, environ: Mapping[str, str], clock
     """The delivery of mail. Only the reference of the settings can be read by it."""
     mail = settings.mail
     rules = [] if mail is None or mail.secret is None else [SecretRule.parse(f"*={mail.secret.reference}")]
-    return MailDelivery(PostgresNoticeStore(pool), mail, Secrets(rules, environ, installed()), clock)
+    return MailDelivery(NoticeStore(pool), mail, Secrets(rules, environ, installed()), clock)
 
 
 def _host_loops(services: Services, *, dev: bool) -> Mapping[str, Loop]:
@@ -472,11 +471,11 @@ def _host_loops(services: Services, *, dev: bool) -> Mapping[str, Loop]:
         services.layout.unkeyed_partitions,
         settings.data_dir.absolute(),
     )
-    quotas, commits = PostgresQuotaStore(pool), RunCommitStore(pool)
+    quotas, commits = QuotaStore(pool), RunCommitStore(pool)
     watch = QuotaWatch(quotas, clock, f"{me.id}-spools", metrics)
     spools = RunSpools(
         data / SPOOLS,
-        PostgresSpoolStore(pool),
+        SpoolStore(pool),
         EventIntake(services.broker, partitions, watch, clock, metrics, commits),
         host=me.host,
         person=PERSON_OF_DEV if dev else None,
@@ -486,7 +485,7 @@ def _host_loops(services: Services, *, dev: bool) -> Mapping[str, Loop]:
     return {
         "spools": lambda: run_forever(spools.run_once, called="spools"),
         "log-cleanup": LogCleanup(files, archive, clock, keep=settings.keep.jobs, limits=quotas.limits).run,
-        "unused-names": UnusedNames(PostgresNamespaceGrantStore(pool), clock).run,
+        "unused-names": UnusedNames(NamespaceGrantStore(pool), clock).run,
     }
 
 
