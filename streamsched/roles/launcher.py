@@ -33,6 +33,7 @@ from streamsched.dapr.delivery import DaprDelivery
 from streamsched.domain.constraints.process_room import ProcessKind
 from streamsched.domain.decisions.retention import Retention
 from streamsched.domain.errors import ConfigurationError, UnavailableError
+from streamsched.domain.jobs.spool import SpoolingRun
 from streamsched.domain.programs.secret_rules import SecretRule
 from streamsched.domain.signals.layout import Layout
 from streamsched.emit.destination import SPOOLS
@@ -52,7 +53,6 @@ from streamsched.log.drivers import open_broker
 from streamsched.log.maintenance import LogMaintenance
 from streamsched.log.topics import topic_specs
 from streamsched.membership.singleton_role import SingletonRole
-from streamsched.ports.access.spools import SpoolingRun
 from streamsched.ports.broker import Broker
 from streamsched.ports.clock import Clock
 from streamsched.ports.leases import LeaseHolder
@@ -71,10 +71,10 @@ from streamsched.setting_values import url_here
 from streamsched.spark.clusters import open_probe
 from streamsched.spark.log_cleanup import LogCleanup, RunFileStore
 from streamsched.spark.processes import LocalRunners, this_process
-from streamsched.store.access.quotas import PostgresQuotaStore
-from streamsched.store.access.spools import PostgresSpoolStore
+from streamsched.store.access.quotas import QuotaStore
+from streamsched.store.access.spools import SpoolStore
 from streamsched.store.catalog.catalog import CatalogStore
-from streamsched.store.catalog.namespace_grants import PostgresNamespaceGrantStore
+from streamsched.store.catalog.namespace_grants import NamespaceGrantStore
 from streamsched.store.catalog.outbox import PostgresOutbox
 from streamsched.store.catalog.pauses import PauseStore
 from streamsched.store.catalog.progress import PostgresProgress
@@ -104,9 +104,8 @@ from streamsched.store.tasks.intake import PostgresTaskIntake
 from streamsched.store.tasks.partitions import READS, TaskPartitions
 from streamsched.store.tasks.queues import QueueStore
 from streamsched.store.tasks.streams import StreamAddresses
-from streamsched.store.webhooks.feed import PostgresWebhookFeed
-from streamsched.store.webhooks.notices import PostgresNoticeStore
-from streamsched.store.webhooks.webhooks import PostgresWebhookStore
+from streamsched.store.webhooks.notices import NoticeStore
+from streamsched.store.webhooks.webhooks import WebhookStore
 from streamsched.store.webhooks.work_history import PostgresWorkHistory
 from streamsched.tasks.http_receiver import HttpReceiver
 from streamsched.tasks.intake import TaskIntake
@@ -323,7 +322,7 @@ def make_task_delivery(
     sending = HttpClient(networks, proxy=proxy)
     secrets = Secrets(settings.programs.secrets, environ, installed())
     webhooks = WebhookReceiver(
-        PostgresWebhookStore(pool),
+        WebhookStore(pool),
         sending,
         secrets,
         clock,
@@ -390,7 +389,7 @@ def task_intakes(
             await intake.run()
 
     history, pages = PostgresWorkHistory(pool), settings.api.pages_url.rstrip("/")
-    feeding = WebhookFeeding(history, PostgresWebhookFeed(pool), clock, pages=pages)
+    feeding = WebhookFeeding(history, WebhookStore(pool), clock, pages=pages)
     copying = {f"tasks-of-{topic}": partial(copy, topic, queue) for topic, queue in settings.tasks.topics.items()}
     return {"webhooks": feeding.run, **copying}
 
@@ -449,7 +448,7 @@ def watching_loops(pool: Pool, notifier: Notifier, clock: Clock) -> Mapping[str,
 
 def watching_roles(settings: Settings, pool: Pool, broker: Broker, clock: Clock) -> _Roles:
     """What one launcher does at a time, by the name of the role."""
-    notices = PostgresNoticeStore(pool, pages=settings.api.pages_url.rstrip("/"))
+    notices = NoticeStore(pool, pages=settings.api.pages_url.rstrip("/"))
     return {
         "evidence": lambda: EvidenceIntake(broker, EvidenceStore(pool), clock).run(),
         "completions": lambda: CompletionIntake(CompletionStore(pool), clock).run(),
@@ -461,7 +460,7 @@ def make_mail(pool: Pool, settings: Settings, environ: Mapping[str, str], clock:
     """The delivery of mail. Only the reference of the settings can be read by it."""
     mail = settings.mail
     rules = [] if mail is None or mail.secret is None else [SecretRule.parse(f"*={mail.secret.reference}")]
-    return MailDelivery(PostgresNoticeStore(pool), mail, Secrets(rules, environ, installed()), clock)
+    return MailDelivery(NoticeStore(pool), mail, Secrets(rules, environ, installed()), clock)
 
 
 def host_loops(
@@ -479,17 +478,17 @@ def host_loops(
     logs of namespaces that have too many. Also frees names of groups and pools that nothing uses. `dev`: what is
     spooled outside of runs is the person's who started `dev`.
     """
-    quotas = QuotaWatch(PostgresQuotaStore(pool), clock, f"{me.id}-spools", metrics)
+    quotas = QuotaWatch(QuotaStore(pool), clock, f"{me.id}-spools", metrics)
     intake = EventIntake(broker, layout.unkeyed_partitions, quotas, clock, metrics, RunCommitStore(pool))
     data, person = settings.data_dir.absolute(), PERSON_OF_DEV if dev else None
-    store = PostgresSpoolStore(pool)
+    store = SpoolStore(pool)
     spools = RunSpools(data / SPOOLS, store, intake, host=me.host, person=person, owner_of=_owners(settings))
-    archive, limits = PostgresArchive(pool), PostgresQuotaStore(pool).limits
+    archive, limits = PostgresArchive(pool), QuotaStore(pool).limits
     cleanup = LogCleanup(RunFileStore(data), archive, clock, keep=settings.keep.jobs, limits=limits)
     return {
         "spools": lambda: run_forever(spools.run_once, called="spools"),
         "log-cleanup": cleanup.run,
-        "unused-names": UnusedNames(PostgresNamespaceGrantStore(pool), clock).run,
+        "unused-names": UnusedNames(NamespaceGrantStore(pool), clock).run,
     }
 
 

@@ -164,7 +164,7 @@ async def dataset_view(services: ApiServices, caller: Caller, ref: DatasetRef, *
             keys = await services.schedules.keys.list_newest(status.record.definition.ref, limit=_KEYS)
             waiting.append(await asyncio.to_thread(_read_newest_keys, status, leaves, keys))
     ids = {each.id for each in events}.union(*(each.event_ids for each in waiting))
-    late = await services.work.activity.late(names[:LISTENERS], sorted(ids)) if ids and names else frozenset()
+    late = await services.work.activity.late_events(names[:LISTENERS], sorted(ids)) if ids and names else frozenset()
     commits = [each.event for each in events if each.event is not None]
     roll_ups: list[RollUp] = []
     for each in waiting:

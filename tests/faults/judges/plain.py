@@ -49,4 +49,4 @@ def judge_load(log: Log, load: PlainLoad, into: Judgement) -> None:
     judge_changes(homes, load, load.after, into)
     if not into.lost:
         jobs = [job for job in log.jobs if job.schedule is not None and job.schedule.app == load.name]
-        judge_jobs(homes, jobs, load, datetime.now(UTC), into)
+        judge_jobs(homes, jobs, datetime.now(UTC), into)
