@@ -24,9 +24,9 @@ from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedules.pause import Pause, PauseMode
 from streamsched.domain.schedules.schedule import Schedule, ScheduleRecord
-from streamsched.ports.access.namespace_grants import NamespaceGrantStore
 from streamsched.ports.clock import Clock
 from streamsched.store.catalog.app_expectations import ExpectationGrants
+from streamsched.store.catalog.namespace_grants import NamespaceGrantStore
 
 #: Schedules of the other namespace that are read at a time.
 _PAGE: Final = 500

@@ -1,4 +1,4 @@
-"""Changes the number of shards: every home moves, nothing else changes (ADR 0054).
+"""Changes the number of shards: every home moves, nothing else changes (ADR 5).
 
 Offline: no worker or launcher may run. Emitters and the API may; what they write waits. The shards process their
 remaining signals without ingesting new events. Then every row of their tables is copied to its new home, in topics of a

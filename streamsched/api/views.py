@@ -20,10 +20,10 @@ from streamsched.launcher.why import Why
 from streamsched.launcher.whynot import WhyNot
 from streamsched.ports.jobs import JobRecord
 from streamsched.ports.limits import ClusterRecord, GroupRecord, PoolRecord
-from streamsched.ports.runs import RunRecord
 from streamsched.ports.submissions import PreferenceRecord
 from streamsched.store.catalog.records import AppSummary, ScheduleStatus
 from streamsched.store.catalog.versions import ScheduleVersion
+from streamsched.store.runs.run_queries import RunRecord
 
 #: Counts of `codec.views.explanation.losses`.
 _LOSSES: Final = ("lost_keys", "dropped_keys", "refused_events", "keyless_events")

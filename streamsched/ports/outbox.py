@@ -2,7 +2,7 @@
 
 Rows become visible when their transaction commits, not in the order of their ids. Of two changes that exclude each
 other (of one schedule, of one run) the later has the greater ids and is visible later. The log needs no other order,
-and this port guarantees no other (ADR 0002).
+and this port guarantees no other (ADR 3).
 """
 
 from __future__ import annotations

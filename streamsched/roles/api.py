@@ -43,23 +43,23 @@ from streamsched.log.topics import topic_specs
 from streamsched.ports.clock import SystemClock
 from streamsched.roles.access import open_authentication
 from streamsched.roles.services import Services, make_desk
-from streamsched.store.access.audit import PostgresAuditStore
-from streamsched.store.access.quotas import PostgresQuotaStore
-from streamsched.store.access.tokens import PostgresTokenStore
+from streamsched.store.access.quotas import QuotaStore
+from streamsched.store.access.tokens import TokenStore
+from streamsched.store.audit import AuditStore
 from streamsched.store.catalog.app_expectations import ExpectationGrants
 from streamsched.store.catalog.catalog import CatalogStore
 from streamsched.store.catalog.catalog_reader import CatalogReader
-from streamsched.store.catalog.namespace_grants import PostgresNamespaceGrantStore
+from streamsched.store.catalog.namespace_grants import NamespaceGrantStore
 from streamsched.store.catalog.outbox import PostgresOutbox
 from streamsched.store.catalog.preferences import PostgresPreferenceStore
 from streamsched.store.catalog.progress import OpenKeyReader
 from streamsched.store.connections import Pool
-from streamsched.store.datasets.bookmarks import PostgresBookmarkStore
-from streamsched.store.datasets.file_set_commits import PostgresFileSetCommitStore
+from streamsched.store.datasets.bookmarks import BookmarkStore
+from streamsched.store.datasets.file_set_commits import FileSetCommitStore
 from streamsched.store.events.event_traces import PostgresEventTraces
 from streamsched.store.events.lineage_ends import LineageEnds
 from streamsched.store.expectations.records import ExpectationReader
-from streamsched.store.graph.nodes import PostgresNodeStore
+from streamsched.store.graph.nodes import NodeStore
 from streamsched.store.jobs.backfills import PostgresBackfillStore
 from streamsched.store.jobs.descendants import DescendantReader
 from streamsched.store.jobs.jobs import PostgresJobStore
@@ -67,20 +67,20 @@ from streamsched.store.jobs.submissions import PostgresSubmissionStore
 from streamsched.store.limits.clusters import PostgresClusterStore
 from streamsched.store.limits.groups import PostgresGroupStore
 from streamsched.store.limits.pools import PostgresPoolStore
-from streamsched.store.programs.bundles import PostgresBundleStore
-from streamsched.store.programs.profiles import PostgresProfileStore
-from streamsched.store.runs.run_commits import PostgresRunCommitStore
-from streamsched.store.runs.run_queries import PostgresRunQueries
+from streamsched.store.programs.bundles import BundleStore
+from streamsched.store.programs.profiles import ProfileStore
+from streamsched.store.runs.run_commits import RunCommitStore
+from streamsched.store.runs.run_queries import RunQueries
 from streamsched.store.server.gauges import Gauges
 from streamsched.store.server.probe import OutboxRepair
-from streamsched.store.tasks.partitions import PostgresTaskPartitions
-from streamsched.store.tasks.queues import PostgresQueueStore
-from streamsched.store.tasks.registry import PostgresTaskRegistry
-from streamsched.store.tasks.streams import PostgresStreamAddresses
-from streamsched.store.web.activity_reads import PostgresActivityReads
-from streamsched.store.web.link_reads import PostgresLinkReads
-from streamsched.store.web.page_reads import PostgresPageReads
-from streamsched.store.webhooks.webhooks import PostgresWebhookStore
+from streamsched.store.tasks.partitions import TaskPartitions
+from streamsched.store.tasks.queues import QueueStore
+from streamsched.store.tasks.registry import TaskRegistry
+from streamsched.store.tasks.streams import StreamAddresses
+from streamsched.store.web.activity_reads import ActivityReads
+from streamsched.store.web.link_reads import LinkReads
+from streamsched.store.web.page_reads import PageReads
+from streamsched.store.webhooks.webhooks import WebhookStore
 from streamsched.store.webhooks.work_history import PostgresWorkHistory
 from streamsched.web.app import PREFIX, make_web
 from streamsched.web.live import LiveFeed
@@ -93,9 +93,9 @@ def api_services(services: Services) -> ApiServices:
     settings, clock, pool, broker = services.settings, services.clock, services.pool, services.broker
     notifier, layout, metrics = services.notifier, services.layout, services.health.metrics
     specs = topic_specs(layout.shards, settings.keep.log, unkeyed_partitions=layout.unkeyed_partitions)
-    gauges, traces, quotas = Gauges(pool), PostgresEventTraces(pool, broker), PostgresQuotaStore(pool)
-    reader, outbox, grants = CatalogReader(pool), PostgresOutbox(pool), PostgresNamespaceGrantStore(pool)
-    entries, (callers, login) = PostgresAuditStore(pool), open_authentication(pool, clock, settings)
+    gauges, traces, quotas = Gauges(pool), PostgresEventTraces(pool, broker), QuotaStore(pool)
+    reader, outbox, grants = CatalogReader(pool), PostgresOutbox(pool), NamespaceGrantStore(pool)
+    entries, (callers, login) = AuditStore(pool), open_authentication(pool, clock, settings)
 
     async def measure() -> None:
         services.health.measure()
@@ -131,33 +131,33 @@ def api_services(services: Services) -> ApiServices:
         ),
         work=WorkServices(
             jobs=PostgresJobStore(pool),
-            runs=PostgresRunQueries(pool),
+            runs=RunQueries(pool),
             submissions=PostgresSubmissionStore(pool),
             backfills=PostgresBackfillStore(pool),
-            graphs=GraphDesk(PostgresNodeStore(pool), clock),
-            activity=PostgresActivityReads(pool),
-            run_commits=PostgresRunCommitStore(pool),
+            graphs=GraphDesk(NodeStore(pool), clock),
+            activity=ActivityReads(pool),
+            run_commits=RunCommitStore(pool),
             end_lineage_run=LineageEnds(pool).end,
         ),
         datasets=DatasetServices(
-            bookmarks=PostgresBookmarkStore(pool),
-            commits=PostgresFileSetCommitStore(pool),
-            links=CatalogMap(PostgresLinkReads(pool)),
+            bookmarks=BookmarkStore(pool),
+            commits=FileSetCommitStore(pool),
+            links=CatalogMap(LinkReads(pool)),
         ),
         programs=ProgramServices(
-            profiles=PostgresProfileStore(pool),
-            bundles=PostgresBundleStore(pool),
+            profiles=ProfileStore(pool),
+            bundles=BundleStore(pool),
             preferences=PostgresPreferenceStore(pool),
         ),
         tasks=TaskServices(
-            queues=PostgresQueueStore(pool),
-            registry=PostgresTaskRegistry(pool),
-            streams=PostgresStreamAddresses(pool),
-            partitions=PostgresTaskPartitions(pool),
+            queues=QueueStore(pool),
+            registry=TaskRegistry(pool),
+            streams=StreamAddresses(pool),
+            partitions=TaskPartitions(pool),
             dapr=make_desk(pool, clock),
         ),
         webhooks=WebhookServices(
-            store=PostgresWebhookStore(pool),
+            store=WebhookStore(pool),
             decisions=DecisionFeed(PostgresWorkHistory(pool)),
         ),
         limits=LimitServices(
@@ -171,7 +171,7 @@ def api_services(services: Services) -> ApiServices:
             allowed_hosts=allowed_hosts(settings),
             authentication=callers,
             login=login,
-            tokens=PostgresTokenStore(pool),
+            tokens=TokenStore(pool),
             audit=NoAudit() if settings.api.access == "open" else StoredAudit(entries, clock),
             audit_entries=entries,
             references=ReferenceChecks(grants, clock),
@@ -183,7 +183,7 @@ def api_services(services: Services) -> ApiServices:
 def make_http(services: ApiServices, pool: Pool, routes: Sequence[BaseRoute] | None = None) -> FastAPI:
     """The API, with the pages at `/ui`. `routes`: those of the API, when they are made already."""
     api = make_api(services, routes)
-    reads = PostgresPageReads(pool)
+    reads = PageReads(pool)
     feed = LiveFeed(reads.version)
     access = services.access
     everybody = ANYBODY if isinstance(access.authentication, OpenAuthentication) else None

@@ -17,12 +17,16 @@ WIDE: Final = 16
 
 #: Module → why it is long.
 LONG_MODULES: Final[Mapping[str, str]] = {
+    "streamsched/spark/runner.py": "one run from its claim to its stored end, which process it gets included",
     "streamsched/config.py": "every setting beside its meaning, by subject",
     "streamsched/roles/launcher.py": "one process is put together in one place, from top to bottom",
 }
 
 #: Folder → why it is wide.
 WIDE_FOLDERS: Final[Mapping[str, str]] = {
+    "streamsched/admin": "one module for each thing that is checked, moved or repaired",
+    "streamsched/api": "what all routes share, and dialects of one module",
+    "streamsched/cli/commands": "one module for each command; folders are for several",
     "streamsched/process": "what a process of any role needs: loops, signals, health, HTTP, TCP",
 }
 

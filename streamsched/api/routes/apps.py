@@ -25,7 +25,7 @@ from streamsched.api.deps import (
     ServicesDep,
 )
 from streamsched.api.paging import After, Limit, page
-from streamsched.api.plans.views import change_view, preview_view, suspension_view
+from streamsched.api.plan_views import change_view, preview_view, suspension_view
 from streamsched.api.preconditions import ExpectedDep, TaggedDep
 from streamsched.api.rendering import rendered
 from streamsched.api.routes import changes

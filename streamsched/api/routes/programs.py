@@ -8,7 +8,7 @@ from fastapi.responses import Response
 from streamsched.api.access.authorise import CallerDep
 from streamsched.api.deps import AppQuery, CatalogDep, DryRunQuery, NamespaceQuery, PlanQuery
 from streamsched.api.paging import After, Limit, page
-from streamsched.api.plans.views import change_view, preview_view
+from streamsched.api.plan_views import change_view, preview_view
 from streamsched.api.rendering import rendered
 from streamsched.api.views import program_view
 from streamsched.domain.names import AppRef, ProgramRef

@@ -25,7 +25,7 @@ from streamsched.api.deps import (
 )
 from streamsched.api.open_keys import key_views
 from streamsched.api.paging import After, Limit, page
-from streamsched.api.plans.views import dropped_view, preview_view
+from streamsched.api.plan_views import dropped_view, preview_view
 from streamsched.api.preconditions import ExpectedDep, TaggedDep, stored
 from streamsched.api.rendering import rendered
 from streamsched.api.routes.needs.grants import grant_view

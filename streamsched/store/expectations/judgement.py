@@ -18,7 +18,7 @@ from streamsched.domain.quarantine import Quarantine
 from streamsched.store.catalog.app_expectations import ExpectationRow
 from streamsched.store.connections import Pool, translated
 from streamsched.store.expectations.expectation_turn import ExpectationTurn, Judged
-from streamsched.store.runs.ending import SQL as RUNS
+from streamsched.store.runs.rows import SQL as RUNS
 from streamsched.store.sql import Select, queries
 
 log = structlog.get_logger()

@@ -1,4 +1,4 @@
--- Moves ended jobs and runs to the history and deletes old history. Migration 0016, ADR 0043.
+-- Moves ended jobs and runs to the history and deletes old history. Migration 0016, ADR 18.
 
 -- name: lookback
 -- The constraints of schedules that depend on ended runs.

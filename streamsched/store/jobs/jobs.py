@@ -44,10 +44,10 @@ from streamsched.ports.jobs import (
 from streamsched.store.connections import NEWEST, Connection, translated
 from streamsched.store.jobs.coalesced import PREFETCH
 from streamsched.store.limits import clusters, groups, lanes, pools, process_room, rates
+from streamsched.store.runs.deadlines import DEADLINES_AHEAD, DeadlineAhead
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("jobs/jobs")
-_DEADLINES: Final = queries("runs/deadlines")
 _ENDING: Final = queries("runs/ending")
 #: Jobs of a pool's queue that are read for an explanation.
 _QUEUE: Final = 1000
@@ -171,7 +171,7 @@ class PostgresJobStore:
                 pauses = await connection.fetch(_SQL["pauses"], row["schedule"], record.satisfied_at, record.ended_at)
                 launch_row = await connection.fetchrow(_SQL["launch"], job)
                 place, rooms, full = await _room(connection, record, launch_row)
-                watched = await connection.fetch(_DEADLINES["of_job"], job)
+                watched = await DEADLINES_AHEAD.fetch(connection, job)
                 typical = await connection.fetchval(_SQL["typical"], row["program"])
         own = record.id.partition(".")[0]
         return JobSnapshot(
@@ -243,14 +243,14 @@ def _pauses(rows: Sequence[Any], satisfied_at: datetime) -> Iterator[HistoryLine
             yield HistoryLine(row["at"], row["subject"], row["action"], f"{row['reason']}{ends}".strip())
 
 
-def _deadlines(watched: Sequence[Any]) -> Iterator[tuple[Deadline, datetime]]:
+def _deadlines(watched: Sequence[DeadlineAhead]) -> Iterator[tuple[Deadline, datetime]]:
     """The deadlines that can be decoded."""
     for row in watched:
         found = None
         with suppress(Exception), as_stored():
-            found = deadline.from_json(row["said"])
+            found = deadline.from_json(row.said)
         if found is not None:
-            yield found, row["due_at"]
+            yield found, row.due_at
 
 
 def _launch(row: Any, history: Sequence[Any], room: str | None) -> LaunchStatus:

@@ -1,10 +1,11 @@
-"""`ports.traces.spans.SpanStore` on PostgreSQL. A row says itself whether its spans are due, and is settled after the
-receiver has accepted them. So none is forgotten when a process dies in between.
+"""Spans: of which jobs and runs they are due. A row says that itself, and is settled after the receiver has accepted
+them. So none is forgotten when a process dies in between.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
@@ -14,7 +15,6 @@ from streamsched.codec.records import launch
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.jobs.spans import EndedJob, EndedRun
-from streamsched.ports.traces.spans import DueSpans
 from streamsched.store.connections import translated
 from streamsched.store.sql import queries
 
@@ -32,13 +32,36 @@ _NAMED: Final = 8
 _T = TypeVar("_T")
 
 
-class PostgresSpanStore:
-    """See `ports.traces.spans.SpanStore`."""
+@dataclass(frozen=True, slots=True)
+class DueSpans:
+    """Jobs and runs that have ended and whose spans have not been sent.
+
+    Attributes:
+        unreadable: ids of jobs, and of runs, whose rows hold something else; no span can be made of them.
+    """
+
+    jobs: Sequence[EndedJob]
+    runs: Sequence[EndedRun]
+    unreadable: tuple[Sequence[str], Sequence[str]] = ((), ())
+
+    @property
+    def count(self) -> int:
+        """Jobs and runs together."""
+        return len(self.jobs) + len(self.runs) + sum(map(len, self.unreadable))
+
+
+class SpanStore:
+    """The jobs and runs of an installation, by their spans."""
 
     def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool
 
     async def due(self, *, limit: int) -> DueSpans:
+        """At most `limit` jobs and as many runs, those that ended first.
+
+        Raises:
+            UnavailableError: the database cannot be reached.
+        """
         with translated():
             jobs = await self._pool.fetch(_SQL["due_jobs"], limit)
             runs = await self._pool.fetch(_SQL["due_runs"], limit)
@@ -47,6 +70,11 @@ class PostgresSpanStore:
         return DueSpans(read_jobs, read_runs, (bad_jobs, bad_runs))
 
     async def settle(self, due: DueSpans, *, sent: bool) -> None:
+        """The spans of these are sent, or else dropped; those of unreadable rows are dropped. Idempotent.
+
+        Raises:
+            UnavailableError: the database cannot be reached.
+        """
         outcome = _SENT if sent else _DROPPED
         jobs, runs = [each.ready.id for each in due.jobs], [each.run for each in due.runs]
         bad_jobs, bad_runs = due.unreadable
@@ -62,6 +90,11 @@ class PostgresSpanStore:
                         await connection.execute(_SQL[query], rows, how)
 
     async def drop_ended_before(self, before: datetime) -> int:
+        """Drops the spans of jobs and runs that ended before then; how many jobs and runs there were.
+
+        Raises:
+            UnavailableError: the database cannot be reached.
+        """
         dropped = 0
         with translated():
             while found := await self._pool.fetchval(_SQL["drop_old"], before, _AT_ONCE):

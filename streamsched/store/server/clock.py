@@ -1,4 +1,4 @@
-"""One clock for every process of an installation: PostgreSQL's, counted by each process's monotonic clock (ADR 0175).
+"""One clock for every process of an installation: PostgreSQL's, counted by each process's monotonic clock (ADR 7).
 
 The machine's own clock is never the time. It is a witness: at the start of a process, and for large jumps.
 """

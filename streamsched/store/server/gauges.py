@@ -9,12 +9,12 @@ from typing import Any, Final, NamedTuple
 
 from streamsched.domain.quotas.quota import QuotaUse, most_used
 from streamsched.ports.broker import TopicPartition
-from streamsched.ports.tasks.queues import COUNTED
 from streamsched.store.catalog.quota_counts import uses
 from streamsched.store.connections import Pool, translated
 from streamsched.store.positions import read_positions
 from streamsched.store.server.reports import positions_of
 from streamsched.store.sql import Select, queries
+from streamsched.store.tasks.queues import COUNTED
 
 _SQL: Final = queries("server/gauges")
 #: What ended within that time is counted.

@@ -16,7 +16,7 @@ from streamsched.domain.graph.node import NodeState
 from streamsched.domain.graph.task import NodeId
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import AppRef
-from streamsched.ports.web.link_reads import ScheduleStanding
+from streamsched.store.web.link_reads import ScheduleStanding
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.commands import SameAs, command_line
 from streamsched.web.views.drawing import DrawnBox, draw_graph
@@ -96,7 +96,7 @@ async def show_tasks(renderer: Renderer, visit: Visit) -> Response:
         note=picture.note,
         tasks=[(name, str(graph.task(name).template), counts.get(name, Counter())) for name in graph.order],
         states=list(NodeState),
-        failed=await visit.api.work.graphs.listed(
+        failed=await visit.api.work.graphs.page(
             ref, task=None, state=NodeState.FAILED, after=NodeId("", ""), limit=_NODES
         ),
         same=SameAs(command_line("graph", "status", short(ref))),

@@ -66,11 +66,11 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
     explained = await _oldest_waiting(visit, status, ref)
     tree = tree_of(status.record.definition.trigger, status.progress)
     keys = await api.schedules.keys.page(ref, after="", limit=_KEYS) if status.open_keys else ()
-    used = await visit.api.work.activity.consumed(str(ref), limit=_USED)
+    used = await visit.api.work.activity.consumed_events(str(ref), limit=_USED)
     views = await key_views(status.record, keys, api.schedules.descendants, visit.caller.sees)
     trigger = status.record.definition.trigger
     matrix = key_matrix(trigger, status.progress, views, used)
-    late = await visit.api.work.activity.late([str(ref)], matrix.events) if matrix.events else frozenset()
+    late = await visit.api.work.activity.late_events([str(ref)], matrix.events) if matrix.events else frozenset()
     if late:
         matrix = key_matrix(trigger, status.progress, views, used, {event for _, event in late})
     return renderer.page(

@@ -1,4 +1,4 @@
-"""What a change that keeps means for jobs that are satisfied already (ADR 0012)."""
+"""What a change that keeps means for jobs that are satisfied already (ADR 12)."""
 
 from __future__ import annotations
 

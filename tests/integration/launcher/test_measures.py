@@ -10,11 +10,10 @@ from streamsched.admin.installation_metrics import measure_installation
 from streamsched.domain.constraints.rate import Rate
 from streamsched.domain.constraints.window import TimeWindow
 from streamsched.domain.schedules.overlap import Overlap
-from streamsched.launcher.intake import Intake
 from streamsched.log.topics import DEAD_LETTER, SIGNALS
 from streamsched.ports.broker import Outgoing, TopicPartition
 from streamsched.ports.reports import ShardReport
-from streamsched.store.jobs.intake import PostgresIntake
+from streamsched.store.jobs.intake import JobIntake, PostgresIntake
 from streamsched.store.server.gauges import LATELY, Gauges
 from streamsched.store.server.probe import PostgresArchivedLetters
 from streamsched.store.server.reports import PostgresReportStore
@@ -39,7 +38,7 @@ async def test_the_time_from_the_last_event_to_the_job_is_observed(world: World)
     ready, metrics = world.ready(NIGHTLY, 1), Metrics()
     await world.emit([ready])
     world.clock.advance(timedelta(seconds=3))
-    intake = Intake(world.broker, PostgresIntake(world.pool), world.clock, metrics)
+    intake = JobIntake(world.broker, PostgresIntake(world.pool), world.clock, metrics)
     assert await intake.run_once(timeout=0.01) == 1
     await intake.close()
 

@@ -42,7 +42,7 @@ async def begin(world: World, plain: Schedule, number: int, *, generation: int =
     await world.launcher.run_once()
     run = f"default.app.plain.{generation}.{number}.r1"
     assert await world.run_store.claim(run, runner="here:1:1", log_path="/log", now=world.clock.now())
-    await world.run_store.started(run, runner="here:1:1", now=world.clock.now())
+    await world.run_store.mark_started(run, runner="here:1:1", now=world.clock.now())
     return run
 
 

@@ -20,11 +20,11 @@ from streamsched.domain.schedules.retry import Retry
 from streamsched.domain.schedules.schedule import HttpJob, PublishJob
 from streamsched.launcher.inline_executor import InlineExecutor
 from streamsched.launcher.start import start
-from streamsched.ports.runner import LostRun, SilentRun
 from streamsched.ports.runs import StopRequest
 from streamsched.process.http_client import HttpClient
 from streamsched.store.runs.launchers import LauncherLeases, RecoveredRuns
-from streamsched.store.runs.run_batch import PostgresRunBatch
+from streamsched.store.runs.run_batch import RunBatch
+from streamsched.store.runs.run_monitor import LostRun, SilentRun
 
 from .conftest import MINUTE, PROGRAM, World, schedule
 from .inline import HERE, LEASE, OTHER, QUICK, SAY, THIRD, Answering, Staffed, answering, request, run, satisfied
@@ -177,7 +177,7 @@ async def test_a_paused_launcher_of_this_host_keeps_what_it_sent_and_sends_nothi
     async with answering("") as far:
         paused = await holding(world, request(far), 2)
         paused.inline_executor = InlineExecutor(
-            PostgresRunBatch(world.pool), HERE, HttpClient(EVERYWHERE), world.clock, capacity=1
+            RunBatch(world.pool), HERE, HttpClient(EVERYWHERE), world.clock, capacity=1
         )
         paused.inline_executor.claim_and_execute([run(1), run(2)])
         await paused.inline_executor.run_once()  # both are claimed, but its window is full
@@ -271,7 +271,7 @@ async def test_a_set_leaves_what_one_by_one_leaves(world: World) -> None:
         runs = await world.column("SELECT id FROM runs ORDER BY id")
         for each in runs:
             assert await world.run_store.claim(each, runner=str(HERE), log_path=None, now=now)
-            await world.run_store.started(each, runner=str(HERE), now=now)
+            await world.run_store.mark_started(each, runner=str(HERE), now=now)
         await world.pool.execute("UPDATE runs SET stop_requested = 'ann' WHERE id = $1", run(5))
         await LauncherLeases(world.pool).renew(str(HERE), timedelta(0))
         if together:
@@ -292,7 +292,7 @@ async def test_a_policy_that_repeats_no_lost_run_ends_what_was_sent_and_keeps_wh
     now = world.clock.now()
     for each in (run(1), run(2), run(3)):
         await world.run_store.claim(each, runner=str(HERE), log_path=None, now=now)
-    await world.run_store.started(run(1), runner=str(HERE), now=now)
+    await world.run_store.mark_started(run(1), runner=str(HERE), now=now)
     await LauncherLeases(world.pool).renew(str(HERE), timedelta(0))
 
     assert await recover(world) == RecoveredRuns(requeued=3, ended=1)
@@ -321,7 +321,7 @@ async def test_a_run_that_cannot_be_changed_keeps_no_other_from_being_given_back
     now = world.clock.now()
     for each in (run(1), run(2)):
         await world.run_store.claim(each, runner=str(HERE), log_path=None, now=now)
-        await world.run_store.started(each, runner=str(HERE), now=now)
+        await world.run_store.mark_started(each, runner=str(HERE), now=now)
     await LauncherLeases(world.pool).renew(str(HERE), timedelta(0))
     await world.refuse(f"NEW.id = '{run(1)}' OR NEW.id = '{run(5)}'")
 

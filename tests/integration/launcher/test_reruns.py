@@ -27,7 +27,7 @@ from streamsched.ports.runs import RunEnd
 from streamsched.store.catalog.catalog import CatalogStore
 from streamsched.store.jobs.archive import PostgresArchive
 from streamsched.store.jobs.submissions import PostgresSubmissionStore
-from streamsched.store.runs.run_batch import PostgresRunBatch
+from streamsched.store.runs.run_batch import RunBatch
 
 from .conftest import MINUTE, PROGRAM, World, schedule
 
@@ -49,7 +49,7 @@ async def end(world: World, run: str, state: RunState = RunState.FAILED) -> Read
     now = world.clock.now()
     assignment = await world.run_store.claim(run, runner=f"host:1:{run}", log_path="/log", now=now)
     assert assignment is not None
-    await world.run_store.started(run, runner=f"host:1:{run}", now=now)
+    await world.run_store.mark_started(run, runner=f"host:1:{run}", now=now)
     assert await world.run_store.finish(run, RunEnd(state, "", now, 0 if state is RunState.COMPLETED else 1))
     return assignment.ready
 
@@ -206,7 +206,7 @@ async def test_an_inline_run_is_muted_too(world: World) -> None:
     await world.execute(PublishJob(EventName("default", "done")))
     job = await rerun(world, muted=True)
     await decide(world)
-    before, batch, now = await announced(world), PostgresRunBatch(world.pool), world.clock.now()
+    before, batch, now = await announced(world), RunBatch(world.pool), world.clock.now()
 
     [claimed] = await batch.claim([f"{job}.r1"], runner="h:1:1", log_path=None, now=now)
     ended = await batch.finish({claimed.run: RunEnd(RunState.COMPLETED, "", now, 0)}, events={})

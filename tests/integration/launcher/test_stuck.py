@@ -61,7 +61,7 @@ async def judged(world: World, known: Schedule) -> None:
 async def claimed(world: World, run: str, *ends: RunEnd) -> None:
     now = world.clock.now()
     assert await world.run_store.claim(run, runner="far:1:1", log_path="/log", now=now)
-    await world.run_store.started(run, runner="far:1:1", now=now)
+    await world.run_store.mark_started(run, runner="far:1:1", now=now)
     for ending in ends:
         await world.run_store.finish(run, replace(ending, at=now))
 

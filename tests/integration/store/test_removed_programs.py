@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncpg
 import pytest
 
-from streamsched.api.plans.views import preview_view
+from streamsched.api.plan_views import preview_view
 from streamsched.domain.errors import NotFoundError
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.app import AppDefinition
 from streamsched.domain.schedules.schedule import BashJob, Program, Schedule
 from streamsched.domain.signals.signal import Put, Unsubscribe
 from streamsched.domain.triggers.trigger import ProgramStatus, Trigger
-from streamsched.store.access.audit import PostgresAuditStore
+from streamsched.store.audit import AuditStore
 from streamsched.store.sql import queries
 
 from .conftest import FLIGHTS, JOIN, WEATHER, CatalogProcess, app, schedule
@@ -179,7 +179,7 @@ async def test_no_way_of_removing_a_program_changes_schedules_of_another_namespa
     }
     (line, *_) = await relaying_scheduler.reader.history("schedule", "finance.dep.critical")
     assert (line.action, line.reason) == ("program.removed", f"it {said}")
-    (entry,) = await PostgresAuditStore(relaying_scheduler.pool).newest(limit=10)
+    (entry,) = await AuditStore(relaying_scheduler.pool).newest(limit=10)
     assert (entry.caller, entry.action, entry.target) == ("token:sales", "program.removed", "finance")
     assert "finance.dep.critical" in entry.detail["schedules"]
     assert str(JOIN.ref) in entry.detail["programs"]
