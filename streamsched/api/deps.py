@@ -40,22 +40,26 @@ from streamsched.ports.clock import Clock
 from streamsched.ports.datasets.bookmarks import BookmarkStore
 from streamsched.ports.datasets.commits import FileSetCommitStore
 from streamsched.ports.intake import OpenKeyReader
-from streamsched.ports.jobs import JobStore
-from streamsched.ports.limits import ClusterStore, GroupStore, PoolStore
 from streamsched.ports.programs.bundles import BundleStore
 from streamsched.ports.programs.profiles import ProfileStore
 from streamsched.ports.programs.run_commits import RunCommitStore
 from streamsched.ports.runs import RunQueries
 from streamsched.ports.schedules.descendants import DescendantReader
 from streamsched.ports.schedules.expectations import ExpectationGrants, ExpectationReader
-from streamsched.ports.submissions import BackfillStore, PreferenceStore, SubmissionStore
+from streamsched.ports.submissions import PreferenceStore
 from streamsched.ports.tasks.delivery import StreamAddresses
 from streamsched.ports.tasks.partitions import TaskPartitions
 from streamsched.ports.tasks.queues import QueueStore
 from streamsched.ports.tasks.registry import TaskRegistry
-from streamsched.ports.verdicts import EventTraces
 from streamsched.ports.web.activity_reads import ActivityReads
 from streamsched.ports.webhooks.webhooks import WebhookStore
+from streamsched.store.events.event_traces import EventTraces
+from streamsched.store.jobs.backfills import BackfillStore
+from streamsched.store.jobs.jobs import JobStore
+from streamsched.store.jobs.submissions import SubmissionStore
+from streamsched.store.limits.clusters import ClusterStore
+from streamsched.store.limits.groups import GroupStore
+from streamsched.store.limits.pools import PoolStore
 from streamsched.telemetry.metrics import Metrics
 
 

@@ -22,11 +22,13 @@ from streamsched.ports.catalog import (
     HistoryEntry,
     ScheduleStatus,
 )
-from streamsched.ports.jobs import JobRecord
-from streamsched.ports.limits import ClusterRecord, GroupRecord, PoolRecord
 from streamsched.ports.runs import RunRecord
 from streamsched.ports.schedules.version import ScheduleVersion
 from streamsched.ports.submissions import PreferenceRecord
+from streamsched.store.jobs.job_record import JobRecord
+from streamsched.store.limits.clusters import ClusterRecord
+from streamsched.store.limits.groups import GroupRecord
+from streamsched.store.limits.pools import PoolRecord
 
 #: Counts of `codec.views.explanation.losses`.
 _LOSSES: Final = ("lost_keys", "dropped_keys", "refused_events", "keyless_events")

@@ -15,10 +15,10 @@ import structlog
 
 from streamsched.domain.quotas.quota import Quota
 from streamsched.ports.access.quotas import Limits
-from streamsched.ports.archive import Archive
 from streamsched.ports.clock import Clock
 from streamsched.ports.runner import RunFileStore, RunLog
 from streamsched.process.run_forever import run_forever
+from streamsched.store.jobs.archive import Archive
 
 log = structlog.get_logger()
 

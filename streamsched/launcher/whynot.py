@@ -11,7 +11,8 @@ from streamsched.domain.jobs.job import JobState
 from streamsched.domain.schedules.pause import PauseMode
 from streamsched.domain.time.instants import clock
 from streamsched.ports.catalog import HistoryEntry, ScheduleStatus
-from streamsched.ports.jobs import JobRecord, ScheduleSpan
+from streamsched.store.jobs.job_record import JobRecord
+from streamsched.store.jobs.jobs import ScheduleSpan
 
 _OFF: Final = frozenset({"disabled", "paused"})
 #: Most pauses named in a summary; `lines` has all.

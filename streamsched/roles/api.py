@@ -49,16 +49,16 @@ from streamsched.store.catalog.progress import PostgresOpenKeyReader
 from streamsched.store.connections import Pool
 from streamsched.store.datasets.bookmarks import PostgresBookmarkStore
 from streamsched.store.datasets.file_set_commits import PostgresFileSetCommitStore
-from streamsched.store.events.event_traces import PostgresEventTraces
+from streamsched.store.events.event_traces import EventTraces
 from streamsched.store.expectations.records import PostgresExpectationReader
 from streamsched.store.graph.nodes import PostgresNodeStore
-from streamsched.store.jobs.backfills import PostgresBackfillStore
+from streamsched.store.jobs.backfills import BackfillStore
 from streamsched.store.jobs.descendants import PostgresDescendants
-from streamsched.store.jobs.jobs import PostgresJobStore
-from streamsched.store.jobs.submissions import PostgresSubmissionStore
-from streamsched.store.limits.clusters import PostgresClusterStore
-from streamsched.store.limits.groups import PostgresGroupStore
-from streamsched.store.limits.pools import PostgresPoolStore
+from streamsched.store.jobs.jobs import JobStore
+from streamsched.store.jobs.submissions import SubmissionStore
+from streamsched.store.limits.clusters import ClusterStore
+from streamsched.store.limits.groups import GroupStore
+from streamsched.store.limits.pools import PoolStore
 from streamsched.store.programs.bundles import PostgresBundleStore
 from streamsched.store.programs.profiles import PostgresProfileStore
 from streamsched.store.runs.run_commits import PostgresRunCommitStore
@@ -84,7 +84,7 @@ from streamsched.web.visit import PageServices
 def api_services(services: Services) -> ApiServices:
     """The services of the HTTP application."""
     pool, broker, notifier, layout = services.pool, services.broker, services.notifier, services.layout
-    gauges, trails = PostgresGauges(pool), PostgresEventTraces(pool, broker)
+    gauges, trails = PostgresGauges(pool), EventTraces(pool, broker)
     reader, outbox = PostgresCatalogReader(pool), PostgresOutbox(pool)
     specs = topic_specs(layout.shards, services.settings.retention, unkeyed_partitions=layout.unkeyed_partitions)
 
@@ -104,18 +104,18 @@ def api_services(services: Services) -> ApiServices:
             largest_record=broker.capabilities.largest_record,
         ),
         replaying=ScheduleReplay(reader=reader, mending=PostgresOutboxRepair(pool), acks=outbox, notifier=notifier),
-        jobs=PostgresJobStore(pool),
+        jobs=JobStore(pool),
         runs=PostgresRunQueries(pool),
-        submissions=PostgresSubmissionStore(pool),
+        submissions=SubmissionStore(pool),
         **program_services(pool, services.settings),
-        backfills=PostgresBackfillStore(pool),
+        backfills=BackfillStore(pool),
         graphs=GraphDesk(PostgresNodeStore(pool), services.clock),
         **task_services(pool),
         **watching_services(pool, services.settings),
         dapr=make_desk(pool, services.clock),
-        groups=PostgresGroupStore(pool),
-        pools=PostgresPoolStore(pool),
-        clusters=PostgresClusterStore(pool),
+        groups=GroupStore(pool),
+        pools=PoolStore(pool),
+        clusters=ClusterStore(pool),
         cluster_urls=services.settings.cluster_urls(),
         traces=trails,
         listeners=Listeners(trails, services.clock),

@@ -85,18 +85,18 @@ from streamsched.store.catalog.progress import PostgresProgress
 from streamsched.store.connections import Pool
 from streamsched.store.dapr.instances import PostgresAppInstances
 from streamsched.store.events.timers import PostgresTimers
-from streamsched.store.events.verdicts import PostgresVerdicts
+from streamsched.store.events.verdicts import VerdictStore
 from streamsched.store.events.wakes import PostgresWakes
 from streamsched.store.expectations.evidence import PostgresCompletions, PostgresEvidence
 from streamsched.store.expectations.judgement import PostgresExpectationStore
 from streamsched.store.graph.nodes import PostgresNodeStore
-from streamsched.store.jobs.archive import PostgresArchive
-from streamsched.store.jobs.backfill_feed import PostgresBackfillFeed
+from streamsched.store.jobs.archive import Archive
+from streamsched.store.jobs.backfill_feed import BackfillFeed
 from streamsched.store.jobs.decisions import DecisionStore
 from streamsched.store.jobs.intake import PostgresIntake
-from streamsched.store.limits.clusters import PostgresClusterStore
+from streamsched.store.limits.clusters import ClusterStore
 from streamsched.store.programs.bundles import PostgresBundleStore
-from streamsched.store.runs.deadlines import PostgresDeadlineStore
+from streamsched.store.runs.deadlines import DeadlineStore
 from streamsched.store.runs.launchers import PostgresLauncherLeases
 from streamsched.store.runs.run_batch import PostgresRunBatch
 from streamsched.store.runs.run_commits import PostgresRunCommitStore
@@ -162,13 +162,13 @@ def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool 
     evaluator = PluginEvaluator(plugins.installed(), decisions, clock)
     probes = {name: open_probe(url) for name, url in settings.cluster_urls().items()}
     keep = settings.verdicts_keep
-    verdicts = VerdictIntake(broker, PostgresVerdicts(pool, keep=keep), clock, keep=keep)
+    verdicts = VerdictIntake(broker, VerdictStore(pool, keep=keep), clock, keep=keep)
     metrics = services.health.metrics
     tasks = make_task_delivery(
         pool, notifier, services.identity, clock, settings, environ=environ, metrics=metrics, measured=services.measured
     )
     keeps = Retention(jobs=settings.jobs_keep, audit=settings.audit_keep)
-    feeding = BackfillFeeding(PostgresBackfillFeed(pool), notifier, clock, keep=settings.jobs_keep)
+    feeding = BackfillFeeding(BackfillFeed(pool), notifier, clock, keep=settings.jobs_keep)
 
     def in_time(loop: Callable[[], Awaitable[None]]) -> Loop:
         """Starts the loop when the time is known, with the lease of this launcher."""
@@ -193,7 +193,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool 
         "verdicts": alone("verdicts", verdicts.run),
         "intake": alone("intake", lambda: Intake(broker, PostgresIntake(pool), clock, services.health.metrics).run()),
         "backfills": alone("backfills", feeding.run),
-        "retention": alone("retention", lambda: ArchiveLoop(PostgresArchive(pool), keeps, clock).run()),
+        "retention": alone("retention", lambda: ArchiveLoop(Archive(pool), keeps, clock).run()),
         "log-cleaning": alone("log-cleaning", LogMaintenance(broker, clock).run),
         "wake-ups": alone("wake-ups", lambda: WakeIntake(broker, wakes, clock).run()),
         **{name: in_time(each) for name, each in watching_loops(pool, notifier, clock).items()},
@@ -209,7 +209,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool 
         **host_loops(
             pool, broker, services.layout, settings, me=services.identity, clock=clock, metrics=metrics, dev=dev
         ),
-        "probes": lambda: ClusterProbes(PostgresClusterStore(pool), probes, notifier, clock).run(),
+        "probes": lambda: ClusterProbes(ClusterStore(pool), probes, notifier, clock).run(),
         "launcher": in_time(Launcher(decisions, monitor, notifier, clock, evaluator, inline=inline).run),
         "inline": in_time(inline.run),
         "recovery": in_time(recovery.run),
@@ -444,7 +444,7 @@ def watching_loops(pool: Pool, notifier: Notifier, clock: Clock) -> Mapping[str,
     catalog, pauses = PostgresCatalogStore(pool), PostgresPauseStore(pool)
     return {
         "resumption": lambda: Resumption(store=catalog, pauses=pauses, notifier=notifier, clock=clock).run(),
-        "deadlines": lambda: DeadlineWatch(PostgresDeadlineStore(pool), notifier, clock).run(),
+        "deadlines": lambda: DeadlineWatch(DeadlineStore(pool), notifier, clock).run(),
         "expectations": lambda: ExpectationWatch(PostgresExpectationStore(pool), notifier, clock).run(),
     }
 
@@ -486,7 +486,7 @@ def host_loops(
     data, person = settings.data_dir.absolute(), PERSON_OF_DEV if dev else None
     store = PostgresSpoolStore(pool)
     spools = RunSpools(data / SPOOLS, store, intake, host=me.host, person=person, owner_of=_owners(settings))
-    archive, limits = PostgresArchive(pool), PostgresQuotaStore(pool).limits
+    archive, limits = Archive(pool), PostgresQuotaStore(pool).limits
     cleanup = LogCleanup(LocalRunFileStore(data), archive, clock, keep=settings.jobs_keep, limits=limits)
     return {
         "spools": lambda: run_forever(spools.run_once, called="spools"),

@@ -36,7 +36,7 @@ from streamsched.store.events.timers import PostgresTimers
 from streamsched.store.events.wakes import PostgresWakes
 from streamsched.store.jobs.decisions import DecisionStore
 from streamsched.store.jobs.intake import PostgresIntake
-from streamsched.store.jobs.jobs import PostgresJobStore
+from streamsched.store.jobs.jobs import JobStore
 from streamsched.store.runs.run_monitor import PostgresRunMonitorStore
 from streamsched.store.runs.run_queries import PostgresRunQueries
 from streamsched.store.server.notifier import PostgresNotifier
@@ -100,7 +100,7 @@ class InProcessScheduler:
         self.pool = pool
         self.clock = clock
         self.cluster = cluster
-        self.jobs = PostgresJobStore(pool)
+        self.jobs = JobStore(pool)
         self.by_hand = PostgresRunQueries(pool)
         self.catalog = Catalog(
             store=PostgresCatalogStore(pool),

@@ -52,5 +52,5 @@ LIMIT $2;
 SELECT partition, position FROM intake_positions WHERE topic = $1;
 
 -- name: totals
--- The verdict counts of a schedule.
+-- The verdict counts of a schedule, of all time.
 SELECT verdict, late, total, last_at FROM verdict_totals WHERE subject = $1 ORDER BY verdict, late;

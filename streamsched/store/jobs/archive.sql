@@ -96,7 +96,7 @@ SELECT id FROM runs WHERE id = ANY($1::text[]) AND ended_at IS NULL;
 
 -- name: early
 -- Times of history that came before its partition was made: the first of each day.
-SELECT 'work_decisions' AS parent, min(at) AS at FROM work_decisions_rest GROUP BY date_trunc('day', at, 'UTC')
+SELECT 'work_decisions' AS "table", min(at) AS at FROM work_decisions_rest GROUP BY date_trunc('day', at, 'UTC')
 UNION ALL
 SELECT 'tasks_history', min(at) FROM tasks_history_rest GROUP BY date_trunc('day', at, 'UTC')
 UNION ALL

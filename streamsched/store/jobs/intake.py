@@ -1,10 +1,10 @@
-"""`ports.intake.IntakeStore` of ready jobs on PostgreSQL: one statement stores jobs, positions and history."""
+"""The intake of ready jobs: one statement stores jobs, positions and history."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from streamsched.codec.records.descent import ancestors_of_record
 from streamsched.codec.records.withheld import foreign_programs, without_details
@@ -15,22 +15,32 @@ from streamsched.ports.intake import IntakeBatch, IntakeResult, ReadyJobRow
 from streamsched.store.catalog.namespace_grants import grant_of
 from streamsched.store.connections import translated
 from streamsched.store.positions import StoredPositions
-from streamsched.store.sql import queries
+from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("jobs/intake")
 _GRANTS: Final = queries("catalog/namespace_grants")
 
 
+class _Taken(NamedTuple):
+    partitions: list[int]
+    jobs: int
+    obsolete: int
+    rung: int
+
+
+_TAKE: Final = Select(_SQL["take"], _Taken)
+
+
 class PostgresIntake(StoredPositions):
-    """See `ports.intake.IntakeStore`."""
+    """`ports.intake.IntakeStore` of ready jobs on PostgreSQL."""
 
     async def take(self, topic: str, batches: Sequence[IntakeBatch[ReadyJobRow]], *, now: datetime) -> IntakeResult:
         with translated():
             jobs = await self._permitted([(batch.partition, job) for batch in batches for job in batch.rows])
             rows = [(partition, *job, ancestors_of_record(job.ready)) for partition, job in jobs]
             columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(8)]
-            row = await self._pool.fetchrow(
-                _SQL["take"],
+            taken = await _TAKE.one(
+                self._pool,
                 topic,
                 [batch.partition for batch in batches],
                 [batch.start for batch in batches],
@@ -40,8 +50,7 @@ class PostgresIntake(StoredPositions):
                 JobState.PENDING_CONSTRAINT,
                 JobState.OBSOLETE,
             )
-        assert row is not None
-        return IntakeResult(frozenset(row["partitions"]), row["jobs"], row["obsolete"])
+        return IntakeResult(frozenset(taken.partitions), taken.jobs, taken.obsolete)
 
     async def _permitted(self, jobs: Sequence[tuple[int, ReadyJobRow]]) -> Sequence[tuple[int, ReadyJobRow]]:
         """The jobs without details of programs of other namespaces that no grant gives. Asks only when there are ends

@@ -34,7 +34,7 @@ from streamsched.ports.runs import RunEnd
 from streamsched.store.connections import open_pool
 from streamsched.store.jobs.decisions import DecisionStore
 from streamsched.store.jobs.intake import PostgresIntake
-from streamsched.store.jobs.jobs import PostgresJobStore
+from streamsched.store.jobs.jobs import JobStore
 from streamsched.store.runs.run_monitor import PostgresRunMonitorStore
 from streamsched.store.runs.run_queries import PostgresRunQueries
 from streamsched.store.server.notifier import PostgresNotifier
@@ -94,7 +94,7 @@ class World:
         self.runners = CountedRunners()
         self.notifier = PostgresNotifier(dsn)
         self.run_store = PostgresRunMonitorStore(pool)
-        self.jobs = PostgresJobStore(pool)
+        self.jobs = JobStore(pool)
         self.runs = PostgresRunQueries(pool)
         self.decisions = DecisionStore(pool)
         self.run_monitor = RunMonitor(self.run_store, self.runners, self.clock, RunTimeouts(jitter=0))

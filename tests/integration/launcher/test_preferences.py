@@ -13,7 +13,7 @@ from streamsched.domain.schedules.submission_request import SubmissionRequest
 from streamsched.launcher.start import start
 from streamsched.ports.runs import RunEnd
 from streamsched.store.catalog.preferences import PostgresPreferenceStore
-from streamsched.store.jobs.submissions import PostgresSubmissionStore
+from streamsched.store.jobs.submissions import SubmissionStore
 
 from .conftest import PROGRAM, World, schedule
 
@@ -69,7 +69,7 @@ async def test_what_a_person_gives_overrides_preferences(world: World) -> None:
     await world.define(PLAIN)
     await prefer(world, {"a": "namespace", "b": "namespace", "c": "namespace"})
     request = SubmissionRequest(PROGRAM, "t", {"c": "person"})
-    job = (await PostgresSubmissionStore(world.pool).submit(request, now=world.clock.now())).job
+    job = (await SubmissionStore(world.pool).submit(request, now=world.clock.now())).job
     await world.launcher.run_once()
 
     at_once = await start(world.runs, world.clock, PROGRAM, {"b": "person"}, token="t")

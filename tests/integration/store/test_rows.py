@@ -39,7 +39,7 @@ _PYTHON: Final = {
 }
 #: Folders of the store whose queries of several columns do not all have a type of their rows yet.
 _UNTYPED: Final = {
-    "access", "catalog", "dapr", "datasets", "events", "expectations", "graph", "jobs", "limits", "programs", "runs",
+    "access", "catalog", "dapr", "datasets", "events", "expectations", "graph", "jobs", "programs", "runs",
     "server", "tasks", "web", "webhooks", "",
 }  # fmt: skip
 
