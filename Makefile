@@ -112,7 +112,7 @@ year: $(VENV)/.dev ## SEED=s SPARK=n: a year of hours of three zones through a r
 # A folder has the same name.
 .PHONY: docs
 docs: $(VENV)/.dev ## write the pages of docs/reference/ that are made from the code
-	@UPDATE_DOCS=1 $(BIN)/python -m pytest -q tests/unit/domain/test_states.py tests/architecture/test_reference.py
+	@UPDATE_DOCS=1 $(BIN)/python -m pytest -q tests/unit/domain/test_states.py tests/architecture/test_reference.py tests/architecture/test_decisions.py
 
 clean: ## forget the environment and everything the demo left
 	rm -rf $(VENV) .streamsched

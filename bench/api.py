@@ -100,7 +100,7 @@ async def serve(database: str, access: str) -> None:
     """
     configure_memory()
     if access == RELAY:
-        async with open_services(Settings(database_url=database)) as services:
+        async with open_services(Settings.from_env({}, database_url=database)) as services:
             print(RELAY, flush=True)
             loops = launcher_loops(services, {})
 
@@ -110,7 +110,9 @@ async def serve(database: str, access: str) -> None:
             await until_end_of_input(relay())
         return
     bound = bind("127.0.0.1", 0)
-    async with open_services(Settings(database_url=database, api_host="127.0.0.1", api_access=access)) as services:
+    async with open_services(
+        Settings.from_env({}, database_url=database, api_host="127.0.0.1", api_access=access)
+    ) as services:
         api = HttpServer(make_api(api_services(services)), bound, started=lambda: print(url_of(bound), flush=True))
         await until_end_of_input(supervise({"api": api.run}, metrics=services.health.metrics))
 

@@ -255,11 +255,13 @@ async def measure(url: str, schedules: int, runs: int, rounds: int) -> dict[str,
     await admin.close()
     database = url.replace("/postgres?", "/bench_pages?")
     await asyncio.to_thread(migrate, database)
-    async with open_services(Settings(database_url=database)) as services:
+    async with open_services(Settings.from_env({}, database_url=database)) as services:
         began = time.perf_counter()
         await fill(services, schedules, runs)
         print(f"filled in {time.perf_counter() - began:.0f} s\n")
-        app = make_http(replace(api_services(services), authentication=OpenAuthentication()), services.pool)
+        made = api_services(services)
+        made = replace(made, access=replace(made.access, authentication=OpenAuthentication()))
+        app = make_http(made, services.pool)
         transport = httpx.ASGITransport(app=app)
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as http:
             found: dict[str, PageTimes] = {}

@@ -46,7 +46,7 @@ async def own(url: str, kind: str, lease_s: float) -> None:
         notifier,
         me,
         clock,
-        Settings(database_url=url, lease=timedelta(seconds=lease_s), outgoing_networks=LOOPBACK),
+        Settings.from_env({}, database_url=url, lease=timedelta(seconds=lease_s), outgoing_networks=LOOPBACK),
     )
     async with asyncio.TaskGroup() as group:
         group.create_task(delivery.loop.run())

@@ -114,7 +114,8 @@ def make_api(services: ApiServices, routes: Sequence[BaseRoute] | None = None) -
         redoc_url=None,
     )
     api.state.services = services
-    api.state.body_room = BodyRoom.of_bodies(services.body_limit)
+    api.state.body_room = BodyRoom(services.settings.api.body_limit)
+    api.state.quota_watch = services.limits.quota_watch
     api.state.health = services.health
     api.state.closing = [partial(_end_streams, services)]
     api.router.routes.extend(make_routes() if routes is None else routes)
@@ -122,15 +123,15 @@ def make_api(services: ApiServices, routes: Sequence[BaseRoute] | None = None) -
     api.openapi = described(api.openapi)  # type: ignore[method-assign]
     api.add_route("/docs", ReferencePage(api.openapi).answer, include_in_schema=False)
     answer_problems(api)
-    api.add_middleware(RequestOutcomes, audit=services.audit)
+    api.add_middleware(RequestOutcomes, audit=services.access.audit)
     api.add_middleware(RequestMeasures, metrics=services.metrics, routes=api.state.routes)
     api.add_middleware(DefaultNamespace)
-    api.add_middleware(RequestGuard, hosts=services.allowed_hosts, metrics=services.metrics)
+    api.add_middleware(RequestGuard, hosts=services.access.allowed_hosts, metrics=services.metrics)
     return api
 
 
 def _end_streams(services: ApiServices) -> None:
-    services.decisions.close()
+    services.webhooks.decisions.close()
 
 
 def _routes(api: FastAPI) -> Iterator[tuple[str, str, Handler]]:

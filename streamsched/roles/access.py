@@ -14,11 +14,10 @@ from streamsched.access.issuing import create_token
 from streamsched.api.rendering import encoded
 from streamsched.codec.access.grant import token_request_from_json, token_to_json
 from streamsched.config import Settings
-from streamsched.domain.access.claims import ALGORITHMS, ClaimRules, grants_from_text
+from streamsched.domain.access.claims import ClaimRules
 from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.access.token import StoredTokenText, TokenRequest, read_token
-from streamsched.domain.errors import ConfigurationError, InvalidError
 from streamsched.ports.access.login import ProviderLogin
 from streamsched.ports.clock import Clock, SystemClock
 from streamsched.store.access.tokens import PostgresTokenStore
@@ -37,46 +36,36 @@ def authentication(pool: Pool, clock: Clock, settings: Settings) -> Authenticati
 
 def open_authentication(pool: Pool, clock: Clock, settings: Settings) -> tuple[Authentication, ProviderLogin | None]:
     """Who sends a request, and how people log in at the OpenID provider; None: not at all."""
-    if settings.api_access == "open":
+    if settings.api.access == "open":
         return OpenAuthentication(), None
     own = TokenAuthentication(PostgresTokenStore(pool), clock)
-    return _openid(own, clock, settings) if settings.oidc_issuer else (own, None)
+    return _openid(own, clock, settings) if settings.openid.issuer else (own, None)
 
 
 def _openid(own: Authentication, clock: Clock, settings: Settings) -> tuple[Authentication, ProviderLogin | None]:
-    """Tokens of the OpenID provider too; and logging in there, with a client id. Both use the same keys.
-
-    Raises:
-        ConfigurationError: its roles or algorithms cannot be read.
-    """
+    """Tokens of the OpenID provider too; and logging in there, with a client id. Both use the same keys."""
     from streamsched.access.code_flow import CodeFlow  # noqa: PLC0415 - cryptography, only when it is used
     from streamsched.access.openid import OpenIdAuthentication  # noqa: PLC0415
     from streamsched.access.provider_http import ProviderHttp  # noqa: PLC0415
     from streamsched.access.provider_keys import HttpKeyDocuments, ProviderKeys  # noqa: PLC0415
     from streamsched.access.signatures import ProviderSignatures  # noqa: PLC0415
 
-    algorithms = frozenset(each.strip() for each in settings.oidc_algorithms.split(",") if each.strip())
-    if not algorithms or not algorithms <= ALGORITHMS:
-        raise ConfigurationError(f"STREAMSCHED_OIDC_ALGORITHMS must be some of {', '.join(sorted(ALGORITHMS))}")
-    try:
-        grants = grants_from_text(settings.oidc_roles)
-    except InvalidError as exc:
-        raise ConfigurationError(f"STREAMSCHED_OIDC_ROLES: {exc.reason}") from exc
+    provider = settings.openid
     rules = ClaimRules(
-        issuer=settings.oidc_issuer,
-        audience=settings.oidc_audience,
-        name_claim=settings.oidc_name_claim,
-        roles_claim=settings.oidc_roles_claim,
-        grants=grants,
-        skew=settings.oidc_skew,
+        issuer=provider.issuer,
+        audience=provider.audience,
+        name_claim=provider.name_claim,
+        roles_claim=provider.roles_claim,
+        grants=provider.roles,
+        skew=provider.skew,
     )
-    http = ProviderHttp(settings.oidc_issuer)
-    signatures = ProviderSignatures(algorithms, ProviderKeys(HttpKeyDocuments(http), clock))
+    http = ProviderHttp(provider.issuer)
+    signatures = ProviderSignatures(provider.algorithms, ProviderKeys(HttpKeyDocuments(http), clock))
     callers = OpenIdAuthentication(rules, signatures, own, clock)
-    if not settings.oidc_client_id:
+    if not provider.client_id:
         return callers, None
-    client = replace(rules, audience=settings.oidc_client_id)
-    secret, scopes = settings.oidc_client_secret, settings.oidc_scopes
+    client = replace(rules, audience=provider.client_id)
+    secret, scopes = provider.client_secret, provider.scopes
     return callers, CodeFlow(http, signatures, client, clock, secret=secret, scopes=scopes)
 
 

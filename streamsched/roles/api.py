@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from fastapi import FastAPI
 from starlette.requests import Request
@@ -19,19 +18,28 @@ from streamsched.admin.installation import assembled
 from streamsched.api.access.rules import RouteTable
 from streamsched.api.allowed_hosts import allowed_hosts
 from streamsched.api.app import make_api
-from streamsched.api.deps import ApiServices
+from streamsched.api.deps import (
+    AccessServices,
+    ApiServices,
+    DatasetServices,
+    EventServices,
+    LimitServices,
+    ProgramServices,
+    ScheduleServices,
+    TaskServices,
+    WebhookServices,
+    WorkServices,
+)
 from streamsched.api.health import health_of
 from streamsched.api.reads.catalog_map import CatalogMap
 from streamsched.api.streams.decision_feed import DecisionFeed
 from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.listeners import Listeners
 from streamsched.catalog.replaying import ScheduleReplay
-from streamsched.config import Settings
-from streamsched.domain.programs.program_users import ProgramUsers
 from streamsched.graph.submission import GraphDesk
 from streamsched.launcher import plugins
 from streamsched.log.topics import topic_specs
-from streamsched.ports.clock import Clock, SystemClock
+from streamsched.ports.clock import SystemClock
 from streamsched.process.health import measure_installation
 from streamsched.roles.access import open_authentication
 from streamsched.roles.services import Services, make_desk
@@ -74,7 +82,6 @@ from streamsched.store.web.link_reads import PostgresLinkReads
 from streamsched.store.web.page_reads import PostgresPageReads
 from streamsched.store.webhooks.webhooks import PostgresWebhookStore
 from streamsched.store.webhooks.work_history import PostgresWorkHistory
-from streamsched.telemetry.metrics import Metrics
 from streamsched.web.app import PREFIX, make_web
 from streamsched.web.live import LiveFeed
 from streamsched.web.session import Sessions
@@ -82,116 +89,95 @@ from streamsched.web.visit import PageServices
 
 
 def api_services(services: Services) -> ApiServices:
-    """The services of the HTTP application."""
-    pool, broker, notifier, layout = services.pool, services.broker, services.notifier, services.layout
-    gauges, trails = PostgresGauges(pool), EventTraces(pool, broker)
-    reader, outbox = PostgresCatalogReader(pool), PostgresOutbox(pool)
-    specs = topic_specs(layout.shards, services.settings.retention, unkeyed_partitions=layout.unkeyed_partitions)
+    """What the routes use."""
+    settings, clock, pool, broker = services.settings, services.clock, services.pool, services.broker
+    notifier, layout, metrics = services.notifier, services.layout, services.health.metrics
+    specs = topic_specs(layout.shards, settings.keep.log, unkeyed_partitions=layout.unkeyed_partitions)
+    gauges, traces, quotas = PostgresGauges(pool), EventTraces(pool, broker), PostgresQuotaStore(pool)
+    reader, outbox, grants = PostgresCatalogReader(pool), PostgresOutbox(pool), PostgresNamespaceGrantStore(pool)
+    entries, (callers, login) = PostgresAuditStore(pool), open_authentication(pool, clock, settings)
 
     async def measure() -> None:
         services.health.measure()
-        await measure_installation(services.health.metrics, gauges, broker, layout.shards, now=services.clock.now())
+        await measure_installation(metrics, gauges, broker, layout.shards, now=clock.now())
 
     return ApiServices(
-        broker=broker,
+        settings=settings,
+        clock=clock,
+        health=health_of(services.health, measure),
+        installation=assembled(pool, notifier, SystemClock(), log=broker, broker=broker, specs=specs),
         catalog=Catalog(
             store=PostgresCatalogStore(pool),
             reader=reader,
             acks=outbox,
             notifier=notifier,
-            clock=services.clock,
+            clock=clock,
             check=partial(plugins.check, known=plugins.installed()),
             largest_record=broker.capabilities.largest_record,
         ),
-        replaying=ScheduleReplay(reader=reader, mending=PostgresOutboxRepair(pool), acks=outbox, notifier=notifier),
-        jobs=JobStore(pool),
-        runs=PostgresRunQueries(pool),
-        submissions=SubmissionStore(pool),
-        **program_services(pool, services.settings),
-        backfills=BackfillStore(pool),
-        graphs=GraphDesk(PostgresNodeStore(pool), services.clock),
-        **task_services(pool),
-        **watching_services(pool, services.settings),
-        dapr=make_desk(pool, services.clock),
-        groups=GroupStore(pool),
-        pools=PoolStore(pool),
-        clusters=ClusterStore(pool),
-        cluster_urls=services.settings.cluster_urls(),
-        traces=trails,
-        listeners=Listeners(trails, services.clock),
-        keys=PostgresOpenKeyReader(pool),
-        activity=PostgresActivityReads(pool),
-        links=CatalogMap(PostgresLinkReads(pool)),
-        verdicts_keep=services.settings.verdicts_keep,
-        clock=services.clock,
-        shards=services.layout.unkeyed_partitions,
-        body_limit=services.settings.body_limit,
-        health=health_of(services.health, measure),
-        installation=assembled(pool, notifier, SystemClock(), log=broker, broker=broker, specs=specs),
-        **access_services(pool, services.clock, services.settings, services.identity.id, services.health.metrics),
-        installation_name=services.settings.installation,
-        update_schedules=services.settings.update_schedules,
-        emit_spans=services.traces and services.traces.emit_spans,
+        events=EventServices(
+            broker=broker,
+            partitions=layout.unkeyed_partitions,
+            traces=traces,
+            listeners=Listeners(traces, clock),
+            emit_spans=services.traces and services.traces.emit_spans,
+        ),
+        schedules=ScheduleServices(
+            replaying=ScheduleReplay(reader=reader, mending=PostgresOutboxRepair(pool), acks=outbox, notifier=notifier),
+            keys=PostgresOpenKeyReader(pool),
+            descendants=PostgresDescendants(pool),
+            expectations=PostgresExpectationReader(pool),
+            expectation_grants=PostgresExpectationGrants(pool),
+        ),
+        work=WorkServices(
+            jobs=JobStore(pool),
+            runs=PostgresRunQueries(pool),
+            submissions=SubmissionStore(pool),
+            backfills=BackfillStore(pool),
+            graphs=GraphDesk(PostgresNodeStore(pool), clock),
+            activity=PostgresActivityReads(pool),
+            run_commits=PostgresRunCommitStore(pool),
+            end_lineage_run=PostgresLineageEnds(pool).end,
+        ),
+        datasets=DatasetServices(
+            bookmarks=PostgresBookmarkStore(pool),
+            commits=PostgresFileSetCommitStore(pool),
+            links=CatalogMap(PostgresLinkReads(pool)),
+        ),
+        programs=ProgramServices(
+            profiles=PostgresProfileStore(pool),
+            bundles=PostgresBundleStore(pool),
+            preferences=PostgresPreferenceStore(pool),
+        ),
+        tasks=TaskServices(
+            queues=PostgresQueueStore(pool),
+            registry=PostgresTaskRegistry(pool),
+            streams=PostgresStreamAddresses(pool),
+            partitions=PostgresTaskPartitions(pool),
+            dapr=make_desk(pool, clock),
+        ),
+        webhooks=WebhookServices(
+            store=PostgresWebhookStore(pool),
+            decisions=DecisionFeed(PostgresWorkHistory(pool)),
+        ),
+        limits=LimitServices(
+            groups=GroupStore(pool),
+            pools=PoolStore(pool),
+            clusters=ClusterStore(pool),
+            quotas=quotas,
+            quota_watch=QuotaWatch(quotas, clock, services.identity.id, metrics),
+        ),
+        access=AccessServices(
+            allowed_hosts=allowed_hosts(settings),
+            authentication=callers,
+            login=login,
+            tokens=PostgresTokenStore(pool),
+            audit=NoAudit() if settings.api.access == "open" else StoredAudit(entries, clock),
+            audit_entries=entries,
+            references=ReferenceChecks(grants, clock),
+            grants=grants,
+        ),
     )
-
-
-def program_services(pool: Pool, settings: Settings) -> Mapping[str, Any]:
-    """These services of the HTTP application (`ApiServices`)."""
-    users = ProgramUsers.parse(settings.run_as)
-    return {
-        "runs_apart": lambda program: bool(users.user_of(program)),
-        "preferences": PostgresPreferenceStore(pool),
-        "bookmarks": PostgresBookmarkStore(pool),
-        "profiles": PostgresProfileStore(pool),
-        "bundles": PostgresBundleStore(pool),
-        "bundle_limit": settings.bundle_limit,
-        "outgoing_networks": settings.networks(),
-        "lineage_datasets": settings.datasets_by_location(),
-        "end_lineage_run": PostgresLineageEnds(pool).end,
-        "file_set_commits": PostgresFileSetCommitStore(pool),
-        "descendants": PostgresDescendants(pool),
-    }
-
-
-def task_services(pool: Pool) -> Mapping[str, Any]:
-    """The services of the HTTP application that tasks, webhooks and streams have (`ApiServices`)."""
-    return {
-        "queues": PostgresQueueStore(pool),
-        "tasks": PostgresTaskRegistry(pool),
-        "task_streams": PostgresStreamAddresses(pool),
-        "task_partitions": PostgresTaskPartitions(pool),
-        "webhooks": PostgresWebhookStore(pool),
-        "decisions": DecisionFeed(PostgresWorkHistory(pool)),
-    }
-
-
-def watching_services(pool: Pool, settings: Settings) -> Mapping[str, Any]:
-    """The services of the HTTP application that expectations and recipients have (`ApiServices`)."""
-    return {
-        "expectations": PostgresExpectationReader(pool),
-        "expectation_grants": PostgresExpectationGrants(pool),
-        "mail": settings.mail(),
-    }
-
-
-def access_services(pool: Pool, clock: Clock, settings: Settings, process: str, metrics: Metrics) -> dict[str, Any]:
-    """The members of `ApiServices` that check requests and record changes. `process`: a name that no other has."""
-    tokens, entries, quotas = PostgresTokenStore(pool), PostgresAuditStore(pool), PostgresQuotaStore(pool)
-    grants = PostgresNamespaceGrantStore(pool)
-    callers, login = open_authentication(pool, clock, settings)
-    return {
-        "allowed_hosts": allowed_hosts(settings),
-        "tokens": tokens,
-        "authentication": callers,
-        "login": login,
-        "audit": NoAudit() if settings.api_access == "open" else StoredAudit(entries, clock),
-        "audit_entries": entries,
-        "quotas": quotas,
-        "quota_watch": QuotaWatch(quotas, clock, process, metrics),
-        "references": ReferenceChecks(grants, clock),
-        "grants": grants,
-        "run_commits": PostgresRunCommitStore(pool),
-    }
 
 
 def make_http(services: ApiServices, pool: Pool, routes: Sequence[BaseRoute] | None = None) -> FastAPI:
@@ -199,17 +185,11 @@ def make_http(services: ApiServices, pool: Pool, routes: Sequence[BaseRoute] | N
     api = make_api(services, routes)
     reads = PostgresPageReads(pool)
     feed = LiveFeed(reads.version)
-    everybody = ANYBODY if isinstance(services.authentication, OpenAuthentication) else None
-    rules = services.login.rules if services.login else None
-    sessions = Sessions(services.tokens, services.clock, everybody=everybody, rules=rules)
-    web = make_web(
-        PageServices(
-            api=services,
-            reads=reads,
-            sessions=sessions,
-            feed=feed,
-        )
-    )
+    access = services.access
+    everybody = ANYBODY if isinstance(access.authentication, OpenAuthentication) else None
+    rules = access.login.rules if access.login else None
+    sessions = Sessions(access.tokens, services.clock, everybody=everybody, rules=rules)
+    web = make_web(PageServices(api=services, reads=reads, sessions=sessions, feed=feed))
     names: RouteTable = api.state.routes
     for route in web.routes:
         if isinstance(route, Route):

@@ -13,7 +13,7 @@ from typing import Final
 import structlog
 
 from streamsched.api.allowed_hosts import AllowedHosts
-from streamsched.api.dapr.sidecar import SidecarServices, make_sidecar
+from streamsched.api.dapr.sidecar import make_sidecar
 from streamsched.api.serving import HttpServer, bind, url_of
 from streamsched.codec.dapr.scope import DaprApp
 from streamsched.config import Settings
@@ -45,23 +45,22 @@ def dapr_loops(settings: Settings, pool: Pool, clock: Clock) -> Mapping[str, Loo
     Raises:
         ConfigurationError: a setting is invalid, a port is in use, or gRPC is not installed.
     """
-    if not settings.dapr_app_id:
+    if not settings.dapr.app_id:
         return {}
     from streamsched.dapr.grpc_server import DaprGrpcServer  # noqa: PLC0415 - it comes with an extra
 
     app, instances = _app_of(settings)
     desk = make_desk(pool, clock)
-    endpoint = DaprEndpoint(app, settings.dapr_api_token, settings.dapr_strict)
+    endpoint = DaprEndpoint(app, settings.dapr.api_token, settings.dapr.strict)
     bound = bind(
-        settings.dapr_host,
-        settings.dapr_http_port,
+        settings.dapr.host,
+        settings.dapr.http_port,
         host_by="--host or STREAMSCHED_DAPR_HOST",
         port_by="--http-port or STREAMSCHED_DAPR_HTTP_PORT",
     )
-    hosts = AllowedHosts.of(settings.api_allowed_hosts.split(","), api_host=settings.dapr_host)
-    services = SidecarServices(desk, endpoint, settings.body_limit)
-    http = HttpServer(make_sidecar(services, hosts), bound)
-    grpc = DaprGrpcServer(desk, endpoint, host=settings.dapr_host, port=settings.dapr_grpc_port)
+    hosts = AllowedHosts.of(settings.api.allowed_hosts, api_host=settings.dapr.host)
+    http = HttpServer(make_sidecar(desk, endpoint, hosts, body_limit=settings.api.body_limit), bound)
+    grpc = DaprGrpcServer(desk, endpoint, host=settings.dapr.host, port=settings.dapr.grpc_port)
     log.info("dapr.bound", app=app.app, namespace=app.namespace, http=url_of(bound), grpc=grpc.address)
 
     async def beat() -> None:
@@ -79,9 +78,9 @@ def run_dapr(environ: Mapping[str, str], **options: object) -> None:
         ConfigurationError: a setting is missing or invalid, a port is in use, or gRPC is not installed.
     """
     settings = Settings.from_env(environ, **options)
-    if not settings.dapr_app_id:
+    if not settings.dapr.app_id:
         raise ConfigurationError("STREAMSCHED_DAPR_APP_ID is not set: the id of the app that is served (--app-id)")
-    configure_logs(level=settings.log_level, style=settings.log_format)
+    configure_logs(level=settings.log.level, style=settings.log.format)
     run_until_signal(_serve(settings))
 
 
@@ -89,7 +88,7 @@ async def _serve(settings: Settings) -> None:
     pool = await wait_until_available("database", lambda: open_pool(settings.database_url, min_size=2, max_size=12))
     try:
         await wait_until_available("schema", lambda: require_schema(pool))
-        clock = PostgresClock(pool, SystemClock(), name=f"dapr endpoint of {settings.dapr_app_id}")
+        clock = PostgresClock(pool, SystemClock(), name=f"dapr endpoint of {settings.dapr.app_id}")
         await wait_until_available("database", clock.compare)
         await supervise({**dapr_loops(settings, pool, clock), "clock": clock.run}, metrics=Metrics())
     finally:
@@ -98,15 +97,15 @@ async def _serve(settings: Settings) -> None:
 
 def _app_of(settings: Settings) -> tuple[DaprApp, tuple[AppInstance, ...]]:
     try:
-        app = DaprApp(settings.dapr_namespace, settings.dapr_app_id)
-        addresses = [each.strip() for each in settings.dapr_app.split(",") if each.strip()]
+        app = DaprApp(settings.dapr.namespace, settings.dapr.app_id)
+        addresses = [each.strip() for each in settings.dapr.app.split(",") if each.strip()]
         for address in addresses:
             check_address(address)
     except InvalidError as exc:
         name = {"$.namespace": "NAMESPACE", "$.app": "APP"}.get(exc.path, "APP_ID")
         name = "APP_ID" if exc.path == "$.app" and "://" not in exc.reason else name
         raise ConfigurationError(f"STREAMSCHED_DAPR_{name} {exc.reason}") from exc
-    return app, tuple(AppInstance(app.queue, address, settings.dapr_app_token) for address in addresses)
+    return app, tuple(AppInstance(app.queue, address, settings.dapr.app_token) for address in addresses)
 
 
 async def _beat(store: AppInstances, instances: tuple[AppInstance, ...]) -> None:

@@ -97,8 +97,8 @@ def run_dev(
     settings = Settings.from_env(environ, **given, database_url=_PLACEHOLDER, data_dir=folder)
     with ExitStack() as stack:
         stack.enter_context(folder_lock(folder))
-        bound = stack.enter_context(bind(settings.api_host, settings.api_port))
-        configure_logs(level=settings.log_level, style=settings.log_format, file=folder / "dev.log")
+        bound = stack.enter_context(bind(settings.api.host, settings.api.port))
+        configure_logs(level=settings.log.level, style=settings.log.format, file=folder / "dev.log")
         postgres = folder / POSTGRES
         resumed = postgres.exists()
         stack.callback(stop_server, postgres)
@@ -108,9 +108,9 @@ def run_dev(
         pages = environ.get("STREAMSCHED_PAGES_URL") or url_of(bound)
         given = {"broker_url": server.url, "pages_url": pages, **given, **own}
         settings = Settings.from_env(environ, **given)
-        if settings.api_access == "tokens":
+        if settings.api.access == "tokens":
             asyncio.run(ensure_dev_token(server.url, folder))
-        token = (folder / TOKEN_FILE).read_text().strip() if settings.api_access == "tokens" else ""
+        token = (folder / TOKEN_FILE).read_text().strip() if settings.api.access == "tokens" else ""
         page = url_of(bound) + asyncio.run(login_path(server.url, token))
         stack.enter_context(_published(folder, bound, settings))
         started = Started(url_of(bound), page, folder, resumed, tuple(_warnings(environ)), tuple(notices))

@@ -33,7 +33,6 @@ from streamsched.dapr.delivery import DaprDelivery
 from streamsched.domain.constraints.process_room import ProcessKind
 from streamsched.domain.decisions.retention import Retention
 from streamsched.domain.errors import ConfigurationError, UnavailableError
-from streamsched.domain.programs.program_users import ProgramUsers
 from streamsched.domain.programs.secret_rules import SecretRule
 from streamsched.domain.signals.layout import Layout
 from streamsched.emit.destination import SPOOLS
@@ -153,22 +152,22 @@ def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool 
     inline = make_inline(pool, this_process(), clock, settings, environ)
     runners = local_runners(settings, environ)
     leases = PostgresLauncherLeases(pool, theirs=services.measured and services.measured.steady)
-    recovery = Recovery(leases, runners, inline.runner, clock, ttl=settings.lease, attempts=settings.run_attempts)
-    timeouts = RunTimeouts(silence=settings.lost_after, attempts=settings.run_attempts, pace=settings.pace)
+    recovery = Recovery(leases, runners, inline.runner, clock, ttl=settings.lease, attempts=settings.runs.attempts)
+    timeouts = RunTimeouts(silence=settings.runs.lost_after, attempts=settings.runs.attempts, pace=settings.runs.pace)
     monitor = RunMonitor(PostgresRunMonitorStore(pool), runners, clock, timeouts, inline=inline)
     due_by = services.measured and services.measured.theirs
     decisions, wakes = DecisionStore(pool), PostgresWakes(pool, theirs=due_by)
     callers = authentication(pool, clock, settings)
     evaluator = PluginEvaluator(plugins.installed(), decisions, clock)
-    probes = {name: open_probe(url) for name, url in settings.cluster_urls().items()}
-    keep = settings.verdicts_keep
+    probes = {name: open_probe(url) for name, url in settings.runs.clusters.items()}
+    keep = settings.keep.verdicts
     verdicts = VerdictIntake(broker, VerdictStore(pool, keep=keep), clock, keep=keep)
     metrics = services.health.metrics
     tasks = make_task_delivery(
         pool, notifier, services.identity, clock, settings, environ=environ, metrics=metrics, measured=services.measured
     )
-    keeps = Retention(jobs=settings.jobs_keep, audit=settings.audit_keep)
-    feeding = BackfillFeeding(BackfillFeed(pool), notifier, clock, keep=settings.jobs_keep)
+    keeps = Retention(jobs=settings.keep.jobs, audit=settings.keep.audit)
+    feeding = BackfillFeeding(BackfillFeed(pool), notifier, clock, keep=settings.keep.jobs)
 
     def in_time(loop: Callable[[], Awaitable[None]]) -> Loop:
         """Starts the loop when the time is known, with the lease of this launcher."""
@@ -224,14 +223,14 @@ def make_inline(
     pool: Pool, me: RunnerId, clock: Clock, settings: Settings, environ: Mapping[str, str]
 ) -> InlineExecutor:
     """What executes HTTP and publish programs. `environ`: the variables that secrets may be."""
-    secrets = Secrets(settings.secret_rules(), environ, installed())
+    secrets = Secrets(settings.programs.secrets, environ, installed())
     sampler = run_sampler(environ, traces=settings.traces)
     batch = PostgresRunBatch(pool)
-    client = HttpClient(settings.networks(), proxy=settings.outgoing_proxy)
-    ignored = [] if settings.outgoing_proxy else sorted(name for name in environ if name.lower() in _PROXIES)
+    client = HttpClient(settings.programs.outgoing_networks, proxy=settings.programs.outgoing_proxy)
+    ignored = [] if settings.programs.outgoing_proxy else sorted(name for name in environ if name.lower() in _PROXIES)
     if ignored:
         log.warning("outgoing.proxies_ignored", variables=ignored, instead="STREAMSCHED_OUTGOING_PROXY")
-    return InlineExecutor(batch, me, client, clock, heartbeat=settings.heartbeat, secrets=secrets, sampler=sampler)
+    return InlineExecutor(batch, me, client, clock, heartbeat=settings.runs.heartbeat, secrets=secrets, sampler=sampler)
 
 
 def local_runners(settings: Settings, environ: Mapping[str, str]) -> LocalRunners:
@@ -241,17 +240,17 @@ def local_runners(settings: Settings, environ: Mapping[str, str]) -> LocalRunner
     Raises:
         ConfigurationError: programs cannot run as the users that the settings name.
     """
-    users = ProgramUsers.parse(settings.run_as)
+    users = settings.programs.run_as
     check_users(users)
     for each in not_separated(users):
         log.warning("programs.not_separated", reason=each)
     runners = LocalRunners(
         settings.data_dir.absolute(),
         {**environ, **settings.variables()},
-        warm=settings.warm_starts,
-        places={ProcessKind.HOST: settings.processes, ProcessKind.CLUSTER: settings.cluster_processes},
+        warm=settings.runs.warm_starts,
+        places={ProcessKind.HOST: settings.runs.processes, ProcessKind.CLUSTER: settings.runs.cluster_processes},
     )
-    if settings.prepared_drivers:  # the first Spark run teaches what to prepare, if it is forked
+    if settings.spark.prepared_drivers:  # the first Spark run teaches what to prepare, if it is forked
         runners.start_fork_server()
     return runners
 
@@ -320,10 +319,14 @@ def make_task_delivery(
     partitions, me = PostgresTaskPartitions(pool), replace(me, reads=READS)
     leases = PostgresTaskLeases(pool, theirs=measured and measured.steady)
     ownership = Ownership(leases, me, store, partitions, clock, ttl=settings.lease)
-    queues, networks, proxy = PostgresQueueStore(pool), settings.networks(), settings.outgoing_proxy
+    queues, networks, proxy = (
+        PostgresQueueStore(pool),
+        settings.programs.outgoing_networks,
+        settings.programs.outgoing_proxy,
+    )
     http = HttpReceiver(HttpClient(networks, proxy=proxy), clock, leased=ownership.leased)
     sending = HttpClient(networks, proxy=proxy)
-    secrets = Secrets(settings.secret_rules(), environ, installed())
+    secrets = Secrets(settings.programs.secrets, environ, installed())
     webhooks = WebhookReceiver(
         PostgresWebhookStore(pool),
         sending,
@@ -342,16 +345,16 @@ def make_task_delivery(
         workers=workers,
         webhooks=webhooks,
         metrics=metrics,
-        capacity=settings.tasks_in_flight,
+        capacity=settings.tasks.in_flight,
     )
     workers.on_room = loop.wake
     instances = PostgresAppInstances(pool)
     scheduler = None
-    if settings.dapr_scheduler:
+    if settings.dapr.scheduler:
         from streamsched.dapr.scheduler_server import DaprSchedulerServer  # noqa: PLC0415 - it comes with an extra
 
         desk = make_desk(pool, clock)
-        scheduler = DaprSchedulerServer(desk, workers, instances, address=settings.dapr_scheduler).run
+        scheduler = DaprSchedulerServer(desk, workers, instances, address=settings.dapr.scheduler).run
     mover = LaneMover(partitions, leads=lambda: 0 in ownership.starting)
     moving = partial(supervise, {"task_partitions": mover.run}, metrics=metrics or Metrics())
     return TaskDelivery(loop, workers, DaprDelivery(instances, workers), moving, scheduler)
@@ -366,16 +369,16 @@ def task_intakes(
     Raises:
         ConfigurationError: a topic is one of the installation.
     """
-    own = {spec.name for spec in topic_specs(settings.shards, settings.retention)}
-    for topic in settings.task_queues():
-        if topic in own and not settings.task_log_url:
+    own = {spec.name for spec in topic_specs(settings.shards, settings.keep.log)}
+    for topic in settings.tasks.topics:
+        if topic in own and not settings.tasks.log_url:
             raise ConfigurationError(f"STREAMSCHED_TASK_TOPICS: '{topic}' is a topic of the installation itself")
 
     async def copy(topic: str, queue: str) -> None:
         async with AsyncExitStack() as stack:
             source, name = log, topic
-            if settings.task_log_url:
-                source = await wait_until_available("task log", lambda: open_broker(settings.task_log_url))
+            if settings.tasks.log_url:
+                source = await wait_until_available("task log", lambda: open_broker(settings.tasks.log_url))
                 stack.push_async_callback(source.close)
                 name = f"task-log:{topic}"
             intake = TaskIntake(
@@ -387,13 +390,13 @@ def task_intakes(
                 queues=PostgresQueueStore(pool),
                 clock=clock,
                 partitions=settings.shards,
-                retention=settings.retention,
+                retention=settings.keep.log,
             )
             await intake.run()
 
-    history, pages = PostgresWorkHistory(pool), settings.pages_url.rstrip("/")
+    history, pages = PostgresWorkHistory(pool), settings.api.pages_url.rstrip("/")
     feeding = WebhookFeeding(history, PostgresWebhookFeed(pool), clock, pages=pages)
-    copying = {f"tasks-of-{topic}": partial(copy, topic, queue) for topic, queue in settings.task_queues().items()}
+    copying = {f"tasks-of-{topic}": partial(copy, topic, queue) for topic, queue in settings.tasks.topics.items()}
     return {"webhooks": feeding.run, **copying}
 
 
@@ -405,11 +408,11 @@ async def serve_task_streams(
     Raises:
         ConfigurationError: the address cannot be used.
     """
-    host, variable = settings.task_streams_host, "STREAMSCHED_TASK_STREAMS"
-    bound = bind(host, settings.task_streams_port, host_by=f"{variable}_HOST", port_by=f"{variable}_PORT")
-    url = settings.task_streams_url or _advertised(bound, host)
-    hosts = AllowedHosts.of(settings.api_allowed_hosts.split(","), api_host=host, urls=[url])
-    server = HttpServer(make_stream_api(workers, hosts, authentication, body_limit=settings.body_limit), bound)
+    host, variable = settings.tasks.streams_host, "STREAMSCHED_TASK_STREAMS"
+    bound = bind(host, settings.tasks.streams_port, host_by=f"{variable}_HOST", port_by=f"{variable}_PORT")
+    url = settings.tasks.streams_url or _advertised(bound, host)
+    hosts = AllowedHosts.of(settings.api.allowed_hosts, api_host=host, urls=[url])
+    server = HttpServer(make_stream_api(workers, hosts, authentication, body_limit=settings.api.body_limit), bound)
     addresses = PostgresStreamAddresses(pool)
 
     async def announce() -> float:
@@ -451,7 +454,7 @@ def watching_loops(pool: Pool, notifier: Notifier, clock: Clock) -> Mapping[str,
 
 def watching_roles(settings: Settings, pool: Pool, broker: Broker, clock: Clock) -> _Roles:
     """What one launcher does at a time, by the name of the role."""
-    notices = PostgresNoticeStore(pool, pages=settings.pages_url.rstrip("/"))
+    notices = PostgresNoticeStore(pool, pages=settings.api.pages_url.rstrip("/"))
     return {
         "evidence": lambda: EvidenceIntake(broker, PostgresEvidence(pool), clock).run(),
         "completions": lambda: CompletionIntake(PostgresCompletions(pool), clock).run(),
@@ -461,7 +464,7 @@ def watching_roles(settings: Settings, pool: Pool, broker: Broker, clock: Clock)
 
 def make_mail(pool: Pool, settings: Settings, environ: Mapping[str, str], clock: Clock) -> MailDelivery:
     """The delivery of mail. Only the reference of the settings can be read by it."""
-    mail = settings.mail()
+    mail = settings.mail
     rules = [] if mail is None or mail.secret is None else [SecretRule.parse(f"*={mail.secret.reference}")]
     return MailDelivery(PostgresNoticeStore(pool), mail, Secrets(rules, environ, installed()), clock)
 
@@ -487,7 +490,7 @@ def host_loops(
     store = PostgresSpoolStore(pool)
     spools = RunSpools(data / SPOOLS, store, intake, host=me.host, person=person, owner_of=_owners(settings))
     archive, limits = Archive(pool), PostgresQuotaStore(pool).limits
-    cleanup = LogCleanup(LocalRunFileStore(data), archive, clock, keep=settings.jobs_keep, limits=limits)
+    cleanup = LogCleanup(LocalRunFileStore(data), archive, clock, keep=settings.keep.jobs, limits=limits)
     return {
         "spools": lambda: run_forever(spools.run_once, called="spools"),
         "log-cleanup": cleanup.run,
@@ -501,11 +504,11 @@ def _owners(settings: Settings) -> Callable[[SpoolingRun], int]:
     Raises:
         ConfigurationError: this machine does not have one of the users.
     """
-    users = ProgramUsers.parse(settings.run_as)
+    users = settings.programs.run_as
     ids = {name: OsUser.find(name).uid for name in users.users.values()}
     return lambda run: ids.get(users.user_of(run.program), os.geteuid())
 
 
 def node_retention(pool: Pool, clock: Clock, settings: Settings) -> NodeRetention:
     """Deletes nodes that ended longer ago than the settings say."""
-    return NodeRetention(PostgresNodeStore(pool), clock, keep=settings.nodes_keep)
+    return NodeRetention(PostgresNodeStore(pool), clock, keep=settings.keep.nodes)

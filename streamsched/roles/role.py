@@ -55,7 +55,7 @@ async def serve(
         if role in {Role.LAUNCHER, Role.ALL}:
             loops |= launcher_loops(services, environ, dev=role is Role.ALL)
         if role in {Role.API, Role.ALL}:
-            bound = bound or bind(settings.api_host, settings.api_port)
+            bound = bound or bind(settings.api.host, settings.api.port)
             server = HttpServer(make_http(api_services(services), services.pool), bound, started=ready)
             loops["api"] = server.run
             loops |= {} if services.traces is None else {"emit-spans": services.traces.queue.run}
@@ -71,7 +71,7 @@ async def serve(
 def run_role(role: Role, environ: Mapping[str, str], **options: object) -> None:
     """Runs one role until SIGINT or SIGTERM. `options` (fields of `Settings`) take precedence over variables."""
     settings = Settings.from_env(environ, **options)
-    configure_logs(level=settings.log_level, style=settings.log_format)
+    configure_logs(level=settings.log.level, style=settings.log.format)
     run_until_signal(serve(settings, role, environ=environ))
 
 
@@ -80,6 +80,6 @@ def run_migrations(environ: Mapping[str, str]) -> None:
     from streamsched.store.server.migrate import migrate  # noqa: PLC0415 - Alembic, which no server needs
 
     settings = Settings.from_env(environ)
-    configure_logs(level=settings.log_level, style=settings.log_format)
+    configure_logs(level=settings.log.level, style=settings.log.format)
     asyncio.run(check_sessions(settings.database_url))
     migrate(settings.database_url)

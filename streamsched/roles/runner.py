@@ -20,11 +20,9 @@ from typing import Final, TypeVar
 from streamsched.config import Settings
 from streamsched.domain.errors import StreamschedError, UnavailableError
 from streamsched.domain.programs.inherited_environment import InheritedEnvironment
-from streamsched.domain.programs.program_users import ProgramUsers
 from streamsched.ports.clock import SystemClock
 from streamsched.process.cancellation import cancel
 from streamsched.secrets.resolver import Secrets, installed
-from streamsched.setting_values import folder_of
 from streamsched.spark.command import ConnectSettings, RunEnvironment
 from streamsched.spark.fences.fence_writer import FenceWriter
 from streamsched.spark.needs.bundle_cache import BundleCache
@@ -58,9 +56,9 @@ async def execute(run: str, environ: Mapping[str, str], *, server: socket.socket
     settings = Settings.from_env(environ)
     async with _database(settings) as (pool, clock):
         runtime, preparation = await _environment(settings, environ, pool), _preparation(settings, environ, pool)
-        cold = "the fork server was not ready" if settings.warm_starts else "STREAMSCHED_WARM_STARTS is false"
-        timing, starts = Timing(heartbeat=settings.heartbeat), Starts(server, cold=cold)
-        store, limit = PostgresRunStore(pool), settings.log_limit
+        cold = "the fork server was not ready" if settings.runs.warm_starts else "STREAMSCHED_WARM_STARTS is false"
+        timing, starts = Timing(heartbeat=settings.runs.heartbeat), Starts(server, cold=cold)
+        store, limit = PostgresRunStore(pool), settings.runs.log_limit
         runner = Runner(store, clock, runtime, timing, starts=starts, preparation=preparation, log_limit=limit)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -83,7 +81,7 @@ async def fence(run: str, environ: Mapping[str, str]) -> None:
 @asynccontextmanager
 async def _database(settings: Settings) -> AsyncIterator[tuple[Pool, PostgresClock]]:
     """The database, and its clock: heartbeats are compared with it."""
-    configure_logs(level=settings.log_level, style=settings.log_format)
+    configure_logs(level=settings.log.level, style=settings.log.format)
     pool = await _patiently(lambda: open_pool(settings.database_url, min_size=1, max_size=2, spans=settings.traces))
     clock = PostgresClock(pool, SystemClock(), name=f"runner {os.getpid()}")
     with suppress(UnavailableError):  # both the clock and the claim are retried
@@ -98,36 +96,36 @@ async def _database(settings: Settings) -> AsyncIterator[tuple[Pool, PostgresClo
 
 def _preparation(settings: Settings, environ: Mapping[str, str], pool: Pool) -> Preparation:
     cache = BundleCache(
-        PostgresBundleStore(pool), settings.data_dir.absolute() / "bundles", most_bytes=settings.bundle_limit
+        PostgresBundleStore(pool), settings.data_dir.absolute() / "bundles", most_bytes=settings.programs.bundle_limit
     )
-    secrets = Secrets(settings.secret_rules(), environ, installed())
+    secrets = Secrets(settings.programs.secrets, environ, installed())
     return Preparation(secrets, PostgresProfileStore(pool), cache.folder)
 
 
 async def _environment(settings: Settings, environ: Mapping[str, str], pool: Pool) -> RunEnvironment:
-    inherited = InheritedEnvironment(environ, settings.program_names(), settings.secret_rules())
+    inherited = InheritedEnvironment(environ, settings.programs.environment, settings.programs.secrets)
     return RunEnvironment(
         data_dir=settings.data_dir.absolute(),
-        spark_master=settings.spark_master,
-        emit_url=settings.runs_emit_to(),
+        spark_master=settings.spark.master,
+        emit_url=settings.emit_url,
         connect=ConnectSettings(
-            url=settings.spark_connect,
-            master=settings.spark_master,
-            memory=settings.spark_connect_memory,
-            runs=settings.spark_connect_runs,
-            resident=settings.spark_connect_resident,
-            idle_s=settings.spark_connect_idle.total_seconds(),
-            metrics=settings.spark_metrics,
+            url=settings.spark.connect,
+            master=settings.spark.master,
+            memory=settings.spark.connect_memory,
+            runs=settings.spark.connect_runs,
+            resident=settings.spark.connect_resident,
+            idle_s=settings.spark.connect_idle.total_seconds(),
+            metrics=settings.spark.metrics,
         ),
         environ=inherited.passed,
         withheld=inherited.withheld,
-        users=ProgramUsers.parse(settings.run_as),
-        proxy_users=ProgramUsers.parse(settings.proxy_user),
-        spark_metrics=settings.spark_metrics,
-        spark_event_logs=folder_of(settings.spark_event_logs),
-        prepared_drivers=settings.prepared_drivers,
+        users=settings.programs.run_as,
+        proxy_users=settings.programs.proxy_user,
+        spark_metrics=settings.spark.metrics,
+        spark_event_logs=settings.spark.event_logs,
+        prepared_drivers=settings.spark.prepared_drivers,
         sampler=run_sampler(environ, traces=settings.traces),
-        signing_key=await _patiently(PostgresTokenStore(pool).key) if settings.api_access == "tokens" else b"",
+        signing_key=await _patiently(PostgresTokenStore(pool).key) if settings.api.access == "tokens" else b"",
     )
 
 
@@ -145,7 +143,7 @@ async def _patiently(call: Callable[[], Awaitable[_T]]) -> _T:
 def main() -> None:
     match sys.argv[1:]:
         case ["--fork-server", socket_]:
-            forked = serve(int(socket_), drivers=Settings.from_env(os.environ).prepared_drivers)
+            forked = serve(int(socket_), drivers=Settings.from_env(os.environ).spark.prepared_drivers)
             if forked is None:
                 return
             run, server = forked

@@ -116,7 +116,7 @@ async def open_services(
         stack.push_async_callback(broker.close)
         if measured is not None:
             broker.keep_time(measured)
-        specs = topic_specs(layout.shards, settings.retention, unkeyed_partitions=layout.unkeyed_partitions)
+        specs = topic_specs(layout.shards, settings.keep.log, unkeyed_partitions=layout.unkeyed_partitions)
         await wait_until_available("log", lambda: broker.create_topics(specs))
         health.require("database", PostgresGauges(pool).answers)
         health.require("log", lambda: broker.ends([TopicPartition(LAUNCH, 0)]))
@@ -201,14 +201,14 @@ def open_traces(settings: Settings, environ: Mapping[str, str], metrics: Metrics
 @asynccontextmanager
 async def health_served(settings: Settings, health: ProcessHealth) -> AsyncIterator[None]:
     """Serves health checks during the block if a port is set, also while the process waits for database or log."""
-    if not settings.health_port:
+    if not settings.health.port:
         yield
         return
 
     async def measure() -> None:
         health.measure()
 
-    bound = bind(settings.health_host, settings.health_port, host_by=_HEALTH_HOST, port_by=_HEALTH_PORT)
+    bound = bind(settings.health.host, settings.health.port, host_by=_HEALTH_HOST, port_by=_HEALTH_PORT)
     server = HttpServer(make_health(health_of(health, measure)), bound)
     answering = asyncio.create_task(supervise({"health": server.run}, metrics=health.metrics))
     log.info("health.bound", url=url_of(bound))

@@ -19,10 +19,10 @@ def worker_loops(services: Services) -> Mapping[str, Loop]:
     async def work() -> None:
         settings, health, me = services.settings, services.broker_health, services.identity
         shards = ShardSettings(
-            dedupe_horizon=settings.dedupe_horizon, verdicts=bool(settings.verdicts_keep), clock=services.clock
+            dedupe_horizon=settings.worker.dedupe_horizon, verdicts=bool(settings.keep.verdicts), clock=services.clock
         )
         worker = Worker(services.broker, services.leases, me, ttl=settings.lease, settings=shards, broker_health=health)
-        patience_s = settings.stuck_after.total_seconds()
+        patience_s = settings.worker.stuck_after.total_seconds()
         dog = Watchdog(worker.shard_stats, patience_s=patience_s, excused=lambda: health.lost) if patience_s else None
         services.health.attach_worker(worker, dog)
         await run_worker(worker, PostgresReportStore(services.pool), name=me.id, watchdog=dog)

@@ -28,6 +28,7 @@ import orjson
 
 from streamsched.codec.pagerduty.partitioner import partition_of_id
 from streamsched.codec.pagerduty.task import GRACE, SCHEDULER, TOO_LATE, Task, encode, to_json, too_late
+from streamsched.codec.problem import COME_BACK
 from streamsched.domain.backoff import doubled
 from streamsched.domain.errors import (
     ConfigurationError,
@@ -57,7 +58,6 @@ _FIRST_PAUSE: Final = timedelta(milliseconds=100)
 _LONGEST_PAUSE: Final = timedelta(seconds=2)
 _CLOCK: Final = SystemClock()
 _DEADLINE: Final = timedelta(seconds=30)
-_RETRIABLE: Final = frozenset({408, 425, 429})
 
 
 class Scheduler:
@@ -296,7 +296,7 @@ def _failure(answer: httpx.Response, queue: str) -> StreamschedError:
             return NotFoundError("queue", queue)
         case 413:
             return TooLargeError(queue, len(answer.request.content), _MOST_BYTES)
-        case status if status >= 500 or status in _RETRIABLE:
+        case status if status >= 500 or status in COME_BACK:
             return UnavailableError(f"HTTP {status}: {reason}")
         case status:
             return ConfigurationError(f"HTTP {status}: {reason}")

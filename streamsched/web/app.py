@@ -59,7 +59,7 @@ def make_web(services: PageServices) -> Starlette:
         file = renderer.files.get(request.path_params["file"])
         return PlainTextResponse("no such file", 404) if file is None else file.answer()
 
-    provider = services.api.login
+    provider = services.api.access.login
     door = login.LoginPages(services.sessions, renderer, provider=provider.name if provider else "")
     away = provider_login.ProviderLoginPages(provider, services.sessions, door, services.api.clock)
     routes += [

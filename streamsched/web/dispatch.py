@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from streamsched.api.access.authorise import record_change
-from streamsched.api.problems import status_of
+from streamsched.codec.problem import status_of
 from streamsched.domain.errors import ForbiddenError, StreamschedError, UnauthenticatedError
 from streamsched.web.page_access import check_entrance
 from streamsched.web.rendering import Renderer

@@ -93,11 +93,13 @@ class Visit:
         view; with `text` in their names.
         """
         viewed = self.caller.namespaces(Permission.VIEW) if self.namespace is None else {self.namespace}
-        return await self.api.links.reads.graphs(None if EVERYWHERE in viewed else viewed, text=text, limit=limit)
+        return await self.api.datasets.links.reads.graphs(
+            None if EVERYWHERE in viewed else viewed, text=text, limit=limit
+        )
 
     async def graph_of(self, ref: ScheduleRef | ProgramRef | None) -> AppRef | None:
         """The app of a schedule or program, if it has a graph of tasks."""
-        if ref is None or not await self.api.links.reads.has_graph(app := AppRef(ref.namespace, ref.app)):
+        if ref is None or not await self.api.datasets.links.reads.has_graph(app := AppRef(ref.namespace, ref.app)):
             return None
         return app
 

@@ -59,7 +59,7 @@ def temporary_database() -> Iterator[str]:
 @contextmanager
 def served_api(database: str, *, pages: bool = False, **settings: Any) -> Iterator[ServedApi]:
     """An API on a migrated database, with these settings, and with the pages if asked for."""
-    made = Settings(database_url=database, api_host="127.0.0.1", **settings)
+    made = Settings.from_env({}, database_url=database, api_host="127.0.0.1", **settings)
     bound = bind("127.0.0.1", 0)
     loop = asyncio.new_event_loop()
     ready: threading.Event = threading.Event()
@@ -89,7 +89,7 @@ def served_api(database: str, *, pages: bool = False, **settings: Any) -> Iterat
             loop.close()
 
     token = ""
-    if made.api_access == "tokens":
+    if made.api.access == "tokens":
         token = asyncio.run(create_token_directly(database, _ADMIN, by="test"))["text"]
     thread = threading.Thread(target=run, name="served-api", daemon=True)
     thread.start()

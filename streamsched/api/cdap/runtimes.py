@@ -24,7 +24,6 @@ from streamsched.api.bounds.request_limits import MOST_TICKING, PROGRAMS
 from streamsched.api.cdap.addresses import SUPPORTED, AppDep, check_category
 from streamsched.api.deps import CatalogDep, ClockDep
 from streamsched.api.plain import message
-from streamsched.api.problems import status_of
 from streamsched.api.rendering import rendered
 from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.change import time_leaves
@@ -32,6 +31,7 @@ from streamsched.codec.cdap.schedule import millis
 from streamsched.codec.cdap.trigger import VERSION
 from streamsched.codec.json.reading import Fields, below
 from streamsched.codec.json.scalar import loads, sequence
+from streamsched.codec.problem import status_of
 from streamsched.domain.errors import NotFoundError, StreamschedError
 from streamsched.domain.names import AppRef, ProgramRef
 from streamsched.domain.ticks.fire_times import next_fire, previous_fire

@@ -50,7 +50,7 @@ async def create(
     schedule = specification.from_json(obj, ref) if legacy else details.from_json(obj, ref)
     _check(schedule, strict)
     await services.catalog.program(schedule.program)
-    await services.references.check(caller, ref.namespace, schedule_references(schedule))
+    await services.access.references.check(caller, ref.namespace, schedule_references(schedule))
     await services.catalog.create(schedule, enabled=False)
     return Response()
 
@@ -71,7 +71,7 @@ async def update(
 
     # what another update adds meanwhile, its own caller was permitted to name
     named = amend((await services.catalog.get(ref)).record.definition)
-    await services.references.check(caller, ref.namespace, schedule_references(named))
+    await services.access.references.check(caller, ref.namespace, schedule_references(named))
     await services.catalog.amend(ref, amend)
     return Response()
 

@@ -152,19 +152,19 @@ async def dataset_view(services: ApiServices, caller: Caller, ref: DatasetRef, *
     Raises:
         UnavailableError: PostgreSQL or the log is unavailable.
     """
-    tail = await events_of_key(services.broker, f"partition:{ref}", depth=depth, limit=_COMMITS)
+    tail = await events_of_key(services.events.broker, f"partition:{ref}", depth=depth, limit=_COMMITS)
     events = list(_committed(tail.events))
-    links = await services.links.links(caller)
+    links = await services.datasets.links.links(caller)
     source = ("dataset", str(ref))
     names = links.listeners.get(source, ())
     statuses = await services.catalog.some([ScheduleRef.parse(each) for each in names[:LISTENERS]])
     waiting: list[_Waiting] = []
     for status in statuses:
         if leaves := _roll_ups(status, ref):
-            keys = await services.keys.newest(status.record.definition.ref, limit=_KEYS)
+            keys = await services.schedules.keys.newest(status.record.definition.ref, limit=_KEYS)
             waiting.append(await asyncio.to_thread(_read_newest_keys, status, leaves, keys))
     ids = {each.id for each in events}.union(*(each.event_ids for each in waiting))
-    late = await services.activity.late(names[:LISTENERS], sorted(ids)) if ids and names else frozenset()
+    late = await services.work.activity.late(names[:LISTENERS], sorted(ids)) if ids and names else frozenset()
     commits = [each.event for each in events if each.event is not None]
     roll_ups: list[RollUp] = []
     for each in waiting:
@@ -307,14 +307,14 @@ def _key(key: str, per: Per, node: Explanation, commits: Sequence[Event], late: 
 
 async def _expected(services: ApiServices, caller: Caller, ref: DatasetRef) -> list[ExpectedOfDataset]:
     """The expectations about the dataset that the caller may view, in order."""
-    about = await services.expectations.of_subject(SubjectKind.DATASET, str(ref), limit=_EXPECTATIONS)
+    about = await services.schedules.expectations.of_subject(SubjectKind.DATASET, str(ref), limit=_EXPECTATIONS)
     found: list[ExpectedOfDataset] = []
     for record in about:
         if not caller.sees(record.expectation.ref.namespace):
             continue
         since = None
         if record.state == "missing" and len(found) < LISTENERS:
-            misses = await services.expectations.misses(record.expectation.ref, limit=_MISSES)
+            misses = await services.schedules.expectations.misses(record.expectation.ref, limit=_MISSES)
             since = min((each.due_at for each in misses if each.open), default=None)
         found.append(ExpectedOfDataset(record, since))
     return found

@@ -54,11 +54,11 @@ async def accept(
         raise
     if run is None:
         return rendered({"ids": [], "cued": [], "ignored": []}, status=HTTPStatus.CREATED)
-    found, denied = _permitted(caller, facts(run, namespace=namespace, known=services.lineage_datasets))
+    found, denied = _permitted(caller, facts(run, namespace=namespace, known=services.settings.api.lineage_datasets))
     await services.intake.admit((event.fact for event in _of(found, without=())), body=len(body))
     found, contradicted = await _first_end(services, found)
     watched = {watch_bookmark(each.dataset): each.dataset for each in found.datasets}
-    cued = [watched[name] for name in await services.bookmarks.cue(sorted(watched))] if watched else []
+    cued = [watched[name] for name in await services.datasets.bookmarks.cue(sorted(watched))] if watched else []
     events = [*_of(found, without=cued)]
     if events:
         await services.intake.append(events, dialect=SOURCE)
@@ -76,7 +76,7 @@ async def _first_end(services: ApiServices, found: LineageFacts) -> tuple[Lineag
     fact = None if found.program is None else found.program.fact
     if not isinstance(fact, ProgramReached) or fact.ended_at is None:
         return found, []
-    first = await services.end_lineage_run(fact.program, fact.run_id, fact.outcome, services.clock.now())
+    first = await services.work.end_lineage_run(fact.program, fact.run_id, fact.outcome, services.clock.now())
     if first is fact.outcome:
         return found, []
     reason = f"run {fact.run_id} has {first} already; it cannot be {fact.outcome} as well"

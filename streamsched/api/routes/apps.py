@@ -135,24 +135,24 @@ async def deploy(
     """
     ref = AppRef(namespace, app)
     merged = {"namespace": namespace, "application": app, **body}
-    update = services.update_schedules if update_schedules is None else update_schedules
+    update = services.settings.api.update_schedules if update_schedules is None else update_schedules
     # thousands of schedules take seconds: to read, to look through and to show
     definition, references = await asyncio.to_thread(_read, ref, merged, prune)
-    check_destinations(definition.programs, services.outgoing_networks)
-    check_recipients(definition, services.mail)
+    check_destinations(definition.programs, services.settings.programs.outgoing_networks)
+    check_recipients(definition, services.settings.mail)
     await check_needs(services, caller, ref, definition.programs, dry_run=dry_run)
-    tasks = definition.tasks if prune else await services.graphs.with_others(ref, definition.tasks)
-    await services.graphs.check(tasks)
-    await services.references.check(caller, namespace, references, dry_run=dry_run)
+    tasks = definition.tasks if prune else await services.work.graphs.with_others(ref, definition.tasks)
+    await services.work.graphs.check(tasks)
+    await services.access.references.check(caller, namespace, references, dry_run=dry_run)
     if dry_run:
         await catalog.planner.expect(ref, expected)
         preview = await catalog.planner.deploy(definition, update, keep=keep)
-        await services.quotas.check(namespace, preview.growth, now=services.clock.now())
-        about = {"app": str(ref), "installation": services.installation_name}
+        await services.limits.quotas.check(namespace, preview.growth, now=services.clock.now())
+        about = {"app": str(ref), "installation": services.settings.installation}
         return await asyncio.to_thread(lambda: rendered({**about, **preview_view(preview, caller.sees)}))
     guarded = catalog.expecting(expected)
     applied = await guarded.deploy(definition, update, keep=keep, plan=plan, origin=origin, within=wait)
-    await services.graphs.put(ref, tasks)
+    await services.work.graphs.put(ref, tasks)
     if not applied.pending:
         return await asyncio.to_thread(_change_answer, ref, applied.change, caller)
     name = change_name(applied.outbox)

@@ -76,8 +76,8 @@ async def create_schedule(
     """Responds 201. The schedule is enabled unless the body has `"enabled": false`. 409 when it exists."""
     definition, enabled, _ = submitted_schedule_from_json(body)
     require(caller.may(Permission.DEPLOY, definition.ref.namespace))
-    await services.quota_watch.check_body(definition.ref.namespace, len(raw))
-    await services.references.check(caller, definition.ref.namespace, schedule_references(definition))
+    await services.limits.quota_watch.check_body(definition.ref.namespace, len(raw))
+    await services.access.references.check(caller, definition.ref.namespace, schedule_references(definition))
     created = await catalog.create(definition, enabled=enabled)
     return rendered(
         schedule_view(created),
@@ -93,7 +93,7 @@ async def get_schedule(schedule: str, catalog: CatalogDep, services: ServicesDep
     """
     ref = ScheduleRef.parse(schedule)
     status = await catalog.get(ref)
-    totals = [total_view(total) for total in await services.traces.totals(ref)]
+    totals = [total_view(total) for total in await services.events.traces.totals(ref)]
     used = [grant_view(each) for each in await services.grant_desk.used_by(status.record.definition)]
     shown = {**schedule_view(status), "verdicts": totals, **({"grants": used} if used else {})}
     return tagged(shown, str(status.record.generation))
@@ -115,8 +115,8 @@ async def list_keys(
     a rerun of it completes the key.
     """
     status = await catalog.get(ScheduleRef.parse(schedule))
-    found = await services.keys.of(status.record.definition.ref, after=after, limit=limit)
-    shown = await key_views(status.record, found, services.descendants, caller.sees)
+    found = await services.schedules.keys.of(status.record.definition.ref, after=after, limit=limit)
+    shown = await key_views(status.record, found, services.schedules.descendants, caller.sees)
     losses = losses_view(status)
     return rendered({"keys": shown, "losses": losses, **({"next": found[-1].key} if len(found) == limit else {})})
 
@@ -156,7 +156,7 @@ async def get_why_not(
     begin = moment_ago(since, "$.since", now) if since else later(end, -timedelta(days=1))
     if begin > end:
         raise DecodeError("$.since", "is after `until`")
-    span = await services.jobs.span(ref, since=begin, until=end)
+    span = await services.work.jobs.span(ref, since=begin, until=end)
     return rendered(why_not_view(why_not(await services.catalog.get(ref), span, since=begin, until=end)))
 
 
@@ -183,7 +183,7 @@ async def update_schedule(
     keep = keep if keep is not None else keeps or None
     if definition.ref != ref:
         raise DecodeError("$.name", f"is {definition.ref}, but the path has {ref}")
-    await services.references.check(caller, ref.namespace, schedule_references(definition), dry_run=dry_run)
+    await services.access.references.check(caller, ref.namespace, schedule_references(definition), dry_run=dry_run)
     if dry_run:
         await catalog.planner.expect(ref, expected)
         return rendered(preview_view(await catalog.planner.update(definition, keep=keep)))
@@ -249,7 +249,7 @@ async def replay_schedule(schedule: str, services: ServicesDep) -> Response:
     replay; 409 when it is not in error. After the replay its `error` is null, or has the new cause and one more of
     `attempts`.
     """
-    status = await services.replaying.replay(ScheduleRef.parse(schedule))
+    status = await services.schedules.replaying.replay(ScheduleRef.parse(schedule))
     return rendered(schedule_view(status), status=HTTPStatus.ACCEPTED)
 
 

@@ -26,8 +26,8 @@ async def get_verdicts(
     """The verdict of each schedule that listens to the event, oldest first, with the job that consumed it. An unknown
     event is not an error: `verdicts` is empty, and `summary` and `hints` give possible causes.
     """
-    trace = await services.traces.follow(event, source=source, limit=limit)
-    return rendered(report_view(event_report(trace, keep=services.verdicts_keep)))
+    trace = await services.events.traces.follow(event, source=source, limit=limit)
+    return rendered(report_view(event_report(trace, keep=services.settings.keep.verdicts)))
 
 
 def report_view(report: EventReport) -> dict[str, Any]:

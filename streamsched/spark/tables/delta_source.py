@@ -21,7 +21,7 @@ from streamsched.codec.json.scalar import loads
 from streamsched.codec.tables.delta import DeltaCommit, commit_digest, decode_commit
 from streamsched.domain.errors import ConfigurationError, ConflictError, DecodeError, NotFoundError, UnavailableError
 from streamsched.process.extras import not_installed
-from streamsched.spark.tables.commit import AddedFile, LogStep, TableCommit, added_partitions
+from streamsched.spark.tables.table_source import AddedFile, LogStep, TableCommit, added_partitions
 from streamsched.spark.writes.write import run_named_by
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from streamsched.domain.errors import (
     UnavailableError,
 )
 from streamsched.process.extras import not_installed
-from streamsched.spark.tables.commit import AddedFile, LogStep, TableCommit, added_partitions
+from streamsched.spark.tables.table_source import AddedFile, LogStep, TableCommit, added_partitions
 from streamsched.spark.writes.write import run_named_by
 
 if TYPE_CHECKING:

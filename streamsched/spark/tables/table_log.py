@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from streamsched.spark.manifest import Mode
-from streamsched.spark.tables.commit import TableCommit
+from streamsched.spark.tables.table_source import TableCommit
 from streamsched.spark.writes.write import Author, Write
 
 

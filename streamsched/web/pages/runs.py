@@ -39,7 +39,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
     named = read_name(program, ProgramRef.parse, visit.namespace)
     before = read_moment_cursor(after)
     found = await named.apply(
-        lambda ref: visit.api.runs.recent(
+        lambda ref: visit.api.work.runs.recent(
             program=ref, namespace=visit.namespace, states=states, limit=ROWS + 1, before=before
         )
     )
@@ -74,7 +74,7 @@ async def _days(visit: Visit, program: str) -> list[CalendarDay]:
     """The runs of the last days."""
     last = visit.now.astimezone(UTC).date()
     wanted = [last - timedelta(days=number) for number in range(DAYS)]
-    found = await visit.api.activity.run_days(program=program or None, namespace=visit.namespace, days=wanted)
+    found = await visit.api.work.activity.run_days(program=program or None, namespace=visit.namespace, days=wanted)
     return [_day(each) for each in found]
 
 

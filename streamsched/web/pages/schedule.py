@@ -61,15 +61,15 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
     ref = ScheduleRef.parse(visit.param("schedule"))
     api = visit.api
     status = await api.catalog.get(ref)
-    jobs = await api.jobs.recent(schedule=ref, limit=_JOBS)
+    jobs = await api.work.jobs.recent(schedule=ref, limit=_JOBS)
     explained = await _oldest_waiting(visit, status, ref)
     tree = tree_of(status.record.definition.trigger, status.progress)
-    keys = await api.keys.of(ref, after="", limit=_KEYS) if status.open_keys else ()
-    used = await visit.api.activity.consumed(str(ref), limit=_USED)
-    views = await key_views(status.record, keys, api.descendants, visit.caller.sees)
+    keys = await api.schedules.keys.of(ref, after="", limit=_KEYS) if status.open_keys else ()
+    used = await visit.api.work.activity.consumed(str(ref), limit=_USED)
+    views = await key_views(status.record, keys, api.schedules.descendants, visit.caller.sees)
     trigger = status.record.definition.trigger
     matrix = key_matrix(trigger, status.progress, views, used)
-    late = await visit.api.activity.late([str(ref)], matrix.events) if matrix.events else frozenset()
+    late = await visit.api.work.activity.late([str(ref)], matrix.events) if matrix.events else frozenset()
     if late:
         matrix = key_matrix(trigger, status.progress, views, used, {event for _, event in late})
     return renderer.page(
@@ -101,16 +101,16 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
 
 
 async def _expected(visit: Visit, ref: ScheduleRef) -> list[ExpectationRecord]:
-    found = await visit.api.expectations.of_subject(SubjectKind.SCHEDULE, str(ref), limit=_EXPECTED)
+    found = await visit.api.schedules.expectations.of_subject(SubjectKind.SCHEDULE, str(ref), limit=_EXPECTED)
     return [each for each in found if visit.caller.sees(each.expectation.ref.namespace)]
 
 
 async def _oldest_waiting(visit: Visit, status: ScheduleStatus, ref: ScheduleRef) -> Why | None:
     if not status.waiting_jobs:
         return None
-    waiting = await visit.api.jobs.recent(schedule=ref, states=[JobState.PENDING_CONSTRAINT], limit=_WAITING)
+    waiting = await visit.api.work.jobs.recent(schedule=ref, states=[JobState.PENDING_CONSTRAINT], limit=_WAITING)
     return (
-        await why(waiting[-1].id, jobs=visit.api.jobs, clock=visit.api.clock, sees=visit.caller.sees)
+        await why(waiting[-1].id, jobs=visit.api.work.jobs, clock=visit.api.clock, sees=visit.caller.sees)
         if waiting
         else None
     )

@@ -62,7 +62,7 @@ async def run(visit: Visit) -> Response:
         columns,
         by(visit, visit.form.get("note", "")),
     )
-    made = await visit.api.submissions.submit(request, now=visit.now)
+    made = await visit.api.work.submissions.submit(request, now=visit.now)
     return RedirectResponse(f"{job_href(made.job)}?done=submitted", HTTPStatus.SEE_OTHER)
 
 
@@ -74,7 +74,7 @@ async def reset(visit: Visit) -> Response:
     reason = by(visit, visit.form.get("note", "") or "starts over")
     definition = (await visit.api.catalog.get(ref)).record.definition
     # before anything is dropped: what another namespace has refused cannot be enabled
-    await visit.api.references.check(visit.caller, ref.namespace, schedule_references(definition))
+    await visit.api.access.references.check(visit.caller, ref.namespace, schedule_references(definition))
     await visit.api.catalog.disable(ref, reason=reason)
     await visit.api.catalog.enable(ref, reason=reason)
     return RedirectResponse(f"{schedule_href(ref)}?done=reset", HTTPStatus.SEE_OTHER)
@@ -109,7 +109,7 @@ async def _ordered(visit: Visit, order: str, ref: ScheduleRef, note: str) -> Non
         await visit.api.catalog.enable(ref, reason=note)
     else:
         token = f"{visit.form.get('token', '')[:100] or f'page-{visit.now:%Y%m%d%H%M%S%f}'}"
-        await visit.api.submissions.submit(SubmissionRequest(ref, token, {}, {}, note), now=visit.now)
+        await visit.api.work.submissions.submit(SubmissionRequest(ref, token, {}, {}, note), now=visit.now)
 
 
 def by(visit: Visit, note: str) -> str:

@@ -84,7 +84,7 @@ async def restore(visit: Visit) -> Response:
     versions = await visit.api.catalog.planner.versions(ref, limit=_VERSIONS)
     chosen = _chosen(versions, visit.form.get("of", ""))
     definition = _definition(chosen)
-    await visit.api.references.check(visit.caller, ref.namespace, schedule_references(definition))
+    await visit.api.access.references.check(visit.caller, ref.namespace, schedule_references(definition))
     await visit.api.catalog.update(
         definition, keep=visit.form.get("keep") == "yes" or None, plan=visit.form.get("plan") or None
     )

@@ -21,7 +21,8 @@ from streamsched.store.server.notifier import PostgresNotifier
 
 
 async def main(url: str, port: str) -> None:
-    settings = Settings(
+    settings = Settings.from_env(
+        {},
         database_url=url,
         lease=timedelta(seconds=2),
         smtp_url=f"smtp+plain://127.0.0.1:{port}",

@@ -36,7 +36,7 @@ from tests.simulation.log import Bug
 
 def main(role: str, name: str, runners: Path, bug: Bug | None) -> None:
     settings = Settings.from_env(os.environ)
-    configure_logs(level=settings.log_level, style=settings.log_format)
+    configure_logs(level=settings.log.level, style=settings.log.format)
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     _replace_runners(runners)
     _hasten_history()

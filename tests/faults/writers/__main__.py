@@ -261,7 +261,9 @@ class Trial:
     async def _events(self) -> list[tuple[str, Rows]]:
         """The events in the log."""
         found: list[tuple[str, Rows]] = []
-        async with open_services(Settings(database_url=start_server(self._dev.state / "postgres").url)) as services:
+        async with open_services(
+            Settings.from_env({}, database_url=start_server(self._dev.state / "postgres").url)
+        ) as services:
             shards = range(services.layout.unkeyed_partitions)
             reader = await services.broker.reader({TopicPartition(PARTITIONS, shard): 0 for shard in shards})
             while chunks := await reader.read(max_records=1000, timeout=1.0):

@@ -144,7 +144,7 @@ async def api_process(database: str) -> AsyncIterator[tuple[psutil.Process, Serv
             )
         api = ServedApi(f"http://127.0.0.1:{port}", token, database)
         try:
-            async with open_services(Settings(database_url=database)) as services, relaying(services):
+            async with open_services(Settings.from_env({}, database_url=database)) as services, relaying(services):
                 await _ready(api, process)
                 await asyncio.to_thread(prepare, api)
                 yield psutil.Process(process.pid), api

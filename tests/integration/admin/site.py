@@ -141,7 +141,7 @@ class Site:
 @asynccontextmanager
 async def opened(database: str) -> AsyncIterator[Site]:
     """A site that works: three schedules, each for three partitions of the dataset of its name."""
-    async with open_installation(Settings(database_url=database, shards=SHARDS)) as at:
+    async with open_installation(Settings.from_env({}, database_url=database, shards=SHARDS)) as at:
         await create_topics(at.broker, at.specs)
         pool = await open_pool(database)
         catalog = Catalog(

@@ -262,7 +262,7 @@ async def test_the_check_up_goes_on_without_a_database_or_a_clock(site: Site) ->
 
 
 async def test_topics_are_checked_and_made(database: str) -> None:
-    async with open_installation(Settings(database_url=database, shards=SHARDS)) as at:
+    async with open_installation(Settings.from_env({}, database_url=database, shards=SHARDS)) as at:
         assert {report.wrong for report in await check_topics(at.broker, at.specs)} == {"is missing"}
         assert {report.wrong for report in await create_topics(at.broker, at.specs)} == {""}
         assert {report.wrong for report in await create_topics(at.broker, at.specs)} == {""}

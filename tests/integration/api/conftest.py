@@ -39,7 +39,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 async def services(database: str, clock: Clock) -> AsyncIterator[Services]:
-    settings = Settings(database_url=database, body_limit=64 * 1024, api_access="open")
+    settings = Settings.from_env({}, database_url=database, body_limit=64 * 1024, api_access="open")
     async with open_services(settings, clock=clock) as services, relaying(services):
         yield services
 

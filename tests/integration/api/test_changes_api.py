@@ -24,7 +24,7 @@ pytestmark = pytest.mark.postgres
 
 
 async def test_a_change_is_followed_until_the_relay_has_sent_it(database: str) -> None:
-    async with open_services(Settings(database_url=database, api_access="open")) as services:
+    async with open_services(Settings.from_env({}, database_url=database, api_access="open")) as services:
         transport = httpx.ASGITransport(app=make_api(api_services(services)))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             stored = await client.put("/v1/apps/default/flights", json=APP, params={"wait": 0})

@@ -24,7 +24,7 @@ CLOCK, CONFIRM = "/v1/admin/clock", "/v1/admin/clock/confirm"
 
 @pytest.fixture
 async def services(wrong_clock: WrongClock, database: str) -> AsyncIterator[Services]:
-    async with open_services(Settings(database_url=database)) as services, relaying(services):
+    async with open_services(Settings.from_env({}, database_url=database)) as services, relaying(services):
         yield services
 
 

@@ -125,7 +125,8 @@ async def test_without_a_mail_server_no_app_has_addresses(client: httpx.AsyncCli
 
 
 async def test_only_the_addresses_that_the_installation_permits(database: str, clock: Clock) -> None:
-    settings = Settings(
+    settings = Settings.from_env(
+        {},
         database_url=database,
         api_access="open",
         smtp_url="smtp://mail.example.org",
@@ -147,7 +148,7 @@ async def test_only_the_addresses_that_the_installation_permits(database: str, c
 async def test_a_grant_that_is_taken_back_ends_an_expectation_until_it_is_given_again(
     database: str, clock: SettableClock
 ) -> None:
-    async with open_services(Settings(database_url=database), clock=clock) as services, relaying(services):
+    async with open_services(Settings.from_env({}, database_url=database), clock=clock) as services, relaying(services):
         transport = httpx.ASGITransport(app=make_api(api_services(services), api_routes()))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             await _take_back_and_give_again(client, services, clock)

@@ -25,7 +25,7 @@ FENCES, COMMITS = "/v1/datasets/sales/flights/fences", "/v1/datasets/sales/fligh
 @pytest.fixture
 async def services(database: str) -> AsyncIterator[Services]:
     """With tokens."""
-    async with open_services(Settings(database_url=database)) as services:
+    async with open_services(Settings.from_env({}, database_url=database)) as services:
         yield services
 
 

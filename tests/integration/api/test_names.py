@@ -63,7 +63,7 @@ def request_of(route: str, name: str) -> tuple[str, dict[str, str], Any]:
 
 @pytest.fixture
 async def services(database: str) -> Any:
-    async with open_services(Settings(database_url=database)) as services:
+    async with open_services(Settings.from_env({}, database_url=database)) as services:
         yield services
 
 

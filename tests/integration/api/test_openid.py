@@ -40,7 +40,7 @@ def settings_for(database: str, provider: Provider, **others: Any) -> Settings:
         "oidc_roles": "ops=operator, sales=developer@sales",
         "oidc_roles_claim": "groups",
     }
-    return Settings(database_url=database, **{**given, **others})
+    return Settings.from_env({}, database_url=database, **{**given, **others})
 
 
 @pytest.fixture

@@ -136,8 +136,8 @@ async def test_ends_are_forgotten_after_their_time_a_few_at_each(services: Servi
 
 
 async def test_a_watched_dataset_gets_a_cue_and_no_event(services: Services) -> None:
-    known = {"s3://lake/flights": DatasetRef("default", "flights")}
-    api = make_api(replace(api_services(services), lineage_datasets=known))
+    settings = services.settings.changed(lineage_datasets="s3://lake/flights=default.flights")
+    api = make_api(api_services(replace(services, settings=settings)))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=api), base_url="http://localhost") as client:
         bookmark = "/v1/bookmarks/watch.default.flights"
         assert (await client.get(f"{bookmark}/cue")).json()["cues"] == 0
@@ -154,7 +154,7 @@ async def test_a_watched_dataset_gets_a_cue_and_no_event(services: Services) -> 
 
 
 async def test_cues_given_at_a_time_are_all_counted(services: Services) -> None:
-    bookmarks = api_services(services).bookmarks
+    bookmarks = api_services(services).datasets.bookmarks
     names = [f"watch.default.d{number}" for number in range(20)]
     for name in names:
         await bookmarks.set(name, "", revision=0, now=services.clock.now())
@@ -241,9 +241,9 @@ async def test_hostile_names_unknown_facets_and_odd_times_are_accepted(
 
 def test_the_setting_names_datasets_of_locations() -> None:
     def settings(listed: str) -> Settings:
-        return Settings(database_url="postgresql://x", lineage_datasets=listed)
+        return Settings.from_env({}, database_url="postgresql://x", lineage_datasets=listed)
 
-    found = settings("s3://lake/flights=air.flights, /data/logs/ = logs,hive://h:9083/db.t=db.t").datasets_by_location()
+    found = settings("s3://lake/flights=air.flights, /data/logs/ = logs,hive://h:9083/db.t=db.t").api.lineage_datasets
     assert {key: str(value) for key, value in found.items()} == {
         "s3://lake/flights": "air.flights",
         "file/data/logs": "default.logs",

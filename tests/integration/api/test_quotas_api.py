@@ -43,7 +43,8 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 async def second(services: Services, clock: SettableClock) -> AsyncIterator[httpx.AsyncClient]:
     """Another process of the API: it knows of the first one only what is in PostgreSQL."""
     own = api_services(services)
-    own = replace(own, quota_watch=QuotaWatch(own.quotas, clock, "another", Metrics()))
+    watch = QuotaWatch(own.limits.quotas, clock, "another", Metrics())
+    own = replace(own, limits=replace(own.limits, quota_watch=watch))
     transport = httpx.ASGITransport(app=make_api(own, api_routes()), raise_app_exceptions=False)
     hooks = {"response": [check_answer]}
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost", event_hooks=hooks) as client:

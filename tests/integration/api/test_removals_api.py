@@ -19,7 +19,7 @@ from tests.support.relaying import relaying
 
 @pytest.fixture
 async def services(database: str, clock: Clock) -> AsyncIterator[Services]:
-    async with open_services(Settings(database_url=database), clock=clock) as services, relaying(services):
+    async with open_services(Settings.from_env({}, database_url=database), clock=clock) as services, relaying(services):
         yield services
 
 

@@ -31,7 +31,7 @@ BY_HAND: Final = "sales.shop.join.manual-x.r1"
 @pytest.fixture
 async def services(database: str) -> AsyncIterator[Services]:
     """With tokens."""
-    async with open_services(Settings(database_url=database)) as services:
+    async with open_services(Settings.from_env({}, database_url=database)) as services:
         yield services
 
 

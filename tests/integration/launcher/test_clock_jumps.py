@@ -89,7 +89,7 @@ async def until(holds: Callable[[], Awaitable[bool]], what: str) -> None:
 
 @pytest.fixture
 async def installation(wrong_clock: WrongClock, database: str) -> AsyncIterator[Installation]:
-    settings = Settings(database_url=database, shards=2, api_access="open", heartbeat=timedelta(seconds=1))
+    settings = Settings.from_env({}, database_url=database, shards=2, api_access="open", heartbeat=timedelta(seconds=1))
     async with open_services(settings) as services, _running(services):
         transport = httpx.ASGITransport(app=make_api(api_services(services)), raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:

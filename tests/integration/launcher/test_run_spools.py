@@ -59,7 +59,7 @@ def spool(folder: Path, *events: Any, name: str = "0000000000001-1-a.events") ->
 
 @pytest.fixture
 async def services(database: str) -> AsyncIterator[Services]:
-    async with open_services(Settings(database_url=database)) as services:
+    async with open_services(Settings.from_env({}, database_url=database)) as services:
         yield services
 
 

@@ -25,7 +25,7 @@ from streamsched.process.cancellation import cancel
 from streamsched.roles.api import api_services
 from streamsched.roles.services import Services, open_services
 from streamsched.spark.context import RunContext
-from streamsched.spark.tables.commit import TableSource
+from streamsched.spark.tables.table_source import TableSource
 from streamsched.spark.tables.watcher import First, Watcher, WatchResult
 from tests.support.api_routes import api_routes
 
@@ -67,7 +67,7 @@ class Server:
 
 @pytest.fixture
 async def server(database: str) -> AsyncIterator[Server]:
-    async with open_services(Settings(database_url=database, shards=2, api_access="open")) as services:
+    async with open_services(Settings.from_env({}, database_url=database, shards=2, api_access="open")) as services:
         bound = bind("127.0.0.1", 0)
         started = asyncio.Event()
         running = asyncio.create_task(

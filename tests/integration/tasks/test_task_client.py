@@ -26,7 +26,7 @@ from tests.integration.tasks.test_task_intake import intake, read_all
 
 @pytest.fixture
 async def api(database: str) -> AsyncIterator[str]:
-    async with open_services(Settings(database_url=database, api_access="open")) as services:
+    async with open_services(Settings.from_env({}, database_url=database, api_access="open")) as services:
         bound = bind("127.0.0.1", 0)
         started = asyncio.Event()
         server = asyncio.create_task(

@@ -200,7 +200,9 @@ async def test_an_open_installation_needs_no_login_but_the_token_of_forms(servic
 
     from streamsched.access.authentication import OpenAuthentication
 
-    app = make_http(replace(api_services(services), authentication=OpenAuthentication()), services.pool)
+    made = api_services(services)
+    made = replace(made, access=replace(made.access, authentication=OpenAuthentication()))
+    app = make_http(made, services.pool)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://localhost") as http:
         assert (await http.get("/ui/")).status_code == 200
         assert (await http.get("/ui/login")).headers["location"] == "/ui/"

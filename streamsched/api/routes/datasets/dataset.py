@@ -50,7 +50,7 @@ async def list_datasets(
     """
     if namespace is not None:
         check_namespace(namespace)
-    links = await services.links.links(caller)
+    links = await services.datasets.links.links(caller)
     names = [name for name in links.sources("dataset", namespace) if name > after][: limit + 1]
     listeners, others = links.listeners, links.others
 

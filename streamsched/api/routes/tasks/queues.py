@@ -60,8 +60,8 @@ async def set_queue(queue: str, body: BodyObject, services: ServicesDep) -> Resp
             "$.target.type", "is webhook for the queues of webhooks, webhook.…, and only for them"
         )
     if isinstance(policy.target, HttpTarget):
-        check_destination(policy.target.url, services.outgoing_networks, "$.target.url")
-    return rendered(queue_view(await services.queues.set(queue, policy, reason, now=services.clock.now())))
+        check_destination(policy.target.url, services.settings.programs.outgoing_networks, "$.target.url")
+    return rendered(queue_view(await services.tasks.queues.set(queue, policy, reason, now=services.clock.now())))
 
 
 @router.post("/{queue}/tasks", summary="Register tasks")

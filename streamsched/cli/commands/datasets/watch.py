@@ -16,7 +16,7 @@ from streamsched.cli.server import UrlOption, find_url
 from streamsched.cli.table import plain
 
 if TYPE_CHECKING:
-    from streamsched.spark.tables.commit import TableSource
+    from streamsched.spark.tables.table_source import TableSource
     from streamsched.spark.tables.watcher import Watcher, WatchResult
 
 

@@ -45,7 +45,7 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 async def show(renderer: Renderer, visit: Visit) -> Response:
     text, after = visit.query("q")[:_LONGEST_SEARCH], visit.query("after")
-    links = await visit.api.links.links(visit.caller)
+    links = await visit.api.datasets.links.links(visit.caller)
     found = [
         name
         for name in links.sources("dataset", visit.namespace)
