@@ -58,10 +58,10 @@ properties: $(VENV)/.dev ## EXAMPLES=n: every law and model with so many example
 	@EXAMPLES=$(or $(EXAMPLES),1000) $(BIN)/python -m pytest -q --timeout=0 tests/properties --hypothesis-profile=$(or $(PROFILE),asked) $(ARGS)
 
 faults: $(VENV)/.dev ## BROKER=postgres|kafka TRIALS=n SEED=s: kill and pause every part of an installation under load, judged by an oracle; BUG=name: must be found
-	@$(BIN)/python -m tests.faults.run --broker $(or $(BROKER),postgres) --trials $(or $(TRIALS),20) --seed $(or $(SEED),1) $(if $(BUG),--bug $(BUG)) $(ARGS)
+	@$(BIN)/python -m tests.trial installation --broker $(or $(BROKER),postgres) -n $(or $(TRIALS),20) --seed $(or $(SEED),1) $(if $(BUG),--bug $(BUG)) $(ARGS)
 
 task-faults: $(VENV)/.dev ## BROKER=postgres|kafka TRIALS=n SEED=s: kill, pause and stop owners of tasks under load, judged by what arrived
-	@$(BIN)/python -m tests.faults.tasks.run --broker $(or $(BROKER),postgres) --trials $(or $(TRIALS),20) --seed $(or $(SEED),1) $(ARGS)
+	@$(BIN)/python -m tests.trial tasks --broker $(or $(BROKER),postgres) -n $(or $(TRIALS),20) --seed $(or $(SEED),1) $(ARGS)
 
 spark-faults: $(VENV)/.dev ## KIND=fake|standalone|connect|yarn KILLS=n SEED=s: kill launcher, runners and drivers of Spark programs around the submission
 	@$(BIN)/python -m tests.faults.spark_kills --kind $(or $(KIND),fake) --kills $(or $(KILLS),100) --seed $(or $(SEED),1) $(ARGS)

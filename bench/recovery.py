@@ -63,9 +63,9 @@ from streamsched.spark.processes import is_alive, this_process
 from streamsched.store.connections import open_pool
 from streamsched.store.jobs.decisions import DecisionStore
 from streamsched.store.jobs.intake import PostgresIntake
-from streamsched.store.runs.launchers import PostgresLauncherLeases
-from streamsched.store.runs.run_batch import PostgresRunBatch
-from streamsched.store.runs.run_monitor import PostgresRunMonitorStore
+from streamsched.store.runs.launchers import LauncherLeases
+from streamsched.store.runs.run_batch import RunBatch
+from streamsched.store.runs.run_monitor import RunMonitorStore
 from streamsched.store.server.migrate import migrate
 from streamsched.store.server.notifier import PostgresNotifier
 
@@ -113,9 +113,9 @@ class LocalProcesses(NoProcesses):
 async def launcher(url: str, lease: timedelta, take: int) -> None:
     """One launcher process: claims `take` runs at once, prints `ready`, and executes after a line of input."""
     pool, notifier, clock = await open_pool(url, min_size=4, max_size=12), PostgresNotifier(url), SystemClock()
-    inline = InlineExecutor(PostgresRunBatch(pool), this_process(), HttpClient(EVERYWHERE), clock)
-    store, processes = PostgresRunMonitorStore(pool), LocalProcesses()
-    recovery = Recovery(PostgresLauncherLeases(pool), processes, inline.runner, clock, ttl=lease, attempts=3)
+    inline = InlineExecutor(RunBatch(pool), this_process(), HttpClient(EVERYWHERE), clock)
+    store, processes = RunMonitorStore(pool), LocalProcesses()
+    recovery = Recovery(LauncherLeases(pool), processes, inline.runner, clock, ttl=lease, attempts=3)
     monitor = RunMonitor(store, processes, clock, RunTimeouts(), inline=inline)
     await recovery.renew()
     holding = asyncio.create_task(recovery.run())
@@ -125,9 +125,7 @@ async def launcher(url: str, lease: timedelta, take: int) -> None:
             clock.now(), retry_at=retry_at, jitter=0, limit=take, inline_by=str(inline.runner)
         )
         ids = [each.run for each in taken]
-        inline.execute(
-            await PostgresRunBatch(pool).claim(ids, runner=str(inline.runner), log_path=None, now=clock.now())
-        )
+        inline.execute(await RunBatch(pool).claim(ids, runner=str(inline.runner), log_path=None, now=clock.now()))
     print("ready", flush=True)
     await asyncio.to_thread(sys.stdin.readline)
     deciding = Launcher(DecisionStore(pool), monitor, notifier, clock, inline=inline)
@@ -242,7 +240,7 @@ async def furnish(pool: asyncpg.Pool, runs: int, port: int) -> None:
 async def pending(pool: asyncpg.Pool, url: str) -> None:
     """Decides all jobs; their runs are PENDING."""
     notifier, clock = PostgresNotifier(url), SystemClock()
-    monitor = RunMonitor(PostgresRunMonitorStore(pool), NoProcesses(), clock, RunTimeouts())
+    monitor = RunMonitor(RunMonitorStore(pool), NoProcesses(), clock, RunTimeouts())
     deciding = Launcher(DecisionStore(pool), monitor, notifier, clock)
     while await deciding.run_once():
         pass

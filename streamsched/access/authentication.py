@@ -1,4 +1,4 @@
-"""Who sends a request: the caller of a bearer token (ADR 75)."""
+"""Who sends a request: the caller of a bearer token (ADR 30)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logging in at an OpenID provider (ADR 141): the address to go to, and the exchange of a code for an ID token."""
+"""Logging in at an OpenID provider (ADR 30): the address to go to, and the exchange of a code for an ID token."""
 
 from __future__ import annotations
 

@@ -23,11 +23,10 @@ from streamsched.domain.access.references import (
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedules.pause import Pause, PauseMode
-from streamsched.domain.schedules.schedule import Schedule
+from streamsched.domain.schedules.schedule import Schedule, ScheduleRecord
 from streamsched.ports.access.namespace_grants import NamespaceGrantStore
-from streamsched.ports.catalog import ScheduleRecord
 from streamsched.ports.clock import Clock
-from streamsched.ports.schedules.expectations import ExpectationGrants
+from streamsched.store.catalog.app_expectations import ExpectationGrants
 
 #: Schedules of the other namespace that are read at a time.
 _PAGE: Final = 500
@@ -98,7 +97,7 @@ class GrantDesk:
         note = f"the use of {grant.kind} {grant.name} of namespace {grant.owner} was {decision}{why}"
         suspended: list[ScheduleRef] = []
         if grant.kind is SharedKind.DATASET:
-            about = await self._expectations.listeners(grant.grantee, grant.owner)
+            about = await self._expectations.list_foreign(grant.grantee, grant.owner)
             ended = [each.ref for each in about if await self._lacks(expectation_references(each), grant.grantee)]
             if ended:
                 await self._expectations.stop(ended, note)

@@ -17,19 +17,19 @@ from streamsched.log.generation import of_generation, read_layout
 from streamsched.log.topics import topic_specs
 from streamsched.ports.broker import Broker, TopicSpec
 from streamsched.ports.clock import Clock, SystemClock
-from streamsched.ports.intake import RestartableProgressStore
+from streamsched.ports.intake import ProgressStore
 from streamsched.ports.leases import Leases
 from streamsched.ports.notifier import Notifier
-from streamsched.store.catalog.catalog_reader import PostgresCatalogReader
+from streamsched.store.catalog.catalog_reader import CatalogReader
 from streamsched.store.catalog.outbox import PostgresOutbox
 from streamsched.store.catalog.progress import PostgresProgress
 from streamsched.store.connections import Pool, open_pool
 from streamsched.store.jobs.imported_runs import ImportedRunStore
 from streamsched.store.server.clock import PostgresClock
-from streamsched.store.server.clock_judgements import PostgresClockJudgements
+from streamsched.store.server.clock_judgements import ClockJudgements
 from streamsched.store.server.leases import PostgresLeases
 from streamsched.store.server.notifier import PostgresNotifier
-from streamsched.store.server.probe import PostgresArchivedLetters, PostgresNumbers, PostgresOutboxRepair, PostgresProbe
+from streamsched.store.server.probe import DatabaseProbe, JobNumbers, OutboxRepair, PostgresArchivedLetters
 from streamsched.store.server.reports import PostgresReportStore
 from streamsched.store.server.revisions import revisions
 
@@ -49,15 +49,15 @@ class Installation:
     log: Broker
     broker: Broker
     leases: Leases
-    progress: RestartableProgressStore
-    probe: PostgresProbe
+    progress: ProgressStore
+    probe: DatabaseProbe
     archived_letters: PostgresArchivedLetters
-    mending: PostgresOutboxRepair
-    numbers: PostgresNumbers
-    reader: PostgresCatalogReader
+    mending: OutboxRepair
+    numbers: JobNumbers
+    reader: CatalogReader
     reports: PostgresReportStore
     outbox: PostgresOutbox
-    judgements: PostgresClockJudgements
+    judgements: ClockJudgements
     notifier: Notifier
     imported_runs: ImportedRunStore
     clock: Clock
@@ -99,14 +99,14 @@ def assembled(
         broker=broker,
         leases=PostgresLeases(pool),
         progress=PostgresProgress(pool),
-        probe=PostgresProbe(pool),
+        probe=DatabaseProbe(pool),
         archived_letters=PostgresArchivedLetters(pool),
-        mending=PostgresOutboxRepair(pool),
-        numbers=PostgresNumbers(pool),
-        reader=PostgresCatalogReader(pool),
+        mending=OutboxRepair(pool),
+        numbers=JobNumbers(pool),
+        reader=CatalogReader(pool),
         reports=PostgresReportStore(pool),
         outbox=PostgresOutbox(pool),
-        judgements=PostgresClockJudgements(pool),
+        judgements=ClockJudgements(pool),
         notifier=notifier,
         imported_runs=ImportedRunStore(pool),
         clock=clock,

@@ -39,27 +39,28 @@ from streamsched.ports.broker import Broker
 from streamsched.ports.clock import Clock
 from streamsched.ports.datasets.bookmarks import BookmarkStore
 from streamsched.ports.datasets.commits import FileSetCommitStore
-from streamsched.ports.intake import OpenKeyReader
-from streamsched.ports.programs.bundles import BundleStore
-from streamsched.ports.programs.profiles import ProfileStore
-from streamsched.ports.programs.run_commits import RunCommitStore
-from streamsched.ports.runs import RunQueries
-from streamsched.ports.schedules.descendants import DescendantReader
-from streamsched.ports.schedules.expectations import ExpectationGrants, ExpectationReader
-from streamsched.ports.submissions import PreferenceStore
-from streamsched.ports.tasks.delivery import StreamAddresses
-from streamsched.ports.tasks.partitions import TaskPartitions
-from streamsched.ports.tasks.queues import QueueStore
-from streamsched.ports.tasks.registry import TaskRegistry
 from streamsched.ports.web.activity_reads import ActivityReads
 from streamsched.ports.webhooks.webhooks import WebhookStore
+from streamsched.store.catalog.app_expectations import ExpectationGrants
+from streamsched.store.catalog.preferences import PreferenceStore
+from streamsched.store.catalog.progress import OpenKeyReader
 from streamsched.store.events.event_traces import EventTraces
+from streamsched.store.expectations.records import ExpectationReader
 from streamsched.store.jobs.backfills import BackfillStore
+from streamsched.store.jobs.descendants import DescendantReader
 from streamsched.store.jobs.jobs import JobStore
 from streamsched.store.jobs.submissions import SubmissionStore
 from streamsched.store.limits.clusters import ClusterStore
 from streamsched.store.limits.groups import GroupStore
 from streamsched.store.limits.pools import PoolStore
+from streamsched.store.programs.bundles import BundleStore
+from streamsched.store.programs.profiles import ProfileStore
+from streamsched.store.runs.run_commits import RunCommitStore
+from streamsched.store.runs.run_queries import RunQueries
+from streamsched.store.tasks.partitions import TaskPartitions
+from streamsched.store.tasks.queues import QueueStore
+from streamsched.store.tasks.registry import TaskRegistry
+from streamsched.store.tasks.streams import StreamAddresses
 from streamsched.telemetry.metrics import Metrics
 
 

@@ -1,4 +1,4 @@
-"""The HTTP routes by which workers receive tasks from the process that delivers them (ADR 86). They are served by that
+"""The HTTP routes by which workers receive tasks from the process that delivers them (ADR 26). They are served by that
 process, beside the API: a worker asks the API for the owners and opens a stream to each.
 """
 

@@ -17,24 +17,18 @@ from streamsched.catalog.outbox_ack import between_within, outstanding_within, w
 from streamsched.catalog.planner import Planner, unchecked
 from streamsched.catalog.preview import GuardedStore, Suspended, Suspension, check_plan, confirmed
 from streamsched.domain.errors import NotFoundError
+from streamsched.domain.history import HistoryEntry
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.revision import Expected
 from streamsched.domain.schedules.app import AppDefinition
 from streamsched.domain.schedules.pause import Pause
 from streamsched.domain.schedules.schedule import Program, Schedule
-from streamsched.ports.catalog import (
-    AppChange,
-    Applied,
-    AppRecord,
-    AppSummary,
-    CatalogReader,
-    CatalogStore,
-    HistoryEntry,
-    ScheduleStatus,
-)
 from streamsched.ports.clock import Clock
 from streamsched.ports.notifier import Notifier
-from streamsched.ports.outbox import OutboxAcks
+from streamsched.store.catalog.catalog import CatalogStore
+from streamsched.store.catalog.catalog_reader import CatalogReader
+from streamsched.store.catalog.outbox import PostgresOutbox
+from streamsched.store.catalog.records import AppChange, Applied, AppRecord, AppSummary, ScheduleStatus
 
 log = structlog.get_logger()
 
@@ -63,7 +57,7 @@ class Catalog:
         *,
         store: CatalogStore,
         reader: CatalogReader,
-        acks: OutboxAcks,
+        acks: PostgresOutbox,
         notifier: Notifier,
         clock: Clock,
         patience: float = PATIENCE,
@@ -306,7 +300,7 @@ class Catalog:
 
     async def some(self, refs: Collection[ScheduleRef]) -> Sequence[ScheduleStatus]:
         """Those of these schedules that exist, ordered by id."""
-        return await self.reader.some(refs)
+        return await self.reader.find_schedules(refs)
 
     async def history(self, ref: ScheduleRef, *, limit: int = 100) -> Sequence[HistoryEntry]:
         """The schedule's changes with their reasons, newest first; also of a deleted one, empty if it never existed."""

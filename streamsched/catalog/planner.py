@@ -20,9 +20,10 @@ from streamsched.domain.schedules.arguments import check_properties
 from streamsched.domain.schedules.pause import Pause
 from streamsched.domain.schedules.schedule import Schedule
 from streamsched.domain.triggers.trigger import check_key_grains
-from streamsched.ports.catalog import AppChange, AppRecord, CatalogReader, ScheduleStatus
 from streamsched.ports.clock import Clock
-from streamsched.ports.schedules.version import ScheduleVersion
+from streamsched.store.catalog.catalog_reader import CatalogReader
+from streamsched.store.catalog.records import AppChange, AppRecord, ScheduleStatus
+from streamsched.store.catalog.versions import ScheduleVersion
 
 #: For more schedules than this, all schedules of the app are read at once instead of one by one.
 _MAX_SINGLE_READS: Final = 20

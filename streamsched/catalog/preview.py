@@ -23,23 +23,25 @@ from streamsched.domain.fold.plan import LeafSlot, Shape, planned
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.quotas.quota import NO_GROWTH, QuotaGrowth
 from streamsched.domain.revision import Expected, digest
-from streamsched.domain.schedules.schedule import Program, Schedule
+from streamsched.domain.schedules.schedule import Program, Schedule, ScheduleRecord
 from streamsched.domain.triggers.keys.known_set import values_text
 from streamsched.domain.triggers.trigger import Trigger, correlations
-from streamsched.ports.access.quotas import growth_of
-from streamsched.ports.catalog import (
+from streamsched.store.catalog.catalog import CatalogStore
+from streamsched.store.catalog.quota_counts import growth_of
+from streamsched.store.catalog.records import (
     Action,
     AppChange,
+    AppExpectations,
     Applied,
     AppRecord,
-    CatalogStore,
+    BrokenJoin,
+    ExpectationChange,
+    ForeignWait,
     ProgramChange,
+    RecipientsChange,
     ScheduleChange,
-    ScheduleRecord,
     ScheduleStatus,
 )
-from streamsched.ports.schedules.expectations import AppExpectations, ExpectationChange, RecipientsChange
-from streamsched.ports.schedules.program_links import BrokenJoin, ForeignWait
 
 _NAMES = frozenset({"namespace", "application", "name"})
 

@@ -1,4 +1,4 @@
-"""Copies accumulations from the triggers changelog into the read model (ADR 0003), which may lag but not diverge."""
+"""Copies accumulations from the triggers changelog into the read model (ADR 1), which may lag but not diverge."""
 
 from __future__ import annotations
 

@@ -40,11 +40,13 @@ from streamsched.domain.schedules.template import filled
 from streamsched.launcher.request import arrived_node, enqueued_task, request, send, send_with_secrets
 from streamsched.ports.clock import Clock
 from streamsched.ports.runner import RunnerId
-from streamsched.ports.runs import ArrivedNode, Assignment, Product, RunBatch, RunEnd
+from streamsched.ports.runs import Assignment, RunEnd
 from streamsched.process.http_client import HttpClient
 from streamsched.process.pausing import pause
 from streamsched.process.run_forever import run_forever
 from streamsched.secrets.resolver import Secrets
+from streamsched.store.runs.arrived_nodes import ArrivedNode
+from streamsched.store.runs.run_batch import Product, RunBatch
 from streamsched.telemetry.traces.onward import traced
 
 log = structlog.get_logger()
@@ -116,7 +118,7 @@ class InlineExecutor:
     def publications(self) -> int:
         return max(0, _UNSTORED * self._capacity - len(self._ended))
 
-    async def room_made(self) -> None:
+    async def wait_for_room(self) -> None:
         await self._room_made.wait()
         self._room_made.clear()
 
@@ -208,7 +210,7 @@ class InlineExecutor:
         search = FailureIsolation(runs)
         for part in search:
             try:
-                stops = await self._runs.started(part, runner=str(self.runner), now=self._clock.now())
+                stops = await self._runs.mark_started(part, runner=str(self.runner), now=self._clock.now())
             except Exception as exc:  # noqa: BLE001 - as above
                 if not search.halve(exc):
                     log.error("inline_executor.start_refused", run=part[0], reason=described(exc))
@@ -267,7 +269,7 @@ class InlineExecutor:
         """Stores the end without its texts and its event; a run whose event is dropped is FAILED. A run that cannot be
         ended even so is left to the run monitor.
         """
-        bare = self._ended[run].bare(self._clock.now())
+        bare = self._ended[run].drop_texts(self._clock.now())
         if self._events.pop(run, None) is not None or self._products.pop(run, None) is not None:
             bare = replace(bare, state=RunState.FAILED)
         try:

@@ -31,7 +31,8 @@ import structlog
 
 from streamsched.domain.decisions.decision import Decision
 from streamsched.domain.decisions.decision_batch import judge_programs
-from streamsched.domain.errors import SYSTEMIC, described
+from streamsched.domain.errors import described
+from streamsched.domain.failure_isolation import FailureIsolation
 from streamsched.launcher.plugin_evaluator import PluginEvaluator
 from streamsched.launcher.run_monitor import RunMonitor
 from streamsched.ports.clock import Clock
@@ -117,32 +118,29 @@ class Launcher:
         return sum([await self._decide(programs) for programs in batches])
 
     async def _decide(self, programs: Sequence[str], *, wait: bool = False) -> int:
-        """Decides about several programs in one transaction. When that fails, each program gets its own; when that
-        fails too, its jobs are bisected: the job that is the cause is put off, the others are decided.
+        """Decides about several programs in one transaction; when that fails, in parts, down to the jobs of the program
+        that is the cause.
         """
-        try:
-            return await self._decide_batch(programs, wait=wait)
-        except SYSTEMIC:
-            raise
-        except Exception as failure:  # noqa: BLE001 - it is one job's; see above
-            if len(programs) > 1:
-                return sum([await self._decide([program]) for program in programs])
-            log.warning("launcher.batch_failed", program=programs[0], reason=described(failure))
-            jobs = await self._decisions.due_jobs(programs[0], self._clock.now(), limit=_JOBS)
-            return await self._bisect(programs[0], jobs, failure)
-
-    async def _bisect(self, program: str, jobs: Sequence[str], failure: Exception) -> int:
-        """Decides about jobs that failed together, half by half."""
-        if len(jobs) <= 1:
-            return await self._put_off(jobs, failure)
-        decided = 0
-        for half in (jobs[: len(jobs) // 2], jobs[len(jobs) // 2 :]):
+        decided, search = 0, FailureIsolation(programs)
+        for part in search:
             try:
-                decided += await self._decide_batch([program], jobs=half)
-            except SYSTEMIC:
-                raise
-            except Exception as half_failure:  # noqa: BLE001 - see `_decide`
-                decided += await self._bisect(program, half, half_failure)
+                decided += await self._decide_batch(part, wait=wait and len(part) == len(programs))
+            except Exception as failure:  # noqa: BLE001 - it is one job's
+                if not search.halve(failure):
+                    log.warning("launcher.batch_failed", program=part[0], reason=described(failure))
+                    decided += await self._decide_jobs(part[0])
+        return decided
+
+    async def _decide_jobs(self, program: str) -> int:
+        """Decides about the due jobs of a program in parts; the job that is the cause of a failure is put off."""
+        jobs = await self._decisions.due_jobs(program, self._clock.now(), limit=_JOBS)
+        decided, search = 0, FailureIsolation(jobs)
+        for part in search:
+            try:
+                decided += await self._decide_batch([program], jobs=part)
+            except Exception as failure:  # noqa: BLE001 - as above
+                if not search.halve(failure):
+                    decided += await self._put_off(part, failure)
         return decided
 
     async def _decide_batch(
@@ -194,7 +192,7 @@ class Launcher:
         if self._inline is None:
             await subscription.wait(seconds)
             return
-        waits = [asyncio.create_task(each) for each in (subscription.wait(seconds), self._inline.room_made())]
+        waits = [asyncio.create_task(each) for each in (subscription.wait(seconds), self._inline.wait_for_room())]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -15,6 +15,7 @@ from streamsched.access.authentication import ANYBODY, OpenAuthentication
 from streamsched.access.quota_watch import QuotaWatch
 from streamsched.access.references import ReferenceChecks
 from streamsched.admin.installation import assembled
+from streamsched.admin.installation_metrics import measure_installation
 from streamsched.api.access.rules import RouteTable
 from streamsched.api.allowed_hosts import allowed_hosts
 from streamsched.api.app import make_api
@@ -40,43 +41,42 @@ from streamsched.graph.submission import GraphDesk
 from streamsched.launcher import plugins
 from streamsched.log.topics import topic_specs
 from streamsched.ports.clock import SystemClock
-from streamsched.process.health import measure_installation
 from streamsched.roles.access import open_authentication
 from streamsched.roles.services import Services, make_desk
 from streamsched.store.access.audit import PostgresAuditStore
 from streamsched.store.access.quotas import PostgresQuotaStore
 from streamsched.store.access.tokens import PostgresTokenStore
-from streamsched.store.catalog.app_expectations import PostgresExpectationGrants
-from streamsched.store.catalog.catalog import PostgresCatalogStore
-from streamsched.store.catalog.catalog_reader import PostgresCatalogReader
-from streamsched.store.catalog.lineage_ends import PostgresLineageEnds
+from streamsched.store.catalog.app_expectations import ExpectationGrants
+from streamsched.store.catalog.catalog import CatalogStore
+from streamsched.store.catalog.catalog_reader import CatalogReader
 from streamsched.store.catalog.namespace_grants import PostgresNamespaceGrantStore
 from streamsched.store.catalog.outbox import PostgresOutbox
-from streamsched.store.catalog.preferences import PostgresPreferenceStore
-from streamsched.store.catalog.progress import PostgresOpenKeyReader
+from streamsched.store.catalog.preferences import PreferenceStore
+from streamsched.store.catalog.progress import OpenKeyReader
 from streamsched.store.connections import Pool
 from streamsched.store.datasets.bookmarks import PostgresBookmarkStore
 from streamsched.store.datasets.file_set_commits import PostgresFileSetCommitStore
 from streamsched.store.events.event_traces import EventTraces
-from streamsched.store.expectations.records import PostgresExpectationReader
-from streamsched.store.graph.nodes import PostgresNodeStore
+from streamsched.store.events.lineage_ends import LineageEnds
+from streamsched.store.expectations.records import ExpectationReader
+from streamsched.store.graph.nodes import NodeStore
 from streamsched.store.jobs.backfills import BackfillStore
-from streamsched.store.jobs.descendants import PostgresDescendants
+from streamsched.store.jobs.descendants import DescendantReader
 from streamsched.store.jobs.jobs import JobStore
 from streamsched.store.jobs.submissions import SubmissionStore
 from streamsched.store.limits.clusters import ClusterStore
 from streamsched.store.limits.groups import GroupStore
 from streamsched.store.limits.pools import PoolStore
-from streamsched.store.programs.bundles import PostgresBundleStore
-from streamsched.store.programs.profiles import PostgresProfileStore
-from streamsched.store.runs.run_commits import PostgresRunCommitStore
-from streamsched.store.runs.run_queries import PostgresRunQueries
-from streamsched.store.server.gauges import PostgresGauges
-from streamsched.store.server.probe import PostgresOutboxRepair
-from streamsched.store.tasks.partitions import PostgresTaskPartitions
-from streamsched.store.tasks.queues import PostgresQueueStore
-from streamsched.store.tasks.registry import PostgresTaskRegistry
-from streamsched.store.tasks.streams import PostgresStreamAddresses
+from streamsched.store.programs.bundles import BundleStore
+from streamsched.store.programs.profiles import ProfileStore
+from streamsched.store.runs.run_commits import RunCommitStore
+from streamsched.store.runs.run_queries import RunQueries
+from streamsched.store.server.gauges import Gauges
+from streamsched.store.server.probe import OutboxRepair
+from streamsched.store.tasks.partitions import TaskPartitions
+from streamsched.store.tasks.queues import QueueStore
+from streamsched.store.tasks.registry import TaskRegistry
+from streamsched.store.tasks.streams import StreamAddresses
 from streamsched.store.web.activity_reads import PostgresActivityReads
 from streamsched.store.web.link_reads import PostgresLinkReads
 from streamsched.store.web.page_reads import PostgresPageReads
@@ -93,8 +93,8 @@ def api_services(services: Services) -> ApiServices:
     settings, clock, pool, broker = services.settings, services.clock, services.pool, services.broker
     notifier, layout, metrics = services.notifier, services.layout, services.health.metrics
     specs = topic_specs(layout.shards, settings.keep.log, unkeyed_partitions=layout.unkeyed_partitions)
-    gauges, traces, quotas = PostgresGauges(pool), EventTraces(pool, broker), PostgresQuotaStore(pool)
-    reader, outbox, grants = PostgresCatalogReader(pool), PostgresOutbox(pool), PostgresNamespaceGrantStore(pool)
+    gauges, traces, quotas = Gauges(pool), EventTraces(pool, broker), PostgresQuotaStore(pool)
+    reader, outbox, grants = CatalogReader(pool), PostgresOutbox(pool), PostgresNamespaceGrantStore(pool)
     entries, (callers, login) = PostgresAuditStore(pool), open_authentication(pool, clock, settings)
 
     async def measure() -> None:
@@ -107,7 +107,7 @@ def api_services(services: Services) -> ApiServices:
         health=health_of(services.health, measure),
         installation=assembled(pool, notifier, SystemClock(), log=broker, broker=broker, specs=specs),
         catalog=Catalog(
-            store=PostgresCatalogStore(pool),
+            store=CatalogStore(pool),
             reader=reader,
             acks=outbox,
             notifier=notifier,
@@ -123,21 +123,21 @@ def api_services(services: Services) -> ApiServices:
             emit_spans=services.traces and services.traces.emit_spans,
         ),
         schedules=ScheduleServices(
-            replaying=ScheduleReplay(reader=reader, mending=PostgresOutboxRepair(pool), acks=outbox, notifier=notifier),
-            keys=PostgresOpenKeyReader(pool),
-            descendants=PostgresDescendants(pool),
-            expectations=PostgresExpectationReader(pool),
-            expectation_grants=PostgresExpectationGrants(pool),
+            replaying=ScheduleReplay(reader=reader, mending=OutboxRepair(pool), acks=outbox, notifier=notifier),
+            keys=OpenKeyReader(pool),
+            descendants=DescendantReader(pool),
+            expectations=ExpectationReader(pool),
+            expectation_grants=ExpectationGrants(pool),
         ),
         work=WorkServices(
             jobs=JobStore(pool),
-            runs=PostgresRunQueries(pool),
+            runs=RunQueries(pool),
             submissions=SubmissionStore(pool),
             backfills=BackfillStore(pool),
-            graphs=GraphDesk(PostgresNodeStore(pool), clock),
+            graphs=GraphDesk(NodeStore(pool), clock),
             activity=PostgresActivityReads(pool),
-            run_commits=PostgresRunCommitStore(pool),
-            end_lineage_run=PostgresLineageEnds(pool).end,
+            run_commits=RunCommitStore(pool),
+            end_lineage_run=LineageEnds(pool).end,
         ),
         datasets=DatasetServices(
             bookmarks=PostgresBookmarkStore(pool),
@@ -145,15 +145,15 @@ def api_services(services: Services) -> ApiServices:
             links=CatalogMap(PostgresLinkReads(pool)),
         ),
         programs=ProgramServices(
-            profiles=PostgresProfileStore(pool),
-            bundles=PostgresBundleStore(pool),
-            preferences=PostgresPreferenceStore(pool),
+            profiles=ProfileStore(pool),
+            bundles=BundleStore(pool),
+            preferences=PreferenceStore(pool),
         ),
         tasks=TaskServices(
-            queues=PostgresQueueStore(pool),
-            registry=PostgresTaskRegistry(pool),
-            streams=PostgresStreamAddresses(pool),
-            partitions=PostgresTaskPartitions(pool),
+            queues=QueueStore(pool),
+            registry=TaskRegistry(pool),
+            streams=StreamAddresses(pool),
+            partitions=TaskPartitions(pool),
             dapr=make_desk(pool, clock),
         ),
         webhooks=WebhookServices(

@@ -21,12 +21,11 @@ from streamsched.dapr.app_channel import check_address
 from streamsched.dapr.endpoint import DaprEndpoint
 from streamsched.domain.errors import ConfigurationError, InvalidError, UnavailableError
 from streamsched.ports.clock import Clock, SystemClock
-from streamsched.ports.dapr.instances import AppInstance, AppInstances
 from streamsched.process.run_forever import run_forever
 from streamsched.process.supervision import Loop, run_until_signal, supervise, wait_until_available
 from streamsched.roles.services import make_desk
 from streamsched.store.connections import Pool, open_pool
-from streamsched.store.dapr.instances import PostgresAppInstances
+from streamsched.store.dapr.instances import AppInstance, AppInstances
 from streamsched.store.server.clock import PostgresClock
 from streamsched.store.server.schema import require_schema
 from streamsched.telemetry.logs import configure_logs
@@ -66,7 +65,7 @@ def dapr_loops(settings: Settings, pool: Pool, clock: Clock) -> Mapping[str, Loo
     async def beat() -> None:
         await wait_until_available("database", lambda: desk.open(app))
         if instances:
-            await _beat(PostgresAppInstances(pool), instances)
+            await _beat(AppInstances(pool), instances)
 
     return {"dapr_http": http.run, "dapr_grpc": grpc.run, "dapr_instances": beat}
 

@@ -25,12 +25,11 @@ from streamsched.domain.errors import StreamschedError
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.programs.inherited_environment import ALL
 from streamsched.ports.clock import SystemClock
-from streamsched.ports.runs import RunRecord
 from streamsched.process.supervision import run_until_signal
 from streamsched.roles.access import TOKEN_FILE, ensure_dev_token, login_path
 from streamsched.roles.role import Role, serve
 from streamsched.store.connections import open_pool
-from streamsched.store.runs.run_queries import PostgresRunQueries
+from streamsched.store.runs.run_queries import RunQueries, RunRecord
 from streamsched.store.server.data_archive import POSTGRES, ArchiveDescription, check_data, pack_folder, unpack_folder
 from streamsched.store.server.data_place import move_logs
 from streamsched.store.server.embedded_server import start_server, stop_server
@@ -204,7 +203,7 @@ def _active_runs(dsn: str) -> tuple[RunRecord, ...] | None:
     async def query() -> tuple[RunRecord, ...]:
         pool = await open_pool(dsn, max_size=1)
         try:
-            return tuple(await PostgresRunQueries(pool).recent(states=_ACTIVE, limit=SHOWN_RUNS))
+            return tuple(await RunQueries(pool).recent(states=_ACTIVE, limit=SHOWN_RUNS))
         finally:
             pool.terminate()
 

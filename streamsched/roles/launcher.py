@@ -43,8 +43,6 @@ from streamsched.launcher.backfills.feeding import BackfillFeeding
 from streamsched.launcher.cluster_probes import ClusterProbes
 from streamsched.launcher.deadlines import DeadlineWatch
 from streamsched.launcher.inline_executor import InlineExecutor
-from streamsched.launcher.intake import Intake
-from streamsched.launcher.log_cleanup import LogCleanup
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.plugin_evaluator import PluginEvaluator
 from streamsched.launcher.recovery import Recovery
@@ -60,7 +58,6 @@ from streamsched.ports.clock import Clock
 from streamsched.ports.leases import LeaseHolder
 from streamsched.ports.notifier import Notifier
 from streamsched.ports.runner import RunnerId
-from streamsched.ports.tasks.partitions import READS
 from streamsched.process.cancellation import CLOSING_S, STOPPING_S, cancel
 from streamsched.process.http_client import HttpClient
 from streamsched.process.os_user import OsUser
@@ -72,41 +69,44 @@ from streamsched.roles.services import Services, make_desk
 from streamsched.secrets.resolver import Secrets, installed
 from streamsched.setting_values import url_here
 from streamsched.spark.clusters import open_probe
+from streamsched.spark.log_cleanup import LogCleanup, RunFileStore
 from streamsched.spark.processes import LocalRunners, this_process
-from streamsched.spark.run_file_store import LocalRunFileStore
 from streamsched.store.access.quotas import PostgresQuotaStore
 from streamsched.store.access.spools import PostgresSpoolStore
-from streamsched.store.catalog.catalog import PostgresCatalogStore
+from streamsched.store.catalog.catalog import CatalogStore
 from streamsched.store.catalog.namespace_grants import PostgresNamespaceGrantStore
 from streamsched.store.catalog.outbox import PostgresOutbox
-from streamsched.store.catalog.pauses import PostgresPauseStore
+from streamsched.store.catalog.pauses import PauseStore
 from streamsched.store.catalog.progress import PostgresProgress
 from streamsched.store.connections import Pool
-from streamsched.store.dapr.instances import PostgresAppInstances
+from streamsched.store.dapr.instances import AppInstances
 from streamsched.store.events.timers import PostgresTimers
 from streamsched.store.events.verdicts import VerdictStore
 from streamsched.store.events.wakes import PostgresWakes
-from streamsched.store.expectations.evidence import PostgresCompletions, PostgresEvidence
-from streamsched.store.expectations.judgement import PostgresExpectationStore
-from streamsched.store.graph.nodes import PostgresNodeStore
+from streamsched.store.expectations.evidence import (
+    CompletionStore,
+    EvidenceStore,
+)
+from streamsched.store.expectations.judgement import ExpectationStore
+from streamsched.store.graph.nodes import NodeStore
 from streamsched.store.jobs.archive import Archive
 from streamsched.store.jobs.backfill_feed import BackfillFeed
 from streamsched.store.jobs.decisions import DecisionStore
-from streamsched.store.jobs.intake import PostgresIntake
+from streamsched.store.jobs.intake import JobIntake, PostgresIntake
 from streamsched.store.limits.clusters import ClusterStore
-from streamsched.store.programs.bundles import PostgresBundleStore
+from streamsched.store.programs.bundles import BundleStore
 from streamsched.store.runs.deadlines import DeadlineStore
-from streamsched.store.runs.launchers import PostgresLauncherLeases
-from streamsched.store.runs.run_batch import PostgresRunBatch
-from streamsched.store.runs.run_commits import PostgresRunCommitStore
-from streamsched.store.runs.run_monitor import PostgresRunMonitorStore
+from streamsched.store.runs.launchers import LauncherLeases
+from streamsched.store.runs.run_batch import RunBatch
+from streamsched.store.runs.run_commits import RunCommitStore
+from streamsched.store.runs.run_monitor import RunMonitorStore
 from streamsched.store.server.clock import PostgresClock
-from streamsched.store.server.task_leases import PostgresTaskLeases
-from streamsched.store.tasks.delivery import PostgresDeliveryStore
+from streamsched.store.server.leases import PostgresTaskLeases
+from streamsched.store.tasks.delivery import DeliveryStore
 from streamsched.store.tasks.intake import PostgresTaskIntake
-from streamsched.store.tasks.partitions import PostgresTaskPartitions
-from streamsched.store.tasks.queues import PostgresQueueStore
-from streamsched.store.tasks.streams import PostgresStreamAddresses
+from streamsched.store.tasks.partitions import READS, TaskPartitions
+from streamsched.store.tasks.queues import QueueStore
+from streamsched.store.tasks.streams import StreamAddresses
 from streamsched.store.webhooks.feed import PostgresWebhookFeed
 from streamsched.store.webhooks.notices import PostgresNoticeStore
 from streamsched.store.webhooks.webhooks import PostgresWebhookStore
@@ -151,10 +151,10 @@ def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool 
     settings = services.settings
     inline = make_inline(pool, this_process(), clock, settings, environ)
     runners = local_runners(settings, environ)
-    leases = PostgresLauncherLeases(pool, theirs=services.measured and services.measured.steady)
+    leases = LauncherLeases(pool, theirs=services.measured and services.measured.steady)
     recovery = Recovery(leases, runners, inline.runner, clock, ttl=settings.lease, attempts=settings.runs.attempts)
     timeouts = RunTimeouts(silence=settings.runs.lost_after, attempts=settings.runs.attempts, pace=settings.runs.pace)
-    monitor = RunMonitor(PostgresRunMonitorStore(pool), runners, clock, timeouts, inline=inline)
+    monitor = RunMonitor(RunMonitorStore(pool), runners, clock, timeouts, inline=inline)
     due_by = services.measured and services.measured.theirs
     decisions, wakes = DecisionStore(pool), PostgresWakes(pool, theirs=due_by)
     callers = authentication(pool, clock, settings)
@@ -190,7 +190,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool 
         "relay": alone("relay", lambda: Relay(broker=broker, outbox=PostgresOutbox(pool), notifier=notifier).run()),
         "progress": alone("progress", lambda: ProgressCopy(broker=broker, store=PostgresProgress(pool)).run()),
         "verdicts": alone("verdicts", verdicts.run),
-        "intake": alone("intake", lambda: Intake(broker, PostgresIntake(pool), clock, services.health.metrics).run()),
+        "intake": alone("intake", lambda: JobIntake(broker, PostgresIntake(pool), clock, metrics).run()),
         "backfills": alone("backfills", feeding.run),
         "retention": alone("retention", lambda: ArchiveLoop(Archive(pool), keeps, clock).run()),
         "log-cleaning": alone("log-cleaning", LogMaintenance(broker, clock).run),
@@ -203,7 +203,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool 
         "node-retention": alone("node-retention", node_retention(pool, clock, settings).run),
         "bundles": alone("bundles", removal_of_bundles(pool, clock)),
         **({"spans": alone("spans", services.traces.export(pool, clock).run)} if services.traces else {}),
-        "graph": in_time(Progression(PostgresNodeStore(pool), notifier, clock).run),
+        "graph": in_time(Progression(NodeStore(pool), notifier, clock).run),
         "broker_health": services.broker_health.run,
         **host_loops(
             pool, broker, services.layout, settings, me=services.identity, clock=clock, metrics=metrics, dev=dev
@@ -225,7 +225,7 @@ def make_inline(
     """What executes HTTP and publish programs. `environ`: the variables that secrets may be."""
     secrets = Secrets(settings.programs.secrets, environ, installed())
     sampler = run_sampler(environ, traces=settings.traces)
-    batch = PostgresRunBatch(pool)
+    batch = RunBatch(pool)
     client = HttpClient(settings.programs.outgoing_networks, proxy=settings.programs.outgoing_proxy)
     ignored = [] if settings.programs.outgoing_proxy else sorted(name for name in environ if name.lower() in _PROXIES)
     if ignored:
@@ -257,12 +257,10 @@ def local_runners(settings: Settings, environ: Mapping[str, str]) -> LocalRunner
 
 def removal_of_bundles(pool: Pool, clock: Clock) -> Callable[[], Coroutine[Any, Any, None]]:
     """The loop that removes unused bundles."""
-    return lambda: run_forever(
-        partial(remove_bundles, PostgresBundleStore(pool), clock), called="bundles", ending_by=clock
-    )
+    return lambda: run_forever(partial(remove_bundles, BundleStore(pool), clock), called="bundles", ending_by=clock)
 
 
-async def remove_bundles(store: PostgresBundleStore, clock: Clock) -> float:
+async def remove_bundles(store: BundleStore, clock: Clock) -> float:
     """Removes bundles to which nothing refers; returns the seconds until the next call."""
     removed = await store.remove_unused(before=clock.now() - _BUNDLE_KEPT)
     if removed:
@@ -315,12 +313,12 @@ def make_task_delivery(
     Raises:
         ConfigurationError: the port of that is in use.
     """
-    store, workers = PostgresDeliveryStore(pool), WorkerStreams(clock)
-    partitions, me = PostgresTaskPartitions(pool), replace(me, reads=READS)
+    store, workers = DeliveryStore(pool), WorkerStreams(clock)
+    partitions, me = TaskPartitions(pool), replace(me, reads=READS)
     leases = PostgresTaskLeases(pool, theirs=measured and measured.steady)
     ownership = Ownership(leases, me, store, partitions, clock, ttl=settings.lease)
     queues, networks, proxy = (
-        PostgresQueueStore(pool),
+        QueueStore(pool),
         settings.programs.outgoing_networks,
         settings.programs.outgoing_proxy,
     )
@@ -348,7 +346,7 @@ def make_task_delivery(
         capacity=settings.tasks.in_flight,
     )
     workers.on_room = loop.wake
-    instances = PostgresAppInstances(pool)
+    instances = AppInstances(pool)
     scheduler = None
     if settings.dapr.scheduler:
         from streamsched.dapr.scheduler_server import DaprSchedulerServer  # noqa: PLC0415 - it comes with an extra
@@ -387,7 +385,7 @@ def task_intakes(
                 broker=source,
                 letters=log,
                 store=PostgresTaskIntake(pool, queue, name),
-                queues=PostgresQueueStore(pool),
+                queues=QueueStore(pool),
                 clock=clock,
                 partitions=settings.shards,
                 retention=settings.keep.log,
@@ -413,7 +411,7 @@ async def serve_task_streams(
     url = settings.tasks.streams_url or _advertised(bound, host)
     hosts = AllowedHosts.of(settings.api.allowed_hosts, api_host=host, urls=[url])
     server = HttpServer(make_stream_api(workers, hosts, authentication, body_limit=settings.api.body_limit), bound)
-    addresses = PostgresStreamAddresses(pool)
+    addresses = StreamAddresses(pool)
 
     async def announce() -> float:
         await addresses.announce(owner, url)
@@ -444,11 +442,11 @@ def watching_loops(pool: Pool, notifier: Notifier, clock: Clock) -> Mapping[str,
     """What every launcher does, by the database's clock: it judges deadlines and expectations when they are due, and
     pauses and resumes schedules.
     """
-    catalog, pauses = PostgresCatalogStore(pool), PostgresPauseStore(pool)
+    catalog, pauses = CatalogStore(pool), PauseStore(pool)
     return {
         "resumption": lambda: Resumption(store=catalog, pauses=pauses, notifier=notifier, clock=clock).run(),
         "deadlines": lambda: DeadlineWatch(DeadlineStore(pool), notifier, clock).run(),
-        "expectations": lambda: ExpectationWatch(PostgresExpectationStore(pool), notifier, clock).run(),
+        "expectations": lambda: ExpectationWatch(ExpectationStore(pool), notifier, clock).run(),
     }
 
 
@@ -456,8 +454,8 @@ def watching_roles(settings: Settings, pool: Pool, broker: Broker, clock: Clock)
     """What one launcher does at a time, by the name of the role."""
     notices = PostgresNoticeStore(pool, pages=settings.api.pages_url.rstrip("/"))
     return {
-        "evidence": lambda: EvidenceIntake(broker, PostgresEvidence(pool), clock).run(),
-        "completions": lambda: CompletionIntake(PostgresCompletions(pool), clock).run(),
+        "evidence": lambda: EvidenceIntake(broker, EvidenceStore(pool), clock).run(),
+        "completions": lambda: CompletionIntake(CompletionStore(pool), clock).run(),
         "notices": lambda: NoticeFeeding(PostgresWorkHistory(pool), notices, clock).run(),
     }
 
@@ -485,12 +483,12 @@ def host_loops(
     spooled outside of runs is the person's who started `dev`.
     """
     quotas = QuotaWatch(PostgresQuotaStore(pool), clock, f"{me.id}-spools", metrics)
-    intake = EventIntake(broker, layout.unkeyed_partitions, quotas, clock, metrics, PostgresRunCommitStore(pool))
+    intake = EventIntake(broker, layout.unkeyed_partitions, quotas, clock, metrics, RunCommitStore(pool))
     data, person = settings.data_dir.absolute(), PERSON_OF_DEV if dev else None
     store = PostgresSpoolStore(pool)
     spools = RunSpools(data / SPOOLS, store, intake, host=me.host, person=person, owner_of=_owners(settings))
     archive, limits = Archive(pool), PostgresQuotaStore(pool).limits
-    cleanup = LogCleanup(LocalRunFileStore(data), archive, clock, keep=settings.keep.jobs, limits=limits)
+    cleanup = LogCleanup(RunFileStore(data), archive, clock, keep=settings.keep.jobs, limits=limits)
     return {
         "spools": lambda: run_forever(spools.run_once, called="spools"),
         "log-cleanup": cleanup.run,
@@ -511,4 +509,4 @@ def _owners(settings: Settings) -> Callable[[SpoolingRun], int]:
 
 def node_retention(pool: Pool, clock: Clock, settings: Settings) -> NodeRetention:
     """Deletes nodes that ended longer ago than the settings say."""
-    return NodeRetention(PostgresNodeStore(pool), clock, keep=settings.keep.nodes)
+    return NodeRetention(NodeStore(pool), clock, keep=settings.keep.nodes)

@@ -28,13 +28,13 @@ from streamsched.spark.fences.fence_writer import FenceWriter
 from streamsched.spark.needs.bundle_cache import BundleCache
 from streamsched.spark.needs.preparation import Preparation
 from streamsched.spark.runner import Runner, Timing
-from streamsched.spark.warm.child import Starts
+from streamsched.spark.warm.child import ProcessStarter
 from streamsched.spark.warm.fork_server import serve
 from streamsched.store.access.tokens import PostgresTokenStore
 from streamsched.store.connections import Pool, open_pool
-from streamsched.store.programs.bundles import PostgresBundleStore
-from streamsched.store.programs.profiles import PostgresProfileStore
-from streamsched.store.runs.fences import PostgresFenceStore
+from streamsched.store.programs.bundles import BundleStore
+from streamsched.store.programs.profiles import ProfileStore
+from streamsched.store.runs.fences import FenceStore
 from streamsched.store.runs.run_store import PostgresRunStore
 from streamsched.store.server.clock import PostgresClock
 from streamsched.telemetry.logs import configure_logs
@@ -57,9 +57,9 @@ async def execute(run: str, environ: Mapping[str, str], *, server: socket.socket
     async with _database(settings) as (pool, clock):
         runtime, preparation = await _environment(settings, environ, pool), _preparation(settings, environ, pool)
         cold = "the fork server was not ready" if settings.runs.warm_starts else "STREAMSCHED_WARM_STARTS is false"
-        timing, starts = Timing(heartbeat=settings.runs.heartbeat), Starts(server, cold=cold)
+        timing, starter = Timing(heartbeat=settings.runs.heartbeat), ProcessStarter(server, cold=cold)
         store, limit = PostgresRunStore(pool), settings.runs.log_limit
-        runner = Runner(store, clock, runtime, timing, starts=starts, preparation=preparation, log_limit=limit)
+        runner = Runner(store, clock, runtime, timing, starter=starter, preparation=preparation, log_limit=limit)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, runner.stop, f"its runner got {number.name}")
@@ -75,7 +75,7 @@ async def fence(run: str, environ: Mapping[str, str]) -> None:
     settings = Settings.from_env(environ)
     async with _database(settings) as (pool, clock):
         runtime, preparation = await _environment(settings, environ, pool), _preparation(settings, environ, pool)
-        await FenceWriter(PostgresFenceStore(pool), clock, runtime, preparation).write(run)
+        await FenceWriter(FenceStore(pool), clock, runtime, preparation).write(run)
 
 
 @asynccontextmanager
@@ -96,10 +96,10 @@ async def _database(settings: Settings) -> AsyncIterator[tuple[Pool, PostgresClo
 
 def _preparation(settings: Settings, environ: Mapping[str, str], pool: Pool) -> Preparation:
     cache = BundleCache(
-        PostgresBundleStore(pool), settings.data_dir.absolute() / "bundles", most_bytes=settings.programs.bundle_limit
+        BundleStore(pool), settings.data_dir.absolute() / "bundles", most_bytes=settings.programs.bundle_limit
     )
     secrets = Secrets(settings.programs.secrets, environ, installed())
-    return Preparation(secrets, PostgresProfileStore(pool), cache.folder)
+    return Preparation(secrets, ProfileStore(pool), cache.folder)
 
 
 async def _environment(settings: Settings, environ: Mapping[str, str], pool: Pool) -> RunEnvironment:

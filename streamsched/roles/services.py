@@ -31,26 +31,24 @@ from streamsched.ports.broker import Broker, TopicPartition
 from streamsched.ports.clock import Clock, SystemClock
 from streamsched.ports.leases import LeaseHolder, Leases
 from streamsched.ports.notifier import Notifier
-from streamsched.ports.server import ProcessRow
-from streamsched.ports.traces.spans import SpanSender
 from streamsched.process.cancellation import CLOSING_S, cancel
 from streamsched.process.extras import not_installed
 from streamsched.process.health import ProcessHealth
 from streamsched.process.run_forever import run_forever
 from streamsched.process.supervision import Loop, supervise, wait_until_available
 from streamsched.store.connections import Pool, open_pool
-from streamsched.store.dapr.jobs import PostgresDaprJobs
-from streamsched.store.jobs.spans import PostgresSpanStore
+from streamsched.store.dapr.jobs import DaprJobStore
+from streamsched.store.jobs.spans import SpanStore
 from streamsched.store.server.clock import PostgresClock
-from streamsched.store.server.gauges import PostgresGauges
+from streamsched.store.server.gauges import Gauges
 from streamsched.store.server.leases import PostgresLeases
 from streamsched.store.server.notifier import PostgresNotifier
-from streamsched.store.server.processes import PostgresProcesses
+from streamsched.store.server.processes import Processes, ProcessRow
 from streamsched.store.server.schema import require_schema
-from streamsched.store.tasks.queues import PostgresQueueStore
-from streamsched.store.tasks.registry import PostgresTaskRegistry
+from streamsched.store.tasks.queues import QueueStore
+from streamsched.store.tasks.registry import TaskRegistry
 from streamsched.telemetry.metrics import Metrics
-from streamsched.telemetry.traces.queue import SpanQueue
+from streamsched.telemetry.traces.queue import SpanQueue, SpanSender
 from streamsched.telemetry.traces.settings import TraceSettings, trace_settings
 
 log = structlog.get_logger()
@@ -118,7 +116,7 @@ async def open_services(
             broker.keep_time(measured)
         specs = topic_specs(layout.shards, settings.keep.log, unkeyed_partitions=layout.unkeyed_partitions)
         await wait_until_available("log", lambda: broker.create_topics(specs))
-        health.require("database", PostgresGauges(pool).answers)
+        health.require("database", Gauges(pool).answers)
         health.require("log", lambda: broker.ends([TopicPartition(LAUNCH, 0)]))
         yield Services(
             settings=settings,
@@ -152,7 +150,7 @@ def clock_loops(clock: PostgresClock | None, pool: Pool, me: LeaseHolder, role: 
     """The loops of every role; none when the process goes by another clock."""
     if clock is None:
         return {}
-    processes = PostgresProcesses(pool)
+    processes = Processes(pool)
 
     async def step() -> float:
         own_ahead = clock.own_ahead.total_seconds()
@@ -178,7 +176,7 @@ class Traces:
 
     def export(self, pool: Pool, clock: Clock) -> SpanExport:
         """For a launcher."""
-        return SpanExport(PostgresSpanStore(pool), self.sender, self.settings, clock, self.metrics)
+        return SpanExport(SpanStore(pool), self.sender, self.settings, clock, self.metrics)
 
 
 def open_traces(settings: Settings, environ: Mapping[str, str], metrics: Metrics) -> Traces | None:
@@ -221,4 +219,4 @@ async def health_served(settings: Settings, health: ProcessHealth) -> AsyncItera
 
 def make_desk(pool: Pool, clock: Clock) -> DaprDesk:
     """The requests for jobs of any app."""
-    return DaprDesk(PostgresDaprJobs(pool), PostgresQueueStore(pool), PostgresTaskRegistry(pool), clock)
+    return DaprDesk(DaprJobStore(pool), QueueStore(pool), TaskRegistry(pool), clock)

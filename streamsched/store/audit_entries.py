@@ -1,4 +1,4 @@
-"""Appending to the audit. Its rows form a chain (ADR 75), so entries are appended one after another."""
+"""Appending to the audit. Its rows form a chain (ADR 30), so entries are appended one after another."""
 
 from __future__ import annotations
 

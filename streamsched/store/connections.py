@@ -143,7 +143,7 @@ async def prepare(connection: Connection) -> None:
     await of("interval", encoder=_parts, decoder=_duration, format="tuple")
 
 
-async def computed_meanwhile(
+async def compute_meanwhile(
     connection: Connection, compute: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs
 ) -> _R:
     """What `compute` returns, in a thread, while the transaction of the connection waits. The server ends transactions

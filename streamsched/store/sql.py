@@ -43,7 +43,7 @@ class Select(Generic[_Row]):
     """
 
     def __init__(self, sql: LiteralString, row: type[_Row]) -> None:
-        self.sql = sql
+        self.sql: LiteralString = sql
         self.row = row
 
     async def fetch(self, executor: Executor, *args: object) -> list[_Row]:
@@ -54,6 +54,12 @@ class Select(Generic[_Row]):
         """The first row; None without one."""
         record = await executor.fetchrow(self.sql, *args)
         return None if record is None else self.row._make(record)
+
+    async def batches(self, connection: Connection, size: int, *args: object) -> AsyncIterator[list[_Row]]:
+        """All rows, in the order of the query, so many at a time, by a cursor of the open transaction."""
+        cursor = await connection.cursor(self.sql, *args)
+        while records := await cursor.fetch(size):
+            yield [self.row._make(record) for record in records]
 
     async def rows(self, connection: Connection, *args: object, prefetch: int) -> AsyncIterator[_Row]:
         """All rows, read in batches of `prefetch`; the connection is in a transaction."""

@@ -1,4 +1,4 @@
-"""Finds the record that makes turns fail, by halving failed turns (ADR 0052).
+"""Finds the record that makes turns fail, by halving failed turns (ADR 6).
 
 A shard whose turn failed restarts from the log and reads the same records again. A turn that failed is halved until the
 record that fails it is alone in its turn; the others are processed in turns of their own. A record that fails its own

@@ -17,7 +17,7 @@ from streamsched.domain.failure_isolation import FailureIsolation
 from streamsched.domain.tasks.attempt import AttemptFailed, after_attempt
 from streamsched.domain.tasks.task_retry import BackoffRetry
 from streamsched.ports.clock import Clock
-from streamsched.ports.tasks.delivery import DeliveryKey, DeliveryStore, EndedAttempt
+from streamsched.store.tasks.delivery import DeliveryKey, DeliveryStore, EndedAttempt
 from streamsched.tasks.in_flight import HeldDeliveries
 from streamsched.tasks.ownership import Ownership
 from streamsched.tasks.pace import MANY, TransactionPace

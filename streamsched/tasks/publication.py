@@ -9,7 +9,7 @@ from streamsched.codec.tasks.event import end_event
 from streamsched.domain.tasks.attempt import TaskEnds, TaskRetries, TaskTicks
 from streamsched.domain.tasks.queue import QueuePolicy
 from streamsched.domain.tasks.task import TaskState
-from streamsched.ports.tasks.delivery import EndedAttempt, SkippedTicks
+from streamsched.store.tasks.delivery import EndedAttempt, SkippedTicks
 
 
 def announced(ended: EndedAttempt, policy: QueuePolicy) -> EndedAttempt:

@@ -1,4 +1,4 @@
-"""A login at the OpenID provider that has begun: a signed text in a cookie, until the person comes back (ADR 141)."""
+"""A login at the OpenID provider that has begun: a signed text in a cookie, until the person comes back (ADR 30)."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class MailDelivery:
         self._client = None if settings is None else SmtpClient(settings.server, user=settings.user)
 
     async def deliver(self, task: StartedTask) -> AttemptEnd:
-        """As of `ports.tasks.delivery.Receiver`. Each attempt has the same Message-ID."""
+        """As of `tasks.attempt.Receiver`. Each attempt has the same Message-ID."""
         settings, client = self._settings, self._client
         if settings is None or client is None:
             return AttemptFailed(self._clock.now(), "not sent: STREAMSCHED_SMTP_URL of this launcher is not set")

@@ -17,9 +17,9 @@ WIDE: Final = 16
 
 #: Module → why it is long.
 LONG_MODULES: Final[Mapping[str, str]] = {
+    "streamsched/spark/runner.py": "one run from its claim to its stored end, which process it gets included",
     "streamsched/config.py": "every setting beside its meaning, by subject",
     "streamsched/roles/launcher.py": "one process is put together in one place, from top to bottom",
-    "streamsched/store/catalog/catalog.py": "an application is written in one transaction",
 }
 
 #: Folder → why it is wide.

@@ -1,26 +1,26 @@
-"""Dapr's Go SDK, unchanged, as client and app of an endpoint, with a launcher: `make dapr-go`, and
+"""Dapr's Go SDK, unchanged, as client and app of an endpoint, with a launcher.
 
-    python -m tests.dapr_real.go_sdk
-
-Builds the app of `go/` first, some 4 minutes on two cores that others use, once. The last line is the verdict.
+Builds the app of `go/` first, some 4 minutes on two cores that others use, once.
 """
 
 from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Final
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, Final
 
 import httpx
 
 from compose.dapr.programs import build_module
 from compose.ports import free_port
 from tests.faults.processes.command import ROOT, role, start
-from tests.faults.sites.installation_site import InstallationSite, temporary_site
+from tests.faults.sites.installation_site import InstallationSite, site
+from tests.support.judgement import Judgement
+from tests.trial import Asked, Counts, Site, Trial
 
 #: What the app prints of its calls, in their order.
 CALLS: Final = (
@@ -75,41 +75,57 @@ def _wait_until_served(url: str) -> None:
             time.sleep(0.1)
 
 
-def printed_by(app: subprocess.Popen[str]) -> list[str]:
+def printed_by(program: Path, port: int, variables: Mapping[str, str]) -> list[str]:
     """The lines of the app, until it has called and got everything."""
-    assert app.stdout is not None
+    command = ("timeout", str(int(_SETTLE_S)), str(program), str(port))
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     lines: list[str] = []
-    for line in app.stdout:
-        if line.startswith("dapr client initializing"):
-            continue  # says the SDK
-        lines.append(line.strip())
-        if len(lines) == len(CALLS) + len(DELIVERIES):
-            break
+    with subprocess.Popen(command, env={**os.environ, **variables}, **pipes) as app:
+        assert app.stdout is not None
+        for line in app.stdout:
+            if line.startswith("dapr client initializing"):
+                continue  # says the SDK
+            lines.append(line.strip())
+            if len(lines) == len(CALLS) + len(DELIVERIES):
+                break
+        app.kill()
     return lines
 
 
-def main() -> None:
+@asynccontextmanager
+async def open_site(asked: Asked) -> AsyncIterator[Site]:
     program = build_module("gosdk", ROOT / "tests" / "dapr_real" / "go")
-    port = free_port()
-    with temporary_site("postgres") as there, installation(there, port) as variables:
-        app = subprocess.Popen(
-            ("timeout", str(int(_SETTLE_S)), str(program), str(port)),
-            env={**os.environ, **variables},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        lines = printed_by(app)
-        app.kill()
-        app.wait()
-    calls = tuple(line for line in lines if not line.startswith("got "))
-    got = tuple(sorted(line for line in lines if line.startswith("got ")))
-    for line in lines:
-        sys.stdout.write(f"  {line}\n")
-    well = calls == CALLS and got == tuple(sorted(DELIVERIES))
-    sys.stdout.write(f"dapr-go calls {len(calls)} deliveries {len(got)} {'as expected' if well else 'WRONG'}\n")
-    sys.exit(not well)
+    with site(asked.folder, "postgres") as there:
+        yield Site(lambda _: GoTrial(there, program))
 
 
-if __name__ == "__main__":
-    main()
+class GoTrial(Trial):
+    """One run of the app. Nothing befalls it."""
+
+    patience_s = 0.0
+
+    def __init__(self, there: InstallationSite, program: Path) -> None:
+        self._there, self._program = there, program
+        self._lines: list[str] = []
+
+    @asynccontextmanager
+    async def load(self) -> AsyncIterator[None]:
+        port = free_port()
+        with installation(self._there, port) as variables:
+            self._lines = printed_by(self._program, port, variables)
+        yield
+
+    async def judge(self) -> Judgement:
+        verdict = Judgement()
+        verdict.compare("calls", CALLS, self._calls())
+        verdict.compare("deliveries", sorted(DELIVERIES), sorted(self._deliveries()))
+        return verdict
+
+    def counts(self) -> Counts:
+        return {"calls": len(self._calls()), "deliveries": len(self._deliveries())}
+
+    def _calls(self) -> list[str]:
+        return [line for line in self._lines if not line.startswith("got ")]
+
+    def _deliveries(self) -> list[str]:
+        return [line for line in self._lines if line.startswith("got ")]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import signal
-from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, assert_never
@@ -70,20 +69,11 @@ class RandomFaults:
     rng: random.Random
     of: tuple[Fault, ...]
     left: list[Fault] = field(default_factory=list)
-    met: Counter[Fault] = field(default_factory=Counter)
 
     def next(self) -> Fault:
         if not self.left:
             self.left = self.rng.sample(self.of, len(self.of))
         return self.left.pop()
-
-    @property
-    def kills(self) -> int:
-        return self.met.total() - self.stops
-
-    @property
-    def stops(self) -> int:
-        return sum(times for each, times in self.met.items() if each.how is How.STOP)
 
 
 async def strike(processes: Processes, what: Fault, rng: random.Random) -> None:
@@ -92,10 +82,8 @@ async def strike(processes: Processes, what: Fault, rng: random.Random) -> None:
     late = rng.uniform(1.5, 2.5) * LEASE_S if what.how is How.LATE else rng.uniform(0.0, 0.5)
     match what.who:
         case Who.WORKER | Who.LAUNCHER | Who.API if what.how is How.STOP:
-            process = processes.running[chosen(rng, what.who)]
-            process.send_signal(signal.SIGSTOP)
-            await asyncio.sleep(rng.uniform(2, 3) * LEASE_S)
-            process.send_signal(signal.SIGCONT)
+            place = chosen(rng, what.who)
+            await processes.placed.pause(place, rng.uniform(2, 3) * LEASE_S)
         case Who.WORKER | Who.LAUNCHER | Who.API:
             place = chosen(rng, what.who)
             await processes.kill(place)

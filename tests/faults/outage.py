@@ -14,7 +14,7 @@ from compose.kafka.cluster import Cluster, NotReadyError
 from tests.faults.sites.far_side import Direction, Wire
 
 
-class Kind(StrEnum):
+class Taken(StrEnum):
     """One: the only broker of the log is killed and comes back. Three: one of three brokers, each in turn. Cut: the
     wires between the far side and the log; apart: the wire between the far side and PostgreSQL.
     """
@@ -26,12 +26,12 @@ class Kind(StrEnum):
 
     @property
     def nodes(self) -> int:
-        return 3 if self is Kind.THREE else 1
+        return 3 if self is Taken.THREE else 1
 
     @property
     def far(self) -> bool:
         """Whether half of the installation stands on the far side."""
-        return self in {Kind.CUT, Kind.APART}
+        return self in {Taken.CUT, Taken.APART}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,21 +55,21 @@ class Outage:
 
 
 def outage(
-    kind: Kind, number: int, *, rng: random.Random, cluster: Cluster, wires: Sequence[Wire], cut_s: float
+    taken: Taken, number: int, *, rng: random.Random, cluster: Cluster, wires: Sequence[Wire], cut_s: float
 ) -> Outage:
     """The `number`th of its kind: brokers and directions take turns, and a broker comes back quickly or late. The last
     of the wires is PostgreSQL's."""
-    match kind:
-        case Kind.ONE | Kind.THREE:
+    match taken:
+        case Taken.ONE | Taken.THREE:
             node = cluster.numbers[number % len(cluster.numbers)]
             late = bool(number // len(cluster.numbers) % 2)
             seconds = rng.uniform(8, 12) if late else rng.uniform(0, 0.5)
             words = f"broker {node} killed, back after {seconds:.1f} s"
             return Outage(words, seconds, partial(cluster.kill, node), partial(_started, cluster, node))
-        case Kind.CUT | Kind.APART:
-            wire = wires[0] if kind is Kind.CUT else wires[-1]
+        case Taken.CUT | Taken.APART:
+            wire = wires[0] if taken is Taken.CUT else wires[-1]
             direction = (Direction.BOTH, Direction.HERE, Direction.THERE)[number % 3]
-            what = "log" if kind is Kind.CUT else "database"
+            what = "log" if taken is Taken.CUT else "database"
             words = f"{what} cut off for {cut_s:g} s ({direction})"
             return Outage(words, cut_s, partial(wire.cut, direction), wire.heal)
 

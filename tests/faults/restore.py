@@ -2,32 +2,24 @@
 seconds later everything is killed and PostgreSQL's data destroyed. The backup is restored elsewhere, Kafka starts with
 its data, and new processes go on with both.
 
-    make restore SEED=1
-
 Schedules wait for two partitions each and call a server, which counts the calls of each job. A schedule that is
 deployed after the backup is unknown to the restored database: its jobs must be obsolete, and `resync --mend` removes
 it.
 
-The last line is the verdict. An event is `before the dump` when it was acknowledged before the backup began, and `after
-it` when it was later. It is lost when no job of its pair has completed in the end. Repeated are jobs whose program ran
-again, because the backup knew less of them; none of those may have completed before the backup began, and no job may
-exist beside those expected.
+An event is `before the dump` when it was acknowledged before the backup began, and `after it` when it was later. It is
+lost when no job of its pair has completed in the end. Repeated are jobs whose program ran again, because the backup
+knew less of them; it is wrong if one of those had completed before the backup began.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import logging
 import random
 import subprocess
-import sys
-import tempfile
-import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -35,17 +27,17 @@ from typing import Any, Final
 import asyncpg
 import httpx
 import psutil
-import structlog
 
 from compose.kafka.cluster import Cluster, free_addresses
 from compose.kafka.properties import Shape
-from compose.ports import free_ports
+from compose.ports import free_port
 from streamsched import App, partitions
 from streamsched.codec.schedules.schedule import app_to_json
-from streamsched.store.server.migrate import migrate
 from tests.faults.processes.command import environ, module, role, start
-from tests.faults.sites.backed_up_postgres import BackedUpPostgres
 from tests.faults.sites.counting_server import CountingServer
+from tests.faults.sites.postgres_server import PostgresServer, create_database
+from tests.support.judgement import Judgement
+from tests.trial import Asked, Counts, Site, Trial
 
 SCHEDULES: Final = 16
 _APP: Final = "restored"
@@ -58,6 +50,7 @@ _AFTER_S: Final = 2.0
 #: Seconds after which what does not come is lost.
 _PATIENCE_S: Final = 90.0
 _ROLES: Final = ("worker", "launcher", "api")
+_SETTINGS: Final = ("listen_addresses=''", "wal_level=replica", "max_wal_senders=4")
 _COMPLETED: Final = "SELECT job FROM runs WHERE state = 'COMPLETED' AND job IS NOT NULL"
 _JOBS: Final = "SELECT id FROM jobs WHERE state <> 'OBSOLETE'"
 
@@ -71,7 +64,7 @@ class RestoreSite:
 
     folder: Path
     cluster: Cluster
-    postgres: BackedUpPostgres
+    postgres: PostgresServer
     called: CountingServer
     url: str
     port: int
@@ -85,7 +78,7 @@ class RestoreSite:
     @property
     def environ(self) -> Mapping[str, str]:
         return environ(
-            database_url=self.postgres.url,
+            database_url=self.database,
             broker_url=self.cluster.url,
             shards=4,
             data_dir=self.folder / f"data-{self.lives}",
@@ -95,6 +88,17 @@ class RestoreSite:
             log_format="json",
             url=self.api,
         )
+
+    @property
+    def database(self) -> str:
+        return self.postgres.url.replace("/postgres?", "/faults?")
+
+    async def column(self, query: str) -> Sequence[str]:
+        connection = await asyncpg.connect(self.database)
+        try:
+            return [row[0] for row in await connection.fetch(query)]
+        finally:
+            await connection.close()
 
     def start_roles(self) -> None:
         self.lives += 1
@@ -112,13 +116,12 @@ class RestoreSite:
     def kill_roles(self) -> None:
         for parent in self.running:
             with suppress(psutil.NoSuchProcess):
-                family = [*psutil.Process(parent.pid).children(recursive=True), parent]
-                for each in family:
+                for each in (*psutil.Process(parent.pid).children(recursive=True), parent):
                     each.kill()
             parent.wait()
         self.running.clear()
 
-    async def restore(self, backup: BackedUpPostgres) -> None:
+    async def restore(self, backup: PostgresServer) -> None:
         """Starts PostgreSQL from the backup, Kafka from its own data, and the roles on both."""
         kafka = asyncio.create_task(asyncio.to_thread(self.cluster.start))
         self.postgres = backup
@@ -139,16 +142,15 @@ class RestoreSite:
 @contextmanager
 def restore_site(folder: Path) -> Iterator[RestoreSite]:
     """Kafka, PostgreSQL with a migrated database, and the server that jobs call; no roles yet."""
-    folder.chmod(0o755)
-    cluster, postgres = Cluster(folder / "kafka", Shape(free_addresses(1))), BackedUpPostgres(folder / "pg")
+    cluster, postgres = Cluster(folder / "kafka", Shape(free_addresses(1))), PostgresServer(folder / "pg", *_SETTINGS)
     called = CountingServer()
     with called.on_thread() as url:
-        site = RestoreSite(folder, cluster, postgres, called, url, free_ports(1)[0])
+        site = RestoreSite(folder, cluster, postgres, called, url, free_port())
         try:
             with ThreadPoolExecutor() as both:
                 kafka = both.submit(cluster.start)
                 postgres.create()
-                migrate(postgres.url)
+                create_database(postgres.url)
                 kafka.result()
             yield site
         finally:
@@ -157,31 +159,18 @@ def restore_site(folder: Path) -> Iterator[RestoreSite]:
             site.postgres.stop()
 
 
-@dataclass(slots=True)
-class RestoreVerdict:
-    """Attributes:
-    before, after: events that were acknowledged before the backup began, and later.
-    lost: events in pairs without a completed job.
-    repeated: jobs whose program ran more than once.
-    wrong: what contradicts the promises, in words.
-    """
-
-    before: int
-    after: int
-    lost: int
-    repeated: int
-    wrong: Sequence[str]
-
-    @property
-    def well(self) -> bool:
-        return not self.lost and not self.wrong
-
-    def line(self) -> str:
-        return f"before the dump {self.before} after it {self.after} lost {self.lost} repeated {self.repeated}"
+@asynccontextmanager
+async def open_site(asked: Asked) -> AsyncIterator[Site]:
+    fresh = httpx.Limits(max_keepalive_connections=0)
+    with restore_site(asked.folder) as site:
+        async with httpx.AsyncClient(base_url=site.api, limits=fresh, timeout=20) as client:
+            yield Site(lambda _: RestoreDrill(site, client, random.Random(asked.seed)))
 
 
-class RestoreDrill:
+class RestoreDrill(Trial):
     """One play. Events of a request have ids, so that one without an answer is sent again."""
+
+    patience_s = _PATIENCE_S
 
     def __init__(self, site: RestoreSite, client: httpx.AsyncClient, rng: random.Random) -> None:
         self._site = site
@@ -190,47 +179,65 @@ class RestoreDrill:
         self._acknowledged: Counter[int] = Counter()
         self._open: Sequence[Mapping[str, Any]] = ()
         self._number = 0
+        self._before = 0
+        self._completed_before: frozenset[str] = frozenset()
+        self._called_before: Counter[str] = Counter()
 
-    async def run(self) -> RestoreVerdict:
-        site = self._site
-        site.start_roles()
+    @asynccontextmanager
+    async def load(self) -> AsyncIterator[None]:
+        """Until everything is killed; what was open then is sent again in the end."""
+        self._site.start_roles()
         await self._ready()
         await self._deploy(_APP, SCHEDULES)
-        loading = asyncio.create_task(self._load())
-        await asyncio.sleep(_BEFORE_S)
-        before, completed = self._acknowledged.total(), await _column(site.postgres.url, _COMPLETED)
-        backup = BackedUpPostgres(site.folder / "restored")
-        await asyncio.to_thread(site.postgres.back_up, backup.folder)
-        await self._deploy("later", 1)  # the shards know it, the backup does not
-        await asyncio.sleep(_AFTER_S)
-        loading.cancel()
-        site.kill_everything()
-        with suppress(asyncio.CancelledError):
-            await loading
-        called = Counter(site.called.seen)
-        await site.restore(backup)
-        await self._ready()
+        self._loading = asyncio.create_task(self._load())
+        yield
         if self._open:
             await self._send(self._open)
-        if self._acknowledged.total() % 2:
-            raise AssertionError("pairs are sent together")
+        assert not self._acknowledged.total() % 2, "pairs are sent together"
+
+    async def faults(self) -> AsyncIterator[str]:
+        site = self._site
+        await asyncio.sleep(_BEFORE_S)
+        self._before = self._acknowledged.total()
+        self._completed_before = frozenset(await site.column(_COMPLETED))
+        backup = PostgresServer(site.folder / "restored", *_SETTINGS)
+        await asyncio.to_thread(site.postgres.back_up, backup.folder)
+        yield "backed up"
+        await self._deploy("later", 1)  # the shards know it, the backup does not
+        await asyncio.sleep(_AFTER_S)
+        self._loading.cancel()
+        site.kill_everything()
+        yield "everything killed"
+        with suppress(asyncio.CancelledError):
+            await self._loading
+        self._called_before = Counter(site.called.seen)
+        await site.restore(backup)
+        await self._ready()
+        yield "restored"
+
+    async def judge(self) -> Judgement:
+        site, verdict = self._site, Judgement(("lost", "wrong", "repeated"), frozenset({"repeated"}))
         expected = {f"default.{_APP}.s{number}.1.{n}" for number in self._acknowledged for n in self._jobs(number)}
-        found = await self._settled(expected)
+        for job in sorted(expected - set(await site.column(_COMPLETED))):
+            verdict.miss(f"the two events of {job}", 2)
+        if verdict.lost:
+            return verdict
         said = await asyncio.to_thread(site.resync)
-        jobs = set(await _column(site.postgres.url, _JOBS))
-        again = {job for job, times in site.called.seen.items() if times > 1}
-        wrong = [f"{job} was not expected" for job in sorted(jobs - expected)]
-        wrong += [f"{job} had completed before the backup and ran again" for job in sorted(again & set(completed))]
-        wrong += [f"{job} ran again though no process had died" for job, times in called.items() if times > 1]
         if "agree" not in said:
-            wrong.append(said)
-        return RestoreVerdict(
-            before=before,
-            after=self._acknowledged.total() - before,
-            lost=2 * len(expected - found),
-            repeated=len(again),
-            wrong=wrong,
-        )
+            verdict.spoil(said)
+        for job in sorted(set(await site.column(_JOBS)) - expected):
+            verdict.spoil(f"{job} was not expected")
+        for job, times in site.called.seen.items():
+            if times > 1:
+                verdict.note("repeated", job)
+            if times > 1 and job in self._completed_before:
+                verdict.spoil(f"{job} had completed before the backup and ran again")
+            if self._called_before[job] > 1:
+                verdict.spoil(f"{job} ran again though no process had died")
+        return verdict
+
+    def counts(self) -> Counts:
+        return {"before the dump": self._before, "after it": self._acknowledged.total() - self._before}
 
     def _jobs(self, number: int) -> range:
         """The numbers of the jobs that a schedule must have."""
@@ -280,53 +287,3 @@ class RestoreDrill:
                     if (await self._client.get("/health/ready")).status_code == httpx.codes.OK:
                         return
                 await asyncio.sleep(0.1)
-
-    async def _settled(self, expected: set[str]) -> set[str]:
-        """The jobs that have completed: all that are expected, or those that have after a long time."""
-        deadline = time.monotonic() + _PATIENCE_S
-        while True:
-            found = set(await _column(self._site.postgres.url, _COMPLETED))
-            if expected <= found or time.monotonic() > deadline:
-                return found
-            await asyncio.sleep(0.2)
-
-
-async def _column(url: str, query: str) -> Sequence[str]:
-    connection = await asyncpg.connect(url)
-    try:
-        return [row[0] for row in await connection.fetch(query)]
-    finally:
-        await connection.close()
-
-
-async def run(site: RestoreSite, *, seed: int) -> RestoreVerdict:
-    """One drill on a fresh site."""
-    fresh = httpx.Limits(max_keepalive_connections=0)
-    async with httpx.AsyncClient(base_url=site.api, limits=fresh, timeout=20) as client:
-        return await RestoreDrill(site, client, random.Random(seed)).run()
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--logs", type=Path, help="a folder to leave the processes' logs in")
-    asked = parser.parse_args()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
-    logging.disable(logging.CRITICAL)
-    with tempfile.TemporaryDirectory(prefix="ss-restore-", ignore_cleanup_errors=True) as folder:
-        scratch = Path(folder)
-        with restore_site(scratch) as site:
-            try:
-                verdict = asyncio.run(run(site, seed=asked.seed))
-            finally:
-                if asked.logs:
-                    asked.logs.mkdir(parents=True, exist_ok=True)
-                    for log in scratch.glob("life-*/*.log"):
-                        (asked.logs / f"{log.parent.name}-{log.name}").write_bytes(log.read_bytes())
-    for line in (*verdict.wrong, verdict.line()):
-        sys.stdout.write(f"{line}\n")
-    sys.exit(not verdict.well)
-
-
-if __name__ == "__main__":
-    main()

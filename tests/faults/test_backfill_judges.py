@@ -26,7 +26,7 @@ from tests.faults.load.generated_schedules import NO_EVIDENCE, GeneratedSchedule
 from tests.faults.load.requests import Requests
 from tests.faults.load.user import User
 from tests.faults.test_judges import HOME, JOB, LEAF, REF, Little, at, stored_job, stored_run
-from tests.judgement import Judgement
+from tests.support.judgement import Judgement
 
 WHOLE, STOPPED = f"{REF}.backfill-u1", f"{REF}.backfill-u2"
 FIRST, SECOND, CANCELLED, UNMADE = f"{WHOLE}.1", f"{WHOLE}.2", f"{STOPPED}.2", f"{STOPPED}.3"

@@ -1,4 +1,4 @@
-"""The judge of `make dapr-real` finds what it must."""
+"""The judge of `make trial KIND=dapr-real` finds what it must."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import pytest
 from tests.faults.judges.runs import judge_held
 from tests.faults.test_backfill_judges import Filled
 from tests.faults.test_judges import JOB, at
-from tests.judgement import Judgement
+from tests.support.judgement import Judgement
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from tests.faults.judges.runs import judge_runs
 from tests.faults.load.generated_schedules import NO_EVIDENCE, GeneratedSchedules
 from tests.faults.load.plain_load import PlainLoad
 from tests.faults.load.user import Returned, User
-from tests.judgement import Judgement
+from tests.support.judgement import Judgement
 from tests.support.rerun import Stamped
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -27,7 +27,7 @@ from tests.faults.load.requests import Accepted, Requests
 from tests.faults.load.user import User
 from tests.faults.sites.visibility import Visibility
 from tests.faults.test_judges import JOB, LEAF, REF, START, Little, at, stored_job, stored_run
-from tests.judgement import Judgement
+from tests.support.judgement import Judgement
 
 SUBMITTED, RERUN, CALLED, MANUAL = f"{REF}.submitted-u1", f"{JOB}.rerun-u2", "default.t0.call.submitted-u3", "m.r1"
 

@@ -1,26 +1,22 @@
 """A rolling upgrade under load: two workers of this release, then of both, then two of the next, and one that comes too
 late. Nothing is lost, and no event waits for more than five seconds.
 
-    python -m tests.faults.upgrade --broker kafka [--stage 8] [--logs FOLDER]
+`rows`: those of the changelogs in the end, by the version of their encoding.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import logging
 import random
-import shutil
-import subprocess
-import sys
 import time
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
-from pathlib import Path
+from typing import Final
 
 import orjson
-import structlog
 
 from streamsched.admin.changelog import table
 from streamsched.codec.records.state import SEPARATOR
@@ -28,133 +24,111 @@ from streamsched.log.drivers import open_broker
 from streamsched.log.topics import TRIGGERS_CHANGELOG, topic_specs
 from streamsched.ports.broker import Broker
 from tests.faults.judges.log import Log
-from tests.faults.judges.plain import settled
+from tests.faults.judges.plain import PlainTrial
 from tests.faults.load.plain_load import PlainLoad
-from tests.faults.processes.command import environ, module, start
-from tests.faults.sites.installation_site import SHARDS, temporary_site
-from tests.judgement import Judgement
+from tests.faults.processes.command import environ, module
+from tests.faults.processes.placed import PlacedProcesses
+from tests.faults.sites.installation_site import SHARDS, InstallationSite, site
+from tests.support.judgement import Judgement
+from tests.trial import Asked, Counts, Site
 
-LEASE_S = "6"
-#: How long each mixture of releases works.
-STAGE_S = 8.0
-RATE = 200
-#: No event may wait longer than that for its schedules, in seconds.
-LONGEST_S = 5.0
-#: What has not come home after so many seconds is lost.
-SETTLE_S = 60.0
+LEASE_S: Final = "6"
+RATE: Final = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Upgrade:
-    """What came of one.
-
-    Attributes:
-        early: whether the newer encoding was written while a worker that cannot read it was alive.
-        rows: of the changelogs in the end, by the version of their encoding.
-        changed: whether the newer encoding was written in the end.
-        longest_s: how long an event waited at most to come home.
-    """
-
-    events: int
-    verdict: Judgement
-    early: bool
-    rows: Counter[int]
-    changed: bool
-    longest_s: float
-
-    @property
-    def well(self) -> bool:
-        """How quick it was apart, which depends on the machine."""
-        return self.verdict.clean and not self.early and self.changed
-
-    def __str__(self) -> str:
-        verdict = self.verdict
-        return (
-            f"events {self.events} lost {verdict.lost} doubled {verdict.doubled} wrong {verdict.wrong} "
-            f"newer before all could read it {self.early} rows {dict(self.rows)} longest wait {self.longest_s:.1f} s"
-        )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--stage", type=float, default=8.0, help="seconds for each mixture of releases")
+    parser.add_argument("--longest", type=float, default=5.0, help="seconds that an event may wait")
 
 
-def hire(release: str, name: str, database: str, log: str, scratch: Path) -> subprocess.Popen[bytes]:
-    command = module("tests.faults.processes.release_process", release, database, log, name, LEASE_S)
-    return start(command, scratch / f"{name}.log", environ())
+@asynccontextmanager
+async def open_site(asked: Asked) -> AsyncIterator[Site]:
+    async with AsyncExitStack() as stack:
+        there = stack.enter_context(site(asked.folder, asked.broker))
+        broker = await open_broker(there.log)
+        stack.push_async_callback(broker.close)
+        await broker.create_topics(topic_specs(SHARDS, timedelta(days=1)))
+        processes = PlacedProcesses(asked.folder, environ())
+        stack.push_async_callback(processes.stop)
+        yield Site(lambda _: UpgradeTrial(there, broker, processes, asked))
 
 
-async def emit(broker: Broker, load: PlainLoad, until: asyncio.Event) -> None:
-    began, ticks = time.monotonic(), 0
-    while not until.is_set():
-        await broker.append([load.event() for _ in range(10)])
-        ticks += 1
-        await asyncio.sleep(max(0.0, began + ticks * 10 / RATE - time.monotonic()))
+class UpgradeTrial(PlainTrial):
+    """One upgrade."""
 
+    patience_s = 60.0
 
-async def versions(broker: Broker) -> Counter[int]:
-    """Of the rows in the changelogs."""
-    found: Counter[int] = Counter()
-    for shard in range(SHARDS):
-        rows = (await table(broker, TRIGGERS_CHANGELOG, shard)).items()
-        found.update(orjson.loads(raw)["v"] for row, raw in rows if SEPARATOR not in row)
-    return found
+    def __init__(self, there: InstallationSite, broker: Broker, processes: PlacedProcesses, asked: Asked) -> None:
+        super().__init__(Log(broker), PlainLoad(0, random.Random(asked.seed)))
+        self._there, self._broker, self._processes, self._own = there, broker, processes, asked.own
+        self._before: list[Counter[int]] = []
+        self._rows: Counter[int] = Counter()
 
-
-async def run(database: str, log: str, scratch: Path, *, stage_s: float = STAGE_S) -> Upgrade:
-    """On a migrated database and an empty log; what the workers said is in `scratch`."""
-    broker = await open_broker(log)
-    await broker.create_topics(topic_specs(SHARDS, timedelta(days=1)))
-    load, done, record = PlainLoad(0, random.Random(1)), asyncio.Event(), Log(broker)
-    record.begin(load.name)
-    processes = {name: hire("this", name, database, log, scratch) for name in ("this-1", "this-2")}
-    try:
-        await broker.append(list(load.control()))
-        load.acknowledged()
-        await asyncio.sleep(stage_s)
-        emitting = asyncio.create_task(emit(broker, load, done))
-        await asyncio.sleep(stage_s)
-        seen: list[Counter[int]] = []
+    @asynccontextmanager
+    async def load(self) -> AsyncIterator[None]:
+        (load,), done = self.loads, asyncio.Event()
         for number in (1, 2):
-            processes[f"next-{number}"] = hire("next", f"next-{number}", database, log, scratch)
-            await asyncio.sleep(stage_s)
-            seen.append(await versions(broker))
-            processes[f"this-{number}"].terminate()
-            await asyncio.sleep(stage_s)
-        processes["this-3"] = hire("this", "this-3", database, log, scratch)
-        await asyncio.sleep(stage_s)
-        done.set()
-        await emitting
-        verdict = await settled(record, load, within_s=SETTLE_S)
-        seen.append(await versions(broker))
-    finally:
-        for process in processes.values():
-            process.terminate()
-        for process in processes.values():
-            process.wait(30)
-        await broker.close()
-    newest = max(seen[-1], default=0)
-    return Upgrade(
-        len(load.emitted),
-        verdict,
-        early=any(newest in each for each in seen[:-1]),
-        rows=seen[-1],
-        changed=newest > min(seen[0], default=newest),
-        longest_s=max(at.timestamp() - load.sent_at[event_id] for event_id, at in record.came_home()),
-    )
+            self._hire("this", number)
+        await self._broker.append(list(load.control()))
+        load.acknowledged()
+        await self._stage()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._emit(done))
+            yield
+            await self._stage()
+            done.set()
 
+    async def faults(self) -> AsyncIterator[str]:
+        await self._stage()
+        for number in (1, 2):
+            self._hire("next", number)
+            yield f"next {number} comes"
+            await self._stage()
+            self._before.append(await self._versions())
+            leaving = asyncio.create_task(self._processes.end(f"this-{number}"))
+            yield f"this {number} goes"
+            await self._stage()
+            await leaving
+        self._hire("this", 3)
+        yield "this 3 comes too late"
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--broker", choices=("postgres", "kafka"), default="postgres")
-    parser.add_argument("--stage", type=float, default=STAGE_S, help="seconds for each mixture of releases")
-    parser.add_argument("--logs", type=Path, help="a new folder for what the processes said")
-    asked = parser.parse_args()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
-    logging.disable(logging.CRITICAL)
-    with temporary_site(asked.broker) as there:
-        came = asyncio.run(run(there.database, there.log, there.folder, stage_s=asked.stage))
-        if asked.logs is not None:
-            shutil.copytree(there.folder, asked.logs, ignore=shutil.ignore_patterns("pg", "kafka", "data", "*.sock"))
-    sys.stdout.write(f"{came}\n")
-    sys.exit(not (came.well and came.longest_s <= LONGEST_S))
+    async def judge(self) -> Judgement:
+        verdict = await super().judge()
+        self._rows = await self._versions()
+        newest = max(self._rows, default=0)
+        if any(newest in each for each in self._before):
+            verdict.spoil("the newer encoding was written while a worker that cannot read it was alive")
+        if newest <= min(self._before[0], default=newest):
+            verdict.spoil("the newer encoding was never written")
+        if (waited := self._longest_wait()) > self._own.longest:
+            verdict.spoil(f"an event waited for {waited:.1f} s")
+        return verdict
 
+    def counts(self) -> Counts:
+        return {**super().counts(), "rows": dict(self._rows), "longest wait": self._longest_wait()}
 
-if __name__ == "__main__":
-    main()
+    def _longest_wait(self) -> float:
+        return max((came - sent for _, sent, came in self.arrivals()), default=0.0)
+
+    def _hire(self, release: str, number: int) -> None:
+        name, there = f"{release}-{number}", self._there
+        arguments = (release, there.database, there.log, name, LEASE_S)
+        self._processes.start(name, module("tests.faults.processes.release_process", *arguments))
+
+    async def _stage(self) -> None:
+        await asyncio.sleep(self._own.stage)
+
+    async def _emit(self, done: asyncio.Event) -> None:
+        (load,), began, ticks = self.loads, time.monotonic(), 0
+        while not done.is_set():
+            await self._broker.append([load.event() for _ in range(10)])
+            ticks += 1
+            await asyncio.sleep(max(0.0, began + ticks * 10 / RATE - time.monotonic()))
+
+    async def _versions(self) -> Counter[int]:
+        """Of the rows in the changelogs."""
+        found: Counter[int] = Counter()
+        for shard in range(SHARDS):
+            rows = (await table(self._broker, TRIGGERS_CHANGELOG, shard)).items()
+            found.update(orjson.loads(raw)["v"] for row, raw in rows if SEPARATOR not in row)
+        return found

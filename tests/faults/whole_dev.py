@@ -1,30 +1,22 @@
 """The whole of `streamsched dev` killed again and again while events come: every satisfaction runs, and runs once.
 
-    python -m tests.faults.whole_dev --kills 6 --seed 1
-
 Every fifth event of a name starts a program that notes its run. An emitter with a spool goes on while no server runs.
-The last line: `kills N jobs N lost 0 doubled 0`.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
+import asyncio
 import random
-import signal
-import sys
-import tempfile
 import threading
 from collections import Counter
-from pathlib import Path
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
-import psutil
-
-from compose.ports import free_port
 from streamsched.emit import Emitter
 from streamsched.emit.draft import custom
-from streamsched.store.server.embedded_server import stop_server
-from tests.support.dev_process import DevProcess
+from tests.faults.sites.dev_site import DevSite
+from tests.support.judgement import Judgement
+from tests.trial import Asked, Counts, Site, Trial
 
 NAMES = 12
 TIMES = 5
@@ -38,76 +30,65 @@ for n in range({names}):
 """
 
 
-def run(folder: Path, *, kills: int, seed: int) -> tuple[str, bool]:
-    """One trial in an empty folder; the closing line, and whether nothing was lost or doubled."""
-    rng = random.Random(seed)
-    dev = DevProcess(folder)
-    ran = folder / "ran"
-    (folder / "app.py").write_text(APP.format(ran=ran, names=NAMES, times=TIMES))
-    port = str(free_port())
-    emitted: Counter[int] = Counter()
-    enough = threading.Event()
+@asynccontextmanager
+async def open_site(asked: Asked) -> AsyncIterator[Site]:
+    with DevSite(asked.folder) as dev:
+        yield Site(lambda _: DevTrial(asked, dev))
 
-    def emit() -> None:
-        with Emitter(
-            f"http://127.0.0.1:{port}", source="torture", spool=dev.state / "spool" / "outside-runs", token=dev.token
-        ) as emitter:
+
+class DevTrial(Trial):
+    """One installation and its kills, PostgreSQL's with every second."""
+
+    patience_s = 300.0
+
+    def __init__(self, asked: Asked, dev: DevSite) -> None:
+        self._asked, self._dev, self._ran = asked, dev, asked.folder / "ran"
+        self._emitted: Counter[int] = Counter()
+
+    @asynccontextmanager
+    async def load(self) -> AsyncIterator[None]:
+        self._dev.deploy(APP.format(ran=self._ran, names=NAMES, times=TIMES))
+        enough = threading.Event()
+        emitting = threading.Thread(target=self._emit, args=(enough,))
+        emitting.start()
+        try:
+            yield
+        finally:
+            enough.set()
+            emitting.join()
+
+    async def faults(self) -> AsyncIterator[str]:
+        for kill in range(self._asked.n):
+            await asyncio.sleep(random.Random(f"{self._asked.seed}.{kill}").uniform(1.0, 6.0))
+            self._dev.kill(postgres=kill % 2 == 1)
+            yield "killed, PostgreSQL too" if kill % 2 else "killed"
+
+    async def judge(self) -> Judgement:
+        verdict, runs = Judgement(), self._dev.runs()
+        found = self._ran.read_text().split() if self._ran.exists() else []
+        verdict.compare("runs", sorted(self._wanted()), sorted(found))
+        if open_ := [each["id"] for each in runs if not each["endedAt"]]:
+            verdict.miss(f"the ends of {open_[:5]}", len(open_))
+        return verdict
+
+    def progress(self) -> object:
+        return self._ran.stat().st_size if self._ran.exists() else 0
+
+    def counts(self) -> Counts:
+        return {"kills": self._dev.killed, "jobs": len(self._wanted())}
+
+    def _wanted(self) -> list[str]:
+        return [
+            f"default.torture.s{name}.1.{sequence}.r1"
+            for name, count in self._emitted.items()
+            for sequence in range(1, count // TIMES + 1)
+        ]
+
+    def _emit(self, enough: threading.Event) -> None:
+        dev, rng = self._dev.process, random.Random(self._asked.seed)
+        spool = dev.state / "spool" / "outside-runs"
+        with Emitter(self._dev.url, source="torture", spool=spool, token=dev.token) as emitter:
             while not enough.wait(0.05):
                 name = rng.randrange(NAMES)
                 emitter.emit(custom(f"e{name}"))
-                emitted[name] += 1
-
-    emitting = threading.Thread(target=emit)
-    try:
-        dev.start("--port", port)
-        assert dev.run("deploy", "app.py").code == 0
-        emitting.start()
-        for kill in range(kills):
-            threading.Event().wait(random.Random(f"{seed}.{kill}").uniform(1.0, 6.0))
-            _kill(dev, postgres=kill % 2 == 1)
-            dev.start("--port", port)
-        enough.set()
-        emitting.join()
-        wanted = {
-            f"default.torture.s{name}.1.{sequence}.r1"
-            for name, count in emitted.items()
-            for sequence in range(1, count // TIMES + 1)
-        }
-        dev.until(lambda: ran.exists() and _settled(dev, len(wanted)), within=300)
-        found = Counter(ran.read_text().split())
-    finally:
-        enough.set()
-        dev.close()
-        stop_server(dev.state / "postgres")
-    lost, doubled = len(wanted - found.keys()), sum(found.values()) - len(found)
-    strange = found.keys() - wanted
-    line = f"kills {kills} jobs {len(wanted)} lost {lost} doubled {doubled}"
-    return (f"{line} strange {sorted(strange)}" if strange else line), not (lost or doubled or strange)
-
-
-def _settled(dev: DevProcess, jobs: int) -> bool:
-    runs = json.loads(dev.run("run", "list", "--limit", "1000", "-o", "json").out)
-    return len({each["job"] for each in runs}) >= jobs and all(each["endedAt"] for each in runs)
-
-
-def _kill(dev: DevProcess, *, postgres: bool) -> None:
-    postmaster = psutil.Process(int((dev.state / "postgres" / "postmaster.pid").read_text().splitlines()[0]))
-    dev.stop(signal.SIGKILL)
-    if postgres:
-        postmaster.kill()
-        postmaster.wait(10)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=6)
-    parser.add_argument("--seed", type=int, default=1)
-    asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="ss-dev-", ignore_cleanup_errors=True) as folder:
-        line, well = run(Path(folder), kills=asked.kills, seed=asked.seed)
-    sys.stdout.write(f"{line}\n")
-    return 0 if well else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+                self._emitted[name] += 1

@@ -1,12 +1,10 @@
 """The roles as YARN runs them from `compose/yarn/Yarnfile.json`, on a real YARN of one node: two workers, two launchers
-and an API, killed under load. YARN replaces what was killed, and each job is done exactly once.
-
-    python -m tests.faults.yarn_roles --kills 4 --seed 1
+and an API, killed under load, and the service's master. YARN replaces what was killed, and each job is done exactly
+once; in the end another worker is added, and nothing is left when the service has been stopped.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -16,9 +14,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -28,10 +25,11 @@ import psutil
 
 from compose.ports import free_port
 from tests.faults.processes.command import ROOT, environ, role
-from tests.faults.sites.installation_site import InstallationSite, temporary_site
-from tests.judgement import Judgement
+from tests.faults.sites.installation_site import InstallationSite, site
+from tests.support.judgement import Judgement
 from tests.support.yarn_cluster import yarn_cluster
 from tests.support.yarn_services import YarnServices, yarn_services
+from tests.trial import Asked, Counts, Site, Trial, settle
 
 YARNFILE: Final = ROOT / "compose" / "yarn" / "Yarnfile.json"
 NAME: Final = "streamsched"
@@ -56,51 +54,17 @@ for number in range({SCHEDULES}):
 """
 
 
-@dataclass(frozen=True, slots=True)
-class YarnRoles:
-    """What came of it.
-
-    Attributes:
-        containers: of the components, before the first kill.
-        killed: what, in order.
-        replaced: kills after which all containers ran again, others for those that had ended.
-        took_s: how long that took, each.
-        jobs: that had to be done.
-        runs: that were started for them.
-        left: processes of the roles after the service had been stopped.
-    """
-
-    containers: int
-    killed: Sequence[str]
-    replaced: int
-    took_s: Sequence[float]
-    jobs: int
-    runs: int
-    verdict: Judgement
-    left: int
-
-    @property
-    def well(self) -> bool:
-        return self.verdict.clean and self.replaced == len(self.killed) and not self.left
-
-    def __str__(self) -> str:
-        took = f" took {min(self.took_s):.0f} to {max(self.took_s):.0f} s" if self.took_s else ""
-        return (
-            f"yarn containers {self.containers} killed {len(self.killed)} replaced {self.replaced} jobs {self.jobs} "
-            f"lost {self.verdict.lost} doubled {self.verdict.doubled} "
-            f"(runs {self.runs}; {', '.join(self.killed)};{took})"
-        )
-
-
-def run(jars: Path, *, kills: int, seed: int) -> YarnRoles:
-    """One trial, from the start of everything to its end. `jars`: where Maven's downloads are, or shall be."""
-    with temporary_site("postgres") as site:
-        (cluster := site.folder / "yarn").mkdir()
-        with (
-            yarn_cluster(cluster, jars / "mini-yarn-jars") as yarn,
-            yarn_services(yarn, site.folder / "yarn-services", jars / "yarn-services-jars") as services,
-        ):
-            return _Trial(site, services, random.Random(seed)).play(kills)
+@asynccontextmanager
+async def open_site(asked: Asked) -> AsyncIterator[Site]:
+    jars = Path(tempfile.gettempdir())  # Maven's downloads, which the next run finds again
+    with ExitStack() as stack:
+        there = stack.enter_context(site(asked.folder, "postgres"))
+        (cluster := asked.folder / "yarn").mkdir()
+        yarn = stack.enter_context(yarn_cluster(cluster, jars / "mini-yarn-jars"))
+        services = asked.folder / "yarn-services"
+        service = stack.enter_context(yarn_services(yarn, services, jars / "yarn-services-jars"))
+        client = stack.enter_context(httpx.Client(base_url=there.api, timeout=20))
+        yield Site(lambda _: YarnTrial(there, service, client, asked))
 
 
 def service_file(site: InstallationSite) -> Path:
@@ -120,88 +84,117 @@ def service_file(site: InstallationSite) -> Path:
     return file
 
 
-@dataclass(slots=True)
-class _Trial:
-    site: InstallationSite
-    services: YarnServices
-    rng: random.Random
-    turn: int = 0
-    took_s: list[float] = field(default_factory=list)
+class YarnTrial(Trial):
+    """One service, and its kills."""
+
+    patience_s = _SETTLE_S
+
+    def __init__(self, there: InstallationSite, services: YarnServices, client: httpx.Client, asked: Asked) -> None:
+        self.there = there
+        self.services = services
+        self._client = client
+        self._kills, self.rng = asked.n, random.Random(asked.seed)
+        self.turn = self._containers = 0
+        self.killed: list[str] = []
+        self._took_s: list[float] = []
+        self._stopped = False
+        self._runs: list[dict[str, Any]] = []
 
     @property
     def done(self) -> Path:
         """Where every run that is done writes its id, a line each."""
-        return self.site.folder / "done"
+        return self.there.folder / "done"
 
-    def play(self, kills: int) -> YarnRoles:
+    @asynccontextmanager
+    async def site(self) -> AsyncIterator[None]:
         try:
-            return self._play(kills)
+            self.services.app("-launch", NAME, str(service_file(self.there)))
+            _wait(lambda: len(self.services.containers(NAME)) == 1 + sum(COMPONENTS.values()), "no containers")
+            _wait(self._answers, "the API does not answer")
+            self._containers = len(self.services.containers(NAME)) - 1
+            self._deploy()
+            self._announce(range(2))
+            yield
         finally:
             for process in self._left():  # a cluster that ends leaves its containers to themselves
                 with suppress(psutil.Error):
                     process.kill()
 
-    def _play(self, kills: int) -> YarnRoles:
-        self.services.app("-launch", NAME, str(service_file(self.site)))
-        _wait(lambda: len(self.services.containers(NAME)) == 1 + sum(COMPONENTS.values()), _REPLACED_S, "no containers")
-        with httpx.Client(base_url=self.site.api, timeout=20) as client:
-            _wait(lambda: _answers(client), _REPLACED_S, "the API does not answer")
-            containers = len(self.services.containers(NAME)) - 1
-            self._deploy()
-            self._announce(client, range(2))
-            killed = [self._strike(client, number) for number in range(kills)]
-            verdict = self._judge(client)
-            runs = len(_runs(client))
+    async def faults(self) -> AsyncIterator[str]:
+        """Kills one process between the two halves of a turn's events, and waits until all are back."""
+        for number in range(self._kills):
+            self.turn += 1
+            what = KILLED[number] if number < len(KILLED) else self.rng.choice(KILLED)
+            self._emit([0])
+            before = set(self.services.containers(NAME))
+            victim = self.rng.choice(list(self._processes(what, before)))
+            container = victim.environ()["CONTAINER_ID"]
+            began = time.monotonic()
+            victim.send_signal(signal.SIGKILL)
+            self._emit([1])
+            with suppress(TimeoutError):
+                _wait(lambda: self._all_are_back(what, container, before), f"{what} was not replaced")  # noqa: B023
+                self._took_s.append(time.monotonic() - began)
+            self._announce(range(2))
+            self.killed.append(what)
+            yield what
+        await settle(self)
         self._flex()
+        yield "one more worker"
         self.services.app("-stop", NAME)
+        self._stopped = True
         with suppress(TimeoutError):
-            _wait(lambda: not self._left(), 30, "roles go on after the stop")
-        self.services.app("-destroy", NAME)
-        return YarnRoles(
-            containers, killed, len(self.took_s), self.took_s, len(self._jobs()), runs, verdict, len(self._left())
-        )
+            _wait(lambda: not self._left(), "roles go on after the stop", 30)
+        yield "stopped"
+
+    def _all_are_back(self, what: str, container: str, before: set[str]) -> bool:
+        now = set(self.services.containers(NAME))
+        there = {each: len(list(self._processes(each, now))) for each in COMPONENTS}
+        if container in now or not now - before or there != COMPONENTS:
+            return False
+        # A new master takes the containers of the former one over, or replaces them after a while.
+        return what != MASTER or self.services.stable(NAME)
+
+    async def judge(self) -> Judgement:
+        """What completed by the words of the API, until that is stopped; what programs did; what is left at the end."""
+        verdict = Judgement()
+        if not self._stopped:
+            self._runs = self._read_runs()
+        completed = [each["job"] for each in self._runs if each["state"] == "COMPLETED"]
+        done = [each.rpartition(".")[0] for each in self.done.read_text().split()] if self.done.exists() else []
+        verdict.compare("completed", sorted(self._jobs()), sorted(completed))
+        verdict.compare("done", sorted(self._jobs()), sorted(done))
+        if missing := len(self.killed) - len(self._took_s):
+            verdict.spoil(f"{missing} were not replaced within {_REPLACED_S:g} s")
+        if self._stopped and (left := self._left()):
+            verdict.spoil(f"{len(left)} processes of the roles after the stop")
+        return verdict
+
+    def counts(self) -> Counts:
+        return {
+            "containers": self._containers,
+            "killed": len(self.killed),
+            "replaced": len(self._took_s),
+            "took": self._took_s,
+            "jobs": len(self._jobs()),
+            "runs": len(self._runs),
+        }
 
     def _deploy(self) -> None:
-        (self.site.folder / "app.py").write_text(_APP.format(done=self.done))
+        (self.there.folder / "app.py").write_text(_APP.format(done=self.done))
         subprocess.run(
             (*role("deploy"), "app.py"),
-            cwd=self.site.folder,
-            env=environ(url=self.site.api),
+            cwd=self.there.folder,
+            env=environ(url=self.there.api),
             check=True,
             capture_output=True,
         )
 
-    def _strike(self, client: httpx.Client, number: int) -> str:
-        """Kills one process between the two halves of a turn's events; what."""
+    def _announce(self, parts: Sequence[int]) -> None:
         self.turn += 1
-        what = KILLED[number] if number < len(KILLED) else self.rng.choice(KILLED)
-        self._emit(client, [0])
-        before = set(self.services.containers(NAME))
-        victim = self.rng.choice(list(self._processes(what, before)))
-        container = victim.environ()["CONTAINER_ID"]
-        began = time.monotonic()
-        victim.send_signal(signal.SIGKILL)
-        self._emit(client, [1])
+        self._emit(parts)
 
-        def all_are_back() -> bool:
-            now = set(self.services.containers(NAME))
-            there = {each: len(list(self._processes(each, now))) for each in COMPONENTS}
-            if container in now or not now - before or there != COMPONENTS:
-                return False
-            # A new master takes the containers of the former one over, or replaces them after a while.
-            return what != MASTER or self.services.stable(NAME)
-
-        with suppress(TimeoutError):
-            _wait(all_are_back, _REPLACED_S, f"{what} was not replaced")
-            self.took_s.append(time.monotonic() - began)
-        self._announce(client, range(2))
-        return what
-
-    def _announce(self, client: httpx.Client, parts: Sequence[int]) -> None:
-        self.turn += 1
-        self._emit(client, parts)
-
-    def _emit(self, client: httpx.Client, parts: Sequence[int]) -> None:
+    def _emit(self, parts: Sequence[int]) -> None:
         """A partition of each dataset for each part of this turn; said again until the API has accepted all."""
         events = [
             {
@@ -216,36 +209,19 @@ class _Trial:
 
         def accepted() -> bool:
             with suppress(httpx.TransportError):
-                return client.post("/v1/events", json=events).status_code == httpx.codes.ACCEPTED
+                return self._client.post("/v1/events", json=events).status_code == httpx.codes.ACCEPTED
             return False
 
-        _wait(accepted, _REPLACED_S, "events were not accepted")
+        _wait(accepted, "events were not accepted")
 
     def _jobs(self) -> list[str]:
         return [f"default.yarn.two-{number}.1.{turn + 1}" for number in range(SCHEDULES) for turn in range(self.turn)]
-
-    def _judge(self, client: httpx.Client) -> Judgement:
-        """What completed by the API's words, and what programs did, once it is all, or has been late for long."""
-        verdict = Judgement()
-
-        def settled() -> bool:
-            nonlocal verdict
-            verdict = Judgement()
-            completed = [each["job"] for each in _runs(client) if each["state"] == "COMPLETED"]
-            done = [each.rpartition(".")[0] for each in self.done.read_text().split()] if self.done.exists() else []
-            verdict.compare("completed", sorted(self._jobs()), sorted(completed))
-            verdict.compare("done", sorted(self._jobs()), sorted(done))
-            return verdict.clean
-
-        with suppress(TimeoutError):
-            _wait(settled, _SETTLE_S, "not all is done")
-        return verdict
 
     def _flex(self) -> None:
         """One more worker."""
         self.services.app("-flex", NAME, "-component", "worker", str(COMPONENTS["worker"] + 1))
         total = 1 + sum(COMPONENTS.values()) + 1
-        _wait(lambda: len(self.services.containers(NAME)) == total, _REPLACED_S, "no third worker")
+        _wait(lambda: len(self.services.containers(NAME)) == total, "no third worker")
 
     def _processes(self, what: str, containers: set[str]) -> Iterator[psutil.Process]:
         """The first processes of these containers that are this role, or the service's master."""
@@ -267,49 +243,31 @@ class _Trial:
         """What a process is, if it is one of this trial and its command line that of a role or of the master."""
         words = process.cmdline()
         if words[1:2] == [f"{sys.prefix}/bin/streamsched"] and os.getsid(process.pid) == process.pid:
-            return words[2] if process.environ().get("STREAMSCHED_DATA_DIR") == str(self.site.data) else None
+            return words[2] if process.environ().get("STREAMSCHED_DATA_DIR") == str(self.there.data) else None
         is_master = "org.apache.hadoop.yarn.service.ServiceMaster" in words and words[0].endswith("/java")
-        return MASTER if is_master and any(str(self.site.folder) in word for word in words) else None
+        return MASTER if is_master and any(str(self.there.folder) in word for word in words) else None
+
+    def _read_runs(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        after: dict[str, str] = {}
+        while True:
+            wanted = {"app": "default.yarn", "limit": 1000, **after}
+            answer = self._client.get("/v1/runs", params=wanted).raise_for_status().json()
+            found += answer["runs"]
+            if not answer.get("next"):
+                return found
+            after = {"after": answer["next"]}
+
+    def _answers(self) -> bool:
+        with suppress(httpx.TransportError):
+            return self._client.get("/health/ready").status_code == httpx.codes.OK
+        return False
 
 
-def _runs(client: httpx.Client) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    after: dict[str, str] = {}
-    while True:
-        answer = (
-            client.get("/v1/runs", params={"app": "default.yarn", "limit": 1000, **after}).raise_for_status().json()
-        )
-        found += answer["runs"]
-        if not answer.get("next"):
-            return found
-        after = {"after": answer["next"]}
-
-
-def _answers(client: httpx.Client) -> bool:
-    with suppress(httpx.TransportError):
-        return client.get("/health/ready").status_code == httpx.codes.OK
-    return False
-
-
-def _wait(ready: Callable[[], bool], seconds: float, otherwise: str) -> None:
+def _wait(ready: Callable[[], bool], otherwise: str, seconds: float = _REPLACED_S) -> None:
     """Raises TimeoutError with this text when it is not so in time."""
     deadline = time.monotonic() + seconds
     while not ready():
         if time.monotonic() > deadline:
             raise TimeoutError(otherwise)
         time.sleep(0.2)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=4)
-    parser.add_argument("--seed", type=int, default=1)
-    asked = parser.parse_args()
-    came = run(Path(tempfile.gettempdir()), kills=asked.kills, seed=asked.seed)
-    sys.stdout.write("".join(f"{word}\n" for word in came.verdict.words))
-    sys.stdout.write(f"{came}\n")
-    return 0 if came.well else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,4 @@
-"""A short run of the hostile suite; the long one is `make hostile BROKER=kafka CASES=2000 SEED=s`."""
+"""A short run of the hostile suite; the long one is `make trial KIND=hostile BROKER=kafka SEED=s N=2000`."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ RANDOM = random.randrange(1_000_000)
     ],
 )
 def test_hostile_content_stops_only_itself(seed: int, count: int) -> None:
-    sys.stdout.write(f"make hostile CASES={count} SEED={seed} repeats this\n")
+    sys.stdout.write(f"make trial KIND=hostile SEED={seed} N={count} repeats this\n")
     some = [each for each in cases(seed, count, heavy=False) if each.way not in {"file", "command"}]
 
     tally = asyncio.run(Batches("postgres", 25, lambda *_: None).run(some))
 
-    assert tally.well, (seed, tally.line(), *tally.words)
+    assert tally.judgement.clean, (seed, tally.judgement.words)
 
 
 def test_a_case_is_the_same_whatever_else_is_drawn() -> None:

@@ -14,7 +14,7 @@ from datetime import timedelta
 from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any, Final
 
 import asyncpg
 import httpx
@@ -30,6 +30,7 @@ from tests.hostile.far_server import far_server
 from tests.hostile.pace import Pace
 from tests.hostile.processes import Processes
 from tests.hostile.warm_roles import WarmRoles
+from tests.support.judgement import Judgement
 
 #: How long a process may take to answer its probe: its event loop is blocked no longer.
 SILENT_S: Final = 1.0
@@ -49,16 +50,13 @@ class Tally:
     """What came of all cases.
 
     Attributes:
-        words: each finding in words, with its case.
-        faults: answers of 5xx, tracebacks, loops that died of an unexpected error.
+        judgement: cases after which a canary launched nothing (stopped), took more than 5 s (slow), or a process ended,
+            stayed beyond its memory limit or did not answer its probe in time (crashed); canary events without a job or
+            with two (lost); answers of 5xx, tracebacks, loops that died of an unexpected error (faults).
     """
 
     cases: int = 0
-    stopped: int = 0
-    slow: int = 0
-    crashed: int = 0
-    lost: int = 0
-    words: list[str] = field(default_factory=list)
+    judgement: Judgement = field(default_factory=lambda: Judgement(("stopped", "slow", "crashed", "lost", "faults")))
     faults: Counter[str] = field(default_factory=Counter)
     longest_s: float = 0.0
     silent_s: float = 0.0
@@ -66,21 +64,16 @@ class Tally:
     log_mb: float = 0.0
     factor: float = 1.0
 
-    @property
-    def well(self) -> bool:
-        return not (self.stopped or self.slow or self.crashed or self.lost or self.faults)
-
-    def line(self) -> str:
-        """The verdict."""
-        return f"hostile {self.cases} stopped {self.stopped} slow {self.slow} crashed {self.crashed} lost {self.lost}"
-
-    def measures(self) -> str:
-        """What was measured beside it."""
-        return (
-            f"longest launch {self.longest_s:.1f} s, longest probe {self.silent_s:.1f} s, largest process "
-            f"{self.largest_mb:.0f} MB, logs {self.log_mb:.0f} MB, "
-            f"limits stretched {self.factor:.1f} times at most, faults {sum(self.faults.values())}"
-        )
+    def measures(self) -> dict[str, Any]:
+        """What was done and measured. `stretched`: how many times limits were, at most, on a busy machine."""
+        return {
+            "cases": self.cases,
+            "longest launch": self.longest_s,
+            "longest probe": self.silent_s,
+            "largest_mb": round(self.largest_mb),
+            "logs_mb": round(self.log_mb),
+            "stretched": round(self.factor, 1),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +91,13 @@ class Finding:
     def only_slow(self) -> bool:
         return bool(self.slow) and not (self.stopped or self.crashed)
 
-    def __str__(self) -> str:
+    def kinds(self) -> dict[str, str]:
+        """Why, by the word of the verdict."""
         said = {"stopped": self.stopped, "slow": self.slow, "crashed": self.crashed}
-        return "; ".join(f"{word}: {why}" for word, why in said.items() if why)
+        return {word: why for word, why in said.items() if why}
+
+    def __str__(self) -> str:
+        return "; ".join(f"{word}: {why}" for word, why in self.kinds().items())
 
 
 @dataclass(slots=True)
@@ -198,8 +195,7 @@ class Batches:
             batch = self._next(left)
         await self._after_restart(there)
         for each in await there.canaries.lost():
-            self.tally.lost += 1
-            self._tell(f"lost: canary {each}")
+            self._tell("lost", f"canary {each}")
         return []
 
     async def _play(self, there: Installation, batch: Sequence[Case]) -> None:
@@ -231,7 +227,7 @@ class Batches:
         named = f"case {batch[0].number}" + (f" to {batch[-1].number}" if len(batch) > 1 else "")
         for fault, times in (there.site.faults + there.processes.broken()).items():
             if fault not in self.tally.faults:
-                self._tell(f"fault in {named}: {fault}")
+                self._tell("faults", f"in {named}: {fault}")
             self.tally.faults[fault] += times
         there.site.faults.clear()
         if not again and (len(batch) == 1 or self.together or not found):
@@ -278,15 +274,13 @@ class Batches:
     def _count(
         self, each: Case | None, found: Finding, batch: Sequence[Case] = (), when: str = "together, none alone"
     ) -> None:
-        self.tally.stopped += bool(found.stopped)
-        self.tally.slow += bool(found.slow)
-        self.tally.crashed += bool(found.crashed)
         many = "" if not batch else f"cases {batch[0].number} to {batch[-1].number} "
-        self._tell(f"{each or many + when}: {found}")
+        for kind, why in found.kinds().items():
+            self._tell(kind, f"{each or many + when}: {why}")
 
-    def _tell(self, words: str) -> None:
-        self.tally.words.append(words)
-        self.say(f"  {words}")
+    def _tell(self, kind: str, words: str) -> None:
+        self.tally.judgement.note(kind, words)
+        self.say(f"  {kind}: {words}")
 
     def _measure(self, there: Installation, longest: float) -> None:
         tally = self.tally

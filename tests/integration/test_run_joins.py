@@ -23,8 +23,8 @@ from streamsched.domain.names import EventName, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.app import AppDefinition
 from streamsched.domain.schedules.submission_request import RerunRequest, SubmissionRequest
 from streamsched.domain.triggers.trigger import AllOf
-from streamsched.store.catalog.progress import PostgresOpenKeyReader, PostgresProgress
-from streamsched.store.jobs.descendants import PostgresDescendants
+from streamsched.store.catalog.progress import OpenKeyReader, PostgresProgress
+from streamsched.store.jobs.descendants import DescendantReader
 from streamsched.store.jobs.submissions import SubmissionStore
 from tests.support.in_process_scheduler import MONDAY, InProcessScheduler, Run, open_scheduler
 
@@ -74,8 +74,8 @@ async def waiting_for(scheduler: InProcessScheduler, sees: Sees = lambda _: True
         pass
     await copy.close()
     record = (await scheduler.catalog.get(D)).record
-    keys = await PostgresOpenKeyReader(scheduler.pool).of(D, after="", limit=100)
-    views = await key_views(record, keys, PostgresDescendants(scheduler.pool), sees)
+    keys = await OpenKeyReader(scheduler.pool).page(D, after="", limit=100)
+    views = await key_views(record, keys, DescendantReader(scheduler.pool), sees)
     return {each["runOf"]["job"] or each["key"]: [one["text"] for one in each["missing"]] for each in views}
 
 

@@ -26,9 +26,9 @@ from streamsched.domain.signals.home import home
 from streamsched.domain.signals.signal import Occurred, Put, Signal, Subscribe, Unsubscribe
 from streamsched.log.topics import DEAD_LETTER, LAUNCH, SIGNALS
 from streamsched.ports.broker import Outgoing, Record
-from tests.judgement import Judgement
 from tests.simulation.database import Database
 from tests.simulation.traffic import Reports
+from tests.support.judgement import Judgement
 from tests.support.rerun import numbered
 
 #: The time between two ticks of a schedule here.

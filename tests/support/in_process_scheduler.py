@@ -22,23 +22,22 @@ from streamsched.domain.constraints.process_room import ProcessKind
 from streamsched.domain.events.event import Event
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.app import AppDefinition
-from streamsched.launcher.intake import Intake
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.run_monitor import RunMonitor, RunTimeouts
 from streamsched.ports.runner import RunnerId
 from streamsched.ports.runs import Assignment, RunEnd
 from streamsched.process.cancellation import cancel
-from streamsched.store.catalog.catalog import PostgresCatalogStore
-from streamsched.store.catalog.catalog_reader import PostgresCatalogReader
+from streamsched.store.catalog.catalog import CatalogStore
+from streamsched.store.catalog.catalog_reader import CatalogReader
 from streamsched.store.catalog.outbox import PostgresOutbox
 from streamsched.store.connections import Pool, open_pool
 from streamsched.store.events.timers import PostgresTimers
 from streamsched.store.events.wakes import PostgresWakes
 from streamsched.store.jobs.decisions import DecisionStore
-from streamsched.store.jobs.intake import PostgresIntake
+from streamsched.store.jobs.intake import JobIntake, PostgresIntake
 from streamsched.store.jobs.jobs import JobStore
-from streamsched.store.runs.run_monitor import PostgresRunMonitorStore
-from streamsched.store.runs.run_queries import PostgresRunQueries
+from streamsched.store.runs.run_monitor import RunMonitorStore
+from streamsched.store.runs.run_queries import RunQueries
 from streamsched.store.server.notifier import PostgresNotifier
 from streamsched.testing.clock import SettableClock
 from streamsched.timers.timers import Timers, WakeIntake
@@ -101,10 +100,10 @@ class InProcessScheduler:
         self.clock = clock
         self.cluster = cluster
         self.jobs = JobStore(pool)
-        self.by_hand = PostgresRunQueries(pool)
+        self.by_hand = RunQueries(pool)
         self.catalog = Catalog(
-            store=PostgresCatalogStore(pool),
-            reader=PostgresCatalogReader(pool),
+            store=CatalogStore(pool),
+            reader=CatalogReader(pool),
             acks=PostgresOutbox(pool),
             notifier=notifier,
             clock=clock,
@@ -112,10 +111,10 @@ class InProcessScheduler:
         #: Every run that has begun, in order; those that go on.
         self.runs: list[Run] = []
         self.active: dict[str, Run] = {}
-        self._run_store = PostgresRunMonitorStore(pool)
+        self._run_store = RunMonitorStore(pool)
         self._runners = _Runners()
         self._notifier = notifier
-        self._intake = Intake(cluster.broker, PostgresIntake(pool), clock)
+        self._intake = JobIntake(cluster.broker, PostgresIntake(pool), clock)
         self._wake_intake = WakeIntake(cluster.broker, PostgresWakes(pool), clock)
         self._start_loops()
 
@@ -203,7 +202,7 @@ class InProcessScheduler:
         now = self.clock.now()
         assigned = await self._run_store.claim(name, runner=str(_RUNNER), log_path="", now=now)
         if assigned is not None:
-            await self._run_store.started(name, runner=str(_RUNNER), now=now)
+            await self._run_store.mark_started(name, runner=str(_RUNNER), now=now)
             run = _run(assigned, now)
             self.runs.append(run)
             self.active[name] = run

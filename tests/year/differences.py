@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from tests.judgement import Judgement
+from tests.support.judgement import Judgement
 
 #: Lines of one difference that are shown, of this many characters.
 _LINES, _CHARACTERS = 8, 300

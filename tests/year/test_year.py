@@ -1,4 +1,4 @@
-"""Short parts of the year, around changes of clocks; the whole of it is `make year SEED=1`."""
+"""Short parts of the year, around changes of clocks; the whole of it is `make trial KIND=year`."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from streamsched.api.streams.long_lists import parts_of, stream_list, stream_obj
 from streamsched.codec.cdap.trigger import VERSION
 from streamsched.domain.names import AppRef
 from streamsched.domain.triggers.trigger import Partitions, Total, leaves
-from streamsched.ports.catalog import AppSummary, ScheduleStatus
+from streamsched.store.catalog.records import AppSummary, ScheduleStatus
 
 router = APIRouter()
 of_namespace = APIRouter()

@@ -22,7 +22,7 @@ from streamsched.codec.cdap.extension import readable
 from streamsched.domain.events.event import Outcome
 from streamsched.domain.names import AppRef, ProgramRef
 from streamsched.domain.triggers.trigger import ProgramStatus, Trigger, leaves
-from streamsched.ports.catalog import ScheduleStatus
+from streamsched.store.catalog.records import ScheduleStatus
 
 of_app = APIRouter()
 of_namespace = APIRouter()

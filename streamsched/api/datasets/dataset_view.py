@@ -25,9 +25,9 @@ from streamsched.domain.triggers.completeness import KeyCompleteness, KeyWrites,
 from streamsched.domain.triggers.correlation import Per
 from streamsched.domain.triggers.event_slice import narrowed
 from streamsched.domain.triggers.trigger import Partitions, correlated, leaf_id
-from streamsched.ports.catalog import ScheduleStatus
 from streamsched.ports.intake import OpenKey
-from streamsched.ports.schedules.expectations import ExpectationRecord
+from streamsched.store.catalog.records import ScheduleStatus
+from streamsched.store.expectations.records import ExpectationRecord
 
 #: Records of its home that are searched, unless more are asked for, and at the most.
 DEPTH: Final = 2000
@@ -161,7 +161,7 @@ async def dataset_view(services: ApiServices, caller: Caller, ref: DatasetRef, *
     waiting: list[_Waiting] = []
     for status in statuses:
         if leaves := _roll_ups(status, ref):
-            keys = await services.schedules.keys.newest(status.record.definition.ref, limit=_KEYS)
+            keys = await services.schedules.keys.list_newest(status.record.definition.ref, limit=_KEYS)
             waiting.append(await asyncio.to_thread(_read_newest_keys, status, leaves, keys))
     ids = {each.id for each in events}.union(*(each.event_ids for each in waiting))
     late = await services.work.activity.late(names[:LISTENERS], sorted(ids)) if ids and names else frozenset()
@@ -307,7 +307,7 @@ def _key(key: str, per: Per, node: Explanation, commits: Sequence[Event], late: 
 
 async def _expected(services: ApiServices, caller: Caller, ref: DatasetRef) -> list[ExpectedOfDataset]:
     """The expectations about the dataset that the caller may view, in order."""
-    about = await services.schedules.expectations.of_subject(SubjectKind.DATASET, str(ref), limit=_EXPECTATIONS)
+    about = await services.schedules.expectations.list_about(SubjectKind.DATASET, str(ref), limit=_EXPECTATIONS)
     found: list[ExpectedOfDataset] = []
     for record in about:
         if not caller.sees(record.expectation.ref.namespace):

@@ -17,9 +17,14 @@ from streamsched.catalog.preview import (
 )
 from streamsched.codec.schedules.recipient import recipient_to_json
 from streamsched.domain.access.sight import Sees, sees_nothing
-from streamsched.ports.catalog import AppChange, ProgramChange
-from streamsched.ports.schedules.expectations import ExpectationChange, RecipientsChange
-from streamsched.ports.schedules.program_links import BrokenJoin, ForeignWait
+from streamsched.store.catalog.records import (
+    AppChange,
+    BrokenJoin,
+    ExpectationChange,
+    ForeignWait,
+    ProgramChange,
+    RecipientsChange,
+)
 
 
 def change_view(change: AppChange, sees: Sees = sees_nothing) -> dict[str, Any]:

@@ -41,7 +41,7 @@ from streamsched.domain.access.sight import Sees, sees_nothing
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.names import AppRef
 from streamsched.domain.schedules.app import AppDefinition
-from streamsched.ports.catalog import AppChange
+from streamsched.store.catalog.records import AppChange
 
 router = APIRouter(prefix="/v1/apps", tags=["apps"])
 

@@ -33,7 +33,7 @@ from streamsched.domain.jobs.job import JobCommand
 from streamsched.domain.limits import check_most
 from streamsched.domain.names import AppRef
 from streamsched.graph.submission import NodeReport, SubmissionPlan
-from streamsched.ports.graph.nodes import NodeView
+from streamsched.store.graph.nodes import NodeView
 
 router = APIRouter(prefix="/v1/graphs", tags=["graphs"])
 
@@ -67,7 +67,7 @@ async def list_nodes(
 ) -> Response:
     """A page of nodes, by task and job id."""
     after = NodeId(after_task, after_job_id)
-    found = await graphs.listed(AppRef(namespace, app), task=task, state=state, after=after, limit=limit)
+    found = await graphs.page(AppRef(namespace, app), task=task, state=state, after=after, limit=limit)
     return rendered({"nodes": [_node(each) for each in found]})
 
 

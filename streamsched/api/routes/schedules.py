@@ -115,7 +115,7 @@ async def list_keys(
     a rerun of it completes the key.
     """
     status = await catalog.get(ScheduleRef.parse(schedule))
-    found = await services.schedules.keys.of(status.record.definition.ref, after=after, limit=limit)
+    found = await services.schedules.keys.page(status.record.definition.ref, after=after, limit=limit)
     shown = await key_views(status.record, found, services.schedules.descendants, caller.sees)
     losses = losses_view(status)
     return rendered({"keys": shown, "losses": losses, **({"next": found[-1].key} if len(found) == limit else {})})

@@ -42,7 +42,7 @@ async def coming_ticks(
     A tick that is one part of a composite trigger does not start the program by itself.
     """
     owner = None if app is None else AppRef.parse(app)
-    records = await catalog.reader.ticking(limit=limit, namespace=namespace, app=owner)
+    records = await catalog.reader.list_ticking(limit=limit, namespace=namespace, app=owner)
     found = await asyncio.to_thread(soonest, records, clock.now(), limit=limit, until=until)
     return rendered(
         {

@@ -1,4 +1,4 @@
-"""Callers of an OpenID provider: which claims a token must have, and the roles that a claim gives (ADR 124)."""
+"""Callers of an OpenID provider: which claims a token must have, and the roles that a claim gives (ADR 30)."""
 
 from __future__ import annotations
 

@@ -10,9 +10,10 @@ import structlog
 from streamsched.domain.jobs.spans import job_spans, run_spans
 from streamsched.domain.limits import later
 from streamsched.ports.clock import Clock
-from streamsched.ports.traces.spans import SpanSender, SpanStore
 from streamsched.process.run_forever import run_forever
+from streamsched.store.jobs.spans import SpanStore
 from streamsched.telemetry.metrics import Metrics
+from streamsched.telemetry.traces.queue import SpanSender
 from streamsched.telemetry.traces.settings import TraceSettings
 
 log = structlog.get_logger()

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
 from streamsched.domain.quotas.event_level import EventLease, LeaseRequest
-from streamsched.domain.quotas.quota import Quota, QuotaGrowth, QuotaUse, growth
+from streamsched.domain.quotas.quota import Quota, QuotaGrowth, QuotaUse
 from streamsched.domain.revision import Expected
-from streamsched.ports.catalog import ScheduleChange
 
 #: The limits that are set, by namespace.
 Limits = Mapping[str, Mapping[Quota, int]]
-
-
-def growth_of(changes: Iterable[ScheduleChange]) -> QuotaGrowth:
-    """What the changes add to the counts of their namespace, as a whole."""
-    return growth(
-        (
-            each.before.definition.trigger if each.before is not None and each.before.exists else None,
-            each.after.definition.trigger if each.after.exists else None,
-        )
-        for each in changes
-    )
 
 
 class QuotaStore(Protocol):

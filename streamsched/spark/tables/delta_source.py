@@ -51,7 +51,7 @@ class _Position:
 
 
 class DeltaSource:
-    """See `commit.TableSource`."""
+    """See `table_source.TableSource`."""
 
     def __init__(self, location: str, storage_options: Mapping[str, str] | None = None) -> None:
         """Does no I/O. `storage_options` are those of `deltalake`; without any, it reads the environment, such as
@@ -229,7 +229,7 @@ class DeltaSource:
 
     @contextmanager
     def translated(self) -> Iterator[None]:
-        """Raises the errors of `commit.TableSource` in place of those of `deltalake`."""
+        """Raises the errors of `table_source.TableSource` in place of those of `deltalake`."""
         try:
             from deltalake.exceptions import DeltaError, TableNotFoundError  # noqa: PLC0415
         except ModuleNotFoundError as exc:

@@ -44,7 +44,7 @@ class Completeness:
 
 
 class FolderSource:
-    """See `commit.TableSource`. A position has a digest of each partition that was announced."""
+    """See `table_source.TableSource`. A position has a digest of each partition that was announced."""
 
     def __init__(
         self,

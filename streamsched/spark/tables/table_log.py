@@ -47,7 +47,7 @@ class WrittenCommit:
 
 class TableLog(Protocol):
     """One table, the rows to write to it, and the log that they are committed to. Every method raises the errors of
-    `commit.TableSource`.
+    `table_source.TableSource`.
     """
 
     def fence(self, author: Author) -> Sequence[Author]:

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
-from streamsched.ports.catalog import HistoryEntry
+from streamsched.domain.history import HistoryEntry
 from streamsched.store.connections import Connection, Executor
-from streamsched.store.sql import queries
+from streamsched.store.sql import Select, queries
 
 _SQL = queries("catalog/history")
+
+
+#: The newest lines of one subject, newest first: its name, its kind, and how many.
+HISTORY: Final = Select(_SQL["history"], HistoryEntry)
 
 
 async def record(
@@ -43,8 +47,3 @@ async def copy(connection: Connection, lines: Iterable[tuple[datetime, str, str,
     if records:
         columns = ("at", "subject_kind", "subject", "action", "reason")
         await connection.copy_records_to_table("decisions", records=records, columns=columns)
-
-
-async def history(connection: Connection, subject_kind: str, subject: str, limit: int) -> list[HistoryEntry]:
-    """The newest lines of one subject, newest first."""
-    return [HistoryEntry(**row) for row in await connection.fetch(_SQL["history"], subject, subject_kind, limit)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 import asyncpg
 
@@ -21,14 +21,47 @@ from streamsched.domain.access.references import (
     schedule_references,
 )
 from streamsched.domain.errors import ConflictError, ForbiddenError, NotFoundError
+from streamsched.domain.history import HistoryEntry
 from streamsched.domain.quotas.quota import Quota
-from streamsched.ports.catalog import Action, HistoryEntry, ScheduleChange
 from streamsched.store.catalog.history import record, record_all
 from streamsched.store.catalog.quota_counts import check_number
-from streamsched.store.connections import Connection, computed_meanwhile, translated
-from streamsched.store.sql import queries, slices
+from streamsched.store.catalog.records import Action, ScheduleChange
+from streamsched.store.connections import Connection, compute_meanwhile, translated
+from streamsched.store.sql import Select, fetch_value, queries, slices
 
 _SQL: Final = queries("catalog/namespace_grants")
+
+
+class _OwnedName(NamedTuple):
+    """The namespace that owns the name of a group or pool."""
+
+    kind: str
+    name: str
+    namespace: str
+
+
+class GrantRow(NamedTuple):
+    """A grant."""
+
+    owner: str
+    kind: str
+    name: str
+    grantee: str
+    state: str
+    details: bool
+    reason: str
+    changed_by: str
+    changed_at: datetime
+
+
+_OWNERS: Final = Select(_SQL["owners"], _OwnedName)
+_GIVEN: Final = Select(_SQL["given"], GrantRow)
+#: Of owners $2 to the grantees beside them.
+BETWEEN: Final = Select(_SQL["between"], GrantRow)
+_OF_NAMESPACE: Final = Select(_SQL["of"], GrantRow)
+_PENDING: Final = Select(_SQL["pending"], GrantRow)
+_REMOVED: Final = Select(_SQL["remove"], GrantRow)
+_FREED: Final = Select(_SQL["free"], _OwnedName)
 
 
 class PostgresNamespaceGrantStore:
@@ -42,18 +75,18 @@ class PostgresNamespaceGrantStore:
     ) -> KnownGrants:
         with translated():
             async with self._pool.acquire() as connection:
-                return await _known(connection, grantee, owners, shared)
+                return await _read_known(connection, grantee, owners, shared)
 
     async def list_of(
         self, namespace: str, *, after: tuple[str, str, str, str] | None = None, limit: int
     ) -> Sequence[NamespaceGrant]:
         with translated():
-            rows = await self._pool.fetch(_SQL["of"], namespace, *(after or ("", "", "", "")), limit)
+            rows = await _OF_NAMESPACE.fetch(self._pool, namespace, *(after or ("", "", "", "")), limit)
         return [grant_of(row) for row in rows]
 
     async def list_pending(self, *, limit: int) -> Sequence[NamespaceGrant]:
         with translated():
-            return [grant_of(row) for row in await self._pool.fetch(_SQL["pending"], limit)]
+            return [grant_of(row) for row in await _PENDING.fetch(self._pool, limit)]
 
     async def record(self, grants: Sequence[NamespaceGrant], *, now: datetime) -> None:
         columns = [
@@ -76,19 +109,17 @@ class PostgresNamespaceGrantStore:
             async with self._pool.acquire() as connection, connection.transaction():
                 await connection.execute(_SQL["lock_claims"], namespace)
                 rows = await connection.fetch(_SQL["claim"], *_columns(shared), namespace, now)
-                new, owned = sum(row["new"] for row in rows), await connection.fetchval(_SQL["names"], namespace)
+                new, owned = sum(new for (new,) in rows), await fetch_value(connection, _SQL["names"], int, namespace)
                 await check_number(connection, namespace, Quota.NAMES, owned - new, new)
-                rows = await connection.fetch(_SQL["owners"], *_columns(shared))
-                return sum(row["namespace"] == namespace for row in rows)
+                rows = await _OWNERS.fetch(connection, *_columns(shared))
+                return sum(row.namespace == namespace for row in rows)
 
     async def free(self, *, before: datetime, now: datetime) -> int:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
-                rows = await connection.fetch(_SQL["free"], before)
+                rows = await _FREED.fetch(connection, before)
                 lines = [
-                    HistoryEntry(
-                        now, "namespace", row["namespace"], f"{row['kind']}.freed", f"nothing uses {row['name']}"
-                    )
+                    HistoryEntry(now, "namespace", row.namespace, f"{row.kind}.freed", f"nothing uses {row.name}")
                     for row in rows
                 ]
                 for part in slices(lines):
@@ -104,7 +135,7 @@ class PostgresNamespaceGrantStore:
     async def remove(self, grant: NamespaceGrant, *, now: datetime) -> NamespaceGrant:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
-                row = await connection.fetchrow(_SQL["remove"], grant.owner, grant.kind, grant.name, grant.grantee)
+                row = await _REMOVED.fetchrow(connection, grant.owner, grant.kind, grant.name, grant.grantee)
                 if row is None:
                     named = f"{grant.kind} {grant.owner}.{grant.name} to {grant.grantee}"
                     raise NotFoundError("grant", named)
@@ -127,21 +158,21 @@ async def check_resumed(connection: Connection, changes: Sequence[ScheduleChange
         await asyncio.sleep(0)
     for namespace, references in sorted(of_namespace.items()):
         if references:
-            known = await _known(connection, namespace, *named_by(references))
-            verdict = await computed_meanwhile(connection, judge_all, references, WITHOUT_ROLES, namespace, known)
+            known = await _read_known(connection, namespace, *named_by(references))
+            verdict = await compute_meanwhile(connection, judge_all, references, WITHOUT_ROLES, namespace, known)
             if isinstance(verdict, Denied):
                 raise ForbiddenError(verdict.reason)
 
 
-async def _known(
+async def _read_known(
     connection: Connection, grantee: str, owners: Collection[str], shared: Collection[tuple[SharedKind, str]]
 ) -> KnownGrants:
-    rows = await connection.fetch(_SQL["owners"], *_columns(shared)) if shared else ()
-    owned = {(SharedKind(row["kind"]), row["name"]): row["namespace"] for row in rows}
+    rows = await _OWNERS.fetch(connection, *_columns(shared)) if shared else ()
+    owned = {(SharedKind(row.kind), row.name): row.namespace for row in rows}
     named = {*owners, *owned.values()} - {grantee}
     found: dict[str, list[NamespaceGrant]] = {}
-    for row in await connection.fetch(_SQL["given"], grantee, sorted(named)) if named else ():
-        found.setdefault(row["owner"], []).append(grant_of(row))
+    for row in await _GIVEN.fetch(connection, grantee, sorted(named)) if named else ():
+        found.setdefault(row.owner, []).append(grant_of(row))
     return KnownGrants(owned, found)
 
 
@@ -158,16 +189,16 @@ def _columns(shared: Collection[tuple[SharedKind, str]]) -> tuple[list[str], lis
     return [kind for kind, _ in ordered], [name for _, name in ordered]
 
 
-def grant_of(row: Any) -> NamespaceGrant:
-    """A row of the table."""
+def grant_of(row: GrantRow) -> NamespaceGrant:
+    """The grant of a row."""
     return NamespaceGrant(
-        owner=row["owner"],
-        kind=SharedKind(row["kind"]),
-        name=row["name"],
-        grantee=row["grantee"],
-        state=GrantState(row["state"]),
-        details=row["details"],
-        reason=row["reason"],
-        by=row["changed_by"],
-        at=row["changed_at"],
+        owner=row.owner,
+        kind=SharedKind(row.kind),
+        name=row.name,
+        grantee=row.grantee,
+        state=GrantState(row.state),
+        details=row.details,
+        reason=row.reason,
+        by=row.changed_by,
+        at=row.changed_at,
     )

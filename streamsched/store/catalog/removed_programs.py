@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
+from streamsched.domain.history import HistoryEntry
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.programs.removed_program import RemovedProgram
-from streamsched.ports.catalog import Action, AppChange, HistoryEntry
-from streamsched.ports.schedules.program_links import ForeignWait
 from streamsched.store import audit_entries
 from streamsched.store.catalog.history import record_all
-from streamsched.store.connections import Connection
-from streamsched.store.sql import queries
+from streamsched.store.catalog.records import Action, AppChange, ForeignWait
+from streamsched.store.connections import Connection, Executor
+from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("catalog/removed_programs")
 
@@ -25,6 +25,24 @@ _SQL: Final = queries("catalog/removed_programs")
 ACTION: Final = "program.removed"
 #: Names of schedules, and of programs, in one entry of the audit; `total` counts all schedules.
 _NAMED: Final = 20
+
+
+class _Wait(NamedTuple):
+    """A schedule that waits for a program."""
+
+    id: str
+    program: str
+
+
+class _Enabled(NamedTuple):
+    """Whether a schedule is enabled."""
+
+    id: str
+    enabled: bool
+
+
+_WAITS: Final = Select(_SQL["awaiting"], _Wait)
+_ENABLED: Final = Select(_SQL["activity"], _Enabled)
 
 
 async def find_waiting(
@@ -36,15 +54,15 @@ async def find_waiting(
     given = [(str(ref), _program_id(ref)) for ref in programs]
     if not given:
         return [], ()
-    rows = await connection.fetch(_SQL["awaiting"], str(app), *map(list, zip(*given, strict=True)))
-    found = [ForeignWait(ScheduleRef.parse(row["id"]), ProgramRef.parse(row["program"])) for row in rows]
+    rows = await _WAITS.fetch(connection, str(app), *map(list, zip(*given, strict=True)))
+    found = [ForeignWait(ScheduleRef.parse(row.id), ProgramRef.parse(row.program)) for row in rows]
     own = {str(each.schedule) for each in found if each.schedule.namespace == app.namespace}
     return sorted(own), tuple(each for each in found if each.schedule.namespace != app.namespace)
 
 
-async def find_waiting_in(connection: Connection, namespace: str, program: ProgramRef) -> list[str]:
+async def find_waiting_in(executor: Executor, namespace: str, program: ProgramRef) -> list[str]:
     """The ids of the schedules of a namespace that wait for the program."""
-    return [row["id"] for row in await connection.fetch(_SQL["awaiting_in"], namespace, _program_id(program))]
+    return [schedule for (schedule,) in await executor.fetch(_SQL["awaiting_in"], namespace, _program_id(program))]
 
 
 async def record_removals(connection: Connection, change: AppChange, by: str, now: datetime) -> None:
@@ -59,8 +77,7 @@ async def record_removals(connection: Connection, change: AppChange, by: str, no
         return
     pairs = [(str(each.schedule), str(each.program)) for each in change.foreign_waits]
     await connection.execute(_SQL["put"], *map(list, zip(*pairs, strict=True)), now, by)
-    rows = await connection.fetch(_SQL["activity"], sorted({schedule for schedule, _ in pairs}))
-    enabled = {row["id"]: row["enabled"] for row in rows}
+    enabled = dict(await _ENABLED.fetch(connection, sorted({schedule for schedule, _ in pairs})))
     lines = [
         HistoryEntry(
             now,
@@ -84,8 +101,8 @@ async def _audit(connection: Connection, waits: Sequence[ForeignWait], by: str, 
     for namespace, own in sorted(of_namespace.items()):
         schedules = {str(each.schedule) for each in own}
         detail = {
-            "programs": _some(str(each.program) for each in own),
-            "schedules": _some(schedules),
+            "programs": _first_names(str(each.program) for each in own),
+            "schedules": _first_names(schedules),
             "total": len(schedules),
         }
         await audit_entries.append(connection, caller=by, action=ACTION, target=namespace, detail=detail, now=now)
@@ -96,5 +113,5 @@ def _program_id(ref: ProgramRef) -> dict[str, str]:
     return {"namespace": ref.namespace, "application": ref.app, "program": ref.name}
 
 
-def _some(names: Iterable[str]) -> Collection[str]:
+def _first_names(names: Iterable[str]) -> Collection[str]:
     return sorted(set(names))[:_NAMED]

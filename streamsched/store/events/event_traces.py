@@ -10,15 +10,15 @@ from typing import Any, Final, NamedTuple
 from streamsched.domain.jobs.job import JobState, job_id
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ScheduleRef
+from streamsched.domain.schedules.schedule import ScheduleRecord
 from streamsched.domain.signals.finding import KNOWN_BY, AtSchedule, Finding, NoListener
 from streamsched.domain.triggers.trigger import event_keys
 from streamsched.log.topics import VERDICTS
 from streamsched.ports.broker import Broker, TopicPartition
-from streamsched.ports.catalog import ScheduleRecord
-from streamsched.store.catalog.catalog import schedule_record
-from streamsched.store.catalog.catalog_reader import pause_of
+from streamsched.store.catalog.app_rows import ScheduleRow, schedule_record
 from streamsched.store.connections import Executor, Pool, translated
 from streamsched.store.events.verdicts import FindingRow, read_finding
+from streamsched.store.positions import POSITIONS
 from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("events/event_traces")
@@ -29,7 +29,7 @@ _JOBS: Final = 500
 _GENERATIONS: Final = 20
 _JOBS_OF_A_LATER_ONE: Final = 20
 #: Most schedules examined for listeners of a key.
-_MENTIONING: Final = 2000
+_EXAMINED: Final = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +100,29 @@ class _ConsumingJob(NamedTuple):
     run_state: str | None
 
 
-class _Position(NamedTuple):
-    partition: int
-    position: int
+class _CurrentSchedule(NamedTuple):
+    """The columns of `ScheduleRow`, and the progress."""
+
+    id: str
+    definition: Any
+    generation: int
+    enabled: bool
+    created_at: datetime
+    updated_at: datetime
+    deleted_at: datetime | None
+    kept_in: int | None
+    kept_from: int | None
+    resumed_at: datetime | None
+    mode: str | None
+    until: datetime | None
+    note: str | None
+    progress: dict[str, Any] | None
 
 
 _FINDINGS: Final = Select(_SQL["findings"], FindingRow)
 _CONSUMING_JOB: Final = Select(_SQL["consuming_job"], _ConsumingJob)
-_POSITIONS: Final = Select(_SQL["positions"], _Position)
+_STANDINGS: Final = Select(_SQL["standings"], _CurrentSchedule)
+_MENTIONING: Final = Select(_SQL["mentioning"], _CurrentSchedule)
 _TOTALS: Final = Select(_SQL["totals"], VerdictTotal)
 
 
@@ -140,7 +155,7 @@ class EventTraces:
 
     async def _schedules(self, findings: Sequence[Finding]) -> Mapping[ScheduleRef, CurrentSchedule]:
         names = {str(each.reason.schedule) for each in findings if isinstance(each.reason, AtSchedule)}
-        found = [_current_schedule(row) for row in await self._pool.fetch(_SQL["standings"], sorted(names))]
+        found = [_current_schedule(row) for row in await _STANDINGS.fetch(self._pool, sorted(names))]
         return {each.record.definition.ref: each for each in found}
 
     async def _consuming_job(
@@ -166,12 +181,12 @@ class EventTraces:
             UnavailableError: PostgreSQL is unavailable.
         """
         with translated():
-            rows = await self._pool.fetch(_SQL["mentioning"], sorted(set(map(_subject, keys))), _MENTIONING)
+            rows = await _MENTIONING.fetch(self._pool, sorted(set(map(_subject, keys))), _EXAMINED)
         found: dict[str, list[CurrentSchedule]] = {key: [] for key in keys}
         for current in map(_current_schedule, rows):
             for key in found.keys() & event_keys(current.record.definition.trigger):
                 found[key].append(current)
-        whole = len(rows) < _MENTIONING
+        whole = len(rows) < _EXAMINED
         return {key: schedules for key, schedules in found.items() if schedules or whole}
 
     async def totals(self, schedule: ScheduleRef) -> Sequence[VerdictTotal]:
@@ -187,7 +202,7 @@ class EventTraces:
         partitions = range(await self._broker.partitions(VERDICTS))
         ends = await self._broker.ends([TopicPartition(VERDICTS, partition) for partition in partitions])
         with translated():
-            taken = dict(await _POSITIONS.fetch(self._pool, VERDICTS))
+            taken = dict(await POSITIONS.fetch(self._pool, VERDICTS))
         return sum(max(0, end - taken.get(at.partition, 0)) for at, end in ends.items())
 
 
@@ -209,5 +224,5 @@ def _subject(key: str) -> str:
     return key.split(":")[1].rpartition(".")[2]
 
 
-def _current_schedule(row: Any) -> CurrentSchedule:
-    return CurrentSchedule(schedule_record(row, pause_of(row)), row["progress"])
+def _current_schedule(row: _CurrentSchedule) -> CurrentSchedule:
+    return CurrentSchedule(schedule_record(ScheduleRow(*row[:13])), row.progress)

@@ -14,6 +14,7 @@ from streamsched.codec.json.scalar import loads
 from streamsched.codec.schedules import policy as policies
 from streamsched.codec.triggers import trigger as triggers
 from streamsched.domain.errors import SYSTEMIC, described
+from streamsched.domain.history import HistoryEntry
 from streamsched.domain.limits import as_stored
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.quarantine import Quarantine
@@ -24,7 +25,6 @@ from streamsched.domain.ticks.misfire import COUNTED, CaughtUp, caught_up
 from streamsched.domain.ticks.review import MovedTick
 from streamsched.domain.ticks.since_last_run import NO_RUN, RunActivity
 from streamsched.domain.triggers.trigger import At, Cron, Every, SinceLastRun, TickingLeaf, Trigger, leaf_id, leaves
-from streamsched.ports.catalog import HistoryEntry
 from streamsched.ports.timers import DueTimer, Firing
 from streamsched.store.catalog import outbox
 from streamsched.store.catalog.history import record, record_all

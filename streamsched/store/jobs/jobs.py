@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 from streamsched.domain.errors import ConflictError, NotFoundError
+from streamsched.domain.history import HistoryEntry
 from streamsched.domain.jobs.job import JobCommand, JobState
 from streamsched.domain.names import AppRef, ScheduleRef
-from streamsched.ports.catalog import HistoryEntry
 from streamsched.store.connections import NEWEST, Pool, translated
 from streamsched.store.events.event_traces import VerdictTotal, read_totals
 from streamsched.store.jobs.job_record import JobRecord, JobRow, add_outcomes, job_record
@@ -20,19 +20,10 @@ from streamsched.store.sql import Select, queries
 _SQL: Final = queries("jobs/jobs")
 
 
-class _Change(NamedTuple):
-    at: datetime
-    subject_kind: str
-    subject: str
-    action: str
-    reason: str
-    detail: dict[str, Any] | None
-
-
 _GET: Final = Select(_SQL["get"], JobRow)
 _RECENT: Final = Select(_SQL["recent"], JobRow)
 _SATISFIED: Final = Select(_SQL["satisfied"], JobRow)
-_CHANGES: Final = Select(_SQL["changes"], _Change)
+_CHANGES: Final = Select(_SQL["changes"], HistoryEntry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +107,7 @@ class JobStore:
                 verdict_counts = await read_totals(connection, schedule)
         return ScheduleSpan(
             [job_record(row) for row in reversed(jobs)],
-            [HistoryEntry(*row) for row in reversed(changes)],
+            changes[::-1],
             verdict_counts,
         )
 

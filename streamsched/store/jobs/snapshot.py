@@ -33,10 +33,10 @@ from streamsched.store.jobs.coalesced import PREFETCH
 from streamsched.store.jobs.job_record import JobRecord, JobRow, job_record
 from streamsched.store.limits import clusters, groups, lanes, pools, process_room, rates
 from streamsched.store.limits.groups import BlockingRun, HolderRow, blocking_run
+from streamsched.store.runs.deadlines import DEADLINES_AHEAD, DeadlineAhead
 from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("jobs/jobs")
-_DEADLINES: Final = queries("runs/deadlines")
 _ENDING: Final = queries("runs/ending")
 #: Jobs of a pool's queue that are read for an explanation.
 _QUEUE: Final = 1000
@@ -166,12 +166,6 @@ class _LastRun(NamedTuple):
     ahead: int
 
 
-class _DeadlineAhead(NamedTuple):
-    run: str
-    due_at: datetime
-    said: Any
-
-
 _GET: Final = Select(_SQL["get"], JobRow)
 _STANDING: Final = Select(_SQL["standing"], _Standing)
 _READY: Final = Select(_SQL["ready"], _Ready)
@@ -179,7 +173,6 @@ _HOLDERS: Final = Select(_SQL["holders"], HolderRow)
 _HISTORY: Final = Select(_SQL["history"], HistoryLine)
 _PAUSES: Final = Select(_SQL["pauses"], _Pause)
 _LAUNCH: Final = Select(_SQL["launch"], _LastRun)
-_AHEAD: Final = Select(_DEADLINES["of_job"], _DeadlineAhead)
 
 
 async def read_snapshot(connection: Connection, job: str) -> JobSnapshot:
@@ -233,7 +226,7 @@ async def read_snapshot(connection: Connection, job: str) -> JobSnapshot:
     pauses = await _PAUSES.fetch(connection, row.schedule, record.satisfied_at, record.ended_at)
     launch_row = await _LAUNCH.fetchrow(connection, job)
     place, rooms, full = await _room(connection, record, launch_row)
-    watched = await _AHEAD.fetch(connection, job)
+    watched = await DEADLINES_AHEAD.fetch(connection, job)
     typical = await connection.fetchval(_SQL["typical"], row.program)
     own = record.id.partition(".")[0]
     return JobSnapshot(
@@ -302,7 +295,7 @@ def _pause_lines(rows: Sequence[_Pause], satisfied_at: datetime) -> Iterator[His
             yield HistoryLine(row.at, row.subject, row.action, f"{row.reason}{ends}".strip())
 
 
-def _deadlines(watched: Sequence[_DeadlineAhead]) -> Iterator[tuple[Deadline, datetime]]:
+def _deadlines(watched: Sequence[DeadlineAhead]) -> Iterator[tuple[Deadline, datetime]]:
     """The deadlines that can be decoded."""
     for row in watched:
         found = None

@@ -25,7 +25,7 @@ from streamsched.store.catalog.history import record
 from streamsched.store.catalog.preferences import preferences_of
 from streamsched.store.connections import Connection
 from streamsched.store.limits import groups, namespace_runs, rates
-from streamsched.store.runs.ending import SQL
+from streamsched.store.runs.rows import SQL
 from streamsched.store.sql import fetch_value
 
 
@@ -50,7 +50,7 @@ async def make_run(
         ConflictError: `at_most` runs are active, or a group or pool is full.
         QuotaExceededError: the namespace has as many active runs as its quota allows.
     """
-    if await connection.fetchrow(SQL["get"], run) is not None:
+    if await connection.fetchval(SQL["get"], run) is not None:
         return
     rows = await connection.fetch(SQL["schedules"], str(program))
     schedules = [stored_schedule_from_json(row["definition"]) for row in rows]

@@ -23,7 +23,7 @@ from streamsched.domain.webhooks.webhook import MAIL_POLICY, MAIL_QUEUE, queue_o
 from streamsched.ports.webhooks.notices import WaitingRecipient
 from streamsched.store.connections import Connection, translated
 from streamsched.store.runs import manual_runs
-from streamsched.store.runs.ending import SQL as RUNS
+from streamsched.store.runs.rows import SQL as RUNS
 from streamsched.store.sql import queries
 from streamsched.store.tasks.queues import open_queue
 from streamsched.store.tasks.registration import enqueue

@@ -96,7 +96,7 @@ async def show_tasks(renderer: Renderer, visit: Visit) -> Response:
         note=picture.note,
         tasks=[(name, str(graph.task(name).template), counts.get(name, Counter())) for name in graph.order],
         states=list(NodeState),
-        failed=await visit.api.work.graphs.listed(
+        failed=await visit.api.work.graphs.page(
             ref, task=None, state=NodeState.FAILED, after=NodeId("", ""), limit=_NODES
         ),
         same=SameAs(command_line("graph", "status", short(ref))),

@@ -1,4 +1,4 @@
-"""Logging in at the OpenID provider: the way there, and the way back with a code (ADR 141)."""
+"""Logging in at the OpenID provider: the way there, and the way back with a code (ADR 30)."""
 
 from __future__ import annotations
 

@@ -19,11 +19,12 @@ from streamsched.domain.jobs.job import JobState
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedules.key_columns import all_column_names
 from streamsched.domain.schedules.pause import PauseMode
+from streamsched.domain.schedules.schedule import ScheduleRecord
 from streamsched.domain.ticks.forecast import Forecast, forecast
 from streamsched.domain.triggers.trigger import Cron, Every, Partitions, leaves
 from streamsched.launcher.why import Why, why
-from streamsched.ports.catalog import ScheduleRecord, ScheduleStatus
-from streamsched.ports.schedules.expectations import ExpectationRecord
+from streamsched.store.catalog.records import ScheduleStatus
+from streamsched.store.expectations.records import ExpectationRecord
 from streamsched.store.jobs.job_record import JobRecord
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.commands import SameAs, command_line, curl_line, schedule_action
@@ -64,7 +65,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
     jobs = await api.work.jobs.recent(schedule=ref, limit=_JOBS)
     explained = await _oldest_waiting(visit, status, ref)
     tree = tree_of(status.record.definition.trigger, status.progress)
-    keys = await api.schedules.keys.of(ref, after="", limit=_KEYS) if status.open_keys else ()
+    keys = await api.schedules.keys.page(ref, after="", limit=_KEYS) if status.open_keys else ()
     used = await visit.api.work.activity.consumed(str(ref), limit=_USED)
     views = await key_views(status.record, keys, api.schedules.descendants, visit.caller.sees)
     trigger = status.record.definition.trigger
@@ -101,7 +102,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
 
 
 async def _expected(visit: Visit, ref: ScheduleRef) -> list[ExpectationRecord]:
-    found = await visit.api.schedules.expectations.of_subject(SubjectKind.SCHEDULE, str(ref), limit=_EXPECTED)
+    found = await visit.api.schedules.expectations.list_about(SubjectKind.SCHEDULE, str(ref), limit=_EXPECTED)
     return [each for each in found if visit.caller.sees(each.expectation.ref.namespace)]
 
 

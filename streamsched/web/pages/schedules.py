@@ -14,8 +14,8 @@ from starlette.responses import Response
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.triggers.trigger import Leaf, leaves
-from streamsched.ports.catalog import ScheduleStatus
 from streamsched.ports.web.page_reads import StripEntry
+from streamsched.store.catalog.records import ScheduleStatus
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.commands import SameAs, curl_line
 from streamsched.web.views.states import SCHEDULE_WORDS, StateWord, job_word

@@ -17,7 +17,7 @@ from streamsched.domain.access.references import schedule_references
 from streamsched.domain.errors import InvalidError, NotFoundError
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedules.schedule import Schedule
-from streamsched.ports.schedules.version import ScheduleVersion
+from streamsched.store.catalog.versions import ScheduleVersion
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.commands import SameAs, command_line, curl_line
 from streamsched.web.views.names import schedule_href, short

@@ -16,7 +16,7 @@ from tests.faults.judges.jobs import Stored
 from tests.faults.judges.runs import judge_job
 from tests.faults.load.backfills import AskedBackfill, mark_of
 from tests.faults.load.requests import Requests
-from tests.judgement import Judgement
+from tests.support.judgement import Judgement
 
 Row = Mapping[str, Any]
 

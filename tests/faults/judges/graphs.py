@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tests.judgement import Judgement
+from tests.support.judgement import Judgement
 
 #: The groups of a node's parents; one complete group is enough.
 Edges = dict[str, list[list[str]]]

@@ -18,7 +18,7 @@ from streamsched.domain.triggers.time_leaf import At, Cron
 from streamsched.domain.triggers.trigger import Every, event_keys, leaves
 from tests.faults.load.traffic import Json, key_of
 from tests.faults.load.user import Returned
-from tests.judgement import Judgement
+from tests.support.judgement import Judgement
 from tests.support.rerun import Stamped
 
 _SCHEDULE: Final = "schedule:"

@@ -14,7 +14,7 @@ from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.jobs.run import RunState
 from tests.faults.judges.homes import Asked, Homes
 from tests.faults.sites.visibility import Visibility, read_visibility
-from tests.judgement import Judgement
+from tests.support.judgement import Judgement
 from tests.support.rerun import rerun
 
 #: When it was satisfied, and what it says: leaf, how much, of which events.

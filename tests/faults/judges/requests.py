@@ -10,7 +10,7 @@ from tests.faults.judges.homes import Asked, Homes
 from tests.faults.judges.jobs import Stored
 from tests.faults.judges.runs import judge_job
 from tests.faults.load.requests import Requests
-from tests.judgement import Judgement
+from tests.support.judgement import Judgement
 
 
 def judge_requests(homes: Homes, there: Stored, requests: Requests, asked: Asked, into: Judgement) -> None:

@@ -15,7 +15,7 @@ from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.signals.signal import Drop, Occurred, Put
 from tests.faults.judges.homes import Asked, Homes
 from tests.faults.judges.jobs import Stored
-from tests.judgement import Judgement
+from tests.support.judgement import Judgement
 from tests.support.rerun import Stamped
 
 #: A job may be stored so long after its time of creation; after longer, if a snapshot proves it.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import signal
 import subprocess
 import time
 from collections import Counter
@@ -14,8 +13,9 @@ from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
-from tests.faults.processes.command import module, start
+from tests.faults.processes.command import module
 from tests.faults.processes.emitters import Emitters
+from tests.faults.processes.placed import PlacedProcesses
 from tests.faults.sites.installation_site import InstallationSite
 from tests.simulation.log import Bug
 
@@ -51,12 +51,15 @@ class Processes:
     bug: Bug | None = None
     in_hands: Callable[[int], Awaitable[int]] | None = None
     in_flight: int = 0
-    running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    placed: PlacedProcesses = field(init=False)
     away: set[str] = field(default_factory=set)
     named: bool = False
     unbidden: int = 0
     vain: Counter[str] = field(default_factory=Counter)
     since: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.placed = PlacedProcesses(self.site.folder, self.site.environ())
 
     async def start(self) -> None:
         self.site.data.mkdir(exist_ok=True)
@@ -74,10 +77,7 @@ class Processes:
 
     async def kill(self, place: str) -> None:
         self.away.add(place)
-        process = self.running.pop(place)
-        process.kill()
-        process.wait()
-        await self._ended(place, process)
+        await self._ended(place, self.placed.kill(place))
 
     async def kill_relay(self, within_s: float) -> str | None:
         """Has the relay killed between what it appends to the log and what it deletes from the outbox. Returns its
@@ -90,13 +90,13 @@ class Processes:
             wish.touch()
             while time.monotonic() < deadline:
                 for place in launchers:
-                    if self.running[place].poll() is not None:
-                        await self._ended(place, self.running.pop(place))
+                    if self.placed.running[place].poll() is not None:
+                        await self._ended(place, self.placed.running.pop(place))
                         return place
                 await asyncio.sleep(0.05)
         finally:
             wish.unlink(missing_ok=True)
-            self.away.difference_update(place for place in launchers if place in self.running)
+            self.away.difference_update(place for place in launchers if place in self.placed.running)
         return None
 
     async def _ended(self, place: str, process: subprocess.Popen[bytes]) -> None:
@@ -110,7 +110,7 @@ class Processes:
         Raises:
             RuntimeError: that has been in vain so often that a verdict would only say so late.
         """
-        for place, process in list(self.running.items()):
+        for place, process in list(self.placed.running.items()):
             if process.poll() is not None and place not in self.away:
                 self.unbidden += 1
                 soon = time.monotonic() - self.since[place] < _AT_ONCE_S
@@ -125,16 +125,7 @@ class Processes:
 
     async def stop(self) -> None:
         await self.emitters.stop()
-        for process in self.running.values():
-            process.send_signal(signal.SIGCONT)
-            process.terminate()
-        deadline = time.monotonic() + 20
-        for process in self.running.values():
-            try:
-                await asyncio.to_thread(process.wait, max(0.1, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        await self.placed.stop()
 
     @property
     def _socket(self) -> Path:
@@ -146,7 +137,7 @@ class Processes:
 
     def _start(self, place: str, command: Sequence[str]) -> None:
         self.since[place] = time.monotonic()
-        self.running[place] = start(command, self.site.folder / f"{place}.log", self.site.environ())
+        self.placed.start(place, command)
 
 
 def relay_wish(folder: Path) -> Path:

@@ -6,87 +6,68 @@ The lost datacentre is a network namespace that is cut off silently: what runs t
 
 from __future__ import annotations
 
-import asyncio
-import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import asyncpg
+import psycopg
 
 from compose.kafka.cluster import Cluster, free_addresses
 from compose.kafka.properties import Address, Shape
 from streamsched.domain.addresses import LOOPBACK
-from streamsched.store.server.migrate import migrate
-from tests.faults.processes.command import environ, role, start
+from tests.faults.processes.command import environ, role
+from tests.faults.processes.placed import PlacedProcesses
 from tests.faults.sites.far_side import FarSide, far_side
 from tests.faults.sites.installation_site import SHARDS
-from tests.faults.sites.standby_postgres import PostgresPair, postgres_pair
+from tests.faults.sites.postgres_server import PostgresServer, create_database
 
 #: How long a silent owner keeps its lanes, in seconds.
 LEASE_S: Final = 3.0
 _API_PORT: Final = 8765
 _KAFKA_PORTS: Final = (9092, 9093)
+_PORT: Final = 5432
+_STANDBY_PORT: Final = 5433
+#: What both servers have. The standby has these of its primary at least.
+_BOTH: Final = ("wal_level=replica", "max_wal_senders=5")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Datacentres:
     """Attributes:
+    standby: here; the primary is in the other datacentre.
     database: URL of the migrated database, on whichever server is the primary.
-    here: an address of this side that the lost datacentre reached too.
     """
 
-    folder: Path
     far: FarSide
     cluster: Cluster
-    servers: PostgresPair
+    standby: PostgresServer
     database: str
-    running: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    processes: PlacedProcesses
 
     @property
     def here(self) -> str:
+        """An address of this side that the lost datacentre reached too."""
         return self.far.wires[0].here
 
     @property
     def api(self) -> str:
         return f"http://127.0.0.1:{_API_PORT}"
 
-    def start(self, *, topics: str) -> None:
+    def start(self) -> None:
         """The API and two launchers here, and one launcher there."""
-        env = environ(
-            database_url=self.database,
-            broker_url=self.cluster.url,
-            shards=SHARDS,
-            data_dir=self.folder / "data",
-            api_port=_API_PORT,
-            lease=f"{LEASE_S:g}s",
-            task_topics=topics,
-            outgoing_networks=f"{LOOPBACK},{self.here}/32",
-            log_level="info",
-            log_format="json",
-        )
-        for name, command in (
-            ("api", role("api")),
-            ("launcher-1", role("launcher")),
-            ("launcher-2", role("launcher")),
-            ("launcher-far", self.far.command(*role("launcher"))),
-        ):
-            self.running.append(start(command, self.folder / f"{name}.log", env))
+        for place in ("api", "launcher-1", "launcher-2"):
+            self.processes.start(place, role(place.partition("-")[0]))
+        self.processes.start("launcher-far", self.far.command(*role("launcher")))
 
     def cut_off(self) -> None:
         """From now on nothing passes between the lost datacentre and the others."""
         self.far.wires[0].cut()
 
-    def stop(self) -> None:
-        for process in self.running:
-            process.kill()
-            process.wait()
-
 
 @contextmanager
-def datacentres(folder: Path) -> Iterator[Datacentres]:
+def datacentres(folder: Path, *, task_topics: str) -> Iterator[Datacentres]:
     """Its servers run; the processes of the installation are to be started."""
     with ExitStack() as held:
         far = held.enter_context(far_side(1))
@@ -98,17 +79,39 @@ def datacentres(folder: Path) -> Iterator[Datacentres]:
         nodes = (*near, Address(*_KAFKA_PORTS, wire.there, "c", far.command()))
         cluster = Cluster(folder / "kafka", Shape(nodes))
         held.callback(cluster.kill)
-        servers = held.enter_context(postgres_pair(folder / "pg", far))
+        primary = PostgresServer(folder / "primary", *_BOTH, f"listen_addresses={wire.there}", within=far.command())
+        standby = PostgresServer(folder / "standby", *_BOTH, f"listen_addresses={wire.here}", port=_STANDBY_PORT)
+        held.callback(primary.stop)
+        held.callback(standby.stop)
+        _start_pair(primary, standby, f"host={wire.there} port={_PORT} user=postgres")
         cluster.start()
-        asyncio.run(_create(servers.url))
-        database = servers.url.replace("/postgres?", "/faults?")
-        migrate(database)
-        made = Datacentres(folder, far, cluster, servers, database)
-        held.callback(made.stop)
-        yield made
+        hosts = f"{wire.there}:{_PORT},{wire.here}:{_STANDBY_PORT}"
+        database = create_database(f"postgresql://postgres@{hosts}/postgres?target_session_attrs=read-write")
+        env = environ(
+            database_url=database,
+            broker_url=cluster.url,
+            shards=SHARDS,
+            data_dir=folder / "data",
+            api_port=_API_PORT,
+            lease=f"{LEASE_S:g}s",
+            task_topics=task_topics,
+            outgoing_networks=f"{LOOPBACK},{wire.here}/32",
+            log_level="info",
+            log_format="json",
+        )
+        with PlacedProcesses(folder, env) as processes:
+            yield Datacentres(far, cluster, standby, database, processes)
 
 
-async def _create(url: str) -> None:
-    connection = await asyncpg.connect(url)
-    await connection.execute("CREATE DATABASE faults")
-    await connection.close()
+def _start_pair(primary: PostgresServer, standby: PostgresServer, source: str) -> None:
+    """Returns when a commit on the primary waits for the standby. `source`: how the primary is reached."""
+    net = "10.64.0.0/10 trust"
+    primary.create(f"host all all {net}", f"host replication all {net}")
+    standby.copy_to(standby.folder, f"{source} application_name=standby", "-R")
+    standby.start()
+    with psycopg.connect(source, autocommit=True) as connection:
+        connection.execute("ALTER SYSTEM SET synchronous_standby_names = 'FIRST 1 (standby)'")
+        connection.execute("SELECT pg_reload_conf()")
+        seen = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'"
+        while connection.execute(seen).fetchone() != (1,):
+            connection.execute("SELECT pg_sleep(0.05)")

@@ -72,6 +72,14 @@ def possible() -> bool:
     return made.returncode == 0
 
 
+def refuse_without_root() -> None:
+    """Raises:
+    SystemExit: this process may make no namespaces.
+    """
+    if not possible():
+        raise SystemExit("this kind of trial needs root and iproute2")
+
+
 @contextmanager
 def far_side(wires: int) -> Iterator[FarSide]:
     """Makes one with so many wires; it is gone at the end, whatever still runs there."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 import tempfile
 from collections.abc import Iterator
@@ -10,15 +9,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import asyncpg
 import psutil
 
 from compose.kafka.cluster import Cluster, free_addresses
 from compose.kafka.properties import Shape
 from compose.ports import free_port
 from streamsched.store.server.embedded_server import start_server, stop_server
-from streamsched.store.server.migrate import migrate
 from tests.faults.processes.command import environ
+from tests.faults.sites.postgres_server import create_database, postmaster
 from tests.faults.sites.visibility import note_visibility
 
 SHARDS = 4
@@ -69,28 +67,28 @@ class InstallationSite:
         """The lines of that file so far."""
         return self.serial.read_text().split() if self.serial.exists() else []
 
-    def environ(self) -> dict[str, str]:
-        """What every process of the installation is given."""
-        return environ(
-            database_url=self.database,
-            broker_url=self.log,
-            shards=SHARDS,
-            data_dir=self.data,
-            api_port=self.port,
-            lease=f"{LEASE_S:g}s",
-            launches_per_second=0,
-            verdicts_keep=0,
-            log_format="json",
-            log_level="info",
-        )
+    def environ(self, **others: object) -> dict[str, str]:
+        """What every process of the installation is given. `others`: settings in place of these, or beside them."""
+        settings = {
+            "database_url": self.database,
+            "broker_url": self.log,
+            "shards": SHARDS,
+            "data_dir": self.data,
+            "api_port": self.port,
+            "lease": f"{LEASE_S:g}s",
+            "launches_per_second": 0,
+            "verdicts_keep": 0,
+            "log_format": "json",
+            "log_level": "info",
+        }
+        return environ(**{**settings, **others})
 
     def kill_postgres(self, how: signal.Signals) -> None:
         """SIGQUIT: it drops everything and ends (`stop -m immediate`); SIGKILL: not even that."""
-        pid = int((self.folder / "pg" / "postmaster.pid").read_text().splitlines()[0])
         with suppress(psutil.NoSuchProcess):
-            postmaster = psutil.Process(pid)
-            postmaster.send_signal(how)
-            postmaster.wait(30)
+            process = postmaster(self.folder / "pg")
+            process.send_signal(how)
+            process.wait(30)
 
     def start_postgres(self) -> None:
         """It recovers, and takes connections when this returns."""
@@ -104,10 +102,8 @@ def site(folder: Path, broker: str, *, nodes: int = 1) -> Iterator[InstallationS
     cluster = Cluster(folder / "kafka", Shape(free_addresses(nodes))) if broker == "kafka" else None
     try:
         server = start_server(folder / "pg").url
-        asyncio.run(_create(server))
-        database = server.replace("/postgres?", "/faults?")
-        migrate(database)
-        asyncio.run(note_visibility(database))
+        database = create_database(server)
+        note_visibility(database)
         if cluster is not None:
             cluster.start()
         yield InstallationSite(folder, database, database if cluster is None else cluster.url, free_port(), cluster)
@@ -125,9 +121,3 @@ def temporary_site(broker: str, *, nodes: int = 1) -> Iterator[InstallationSite]
         site(Path(folder), broker, nodes=nodes) as made,
     ):
         yield made
-
-
-async def _create(server: str) -> None:
-    connection = await asyncpg.connect(server)
-    await connection.execute("CREATE DATABASE faults")
-    await connection.close()

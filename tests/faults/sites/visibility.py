@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import asyncpg
+import psycopg
 
 _TRIGGERS: Final = """
 CREATE TABLE trial_stored (job text PRIMARY KEY, xid bigint NOT NULL);
@@ -52,13 +53,10 @@ class Visibility:
         return xid >= int(end) or str(xid) in active.split(",")
 
 
-async def note_visibility(database: str) -> None:
+def note_visibility(database: str) -> None:
     """Adds the triggers to a migrated database."""
-    connection = await asyncpg.connect(database)
-    try:
-        await connection.execute(_TRIGGERS)
-    finally:
-        await connection.close()
+    with psycopg.connect(database) as connection:
+        connection.execute(_TRIGGERS)
 
 
 async def read_visibility(pool: asyncpg.Pool) -> Visibility:

@@ -1,38 +1,37 @@
 """A week of downtime: tasks that became due while no owner ran are all delivered, in order within their lanes, and the
 lanes that came last do not wait behind the backlogs of the others.
 
-    python -m tests.faults.tasks.downtime --overdue 200000
-
-Real launchers and an API; a worker in this process does the tasks. A quarter of the overdue tasks is in lanes with a
-long backlog, the others are in lanes of five. While the launchers catch up, tasks of new lanes are registered: each
-must go after one turn of the lanes before it, at most. The last line is the verdict.
+Real launchers and an API; a worker in this process does the tasks. N tasks are overdue: a quarter of them is in lanes
+with a long backlog, the others are in lanes of five. While the launchers catch up, tasks of new lanes are registered:
+each must go after one turn of the lanes before it, at most, or it is starved.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import logging
-import sys
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import httpx
 import psutil
-import structlog
 
 from streamsched.domain.tasks.queue import QueuePolicy, WorkerTarget
 from streamsched.domain.tasks.task import TaskRequest
+from streamsched.process.cancellation import cancel
 from streamsched.store.connections import open_pool
-from streamsched.store.tasks.queues import PostgresQueueStore
-from streamsched.store.tasks.registry import PostgresTaskRegistry
+from streamsched.store.tasks.queues import QueueStore
+from streamsched.store.tasks.registry import TaskRegistry
 from streamsched.tasks.worker import ReceivedTask, TaskWorker
-from tests.faults.sites.installation_site import InstallationSite, temporary_site
+from tests.faults.sites.installation_site import InstallationSite, site
 from tests.faults.tasks.owners import Owners
+from tests.support.judgement import Judgement
+from tests.trial import Asked, Counts, Site, Trial
 
 _QUEUE: Final = "late"
 _WEEK: Final = timedelta(days=7)
@@ -41,9 +40,12 @@ _SHORT: Final = 5
 _LONG: Final = 50
 #: What a launcher starts in one transaction, for each of the partitions at most twice its share.
 _BATCH: Final = 500
-#: Seconds between two new lanes, and after which a check has failed in which nothing arrives any more.
+#: Seconds between two new lanes.
 _EVERY_S: Final = 0.1
-_SILENCE_S: Final = 60.0
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--owners", type=int, default=2)
 
 
 @dataclass(slots=True)
@@ -61,7 +63,7 @@ class _New:
 
 @dataclass(slots=True)
 class _Seen:
-    """What arrived, by lane, in order."""
+    """What arrived, by lane, in order. `left`: lanes with tasks that have not."""
 
     expected: dict[str, list[str]]
     arrived: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
@@ -70,7 +72,10 @@ class _Seen:
     last_at: float = 0.0
     left: int = 0
 
-    def add(self, task: ReceivedTask) -> None:
+    def begin(self, expected: dict[str, list[str]]) -> None:
+        self.expected, self.left = expected, len(expected)
+
+    async def take(self, task: ReceivedTask) -> None:
         lane = self.arrived[task.lane]
         lane.append(task.key)
         self.count, self.last_at = self.count + 1, time.monotonic()
@@ -87,8 +92,8 @@ async def fill(site: InstallationSite, overdue: int) -> dict[str, list[str]]:
     lanes: dict[str, list[str]] = defaultdict(list)
     shorts = max(1, overdue * 3 // 4 // _SHORT)
     try:
-        await PostgresQueueStore(pool).set(_QUEUE, QueuePolicy(target=WorkerTarget()), "", now=began)
-        registry, batch = PostgresTaskRegistry(pool), []
+        await QueueStore(pool).set(_QUEUE, QueuePolicy(target=WorkerTarget()), "", now=began)
+        registry, batch = TaskRegistry(pool), []
         for number in range(overdue):
             lane = f"long-{number // 4 % _LONG}" if number % 4 == 0 else f"short-{number % shorts}"
             key = f"{number:07}"
@@ -112,82 +117,72 @@ async def add_lanes(client: httpx.AsyncClient, seen: _Seen) -> None:
         await asyncio.sleep(_EVERY_S)
 
 
-async def run(site: InstallationSite, *, overdue: int, owners: int) -> tuple[str, bool]:
-    """The last line, and whether all is well."""
-    began = time.monotonic()
-    seen = _Seen(await fill(site, overdue))
-    seen.left = len(seen.expected)
-    _say(f"filled {overdue} overdue tasks in {len(seen.expected)} lanes in {time.monotonic() - began:.0f} s")
-    pool = await open_pool(site.database, max_size=2)
-    processes = Owners(site, pool, owners)
-    worker = TaskWorker(site.api, concurrency=1000)
-    worker.task(_QUEUE)(_adder(seen))
-    async with httpx.AsyncClient(base_url=site.api, timeout=60) as client:
-        try:
-            await processes.start(client)
-            began = seen.last_at = time.monotonic()
+@asynccontextmanager
+async def open_site(asked: Asked) -> AsyncIterator[Site]:
+    with site(asked.folder, "postgres") as there:
+        yield Site(lambda _: DowntimeTrial(there, asked))
+
+
+class DowntimeTrial(Trial):
+    """One week. Nothing befalls the launchers once they run."""
+
+    patience_s = 60.0
+
+    def __init__(self, there: InstallationSite, asked: Asked) -> None:
+        self._there, self._overdue, self._owners = there, asked.n, asked.own.owners
+        self._seen, self._began, self._memory = _Seen({}), 0.0, 0
+
+    @asynccontextmanager
+    async def site(self) -> AsyncIterator[None]:
+        self._seen.begin(await fill(self._there, self._overdue))
+        async with AsyncExitStack() as stack:
+            pool = await stack.enter_async_context(await open_pool(self._there.database, max_size=2))
+            owners = stack.enter_context(Owners(self._there, pool, self._owners))
+            client = await stack.enter_async_context(httpx.AsyncClient(base_url=self._there.api, timeout=60))
+            worker = TaskWorker(self._there.api, concurrency=1000)
+            worker.task(_QUEUE)(self._seen.take)
+            await owners.start_all(client)
+            self._began = self._seen.last_at = time.monotonic()
             serving = asyncio.create_task(worker.serve())
-            adding = asyncio.create_task(add_lanes(client, seen))
-            while not _over(seen) and time.monotonic() - seen.last_at < _SILENCE_S:  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
-            took = seen.last_at - began
-            memory = max(psutil.Process(each.pid).memory_info().rss for each in processes.running)
+            adding = asyncio.create_task(add_lanes(client, self._seen))
+            yield
+            self._memory = max(psutil.Process(each.pid).memory_info().rss for each in owners.running.values())
             worker.stop()
             await serving
-            await adding
-        finally:
-            await processes.stop()
-            await pool.close()
-    return _verdict(seen, overdue, owners, took, memory)
+            await cancel(adding)
 
+    async def judge(self) -> Judgement:
+        seen, verdict = self._seen, Judgement(("lost", "repeated", "unordered", "starved"))
+        if seen.left or any(each.waited is None for each in seen.new.values()):
+            verdict.miss(f"{seen.left} lanes are not done", max(1, self._overdue - seen.count))
+            return verdict
+        for lane, keys in seen.expected.items():
+            if lost := set(keys) - set(seen.arrived[lane]):
+                verdict.miss(f"of lane {lane} {sorted(lost)[:5]}", len(lost))
+            if seen.arrived[lane] != keys:
+                verdict.note("unordered", lane)
+        for lane, keys in seen.arrived.items():
+            if repeated := len(keys) - len(set(keys)):
+                verdict.note("repeated", lane, repeated)
+        for lane, each in seen.new.items():
+            # A partition has at most twice its even share of a batch, and what is in flight goes first.
+            if (each.waited or 0) > 2 * each.lanes + 2 * _BATCH * self._owners:
+                verdict.note("starved", f"{lane} waited for {each.waited} deliveries, behind {each.lanes} lanes")
+        return verdict
 
-def _adder(seen: _Seen):
-    async def add(task: ReceivedTask) -> None:
-        seen.add(task)
+    def progress(self) -> object:
+        return self._seen.count
 
-    return add
-
-
-def _over(seen: _Seen) -> bool:
-    return seen.left == 0 and all(each.waited is not None for each in seen.new.values())
-
-
-def _verdict(seen: _Seen, overdue: int, owners: int, took: float, memory: int) -> tuple[str, bool]:
-    lost = sum(len(set(keys) - set(seen.arrived[lane])) for lane, keys in seen.expected.items())
-    repeated = sum(len(keys) - len(set(keys)) for keys in seen.arrived.values())
-    unordered = sum(seen.arrived[lane] != keys for lane, keys in seen.expected.items())
-    # A partition has at most twice its even share of a batch, and what is in flight goes first.
-    starved = [
-        each for each in seen.new.values() if each.waited is None or each.waited > 2 * each.lanes + 2 * _BATCH * owners
-    ]
-    waits = sorted(each.seconds for each in seen.new.values())
-    share = max(((each.waited or 0) / each.lanes for each in seen.new.values() if each.lanes > _BATCH), default=0.0)
-    line = (
-        f"overdue {overdue} lanes {len(seen.expected)} took_s {took:.1f} per_s {seen.count / took:.0f} lost {lost} "
-        f"repeated {repeated} unordered {unordered} new_lanes {len(waits)} starved {len(starved)} "
-        f"new_wait_p50_s {waits[len(waits) // 2]:.2f} new_wait_max_s {waits[-1]:.2f} new_wait_turns_max {share:.2f} "
-        f"rss_mb {memory / 1e6:.0f}"
-    )
-    return line, not (lost or repeated or unordered or starved)
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--overdue", type=int, default=200_000)
-    parser.add_argument("--owners", type=int, default=2)
-    asked = parser.parse_args(argv)
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
-    logging.disable(logging.CRITICAL)
-    with temporary_site("postgres") as there:
-        line, well = asyncio.run(run(there, overdue=asked.overdue, owners=asked.owners))
-    _say(line)
-    sys.exit(not well)
-
-
-if __name__ == "__main__":
-    main()
+    def counts(self) -> Counts:
+        seen, took = self._seen, self._seen.last_at - self._began
+        turns = max(((each.waited or 0) / each.lanes for each in seen.new.values() if each.lanes > _BATCH), default=0.0)
+        return {
+            "overdue": self._overdue,
+            "lanes": len(seen.expected),
+            "took": took,
+            "per_s": round(seen.count / took),
+            "new_lanes": len(seen.new),
+            "new_wait": [each.seconds for each in seen.new.values()],
+            "new_wait_turns_max": round(turns, 2),
+            "rss_mb": round(self._memory / 1e6),
+        }

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from tests.faults.tasks.judge import Name
+from tests.faults.judges.tasks import Name
 from tests.faults.tasks.receiver import STUCK
 from tests.faults.tasks.ways_in import Arrival, SentTask
 

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import random
-import signal
-import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
 from enum import StrEnum
 from typing import Final, assert_never
 
 import asyncpg
 import httpx
 
-from tests.faults.processes.command import role, start
+from tests.faults.processes.command import role
+from tests.faults.processes.placed import PlacedProcesses
 from tests.faults.sites.installation_site import InstallationSite
 
 #: How long a silent owner keeps its lanes, in seconds.
 LEASE_S: Final = 3.0
+_STARTED_S: Final = 120.0
+_OWNERS: Final = "SELECT count(DISTINCT owner) FROM leases WHERE name LIKE 'tasks-%' AND expires_at > now()"
 
 
 class OwnerFault(StrEnum):
@@ -30,69 +31,48 @@ class OwnerFault(StrEnum):
     STOPPED = "stopped"
 
 
-@dataclass(slots=True)
-class Owners:
-    """The processes. `topics`: with tasks, each for the queue of its name."""
+class Owners(PlacedProcesses):
+    """The processes: `many` launchers, and the API. `topics`: with tasks, each for the queue of its name."""
 
-    site: InstallationSite
-    pool: asyncpg.Pool
-    many: int
-    topics: Sequence[str] = ()
-    running: list[subprocess.Popen[bytes]] = field(default_factory=list)
-    api: subprocess.Popen[bytes] | None = None
+    def __init__(self, site: InstallationSite, pool: asyncpg.Pool, many: int, topics: Sequence[str] = ()) -> None:
+        lease, queues = f"{LEASE_S:g}s", ",".join(topics)
+        super().__init__(site.folder, site.environ(lease=lease, log_level="warning", task_topics=queues))
+        self.many = many
+        self._pool = pool
+        site.data.mkdir(exist_ok=True)
 
-    async def start(self, client: httpx.AsyncClient) -> None:
+    async def start_all(self, client: httpx.AsyncClient) -> None:
         """Returns when the API answers and the owners share the lanes."""
-        self.site.data.mkdir(exist_ok=True)
-        self.api = self._process("api")
-        self.running = [self._process("launcher") for _ in range(self.many)]
-        async with asyncio.timeout(120):
-            while not (await _answers(client) and await self._owners() == self.many):  # noqa: ASYNC110
-                await asyncio.sleep(0.1)
+        self.start("api", role("api"))
+        for place in range(self.many):
+            self._start_owner(place)
+        await all_own_lanes(client, self._pool, self.many)
 
-    async def strike(self, place: int, fault: OwnerFault, rng: random.Random) -> None:
+    async def strike(self, number: int, fault: OwnerFault, rng: random.Random) -> None:
         """It happens now to this owner; returns when it is there again."""
-        process = self.running[place]
+        place = f"owner-{number}"
         match fault:
             case OwnerFault.KILLED | OwnerFault.KILLED_LATE:
-                process.kill()
-                process.wait()
+                self.kill(place)
                 await asyncio.sleep(1.5 * LEASE_S if fault is OwnerFault.KILLED_LATE else 0.0)
-                self.running[place] = self._process("launcher")
+                self._start_owner(number)
             case OwnerFault.PAUSED:
-                process.send_signal(signal.SIGSTOP)
-                await asyncio.sleep(rng.uniform(1.3, 2) * LEASE_S)
-                process.send_signal(signal.SIGCONT)
+                await self.pause(place, rng.uniform(1.3, 2) * LEASE_S)
             case OwnerFault.STOPPED:
-                process.terminate()
-                await asyncio.to_thread(process.wait, 60)
-                self.running[place] = self._process("launcher")
+                await self.end(place)
+                self._start_owner(number)
             case _:
                 assert_never(fault)
 
-    async def stop(self) -> None:
-        for process in (*self.running, self.api):
-            if process is not None:
-                process.kill()
-                process.wait()
-
-    def _process(self, name: str) -> subprocess.Popen[bytes]:
-        env = {
-            **self.site.environ(),
-            "STREAMSCHED_LEASE": f"{LEASE_S:g}s",
-            "STREAMSCHED_LOG_LEVEL": "warning",
-            "STREAMSCHED_TASK_TOPICS": ",".join(self.topics),
-        }
-        return start(role(name), self.site.folder / f"{name}.log", env)
-
-    async def _owners(self) -> int:
-        return await self.pool.fetchval(
-            "SELECT count(DISTINCT owner) FROM leases WHERE name LIKE 'tasks-%' AND expires_at > now()"
-        )
+    def _start_owner(self, number: int) -> None:
+        self.start(f"owner-{number}", role("launcher"))
 
 
-async def _answers(client: httpx.AsyncClient) -> bool:
-    try:
-        return (await client.get("/health/ready")).status_code == 200
-    except httpx.TransportError:
-        return False
+async def all_own_lanes(client: httpx.AsyncClient, pool: asyncpg.Pool, many: int) -> None:
+    """Returns when the API answers and so many processes share the lanes."""
+    async with asyncio.timeout(_STARTED_S):
+        while True:
+            with suppress(httpx.TransportError):
+                if (await client.get("/health/ready")).is_success and await pool.fetchval(_OWNERS) == many:
+                    return
+            await asyncio.sleep(0.1)

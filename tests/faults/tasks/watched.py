@@ -8,7 +8,7 @@ from typing import Final
 
 import asyncpg
 
-from tests.faults.tasks.judge import Name, Watched
+from tests.faults.judges.tasks import Name, Watched
 
 #: Records what is in flight in a partition whenever another process takes it, before that process frees it; the first
 #: and each later start of a task; and each registration that is stored, in the order of its effect.

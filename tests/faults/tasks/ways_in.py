@@ -17,7 +17,7 @@ import orjson
 from streamsched.codec.pagerduty.partitioner import partition_of_id
 from streamsched.domain.errors import NotFoundError
 from streamsched.ports.broker import Broker, Outgoing, TopicPartition
-from tests.faults.tasks.judge import Name, Registration
+from tests.faults.judges.tasks import Name, Registration
 from tests.faults.tasks.watched import WatchingTriggers
 
 #: Seconds after which a topic that is not taken in is a deviation, and between two looks at its positions.

@@ -4,7 +4,6 @@ where it is told to.
 
 from __future__ import annotations
 
-import io
 import os
 import signal
 from collections.abc import Callable, Mapping
@@ -21,14 +20,13 @@ from streamsched.spark.pfs import PartitionedFileSet
 from streamsched.spark.storage import FolderStorage
 from streamsched.spark.tables.delta import DeltaDataset
 from streamsched.spark.tables.iceberg import IcebergDataset
-from tests.faults.writers.processes import DATASET, DAYS, Place
+from tests.faults.writers.processes import DATASET, DAYS, Frame, Place
 from tests.support.run_environ import run_environ
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TABLES: Final = ("delta", "iceberg")
-_SCHEMA: Final = '{"type":"struct","fields":[]}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,40 +43,6 @@ def rows_of(attempt: Attempt) -> pa.Table:
     days = [day.partition("=")[2] for day in DAYS for _ in range(attempt.number)]
     columns = {"job": [attempt.job] * len(days), "attempt": [attempt.number] * len(days), "day": days}
     return pa.table(columns, schema=pa.schema({"job": pa.string(), "attempt": pa.int64(), "day": pa.string()}))
-
-
-class Frame:
-    """As much of a Spark frame as `PartitionedFileSet.write` uses."""
-
-    def __init__(self, place: Place, attempt: Attempt) -> None:
-        self._place, self._attempt = place, attempt
-
-    @property
-    def schema(self) -> Frame:
-        return self
-
-    @property
-    def write(self) -> Frame:
-        return self
-
-    def json(self) -> str:
-        return _SCHEMA
-
-    def partitionBy(self, *_: str) -> Frame:  # noqa: N802 - Spark's name
-        return self
-
-    def parquet(self, uri: str) -> None:
-        if self._place.store == "folder":
-            storage, folder = FolderStorage(uri), ""
-        else:
-            storage = FolderStorage(self._place.location, self._place.options)
-            folder = uri.removeprefix(f"{storage.location.replace('s3://', 's3a://', 1)}/") + "/"
-        rows = rows_of(self._attempt)
-        for day in DAYS:
-            content = io.BytesIO()
-            mine = rows.filter(pc.field("day") == day.partition("=")[2]).drop_columns(["day"])
-            pq.write_table(mine, content)
-            storage.put(f"{folder}{day}/part-0.parquet", content.getvalue())
 
 
 def serve(place: Place, said: Connection) -> None:
@@ -112,7 +76,10 @@ def _frame(place: Place, attempt: Attempt, spark: SparkSession | None) -> Any:
     """The rows of an attempt, as its dataset is given them."""
     if spark is not None:
         return spark.createDataFrame(rows_of(attempt))
-    return rows_of(attempt) if place.store in TABLES else Frame(place, attempt)
+    rows = rows_of(attempt)
+    if place.store in TABLES:
+        return rows
+    return Frame(place, lambda day: rows.filter(pc.field("day") == day.partition("=")[2]).drop_columns(["day"]))
 
 
 def _watch(attempt: Attempt, said: Connection) -> Callable[[Any], None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from multiprocessing.connection import Connection
@@ -82,9 +82,9 @@ class Frame:
     after another, with pauses, so that kills meet this too.
     """
 
-    def __init__(self, place: Place, rows: int) -> None:
-        self._storage = FolderStorage(place.location, place.options)
-        self._rows = rows
+    def __init__(self, place: Place, rows: Callable[[str], pa.Table], *, pause_s: float = 0.0) -> None:
+        """`rows`: those of a day."""
+        self._place, self._rows, self._pause_s = place, rows, pause_s
 
     @property
     def schema(self) -> Frame:
@@ -101,13 +101,16 @@ class Frame:
         return self
 
     def parquet(self, uri: str) -> None:
-        root = self._storage.location.replace("s3://", "s3a://", 1)
-        folder = uri.removeprefix(f"{root}/")
-        content = io.BytesIO()
-        pq.write_table(pa.table({"n": list(range(self._rows))}), content)
+        if self._place.store == "folder":
+            storage, folder = FolderStorage(uri), ""
+        else:
+            storage = FolderStorage(self._place.location, self._place.options)
+            folder = uri.removeprefix(f"{storage.location.replace('s3://', 's3a://', 1)}/") + "/"
         for day in DAYS:
-            time.sleep(_PAUSE)
-            self._storage.put(f"{folder}/{day}/part-0.parquet", content.getvalue())
+            content = io.BytesIO()
+            pq.write_table(self._rows(day), content)
+            time.sleep(self._pause_s)
+            storage.put(f"{folder}{day}/part-0.parquet", content.getvalue())
 
 
 def write(place: Place, name: str, seed: int, said: Connection) -> None:
@@ -122,7 +125,8 @@ def write(place: Place, name: str, seed: int, said: Connection) -> None:
         for _ in range(min(wanted, _MOST)):
             number += 1
             mode = Mode.OVERWRITE_PARTITIONS if chance.random() < 0.2 else Mode.APPEND
-            frame = cast("Any", Frame(place, chance.randint(1, 5)))
+            rows = pa.table({"n": list(range(chance.randint(1, 5)))})
+            frame: Any = Frame(place, lambda _, rows=rows: rows, pause_s=_PAUSE)
             flights.write(frame, partition_by=["day"], mode=mode, commit_id=f"{name}.{number}")
             said.send(f"{name}.{number}")
         said.send("done")
@@ -212,19 +216,19 @@ def half_commits(place: Place, stopped: Sequence[bool]) -> Iterator[str]:
         if commits[: len(before)] != before or [each.sequence for each in manifests] != list(
             range(1, len(commits) + 1)
         ):
-            yield f"half: {commits} are not a continuation of {before}"
+            yield f"{commits} are not a continuation of {before}"
         if len({part.partition.rows for part in visible(manifests).values()}) > 1:
-            yield f"half: unequal partitions after {commits[-1]}"
+            yield f"unequal partitions after {commits[-1]}"
         for manifest in manifests[len(before) :]:
             if [each.key for each in manifest.partitions] != list(DAYS):
-                yield f"half: {manifest.commit} has {[each.key for each in manifest.partitions]}"
+                yield f"{manifest.commit} has {[each.key for each in manifest.partitions]}"
             for part in manifest.partitions:
                 rows = 0
                 for path in part.files:
                     with storage.opened(path) as file:
                         rows += pq.read_metadata(file).num_rows
                 if rows != part.rows:
-                    yield f"half: {part.key} of {manifest.commit} has {rows} of {part.rows} rows"
+                    yield f"{part.key} of {manifest.commit} has {rows} of {part.rows} rows"
         before = commits
 
 

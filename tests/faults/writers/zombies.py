@@ -14,86 +14,17 @@ from __future__ import annotations
 import os
 import random
 import signal
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final
 
+from tests.faults.judges.file_sets import Slept
 from tests.faults.writers.attempts import TABLES, Attempt
-from tests.faults.writers.processes import DAYS
 
 _BEFORE: Final = ("staged", "checked", "checked")
 _FOLDER: Final = ("prepared", "moving", "moved")
 _AFTER: Final = ("committed", "emitted", "announced")
 _END: Final = "end: "
-
-
-@dataclass(slots=True)
-class ZombieVerdict:
-    """Counts, with a few words on each.
-
-    Attributes:
-        zombies: commits by attempts that slept before their commit until their successor had fenced.
-        twice: jobs whose rows are visible more than once.
-        missing: jobs whose rows are not visible, or only in part, and attempts that failed otherwise than by a fence.
-        events: partitions that a schedule counted too often, or not.
-    """
-
-    events: int = 0
-    zombies: int = 0
-    twice: int = 0
-    missing: int = 0
-    words: list[str] = field(default_factory=list)
-
-    @property
-    def clean(self) -> bool:
-        return not (self.zombies or self.twice or self.missing or self.events)
-
-    def __str__(self) -> str:
-        return f"zombies {self.zombies} twice {self.twice} missing {self.missing} events {self.events}"
-
-
-@dataclass(frozen=True, slots=True)
-class Slept:
-    """What happened to one job: whether its first attempt slept before its commit until the second had fenced, and how
-    both ended.
-    """
-
-    job: str
-    replaced: bool
-    ends: tuple[str, str]
-
-
-def judge_zombies(slept: Sequence[Slept], rows: Sequence[tuple[str, int]], counted: int) -> ZombieVerdict:
-    """The verdict on a trial that has ended.
-
-    Args:
-        rows: job and attempt of each row that a reader sees. Attempt n has n rows of each day.
-        counted: the partitions that a schedule counted, each commit's own.
-    """
-    found = ZombieVerdict(events=abs(counted - len(slept) * len(DAYS)))
-    if found.events:
-        found.words.append(f"events: {counted} partitions counted of {len(slept) * len(DAYS)}")
-    seen = Counter(rows)
-    for each in slept:
-        attempts = sorted(attempt for job, attempt in seen if job == each.job)
-        counts = [seen[each.job, attempt] for attempt in attempts]
-        if len(attempts) > 1 or any(n > attempt * len(DAYS) for attempt, n in zip(attempts, counts, strict=True)):
-            found.twice += 1
-            found.words.append(f"twice: {each.job} has the rows of {attempts}")
-        elif not attempts or counts[0] < attempts[0] * len(DAYS):
-            found.missing += 1
-            found.words.append(f"missing: {each.job} has {counts} rows")
-        elif each.replaced and attempts == [1]:
-            found.zombies += 1
-            found.words.append(f"zombie: {each.job}")
-        wanted = ("fenced", "committed") if each.replaced else None
-        if each.ends[1] != "committed" or (wanted is not None and each.ends != wanted):
-            found.missing += 1
-            found.words.append(f"ends: of {each.job} {each.ends}")
-    return found
 
 
 class Sleeper:

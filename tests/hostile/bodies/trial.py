@@ -1,8 +1,6 @@
 """A real API process on a real PostgreSQL gets the worst requests from four clients at once, while its health and its
 memory are watched.
 
-    python -m tests.hostile.bodies [--route 'POST /v1/events'] [--every 7]
-
 Prints a line for each route: requests, statuses, the longest answer, the longest `/health/live`, and by how much
 resident memory rose above what it was before the route; the last line is what stays in memory of all. A wait that the
 machine is to blame for does not count: of each, at most what the process computed meanwhile.
@@ -10,6 +8,7 @@ machine is to blame for does not count: of each, at most what the process comput
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import os
 import subprocess
@@ -34,9 +33,11 @@ from streamsched.config import Settings
 from streamsched.roles.access import create_token_directly
 from streamsched.roles.services import open_services
 from tests.fuzz.api import prepare
-from tests.hostile.bodies.worst_bodies import WorstRequest
+from tests.hostile.bodies.worst_bodies import WorstRequest, worst_requests
+from tests.support.judgement import Judgement
 from tests.support.relaying import relaying
-from tests.support.served_api import ServedApi
+from tests.support.served_api import ServedApi, temporary_database
+from tests.trial import Asked, Counts, Site, Trial
 
 CLIENTS: Final = 4
 LONGEST_S: Final = 1.0
@@ -120,6 +121,43 @@ class Watch:
     def _computed(self) -> float:
         times = self._process.cpu_times()
         return times.user + times.system
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--route", default="", help="only routes whose name contains it")
+    parser.add_argument("--every", type=int, default=1, help="only every so many requests")
+
+
+@asynccontextmanager
+async def open_site(asked: Asked) -> AsyncIterator[Site]:
+    chosen = [each for each in worst_requests() if asked.own.route in each.route][:: asked.own.every]
+    with temporary_database() as database:
+        yield Site(lambda _: BodiesTrial(database, chosen, asked.n))
+
+
+class BodiesTrial(Trial):
+    """All requests, from N clients at once."""
+
+    patience_s = 0.0
+
+    def __init__(self, database: str, requests: Iterable[WorstRequest], clients: int) -> None:
+        self._database, self._requests, self._clients = database, requests, clients
+        self._outcomes: list[Outcome] = []
+
+    @asynccontextmanager
+    async def load(self) -> AsyncIterator[None]:
+        self._outcomes = await trial(self._database, self._requests, self._clients)
+        yield
+
+    async def judge(self) -> Judgement:
+        verdict = Judgement(("bad",))
+        for each in self._outcomes:
+            if not each.well:
+                verdict.note("bad", each.route)
+        return verdict
+
+    def counts(self) -> Counts:
+        return {"routes": len(self._outcomes), "requests": sum(each.requests for each in self._outcomes)}
 
 
 @asynccontextmanager

@@ -63,7 +63,7 @@ async def test_a_change_waits_as_long_as_records_ahead_of_it_are_sent(database: 
     sending = asyncio.create_task(send())
     await wait_for_ack(ids[-1:], acks=outbox, notifier=notifier, patience=0.5)
     await sending
-    assert await outbox.outstanding(ids) == 0
+    assert await outbox.count_outstanding(ids) == 0
     await notifier.close()
     await pool.close()
 

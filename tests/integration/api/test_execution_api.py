@@ -27,7 +27,7 @@ from streamsched.ports.runs import Assignment
 from streamsched.roles.api import api_services
 from streamsched.roles.services import Services, open_services
 from streamsched.spark.needs.preparation import Preparation
-from streamsched.store.programs.profiles import PostgresProfileStore
+from streamsched.store.programs.profiles import ProfileStore
 from tests.integration.api.test_access import token
 from tests.support.api_routes import api_routes
 from tests.support.described_answers import check_answer
@@ -189,7 +189,7 @@ async def prepared(services: Services, mode: DeployMode) -> str:
     job = SparkJob("hdfs://lake/x.py", master="yarn", needs=SparkNeeds(profile="big"), deploy_mode=mode)
     assignment = Assignment("r", 1, Program(ProgramRef("sales", "b", "p"), job), {})
     try:
-        await Preparation(profiles=PostgresProfileStore(services.pool)).prepare(assignment)
+        await Preparation(profiles=ProfileStore(services.pool)).prepare(assignment)
     except ConfigurationError as exc:
         return str(exc)
     return ""

@@ -18,8 +18,8 @@ from streamsched.ports.clock import Clock
 from streamsched.roles.api import api_services
 from streamsched.roles.services import Services, open_services
 from streamsched.store.access.tokens import PostgresTokenStore
-from streamsched.store.expectations.evidence import PostgresCompletions, PostgresEvidence
-from streamsched.store.expectations.judgement import PostgresExpectationStore
+from streamsched.store.expectations.evidence import CompletionStore, EvidenceStore
+from streamsched.store.expectations.judgement import ExpectationStore
 from streamsched.testing.clock import SettableClock
 from streamsched.timers.evidence import CompletionIntake, EvidenceIntake
 from streamsched.timers.expectations import ExpectationWatch
@@ -48,9 +48,9 @@ async def look(services: Services, clock: SettableClock, at: datetime) -> None:
     """A launcher looks at that time, and when what came up to then is settled."""
     for moment in (at, at + timedelta(seconds=2)):
         clock.set(moment)
-        await EvidenceIntake(services.broker, PostgresEvidence(services.pool), clock).copy_once(timeout=0)
-        await CompletionIntake(PostgresCompletions(services.pool), clock).run_once()
-        await ExpectationWatch(PostgresExpectationStore(services.pool), SilentNotifier(), clock).run_once()
+        await EvidenceIntake(services.broker, EvidenceStore(services.pool), clock).copy_once(timeout=0)
+        await CompletionIntake(CompletionStore(services.pool), clock).run_once()
+        await ExpectationWatch(ExpectationStore(services.pool), SilentNotifier(), clock).run_once()
 
 
 async def test_an_expectation_is_shown_with_its_misses(

@@ -22,7 +22,7 @@ from streamsched.domain.triggers.trigger import Measure, Partitions, Total
 from streamsched.roles.api import api_services
 from streamsched.roles.services import Services
 from streamsched.spark.tables.watching import wait_for_cue
-from streamsched.store.catalog.lineage_ends import PostgresLineageEnds
+from streamsched.store.events.lineage_ends import LineageEnds
 from streamsched.store.sql import queries
 from tests.integration.api.test_events_api import logged
 from tests.support.shard_cluster import ShardCluster, schedule
@@ -123,7 +123,7 @@ async def test_the_first_end_of_a_run_counts(client: httpx.AsyncClient, services
 
 
 async def test_ends_are_forgotten_after_their_time_a_few_at_each(services: Services) -> None:
-    pool, ends, now = services.pool, PostgresLineageEnds(services.pool), services.clock.now()
+    pool, ends, now = services.pool, LineageEnds(services.pool), services.clock.now()
     await pool.execute(
         "INSERT INTO lineage_ends SELECT 'default.a.b', 'r' || n, 'failed', $1 FROM generate_series(1, 250) n",
         now - timedelta(days=31),

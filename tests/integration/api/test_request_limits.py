@@ -13,7 +13,7 @@ from streamsched.api.app import make_api
 from streamsched.catalog.catalog import Catalog
 from streamsched.roles.api import api_services
 from streamsched.roles.services import Services
-from streamsched.store.catalog.catalog_reader import PostgresCatalogReader
+from streamsched.store.catalog.catalog_reader import CatalogReader
 from tests.support.api_routes import api_routes
 from tests.support.described_answers import api_document, check_answer, operations
 
@@ -141,8 +141,8 @@ async def test_lists_of_cdap_are_sent_part_by_part(client: httpx.AsyncClient, mo
         most = max(most, len(found))
         return found
 
-    schedules = PostgresCatalogReader._schedules
-    monkeypatch.setattr(PostgresCatalogReader, "_schedules", counted)
+    schedules = CatalogReader._schedules
+    monkeypatch.setattr(CatalogReader, "_schedules", counted)
     base = "/v3/namespaces/default"
     waits = f"{base}/schedules/trigger-type/program-status?trigger-namespace-id=default&trigger-app-name=ticking"
     names = sorted([f"s{n}" for n in range(30)])

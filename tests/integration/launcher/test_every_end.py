@@ -148,7 +148,7 @@ async def test_a_run_ends_with_a_reason(world: World, row: tuple[RunState, RunFa
         await come(world, 1)
         await claim(world)
         if before is not RunState.STARTING:
-            await world.run_store.started(RUN, runner="here:1:1", now=world.clock.now())
+            await world.run_store.mark_started(RUN, runner="here:1:1", now=world.clock.now())
         await world.pool.execute("UPDATE runs SET state = $1", before)
         if fact is RunFact.VANISHED:
             world.clock.advance(timedelta(hours=1))

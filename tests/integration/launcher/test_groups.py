@@ -15,9 +15,9 @@ from streamsched.domain.schedules.schedule import OnTimeout
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.start import start
 from streamsched.launcher.why import why
-from streamsched.ports.runner import SilentRun
 from streamsched.ports.runs import RunEnd
 from streamsched.store.limits.groups import GroupStore
+from streamsched.store.runs.run_monitor import SilentRun
 
 from .conftest import MINUTE, World, sharing
 

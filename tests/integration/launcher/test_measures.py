@@ -6,16 +6,15 @@ from datetime import time, timedelta
 
 import pytest
 
+from streamsched.admin.installation_metrics import measure_installation
 from streamsched.domain.constraints.rate import Rate
 from streamsched.domain.constraints.window import TimeWindow
 from streamsched.domain.schedules.overlap import Overlap
-from streamsched.launcher.intake import Intake
 from streamsched.log.topics import SIGNALS
 from streamsched.ports.broker import Outgoing, TopicPartition
-from streamsched.ports.server import LATELY, ShardReport
-from streamsched.process.health import measure_installation
-from streamsched.store.jobs.intake import PostgresIntake
-from streamsched.store.server.gauges import PostgresGauges
+from streamsched.ports.reports import ShardReport
+from streamsched.store.jobs.intake import JobIntake, PostgresIntake
+from streamsched.store.server.gauges import LATELY, Gauges
 from streamsched.store.server.reports import PostgresReportStore
 from streamsched.telemetry.metrics import Metrics
 
@@ -29,7 +28,7 @@ NIGHTLY = schedule("nightly")
 async def measured(world: World) -> list[str]:
     """The lines of the metrics, without their prefix."""
     metrics = Metrics()
-    await measure_installation(metrics, PostgresGauges(world.pool), world.broker, SHARDS, now=world.clock.now())
+    await measure_installation(metrics, Gauges(world.pool), world.broker, SHARDS, now=world.clock.now())
     return [line.removeprefix("streamsched_") for line in metrics.render().decode().splitlines() if line[0] != "#"]
 
 
@@ -38,7 +37,7 @@ async def test_the_time_from_the_last_event_to_the_job_is_observed(world: World)
     ready, metrics = world.ready(NIGHTLY, 1), Metrics()
     await world.emit([ready])
     world.clock.advance(timedelta(seconds=3))
-    intake = Intake(world.broker, PostgresIntake(world.pool), world.clock, metrics)
+    intake = JobIntake(world.broker, PostgresIntake(world.pool), world.clock, metrics)
     assert await intake.run_once(timeout=0.01) == 1
     await intake.close()
 

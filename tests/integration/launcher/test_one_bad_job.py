@@ -144,7 +144,7 @@ async def test_ends_of_runs_and_the_sweep_do_not_hurry_a_job_in_error(world: Wor
     now = world.clock.now()
     run = "default.app.next.1.1.r1"
     assert await world.run_store.claim(run, runner="host:1:1", log_path="", now=now)
-    await world.run_store.started(run, runner="host:1:1", now=now)
+    await world.run_store.mark_started(run, runner="host:1:1", now=now)
     assert await world.run_store.finish(run, RunEnd(RunState.COMPLETED, "", now, 0))
     world.clock.advance(30 * MINUTE)
     await world.decisions.recheck_all(before=world.clock.now())
@@ -268,7 +268,7 @@ async def test_the_end_of_a_run_is_stored_though_its_schedule_cannot_pause_itsel
     await world.launcher.run_once()
     now, run = world.clock.now(), f"{JOB}.r1"
     assert await world.run_store.claim(run, runner="host:1:1", log_path="", now=now)
-    await world.run_store.started(run, runner="host:1:1", now=now)
+    await world.run_store.mark_started(run, runner="host:1:1", now=now)
 
     assert await world.run_store.finish(run, RunEnd(RunState.FAILED, "boom", now, 1))
 

@@ -215,8 +215,8 @@ HOT = [
     ("limits/rates", "lock", "ARRAY['key default.app.s1 7']"),
     ("limits/rates", "forget", "now() - interval '1 day'"),
     ("jobs/decisions", "facts", "ARRAY['default.app.p1', 'default.app.p2']"),
-    ("runs/ending", "wake", "'default.app.p1'"),
-    ("runs/ending", "wake", "'default.app.pooled'"),
+    ("runs/ending", "wake", "ARRAY['default.app.p1', 'default.app.p2']"),
+    ("runs/ending", "wake", "ARRAY['default.app.pooled', 'default.app.p2']"),
     ("runs/ending", "state", "'default.app.s1.1.1000001.r1'"),
     ("runs/ending", "claim_inline", "now(), ARRAY[now()], 32, 0.2, 'h:1:1'"),
     ("limits/process_room", "held", "'host', now(), ARRAY['h']"),
@@ -284,8 +284,6 @@ HOT = [
     ("runs/launchers", "repeat", "ARRAY['near.7'], ARRAY['near.7.r2'], now(), ARRAY[now()]"),
     ("limits/groups", "hand_over", "ARRAY['near.7'], ARRAY['near.8']"),
     ("runs/run_batch", "live", "ARRAY['default.app.s1.1.1000001.r1']"),
-    ("runs/run_batch", "wake", "ARRAY['default.app.p1', 'default.app.p2']"),
-    ("runs/run_batch", "wake", "ARRAY['default.app.pooled', 'default.app.p2']"),
     ("limits/groups", "leave", "ARRAY['default.app.s1.1.1000001']"),
     ("limits/groups", "taken", "ARRAY['g1']"),
     ("limits/groups", "list", "ARRAY['g1'], '', NULL"),
@@ -299,7 +297,7 @@ HOT = [
     ("server/reports", "upsert_report", "'w', ARRAY[0], ARRAY[1::bigint], ARRAY['{}'::jsonb]"),
     ("server/reports", "reports", ""),
     ("server/reports", "leases", ""),
-    ("server/reports", "taken", ""),
+    ("positions", "all_positions", ""),
     ("server/reports", "queues", ""),
     ("web/activity_reads", "verdicts", "ARRAY['e1', 'e2']"),
     ("web/activity_reads", "late", "ARRAY['default.app.s1', 'default.app.s2'], ARRAY['e1', 'e2']"),
@@ -329,7 +327,7 @@ async def faults_of(archive: asyncpg.Connection, file: str, name: str, arguments
         relation = node.get("Relation Name")
         table = PART.sub("", relation or "")
         seen = node["Actual Rows"] + node.get("Rows Removed by Filter", 0)
-        if name == "wake" and file in ("runs/ending", "runs/run_batch") and relation == "jobs" and seen > 100:
+        if name == "wake" and file == "runs/ending" and relation == "jobs" and seen > 100:
             faults.append(f"looks through {seen} jobs that wait")
         if node["Node Type"] == "Seq Scan" and table in ARCHIVED and (table in ACTIVE or node["Actual Rows"] > 100):
             faults.append(f"scans {relation}")

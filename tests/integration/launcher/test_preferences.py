@@ -12,7 +12,7 @@ from streamsched.domain.schedules.retry import Retry
 from streamsched.domain.schedules.submission_request import SubmissionRequest
 from streamsched.launcher.start import start
 from streamsched.ports.runs import RunEnd
-from streamsched.store.catalog.preferences import PostgresPreferenceStore
+from streamsched.store.catalog.preferences import PreferenceStore
 from streamsched.store.jobs.submissions import SubmissionStore
 
 from .conftest import PROGRAM, World, schedule
@@ -23,7 +23,7 @@ PLAIN = schedule("s", properties={"b": "schedule"})
 
 
 async def prefer(world: World, preferences: Mapping[str, str], namespace: str = "default") -> None:
-    store = PostgresPreferenceStore(world.pool)
+    store = PreferenceStore(world.pool)
     await store.change(namespace, lambda _: preferences, "", now=world.clock.now())
 
 

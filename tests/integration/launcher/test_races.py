@@ -37,10 +37,10 @@ from streamsched.domain.schedules.overlap import Overlap
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.start import start
 from streamsched.log.topics import topic_specs
-from streamsched.ports.runner import SilentRun
 from streamsched.ports.runs import RunEnd
 from streamsched.store.connections import open_pool
 from streamsched.store.limits.groups import GroupStore
+from streamsched.store.runs.run_monitor import SilentRun
 from streamsched.testing.clock import SettableClock
 
 from .conftest import MINUTE, SHARDS, World, schedule

@@ -24,10 +24,10 @@ from streamsched.domain.schedules.submission_request import BulkRerunRequest, Re
 from streamsched.launcher.retention import ArchiveLoop
 from streamsched.launcher.why import why
 from streamsched.ports.runs import RunEnd
-from streamsched.store.catalog.catalog import PostgresCatalogStore
+from streamsched.store.catalog.catalog import CatalogStore
 from streamsched.store.jobs.archive import Archive
 from streamsched.store.jobs.submissions import SubmissionStore
-from streamsched.store.runs.run_batch import PostgresRunBatch
+from streamsched.store.runs.run_batch import RunBatch
 
 from .conftest import MINUTE, PROGRAM, World, schedule
 
@@ -49,7 +49,7 @@ async def end(world: World, run: str, state: RunState = RunState.FAILED) -> Read
     now = world.clock.now()
     assignment = await world.run_store.claim(run, runner=f"host:1:{run}", log_path="/log", now=now)
     assert assignment is not None
-    await world.run_store.started(run, runner=f"host:1:{run}", now=now)
+    await world.run_store.mark_started(run, runner=f"host:1:{run}", now=now)
     assert await world.run_store.finish(run, RunEnd(state, "", now, 0 if state is RunState.COMPLETED else 1))
     return assignment.ready
 
@@ -132,7 +132,7 @@ async def test_only_a_job_whose_last_run_has_ended_is_repeated(world: World) -> 
     with pytest.raises(NotFoundError, match="r2' was not found"):
         await rerun(world, run=f"{JOB}.r2")
     assert await world.column("SELECT count(*) FROM jobs") == [1]
-    catalog = PostgresCatalogStore(world.pool)
+    catalog = CatalogStore(world.pool)
     now = world.clock.now()
     await catalog.change(PLAIN.ref.owner, [PLAIN.ref], lambda app: change.disable(app, PLAIN.ref, now=now), now=now)
     with pytest.raises(ConflictError, match="is disabled"):
@@ -206,7 +206,7 @@ async def test_an_inline_run_is_muted_too(world: World) -> None:
     await world.execute(PublishJob(EventName("default", "done")))
     job = await rerun(world, muted=True)
     await decide(world)
-    before, batch, now = await announced(world), PostgresRunBatch(world.pool), world.clock.now()
+    before, batch, now = await announced(world), RunBatch(world.pool), world.clock.now()
 
     [claimed] = await batch.claim([f"{job}.r1"], runner="h:1:1", log_path=None, now=now)
     ended = await batch.finish({claimed.run: RunEnd(RunState.COMPLETED, "", now, 0)}, events={})
@@ -263,7 +263,7 @@ async def test_failed_jobs_are_repeated_together_in_their_order_with_those_of_th
     assert await store.failed(BulkRerunRequest(PLAIN.ref), now=now) == []
     again = await store.rerun_failed(BulkRerunRequest(PLAIN.ref, token="k"), now=now + timedelta(days=1))
     assert [(each.job, each.repeated) for each in again] == [(each.job, True) for each in made]
-    catalog = PostgresCatalogStore(world.pool)
+    catalog = CatalogStore(world.pool)
     await catalog.change(PLAIN.ref.owner, [PLAIN.ref], lambda app: change.disable(app, PLAIN.ref, now=now), now=now)
     with pytest.raises(ConflictError, match="is disabled"):
         await store.failed(BulkRerunRequest(PLAIN.ref), now=now)

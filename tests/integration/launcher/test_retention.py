@@ -43,7 +43,7 @@ async def launch(world: World) -> None:
 async def finish(world: World, run: str, state: RunState = RunState.COMPLETED) -> None:
     now = world.clock.now()
     assert await world.run_store.claim(run, runner="here:1:1", log_path="/log", now=now)
-    await world.run_store.started(run, runner="here:1:1", now=now)
+    await world.run_store.mark_started(run, runner="here:1:1", now=now)
     await world.run_store.finish(run, RunEnd(state, "", now, 0 if state is RunState.COMPLETED else 1))
 
 

@@ -27,8 +27,8 @@ from streamsched.ports.broker import TopicPartition
 from streamsched.roles.services import Services, open_services
 from streamsched.store.access.quotas import PostgresQuotaStore
 from streamsched.store.access.spools import PostgresSpoolStore
-from streamsched.store.runs.run_commits import PostgresRunCommitStore
-from streamsched.store.server.probe import PostgresProbe
+from streamsched.store.runs.run_commits import RunCommitStore
+from streamsched.store.server.probe import DatabaseProbe
 from streamsched.telemetry.metrics import Metrics
 from tests.support.services import need
 
@@ -81,7 +81,7 @@ class Host:
         quotas = QuotaWatch(PostgresQuotaStore(services.pool), services.clock, "spools", self.metrics)
         shards = services.layout.unkeyed_partitions
         intake = EventIntake(
-            services.broker, shards, quotas, services.clock, self.metrics, PostgresRunCommitStore(services.pool)
+            services.broker, shards, quotas, services.clock, self.metrics, RunCommitStore(services.pool)
         )
         store = PostgresSpoolStore(services.pool)
         return RunSpools(self.folder, store, intake, host="here", person=person, owner_of=owner_of)
@@ -145,7 +145,7 @@ async def test_a_line_in_a_spool_announces_only_what_its_run_may_announce(host: 
     assert b"streamsched_spool_lines_refused_total 4.0" in host.metrics.render()
     checks = await examine(
         broker=host.services.broker,
-        probe=PostgresProbe(host.services.pool),
+        probe=DatabaseProbe(host.services.pool),
         clock=host.services.clock,
         specs=(),
         revisions=(),

@@ -17,7 +17,7 @@ from streamsched.log.topics import topic_specs
 from streamsched.ports.runs import RunEnd
 from streamsched.roles.services import open_traces
 from streamsched.store.connections import open_pool
-from streamsched.store.jobs.spans import PostgresSpanStore
+from streamsched.store.jobs.spans import SpanStore
 from streamsched.store.runs.run_store import PostgresRunStore
 from streamsched.store.sql import queries
 from streamsched.telemetry.metrics import Metrics
@@ -58,7 +58,7 @@ class Traced(World):
 
     def made(self, **settings: object) -> SpanExport:
         given = replace(TraceSettings(), **settings)  # type: ignore[arg-type]
-        return SpanExport(PostgresSpanStore(self.pool), self.receiver, given, self.clock, self.metrics)
+        return SpanExport(SpanStore(self.pool), self.receiver, given, self.clock, self.metrics)
 
     async def ran(self, sequence: int) -> str:
         """A job and its run, which has ended."""
@@ -68,7 +68,7 @@ class Traced(World):
         run, runs = f"{job.id}.r1", PostgresRunStore(self.pool)
         self.clock.advance(timedelta(seconds=1))
         assert await runs.claim(run, runner="h:1:1", log_path=None, now=self.clock.now()) is not None
-        await runs.started(run, runner="h:1:1", now=self.clock.now())
+        await runs.mark_started(run, runner="h:1:1", now=self.clock.now())
         self.clock.advance(timedelta(seconds=9))
         assert await runs.finish(run, RunEnd(RunState.COMPLETED, "exit code 0", self.clock.now(), 0))
         return run
@@ -106,7 +106,7 @@ async def test_every_span_is_sent_once_with_the_stored_times(traced: Traced) -> 
 async def test_who_dies_before_settling_sends_the_same_spans_again(traced: Traced) -> None:
     await traced.ran(1)
 
-    class Dies(PostgresSpanStore):
+    class Dies(SpanStore):
         async def settle(self, due: object, *, sent: bool) -> None:
             raise RuntimeError
 

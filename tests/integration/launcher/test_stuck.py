@@ -35,7 +35,7 @@ from streamsched.launcher.plugins import Maker
 from streamsched.launcher.start import start
 from streamsched.launcher.why import why
 from streamsched.ports.runs import RunEnd
-from streamsched.store.catalog.catalog import PostgresCatalogStore
+from streamsched.store.catalog.catalog import CatalogStore
 from streamsched.store.limits.clusters import ClusterStore
 from streamsched.store.limits.groups import GroupStore
 
@@ -61,7 +61,7 @@ async def judged(world: World, known: Schedule) -> None:
 async def claimed(world: World, run: str, *ends: RunEnd) -> None:
     now = world.clock.now()
     assert await world.run_store.claim(run, runner="far:1:1", log_path="/log", now=now)
-    await world.run_store.started(run, runner="far:1:1", now=now)
+    await world.run_store.mark_started(run, runner="far:1:1", now=now)
     for ending in ends:
         await world.run_store.finish(run, replace(ending, at=now))
 
@@ -223,7 +223,7 @@ async def its_runner_never_came(world: World) -> None:
 async def its_schedule_was_paused_before_its_run_began(world: World) -> None:
     await judged(world, stuck())
     now, ref = world.clock.now(), stuck().ref
-    await PostgresCatalogStore(world.pool).change(
+    await CatalogStore(world.pool).change(
         ref.owner, [ref], lambda app: change.pause(app, ref, Pause(), now=now), now=now
     )
     assert await world.run_store.claim(f"{JOB}.r1", runner="far:1:1", log_path="/log", now=now) is None

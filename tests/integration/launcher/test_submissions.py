@@ -26,7 +26,7 @@ from streamsched.domain.triggers.correlation import Per
 from streamsched.launcher.retention import ArchiveLoop
 from streamsched.launcher.why import why
 from streamsched.ports.runs import RunEnd
-from streamsched.store.catalog.catalog import PostgresCatalogStore
+from streamsched.store.catalog.catalog import CatalogStore
 from streamsched.store.jobs.archive import Archive
 from streamsched.store.jobs.submissions import SubmissionStore
 from streamsched.store.limits.pools import PoolStore
@@ -244,7 +244,7 @@ async def test_jobs_of_a_pool_start_in_the_order_of_priority_and_time(world: Wor
 
 async def test_a_paused_schedule_keeps_the_job_and_a_disabled_one_refuses_it(world: World) -> None:
     await world.define(PLAIN)
-    catalog = PostgresCatalogStore(world.pool)
+    catalog = CatalogStore(world.pool)
 
     async def changed(decision: Any) -> None:
         await catalog.change(PLAIN.ref.owner, [PLAIN.ref], decision, now=world.clock.now())

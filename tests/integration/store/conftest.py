@@ -27,8 +27,8 @@ from streamsched.log.records import records
 from streamsched.log.topics import SIGNALS, topic_specs
 from streamsched.ports.broker import Broker, TopicPartition
 from streamsched.ports.notifier import OUTBOX, RELAYED
-from streamsched.store.catalog.catalog import PostgresCatalogStore
-from streamsched.store.catalog.catalog_reader import PostgresCatalogReader
+from streamsched.store.catalog.catalog import CatalogStore
+from streamsched.store.catalog.catalog_reader import CatalogReader
 from streamsched.store.catalog.outbox import PostgresOutbox
 from streamsched.store.server.notifier import PostgresNotifier
 from streamsched.testing.clock import SettableClock
@@ -60,8 +60,8 @@ class CatalogProcess:
 
     def __post_init__(self) -> None:
         self.outbox = PostgresOutbox(self.pool)
-        self.reader = PostgresCatalogReader(self.pool)
-        self.store = PostgresCatalogStore(self.pool)
+        self.reader = CatalogReader(self.pool)
+        self.store = CatalogStore(self.pool)
         self.catalog = self.catalog_with(patience=15)
 
     def catalog_with(self, *, patience: float = 15, largest_record: int | None = None) -> Catalog:

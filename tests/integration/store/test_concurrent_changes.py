@@ -10,11 +10,10 @@ from streamsched.domain.errors import (
     ConflictError,
 )
 from streamsched.domain.names import ProgramRef, ScheduleRef
-from streamsched.domain.schedules.schedule import BashJob, Program
+from streamsched.domain.schedules.schedule import BashJob, Program, ScheduleRecord
 from streamsched.domain.signals.signal import Drop, Put, Subscribe, Unsubscribe
 from streamsched.domain.triggers.trigger import event_keys
-from streamsched.ports.catalog import ScheduleRecord
-from streamsched.store.catalog.catalog import schedule_record
+from streamsched.store.catalog.app_rows import SCHEDULES_OF_APP, schedule_record
 
 from .conftest import FLIGHTS, WEATHER, CatalogProcess, app, schedule
 
@@ -113,4 +112,6 @@ def current(signals: list[Any], ref: ScheduleRef) -> tuple[int, bool, frozenset[
 
 
 async def stored(scheduler: CatalogProcess, ref: ScheduleRef) -> ScheduleRecord:
-    return schedule_record(await scheduler.pool.fetchrow("SELECT * FROM schedules WHERE id = $1", str(ref)))
+    row = await SCHEDULES_OF_APP.fetchrow(scheduler.pool, "", [str(ref)])
+    assert row is not None
+    return schedule_record(row)

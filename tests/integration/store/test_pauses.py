@@ -13,8 +13,8 @@ from streamsched.domain.names import AppRef
 from streamsched.domain.schedules.pause import Pause, PauseMode
 from streamsched.domain.signals.signal import Put
 from streamsched.domain.triggers.trigger import Cron
-from streamsched.ports.catalog import Action
-from streamsched.store.catalog.pauses import PostgresPauseStore
+from streamsched.store.catalog.pauses import PauseStore
+from streamsched.store.catalog.records import Action
 
 from .conftest import APP, FLIGHTS, CatalogProcess, app, schedule
 
@@ -25,7 +25,7 @@ HOUR = timedelta(hours=1)
 def resumption(scheduler: CatalogProcess) -> Resumption:
     return Resumption(
         store=scheduler.store,
-        pauses=PostgresPauseStore(scheduler.pool),
+        pauses=PauseStore(scheduler.pool),
         notifier=scheduler.notifier,
         clock=scheduler.clock,
     )

@@ -18,7 +18,7 @@ from streamsched.domain.signals.signal import Occurred
 from streamsched.domain.triggers.trigger import Partitions, Per
 from streamsched.log.topics import TRIGGERS_CHANGELOG
 from streamsched.ports.broker import Outgoing
-from streamsched.store.catalog.progress import PostgresOpenKeyReader, PostgresProgress
+from streamsched.store.catalog.progress import OpenKeyReader, PostgresProgress
 from tests.support.states import state_of
 
 from .conftest import FLIGHTS, SHARDS, CatalogProcess, app, schedule
@@ -197,16 +197,16 @@ async def test_a_key_of_any_length_is_copied_shown_paged_and_closed(scheduler: C
     await scheduler.broker.append(rows)
 
     await copied(copy(scheduler))
-    keys = PostgresOpenKeyReader(scheduler.pool)
+    keys = OpenKeyReader(scheduler.pool)
     shown: list[str] = []
-    while page := await keys.of(WEEKLY, after=shown[-1] if shown else "", limit=2):
+    while page := await keys.page(WEEKLY, after=shown[-1] if shown else "", limit=2):
         shown += [each.key for each in page]
     assert shown[:2] == [short, long[0]]
     assert sorted(shown) == sorted([short, *long])
 
     await scheduler.broker.append([Outgoing(TRIGGERS_CHANGELOG, shard, head + b"\x1f" + long[1].encode(), None)])
     await copied(copy(scheduler))
-    left = await keys.of(WEEKLY, after="", limit=9)
+    left = await keys.page(WEEKLY, after="", limit=9)
     assert sorted(each.key for each in left) == sorted([short, long[0], long[2]])
 
 
@@ -227,17 +227,17 @@ async def test_the_open_keys_of_a_schedule_are_shown_until_they_close(scheduler:
     await scheduler.broker.append([Outgoing(TRIGGERS_CHANGELOG, shard, key, value) for key, value in records])
 
     await copied(copy(scheduler))
-    keys = PostgresOpenKeyReader(scheduler.pool)
-    assert [(each.key, each.generation) for each in await keys.of(WEEKLY, after="", limit=9)] == [
+    keys = OpenKeyReader(scheduler.pool)
+    assert [(each.key, each.generation) for each in await keys.page(WEEKLY, after="", limit=9)] == [
         ("2013-01-01", 1),
         ("2013-01-02", 1),
     ]
-    assert [each.key for each in await keys.of(WEEKLY, after="2013-01-01", limit=9)] == ["2013-01-02"]
+    assert [each.key for each in await keys.page(WEEKLY, after="2013-01-01", limit=9)] == ["2013-01-02"]
 
     await scheduler.broker.append([Outgoing(TRIGGERS_CHANGELOG, shard, next(iter(rows)), None)])
     await copied(copy(scheduler))
-    assert [each.key for each in await keys.of(WEEKLY, after="", limit=9)] == ["2013-01-02"]
+    assert [each.key for each in await keys.page(WEEKLY, after="", limit=9)] == ["2013-01-02"]
 
     await change(scheduler, WEEKLY)
     await copied(copy(scheduler))
-    assert not await keys.of(WEEKLY, after="", limit=9)
+    assert not await keys.page(WEEKLY, after="", limit=9)

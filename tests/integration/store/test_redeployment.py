@@ -13,7 +13,7 @@ from streamsched.domain.errors import (
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.schedules.schedule import BashJob, Program
 from streamsched.domain.triggers.trigger import Cron
-from streamsched.ports.catalog import Action, AppChange, AppRecord
+from streamsched.store.catalog.records import Action, AppChange, AppRecord
 
 from .conftest import APP, JOIN, WEATHER, CatalogProcess, app, schedule
 

@@ -18,7 +18,7 @@ from streamsched.log.drivers import open_broker
 from streamsched.process.cancellation import cancel
 from streamsched.roles.api import api_services
 from streamsched.roles.services import open_services
-from streamsched.store.tasks.queues import PostgresQueueStore
+from streamsched.store.tasks.queues import QueueStore
 from streamsched.tasks.client import Scheduler, Task
 from tests.integration.tasks.task_world import TaskWorld
 from tests.integration.tasks.test_task_intake import intake, read_all
@@ -75,7 +75,7 @@ async def test_tasks_go_over_http_and_a_bad_one_fails_alone(api: str, world: Tas
 
     assert [result is None for result in results] == [True] * 5 + [False] + [True] * 5
     assert "Attempting to enqueue too far in the past." in str(results[5])
-    assert (await PostgresQueueStore(world.pool).get(SCHEDULER)).tasks in (5, 10)
+    assert (await QueueStore(world.pool).get(SCHEDULER)).tasks in (5, 10)
 
 
 async def test_what_is_missing_or_away_is_the_result(world: TaskWorld, database: str) -> None:

@@ -96,7 +96,7 @@ async def seeded(log_in: LogIn, services: Services, log: Path) -> tuple[Browser,
     run, store, now = answer.json()["run"], PostgresRunStore(services.pool), services.clock.now()
     await asyncio.to_thread(log.write_text, f"{HOSTILE}\n")
     assert await store.claim(run, runner="host:1:1", log_path=str(log), now=now) is not None
-    await store.started(run, runner="host:1:1", now=now)
+    await store.mark_started(run, runner="host:1:1", now=now)
     await store.finish(run, RunEnd(RunState.FAILED, f"exit code 3: {HOSTILE}", services.clock.now(), exit_code=3))
     filled = await browser.send(
         "/ui/schedules/default.flights.nightly/backfill",

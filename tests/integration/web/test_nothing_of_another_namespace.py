@@ -165,7 +165,7 @@ async def tenant(admin: Browser, services: Services, namespace: str, name: str, 
     await asyncio.to_thread(log.write_text, f"{name}\n")
     run = f"{job['job']}.r1"
     if await PostgresRunStore(services.pool).claim(run, runner="h:1:1", log_path=str(log), now=now) is not None:
-        await PostgresRunStore(services.pool).started(run, runner="h:1:1", now=now)
+        await PostgresRunStore(services.pool).mark_started(run, runner="h:1:1", now=now)
     return Names(namespace, name, job["job"], run, f"{schedule}.backfill-{name}", f"{name}-event")
 
 

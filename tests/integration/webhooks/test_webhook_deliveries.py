@@ -16,7 +16,7 @@ from streamsched.domain.programs.secret import Secret
 from streamsched.domain.programs.secret_rules import parse_rules
 from streamsched.domain.webhooks.signature import secret_text
 from streamsched.domain.webhooks.webhook import EventMode, Webhook
-from streamsched.store.server.gauges import PostgresGauges
+from streamsched.store.server.gauges import Gauges
 from streamsched.store.webhooks.webhooks import PostgresWebhookStore
 from tests.integration.webhooks.webhook_world import SECRET, Got, WebhookWorld, receiving
 
@@ -218,7 +218,7 @@ async def test_a_webhook_is_disabled_after_three_days_without_success(world: Web
     async with receiving(lambda _: "500 Oops") as far, world.owning() as owner:
         hook = await world.webhook(far.url)
         await world.write((RUN, "run.started"))
-        feeding, gauges = world.feeding(), PostgresGauges(world.pool)
+        feeding, gauges = world.feeding(), Gauges(world.pool)
         await feeding.run_once()
         hours = 0
         while not await feeding.disable_failing():

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from streamsched.catalog.upcoming_ticks import UpcomingTick
 from streamsched.domain.jobs.run_metrics import RunMetrics
 from streamsched.domain.names import DatasetRef, ProgramRef, ScheduleRef
-from streamsched.domain.schedules.schedule import Schedule
+from streamsched.domain.schedules.schedule import Schedule, ScheduleRecord
 from streamsched.domain.triggers.trigger import AllOf, AnyOf, Every, Partitions
-from streamsched.ports.catalog import ScheduleRecord
 from streamsched.ports.web.page_reads import WaitingJob, WorkCounts
 from streamsched.web.pages.login import own_path
 from streamsched.web.pages.schedule_actions import arguments_of

@@ -16,8 +16,8 @@ from streamsched.api.rendering import rendered
 from streamsched.api.routes.preferences import NamespaceDep
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.programs.bundle import check_digest
-from streamsched.ports.programs.bundles import BundleRecord
 from streamsched.process.bundle_archive import chunks_of, listed
+from streamsched.store.programs.bundles import BundleRecord
 
 router = APIRouter(prefix="/v1/namespaces/{namespace}/bundles", tags=["programs"])
 

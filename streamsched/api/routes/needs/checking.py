@@ -14,7 +14,7 @@ from streamsched.domain.names import AppRef
 from streamsched.domain.programs.spark_deployment import check_profile
 from streamsched.domain.schedules.process_job import PythonJob, SparkJob
 from streamsched.domain.schedules.schedule import Program
-from streamsched.ports.programs.profiles import ProfileRecord
+from streamsched.store.programs.profiles import ProfileRecord
 
 
 async def check_needs(
@@ -41,7 +41,7 @@ async def check_needs(
             require(caller.may_use_master(app.namespace, job.master))
         if isinstance(job, SparkJob) and (name := job.needs.profile):
             if name not in profiles:
-                profiles[name] = await services.programs.profiles.effective(app.namespace, name)
+                profiles[name] = await services.programs.profiles.find(app.namespace, name)
             record = profiles[name]
             if record is None:
                 raise InvalidDefinitionError(

@@ -17,7 +17,7 @@ from streamsched.domain.access.grant import Allowed
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.names import check_namespace
 from streamsched.domain.programs.spark_profile import EVERYWHERE
-from streamsched.ports.programs.profiles import ProfileRecord
+from streamsched.store.programs.profiles import ProfileRecord
 
 router = APIRouter(prefix="/v1/namespaces/{namespace}/spark-profiles", tags=["programs"])
 

@@ -104,9 +104,9 @@ async def list_tasks(
     if ended:
         if lane is not None:
             raise InvalidError("lane", "is only for tasks that have not ended")
-        found = await tasks.ended(queue, after=cursor, limit=limit + 1)
+        found = await tasks.ended_tasks(queue, after=cursor, limit=limit + 1)
         return rendered(page("tasks", found, limit, task_view, lambda each: moment_cursor(each.ended_at, each.id)))  # type: ignore[arg-type]
-    found = await tasks.live(queue, lane=lane, after=cursor, limit=limit + 1)
+    found = await tasks.live_tasks(queue, lane=lane, after=cursor, limit=limit + 1)
     return rendered(page("tasks", found, limit, task_view, lambda each: moment_cursor(each.due_at, each.id)))
 
 

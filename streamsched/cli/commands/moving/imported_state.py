@@ -69,7 +69,7 @@ def runs(file: FileArgument, *, output: FormatOption = Format.TABLE) -> None:
     """
     from streamsched.admin.moving.imported_runs import add_imported_runs
 
-    keep = settings_here().jobs_keep
+    keep = settings_here().keep.jobs
     with ExitStack() as held:
         try:
             lines = held.enter_context(file.open("rb"))

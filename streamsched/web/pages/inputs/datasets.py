@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from streamsched.api.datasets.dataset_view import DEEPEST, DEPTH, dataset_view, state_of
 from streamsched.domain.names import DatasetRef
-from streamsched.ports.catalog import ScheduleStatus
+from streamsched.store.catalog.records import ScheduleStatus
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.calendar import calendar
 from streamsched.web.views.commands import SameAs, command_line, curl_line

@@ -50,9 +50,9 @@ async def show_one(renderer: Renderer, visit: Visit) -> Response:
     ended = visit.query("ended") == "yes"
     at = read_moment_cursor(after)
     tasks = (
-        await visit.api.tasks.registry.ended(name, after=at, limit=ROWS + 1)
+        await visit.api.tasks.registry.ended_tasks(name, after=at, limit=ROWS + 1)
         if ended
-        else await visit.api.tasks.registry.live(name, lane=lane or None, after=at, limit=ROWS + 1)
+        else await visit.api.tasks.registry.live_tasks(name, lane=lane or None, after=at, limit=ROWS + 1)
     )
     last = tasks[ROWS - 1] if len(tasks) > ROWS else None
     moment = None if last is None else last.ended_at if ended else last.due_at
