@@ -25,7 +25,7 @@ from streamsched.domain.schedules.submission_request import RerunRequest, Submis
 from streamsched.domain.triggers.trigger import AllOf
 from streamsched.store.catalog.progress import OpenKeyReader, PostgresProgress
 from streamsched.store.jobs.descendants import DescendantReader
-from streamsched.store.jobs.submissions import PostgresSubmissionStore
+from streamsched.store.jobs.submissions import SubmissionStore
 from tests.support.in_process_scheduler import MONDAY, InProcessScheduler, Run, open_scheduler
 
 pytestmark = pytest.mark.postgres
@@ -378,12 +378,12 @@ async def test_the_json_of_cdap_keeps_the_meaning_of_its_and(scheduler: InProces
 
 
 async def rerun(scheduler: InProcessScheduler, job: str) -> None:
-    await PostgresSubmissionStore(scheduler.pool).rerun(RerunRequest(job), now=scheduler.clock.now())
+    await SubmissionStore(scheduler.pool).rerun(RerunRequest(job), now=scheduler.clock.now())
     await scheduler.rest()
 
 
 async def submit(scheduler: InProcessScheduler, owner: ScheduleRef | ProgramRef) -> None:
-    await PostgresSubmissionStore(scheduler.pool).submit(
+    await SubmissionStore(scheduler.pool).submit(
         SubmissionRequest(owner, type(owner).__name__), now=scheduler.clock.now()
     )
     await scheduler.rest()

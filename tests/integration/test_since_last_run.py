@@ -14,7 +14,7 @@ from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import EventName, ScheduleRef, StreamRef
 from streamsched.domain.schedules.pause import Pause, PauseMode
 from streamsched.domain.schedules.submission_request import SubmissionRequest
-from streamsched.store.jobs.submissions import PostgresSubmissionStore
+from streamsched.store.jobs.submissions import SubmissionStore
 from streamsched.store.sql import queries
 from tests.integration.store.conftest import explained
 from tests.support.in_process_scheduler import MONDAY, InProcessScheduler, open_scheduler
@@ -104,7 +104,7 @@ async def test_a_job_that_waits_is_not_joined_by_another_and_one_that_ends_witho
 async def test_a_submission_starts_it_over(scheduler: InProcessScheduler) -> None:
     await scheduler.deploy(app_of(REST))
     await scheduler.until(MONDAY + 3 * HOUR)
-    await PostgresSubmissionStore(scheduler.pool).submit(SubmissionRequest(REF, "token"), now=scheduler.clock.now())
+    await SubmissionStore(scheduler.pool).submit(SubmissionRequest(REF, "token"), now=scheduler.clock.now())
     await scheduler.rest()
     await scheduler.end_all()
 

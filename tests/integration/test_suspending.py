@@ -17,7 +17,7 @@ from streamsched.domain.schedules.pause import Pause, PauseMode
 from streamsched.domain.schedules.submission_request import SubmissionRequest
 from streamsched.launcher.why import why
 from streamsched.launcher.whynot import why_not
-from streamsched.store.jobs.submissions import PostgresSubmissionStore
+from streamsched.store.jobs.submissions import SubmissionStore
 from tests.support.in_process_scheduler import MONDAY, InProcessScheduler, open_scheduler
 
 pytestmark = pytest.mark.postgres
@@ -111,7 +111,7 @@ async def test_a_draining_schedule_takes_no_submission(scheduler: InProcessSched
     await pause(scheduler, DRAIN)
 
     with pytest.raises(ConflictError, match="is draining, so it takes no new jobs"):
-        await PostgresSubmissionStore(scheduler.pool).submit(SubmissionRequest(REF, "token"), now=scheduler.clock.now())
+        await SubmissionStore(scheduler.pool).submit(SubmissionRequest(REF, "token"), now=scheduler.clock.now())
 
 
 @pytest.mark.parametrize("overlap", ["coalesce", "queue", "latest", "skip", "cancel_running", "kill_running"])

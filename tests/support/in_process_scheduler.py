@@ -35,7 +35,7 @@ from streamsched.store.events.timers import PostgresTimers
 from streamsched.store.events.wakes import PostgresWakes
 from streamsched.store.jobs.decisions import DecisionStore
 from streamsched.store.jobs.intake import JobIntake, PostgresIntake
-from streamsched.store.jobs.jobs import PostgresJobStore
+from streamsched.store.jobs.jobs import JobStore
 from streamsched.store.runs.run_monitor import RunMonitorStore
 from streamsched.store.runs.run_queries import RunQueries
 from streamsched.store.server.notifier import PostgresNotifier
@@ -99,7 +99,7 @@ class InProcessScheduler:
         self.pool = pool
         self.clock = clock
         self.cluster = cluster
-        self.jobs = PostgresJobStore(pool)
+        self.jobs = JobStore(pool)
         self.by_hand = RunQueries(pool)
         self.catalog = Catalog(
             store=CatalogStore(pool),
