@@ -157,7 +157,7 @@ async def dataset_view(services: ApiServices, caller: Caller, ref: DatasetRef, *
     links = await services.datasets.links.links(caller)
     source = ("dataset", str(ref))
     names = links.listeners.get(source, ())
-    statuses = await services.catalog.some([ScheduleRef.parse(each) for each in names[:LISTENERS]])
+    statuses = await services.catalog.reader.find_schedules([ScheduleRef.parse(each) for each in names[:LISTENERS]])
     waiting: list[_Waiting] = []
     for status in statuses:
         if leaves := _roll_ups(status, ref):

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 import asyncpg
 import orjson
@@ -135,7 +135,7 @@ def connector(dsn: str, **settings: str) -> FirstHost:
     return FirstHost(dsn, asyncpg.connect, _UNAVAILABLE, {**_SETTINGS, **settings})
 
 
-async def _no_reset(_connection: Any) -> None:
+async def _no_reset(_connection: Connection) -> None:
     """Saves the round trip of asyncpg's reset: no setting, lock or LISTEN of a pooled connection outlives a
     transaction, and an open transaction is rolled back before this.
     """

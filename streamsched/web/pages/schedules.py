@@ -58,7 +58,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
         namespace=visit.namespace, text=text, states=states, after=visit.query("after"), limit=ROWS + 1
     )
     shown, more = ids[:ROWS], len(ids) > ROWS
-    statuses = await visit.api.catalog.some([ScheduleRef.parse(each) for each in shown])
+    statuses = await visit.api.catalog.reader.find_schedules([ScheduleRef.parse(each) for each in shown])
     strips = await reads.strips(shown, limit=BARS)
     kept = [("q", text), *(("state", state) for state in states), ("namespace", visit.namespace or "")]
     kept = [(name, value) for name, value in kept if value]

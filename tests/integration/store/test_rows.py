@@ -42,7 +42,7 @@ _PYTHON: Final = {
 }
 #: Folders of the store whose queries of several columns do not all have a type of their rows yet.
 _UNTYPED: Final = {
-    "access", "datasets", "events", "jobs", "limits", "web", "webhooks",
+    "events", "jobs", "limits",
 }  # fmt: skip
 
 
