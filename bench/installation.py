@@ -89,7 +89,7 @@ class Installation:
         )
         definition = AppDefinition(app, (Program(program, BashJob("true")),), made, frozenset(schedules))
         try:
-            await catalog.deploy(definition)
+            await catalog.deploy(definition).apply()
         finally:
             relaying.cancel()
             await asyncio.gather(relaying, return_exceptions=True)

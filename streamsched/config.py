@@ -158,7 +158,7 @@ class ApiSettings(SettingGroup):
     body_limit: int = setting(16 * 1024 * 1024, number(1024, unit=" bytes"), variable="body_limit")
     update_schedules: bool = setting(True, variable="update_schedules")
     lineage_datasets: Mapping[str, DatasetRef] = setting("", _locations, variable="lineage_datasets")
-    pages_url: str = setting("", _HTTP, variable="pages_url")
+    pages_url: str = setting("", lambda text: _HTTP(text).rstrip("/"), variable="pages_url")
 
     def __post_init__(self) -> None:
         rule = f"must be `tokens` when the API listens on {self.host}, which is not loopback"

@@ -137,35 +137,37 @@ class Kind:
 
     def __str__(self) -> str:
         """Its line in the list."""
-        variants = f"-{'|'.join(self.variants)}" if self.variants[0] else ""
-        return f"{self.name + variants}: {self.says}; N={self.n} {self.of}\n"
+        name, variants = (f"{self.name}-…", f": {' '.join(self.variants)}") if self.variants[0] else (self.name, "")
+        return f"  {name:<13}{self.n:>7} {self.of:<8} {self.says}{variants}\n"
 
 
 _BOTH: Final = ("postgres", "kafka")
 _KAFKA: Final = ("kafka",)
-_SPARKS: Final = ("fake", "standalone", "connect", "yarn")
 _STORES: Final = ("s3", "file", "plain", "delta", "iceberg")
 _TAKEN: Final = ("one", "three", "cut", "apart")
+_SPARKS: Final = ("fake", "standalone", "connect", "yarn")
 KINDS: Final = (
     Kind("installation", 20, "trials", "every part killed and paused", "tests.faults.installation", brokers=_BOTH),
-    Kind("tasks", 20, "trials", "owners of tasks killed, paused, stopped", "tests.faults.tasks.trial", brokers=_BOTH),
-    Kind("resharding", 5, "trials", "the same while partitions of lanes change", "tests.faults.tasks.resharding"),
-    Kind("downtime", 200_000, "tasks", "overdue after a week without owners", "tests.faults.tasks.downtime"),
-    Kind("datacentre", 1, "losses", "broker, primary and launcher cut off", "tests.faults.datacentre", brokers=_KAFKA),
-    Kind("upgrade", 1, "upgrades", "workers of two releases", "tests.faults.upgrade", brokers=_BOTH),
-    Kind("restore", 1, "drills", "a backup beside a newer log", "tests.faults.restore", brokers=_KAFKA),
-    Kind("graphs", 20, "kills", "nodes of graphs", "tests.faults.graphs"),
-    Kind("dev", 6, "kills", "the whole of `streamsched dev`", "tests.faults.whole_dev"),
+    Kind("tasks", 20, "trials", "owners of tasks killed and paused", "tests.faults.tasks.trial", brokers=_BOTH),
+    Kind("resharding", 5, "trials", "the same while lanes are moved", "tests.faults.tasks.resharding"),
+    Kind("downtime", 200_000, "tasks", "a week without owners of tasks", "tests.faults.tasks.downtime"),
+    Kind("outage", 3, "trials", "Kafka killed or cut off", "tests.faults.outages", _TAKEN, _KAFKA),
+    Kind(
+        "datacentre", 1, "loss", "a broker, the primary, a launcher cut off", "tests.faults.datacentre", ("",), _KAFKA
+    ),
+    Kind("restore", 1, "drill", "a backup restored beside a newer log", "tests.faults.restore", ("",), _KAFKA),
+    Kind("upgrade", 1, "upgrade", "workers of two releases", "tests.faults.upgrade", brokers=_BOTH),
+    Kind("dev", 6, "kills", "the whole of `streamsched dev` killed", "tests.faults.whole_dev"),
+    Kind("graphs", 20, "kills", "graphs on it, with their runs killed too", "tests.faults.graphs"),
+    Kind("spark", 100, "kills", "Spark programs around their submission", "tests.faults.spark.trial", _SPARKS),
     Kind("yarn", 4, "kills", "the roles as a service of a real YARN", "tests.faults.yarn_roles"),
-    Kind("spark", 100, "kills", "around the submission of Spark programs", "tests.faults.spark.trial", _SPARKS),
-    Kind("writers", 50, "kills", "of a file set, or watchers of a table", "tests.faults.writers.trial", _STORES),
-    Kind("attempts", 200, "jobs", "replaced or killed", "tests.faults.writers.attempt_trial", (*_STORES, "folder")),
-    Kind("hostile", 200, "cases", "of hostile content by every way in", "tests.hostile.run", brokers=_BOTH),
+    Kind("writers", 50, "kills", "writers and watchers killed", "tests.faults.writers.trial", _STORES),
+    Kind("attempts", 200, "jobs", "replaced", "tests.faults.writers.attempt_trial", (*_STORES, "folder")),
+    Kind("hostile", 200, "cases", "hostile content by every way in", "tests.hostile.run", brokers=_BOTH),
     Kind("bodies", 4, "clients", "the worst bodies for every route", "tests.hostile.bodies.trial"),
-    Kind("year", 20, "days", "on Spark; a year beside a naive model", "tests.year.run"),
-    Kind("dapr-real", 10, "kills", "Dapr's SDK and sidecar with our scheduler", "tests.dapr_real.run"),
-    Kind("dapr-go", 1, "runs", "Dapr's Go SDK with an endpoint", "tests.dapr_real.go_sdk"),
-    Kind("outage", 3, "trials", "Kafka killed, or cut off", "tests.faults.outages", _TAKEN, _KAFKA),
+    Kind("year", 20, "days", "a year beside a model, N days on Spark", "tests.year.run"),
+    Kind("dapr-real", 10, "kills", "Dapr's SDK and sidecar on our launchers", "tests.dapr_real.run"),
+    Kind("dapr-go", 1, "run", "Dapr's Go SDK on an endpoint", "tests.dapr_real.go_sdk"),
 )
 
 
@@ -293,15 +295,20 @@ def _counted(met: Sequence[str]) -> str:
     return ", ".join(f"{times} × {what}" if times > 1 else what for what, times in Counter(met).items())
 
 
+def named_kinds() -> Mapping[str, tuple[Kind, str]]:
+    """By what `KIND` is: the family and the variant."""
+    return {f"{kind.name}-{each}".rstrip("-"): (kind, each) for kind in KINDS for each in kind.variants}
+
+
 def requested(*words: str) -> Request:
     """What a command line asks for: a kind, then options.
 
     Raises:
         SystemExit: it asks for help, or for what there is not.
     """
-    named = {f"{kind.name}-{each}".rstrip("-"): (kind, each) for kind in KINDS for each in kind.variants}
+    named = named_kinds()
     if not words or words[0] not in named:
-        sys.stdout.write(f"{__doc__}\n{''.join(map(str, KINDS))}")
+        sys.stdout.write(f"{__doc__}\n  KIND          N by default\n{''.join(map(str, KINDS))}")
         sys.exit(0 if not words or words[0] in {"-h", "--help"} else f"there is no kind {words[0]}")
     kind, variant = named[words[0]]
     module = import_module(kind.module)

@@ -21,9 +21,9 @@ from streamsched.admin.checks.java import OLDEST, Java, find_java
 from streamsched.admin.checks.prepared_drivers import PreparedMemory, prepared_memory
 from streamsched.admin.topics import check_topics
 from streamsched.domain.errors import InvalidDefinitionError, StreamschedError
+from streamsched.domain.jobs.spool import RefusedLines
 from streamsched.domain.programs.program_users import ProgramUsers
 from streamsched.log.topics import DEAD_LETTER, SIGNALS
-from streamsched.ports.access.spools import RefusedLines
 from streamsched.ports.broker import Broker, TopicPartition, TopicSpec
 from streamsched.ports.clock import Clock
 from streamsched.ports.leases import is_shard_lease, role_lease, shard_lease

@@ -23,7 +23,7 @@ from streamsched.ports.notifier import Notifier
 from streamsched.store.catalog.catalog_reader import CatalogReader
 from streamsched.store.catalog.outbox import PostgresOutbox
 from streamsched.store.catalog.progress import PostgresProgress
-from streamsched.store.connections import Pool, open_pool
+from streamsched.store.connections import Pool, open_pool, require_sessions
 from streamsched.store.jobs.imported_runs import ImportedRunStore
 from streamsched.store.server.clock import PostgresClock
 from streamsched.store.server.clock_judgements import ClockJudgements
@@ -76,6 +76,7 @@ async def open_installation(settings: Settings) -> AsyncIterator[Installation]:
     async with AsyncExitStack() as stack:
         pool = await open_pool(settings.database_url, min_size=2, max_size=4)
         stack.callback(pool.terminate)
+        await require_sessions(pool)
         notifier = PostgresNotifier(settings.database_url)
         stack.push_async_callback(notifier.close)
         log = await open_broker(settings.broker_url)

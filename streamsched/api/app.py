@@ -10,7 +10,7 @@ from fastapi.routing import iter_route_contexts
 from starlette.routing import BaseRoute
 
 from streamsched import __version__
-from streamsched.api import health
+from streamsched.api import health, openlineage
 from streamsched.api.access.authorise import authorise
 from streamsched.api.access.outcomes import RequestOutcomes
 from streamsched.api.access.rules import Handler, RouteTable
@@ -21,7 +21,6 @@ from streamsched.api.dapr import native as dapr
 from streamsched.api.deps import ApiServices
 from streamsched.api.description.document import described
 from streamsched.api.description.page import ReferencePage
-from streamsched.api.openlineage import routes as openlineage
 from streamsched.api.pagerduty import routes as pagerduty
 from streamsched.api.problems import answer_problems
 from streamsched.api.request_guard import RequestGuard

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 from operator import attrgetter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Depends, Query, Request
 
@@ -30,20 +30,17 @@ from streamsched.dapr.desk import DaprDesk
 from streamsched.domain.events.event import Outcome
 from streamsched.domain.names import ProgramRef
 from streamsched.graph.submission import GraphDesk
-from streamsched.ports.access.audit import AuditStore
-from streamsched.ports.access.login import ProviderLogin
-from streamsched.ports.access.namespace_grants import NamespaceGrantStore
-from streamsched.ports.access.quotas import QuotaStore
-from streamsched.ports.access.tokens import TokenStore
 from streamsched.ports.broker import Broker
 from streamsched.ports.clock import Clock
-from streamsched.ports.datasets.bookmarks import BookmarkStore
-from streamsched.ports.datasets.commits import FileSetCommitStore
-from streamsched.ports.web.activity_reads import ActivityReads
-from streamsched.ports.webhooks.webhooks import WebhookStore
+from streamsched.store.access.quotas import QuotaStore
+from streamsched.store.access.tokens import TokenStore
+from streamsched.store.audit import AuditStore
 from streamsched.store.catalog.app_expectations import ExpectationGrants
+from streamsched.store.catalog.namespace_grants import NamespaceGrantStore
 from streamsched.store.catalog.preferences import PreferenceStore
 from streamsched.store.catalog.progress import OpenKeyReader
+from streamsched.store.datasets.bookmarks import BookmarkStore
+from streamsched.store.datasets.file_set_commits import FileSetCommitStore
 from streamsched.store.events.event_traces import EventTraces
 from streamsched.store.expectations.records import ExpectationReader
 from streamsched.store.jobs.backfills import BackfillStore
@@ -61,7 +58,12 @@ from streamsched.store.tasks.partitions import TaskPartitions
 from streamsched.store.tasks.queues import QueueStore
 from streamsched.store.tasks.registry import TaskRegistry
 from streamsched.store.tasks.streams import StreamAddresses
+from streamsched.store.web.activity_reads import ActivityReads
+from streamsched.store.webhooks.webhooks import WebhookStore
 from streamsched.telemetry.metrics import Metrics
+
+if TYPE_CHECKING:  # cryptography, only when it is used
+    from streamsched.access.code_flow import CodeFlow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +184,7 @@ class AccessServices:
 
     allowed_hosts: AllowedHosts
     authentication: Authentication
-    login: ProviderLogin | None
+    login: CodeFlow | None
     tokens: TokenStore
     audit: Audit
     audit_entries: AuditStore

@@ -43,19 +43,19 @@ from streamsched.log.topics import topic_specs
 from streamsched.ports.clock import SystemClock
 from streamsched.roles.access import open_authentication
 from streamsched.roles.services import Services, make_desk
-from streamsched.store.access.audit import PostgresAuditStore
-from streamsched.store.access.quotas import PostgresQuotaStore
-from streamsched.store.access.tokens import PostgresTokenStore
+from streamsched.store.access.quotas import QuotaStore
+from streamsched.store.access.tokens import TokenStore
+from streamsched.store.audit import AuditStore
 from streamsched.store.catalog.app_expectations import ExpectationGrants
 from streamsched.store.catalog.catalog import CatalogStore
 from streamsched.store.catalog.catalog_reader import CatalogReader
-from streamsched.store.catalog.namespace_grants import PostgresNamespaceGrantStore
+from streamsched.store.catalog.namespace_grants import NamespaceGrantStore
 from streamsched.store.catalog.outbox import PostgresOutbox
 from streamsched.store.catalog.preferences import PreferenceStore
 from streamsched.store.catalog.progress import OpenKeyReader
 from streamsched.store.connections import Pool
-from streamsched.store.datasets.bookmarks import PostgresBookmarkStore
-from streamsched.store.datasets.file_set_commits import PostgresFileSetCommitStore
+from streamsched.store.datasets.bookmarks import BookmarkStore
+from streamsched.store.datasets.file_set_commits import FileSetCommitStore
 from streamsched.store.events.event_traces import EventTraces
 from streamsched.store.events.lineage_ends import LineageEnds
 from streamsched.store.expectations.records import ExpectationReader
@@ -77,10 +77,10 @@ from streamsched.store.tasks.partitions import TaskPartitions
 from streamsched.store.tasks.queues import QueueStore
 from streamsched.store.tasks.registry import TaskRegistry
 from streamsched.store.tasks.streams import StreamAddresses
-from streamsched.store.web.activity_reads import PostgresActivityReads
-from streamsched.store.web.link_reads import PostgresLinkReads
-from streamsched.store.web.page_reads import PostgresPageReads
-from streamsched.store.webhooks.webhooks import PostgresWebhookStore
+from streamsched.store.web.activity_reads import ActivityReads
+from streamsched.store.web.link_reads import LinkReads
+from streamsched.store.web.page_reads import PageReads
+from streamsched.store.webhooks.webhooks import WebhookStore
 from streamsched.store.webhooks.work_history import PostgresWorkHistory
 from streamsched.web.app import PREFIX, make_web
 from streamsched.web.live import LiveFeed
@@ -93,9 +93,9 @@ def api_services(services: Services) -> ApiServices:
     settings, clock, pool, broker = services.settings, services.clock, services.pool, services.broker
     notifier, layout, metrics = services.notifier, services.layout, services.health.metrics
     specs = topic_specs(layout.shards, settings.keep.log, unkeyed_partitions=layout.unkeyed_partitions)
-    gauges, traces, quotas = Gauges(pool), EventTraces(pool, broker), PostgresQuotaStore(pool)
-    reader, outbox, grants = CatalogReader(pool), PostgresOutbox(pool), PostgresNamespaceGrantStore(pool)
-    entries, (callers, login) = PostgresAuditStore(pool), open_authentication(pool, clock, settings)
+    gauges, traces, quotas = Gauges(pool), EventTraces(pool, broker), QuotaStore(pool)
+    reader, outbox, grants = CatalogReader(pool), PostgresOutbox(pool), NamespaceGrantStore(pool)
+    entries, (callers, login) = AuditStore(pool), open_authentication(pool, clock, settings)
 
     async def measure() -> None:
         services.health.measure()
@@ -135,14 +135,14 @@ def api_services(services: Services) -> ApiServices:
             submissions=SubmissionStore(pool),
             backfills=BackfillStore(pool),
             graphs=GraphDesk(NodeStore(pool), clock),
-            activity=PostgresActivityReads(pool),
+            activity=ActivityReads(pool),
             run_commits=RunCommitStore(pool),
             end_lineage_run=LineageEnds(pool).end,
         ),
         datasets=DatasetServices(
-            bookmarks=PostgresBookmarkStore(pool),
-            commits=PostgresFileSetCommitStore(pool),
-            links=CatalogMap(PostgresLinkReads(pool)),
+            bookmarks=BookmarkStore(pool),
+            commits=FileSetCommitStore(pool),
+            links=CatalogMap(LinkReads(pool)),
         ),
         programs=ProgramServices(
             profiles=ProfileStore(pool),
@@ -157,7 +157,7 @@ def api_services(services: Services) -> ApiServices:
             dapr=make_desk(pool, clock),
         ),
         webhooks=WebhookServices(
-            store=PostgresWebhookStore(pool),
+            store=WebhookStore(pool),
             decisions=DecisionFeed(PostgresWorkHistory(pool)),
         ),
         limits=LimitServices(
@@ -171,7 +171,7 @@ def api_services(services: Services) -> ApiServices:
             allowed_hosts=allowed_hosts(settings),
             authentication=callers,
             login=login,
-            tokens=PostgresTokenStore(pool),
+            tokens=TokenStore(pool),
             audit=NoAudit() if settings.api.access == "open" else StoredAudit(entries, clock),
             audit_entries=entries,
             references=ReferenceChecks(grants, clock),
@@ -183,7 +183,7 @@ def api_services(services: Services) -> ApiServices:
 def make_http(services: ApiServices, pool: Pool, routes: Sequence[BaseRoute] | None = None) -> FastAPI:
     """The API, with the pages at `/ui`. `routes`: those of the API, when they are made already."""
     api = make_api(services, routes)
-    reads = PostgresPageReads(pool)
+    reads = PageReads(pool)
     feed = LiveFeed(reads.version)
     access = services.access
     everybody = ANYBODY if isinstance(access.authentication, OpenAuthentication) else None

@@ -20,14 +20,12 @@ from streamsched.config import Settings
 from streamsched.dapr.app_channel import check_address
 from streamsched.dapr.endpoint import DaprEndpoint
 from streamsched.domain.errors import ConfigurationError, InvalidError, UnavailableError
-from streamsched.ports.clock import Clock, SystemClock
+from streamsched.ports.clock import Clock
 from streamsched.process.run_forever import run_forever
 from streamsched.process.supervision import Loop, run_until_signal, supervise, wait_until_available
-from streamsched.roles.services import make_desk
-from streamsched.store.connections import Pool, open_pool
+from streamsched.roles.services import make_desk, open_clock, open_database
+from streamsched.store.connections import Pool
 from streamsched.store.dapr.instances import AppInstance, AppInstances
-from streamsched.store.server.clock import PostgresClock
-from streamsched.store.server.schema import require_schema
 from streamsched.telemetry.logs import configure_logs
 from streamsched.telemetry.metrics import Metrics
 
@@ -71,7 +69,7 @@ def dapr_loops(settings: Settings, pool: Pool, clock: Clock) -> Mapping[str, Loo
 
 
 def run_dapr(environ: Mapping[str, str], **options: object) -> None:
-    """Runs one endpoint until SIGINT or SIGTERM. `options` (fields of `Settings`) take precedence over variables.
+    """Runs one endpoint until SIGINT or SIGTERM. `options` (as in `Settings.from_env`) take precedence over variables.
 
     Raises:
         ConfigurationError: a setting is missing or invalid, a port is in use, or gRPC is not installed.
@@ -84,14 +82,9 @@ def run_dapr(environ: Mapping[str, str], **options: object) -> None:
 
 
 async def _serve(settings: Settings) -> None:
-    pool = await wait_until_available("database", lambda: open_pool(settings.database_url, min_size=2, max_size=12))
-    try:
-        await wait_until_available("schema", lambda: require_schema(pool))
-        clock = PostgresClock(pool, SystemClock(), name=f"dapr endpoint of {settings.dapr.app_id}")
-        await wait_until_available("database", clock.compare)
+    async with open_database(settings) as pool:
+        clock = await open_clock(pool, f"dapr endpoint of {settings.dapr.app_id}")
         await supervise({**dapr_loops(settings, pool, clock), "clock": clock.run}, metrics=Metrics())
-    finally:
-        pool.terminate()
 
 
 def _app_of(settings: Settings) -> tuple[DaprApp, tuple[AppInstance, ...]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import secrets
 import shutil
 import socket
 from collections.abc import Callable, Iterator, Mapping
@@ -18,17 +19,22 @@ from typing import Final
 
 import structlog
 
+from streamsched.access.issuing import create_token
 from streamsched.api.serving import bind, url_of
 from streamsched.config import Settings
+from streamsched.domain.access.grant import Grant
+from streamsched.domain.access.permission import AccessRole
+from streamsched.domain.access.token import StoredTokenText, TokenRequest, read_token
 from streamsched.domain.addresses import LOOPBACK
 from streamsched.domain.errors import StreamschedError
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.programs.inherited_environment import ALL
-from streamsched.ports.clock import SystemClock
+from streamsched.ports.clock import Clock, SystemClock
+from streamsched.process.files import write_atomically
 from streamsched.process.supervision import run_until_signal
-from streamsched.roles.access import TOKEN_FILE, ensure_dev_token, login_path
 from streamsched.roles.role import Role, serve
-from streamsched.store.connections import open_pool
+from streamsched.store.access.tokens import TokenStore
+from streamsched.store.connections import temporary_pool
 from streamsched.store.runs.run_queries import RunQueries, RunRecord
 from streamsched.store.server.data_archive import POSTGRES, ArchiveDescription, check_data, pack_folder, unpack_folder
 from streamsched.store.server.data_place import move_logs
@@ -37,12 +43,17 @@ from streamsched.store.server.folder_lock import folder_lock
 from streamsched.store.server.revisions import revisions
 from streamsched.store.server.schema import stored_revision
 from streamsched.telemetry.logs import configure_logs
+from streamsched.web.app import PREFIX
+from streamsched.web.session import Sessions
 
 log = structlog.get_logger()
 
 #: Most runs listed when it stops.
 SHOWN_RUNS: Final = 20
 _ACTIVE: Final = (RunState.STARTING, RunState.RUNNING, RunState.SUSPENDED)
+
+#: The file in the folder with the token of its commands.
+TOKEN_FILE: Final = "token"
 
 #: Placeholder for the database's URL until the embedded server has started.
 _PLACEHOLDER = "postgresql://to-come"
@@ -78,7 +89,7 @@ def run_dev(
     """Runs everything in `data_dir` until SIGINT or SIGTERM, then stops everything including PostgreSQL.
 
     `announce` is called once, when the API answers; `announce_end` when everything but PostgreSQL has stopped.
-    `options` are fields of `Settings` given on the command line.
+    `options` are settings given on the command line, as in `Settings.from_env`.
 
     Raises:
         ConfigurationError: another process runs in this folder, the port is in use, or a setting is invalid; nothing
@@ -107,10 +118,7 @@ def run_dev(
         pages = environ.get("STREAMSCHED_PAGES_URL") or url_of(bound)
         given = {"broker_url": server.url, "pages_url": pages, **given, **own}
         settings = Settings.from_env(environ, **given)
-        if settings.api.access == "tokens":
-            asyncio.run(ensure_dev_token(server.url, folder))
-        token = (folder / TOKEN_FILE).read_text().strip() if settings.api.access == "tokens" else ""
-        page = url_of(bound) + asyncio.run(login_path(server.url, token))
+        page = url_of(bound) + asyncio.run(_first_page(settings, folder))
         stack.enter_context(_published(folder, bound, settings))
         started = Started(url_of(bound), page, folder, resumed, tuple(_warnings(environ)), tuple(notices))
         for warning in started.warnings:
@@ -175,22 +183,42 @@ def _migrate(url: str) -> Iterator[str]:
 
 
 async def _revision(url: str) -> str | None:
-    pool = await open_pool(url, max_size=1)
-    try:
+    async with temporary_pool(url) as pool:
         return await stored_revision(pool)
-    finally:
-        await pool.close()
+
+
+async def _first_page(settings: Settings, folder: Path) -> str:
+    """The path and query of the pages. With tokens it logs in once the owner of the folder's token, a token of an
+    admin in a file that only the folder's owner reads; writes another one unless that one is valid.
+    """
+    if settings.api.access != "tokens":
+        return f"{PREFIX}/"
+    file, clock = folder / TOKEN_FILE, SystemClock()
+    async with temporary_pool(settings.database_url) as pool:
+        tokens = TokenStore(pool)
+        known = read_token(file.read_text().strip()) if file.is_file() else None
+        if not isinstance(known, StoredTokenText) or not await _is_valid(tokens, known, clock):
+            request = TokenRequest(f"dev-{secrets.token_hex(3)}", (Grant(role=AccessRole.ADMIN),))
+            _, text = await create_token(tokens, clock, request, by="streamsched dev")
+            with write_atomically(file, private=True) as new:
+                new.write(f"{text}\n".encode())
+            known = read_token(text)
+        assert isinstance(known, StoredTokenText)
+        return f"{PREFIX}/login?code={await Sessions(tokens, clock).code(known.id)}"
+
+
+async def _is_valid(tokens: TokenStore, token: StoredTokenText, clock: Clock) -> bool:
+    found = await tokens.find(token.id)
+    return found is not None and found.digest == token.digest and not found.record.invalid_at(clock.now())
 
 
 @contextmanager
 def _published(folder: Path, bound: socket.socket, settings: Settings) -> Iterator[None]:
     """Writes `dev.json` while it runs: the API's URL for clients, the settings for administration commands."""
     note = folder / "dev.json"
-    unfinished = folder / "dev.json.new"
-    unfinished.touch(mode=0o600)
     known = {"database_url": settings.database_url, "broker_url": settings.broker_url, "shards": settings.shards}
-    unfinished.write_text(json.dumps({"url": url_of(bound), "pid": os.getpid(), "settings": known}))
-    unfinished.replace(note)
+    with write_atomically(note, private=True) as file:
+        file.write(json.dumps({"url": url_of(bound), "pid": os.getpid(), "settings": known}).encode())
     try:
         yield
     finally:
@@ -201,11 +229,8 @@ def _active_runs(dsn: str) -> tuple[RunRecord, ...] | None:
     """Runs with their own process, which continues without this one."""
 
     async def query() -> tuple[RunRecord, ...]:
-        pool = await open_pool(dsn, max_size=1)
-        try:
+        async with temporary_pool(dsn) as pool:
             return tuple(await RunQueries(pool).recent(states=_ACTIVE, limit=SHOWN_RUNS))
-        finally:
-            pool.terminate()
 
     try:
         return asyncio.run(query())

@@ -33,13 +33,14 @@ from streamsched.dapr.delivery import DaprDelivery
 from streamsched.domain.constraints.process_room import ProcessKind
 from streamsched.domain.decisions.retention import Retention
 from streamsched.domain.errors import ConfigurationError, UnavailableError
+from streamsched.domain.jobs.spool import SpoolingRun
+from streamsched.domain.programs.program_users import ProgramUsers
 from streamsched.domain.programs.secret_rules import SecretRule
-from streamsched.domain.signals.layout import Layout
 from streamsched.emit.destination import SPOOLS
 from streamsched.graph.progression import Progression
 from streamsched.graph.retention import NodeRetention
 from streamsched.launcher import plugins
-from streamsched.launcher.backfills.feeding import BackfillFeeding
+from streamsched.launcher.backfill_feeding import BackfillFeeding
 from streamsched.launcher.cluster_probes import ClusterProbes
 from streamsched.launcher.deadlines import DeadlineWatch
 from streamsched.launcher.inline_executor import InlineExecutor
@@ -52,29 +53,26 @@ from streamsched.log.drivers import open_broker
 from streamsched.log.maintenance import LogMaintenance
 from streamsched.log.topics import topic_specs
 from streamsched.membership.singleton_role import SingletonRole
-from streamsched.ports.access.spools import SpoolingRun
 from streamsched.ports.broker import Broker
 from streamsched.ports.clock import Clock
 from streamsched.ports.leases import LeaseHolder
 from streamsched.ports.notifier import Notifier
-from streamsched.ports.runner import RunnerId
 from streamsched.process.cancellation import CLOSING_S, STOPPING_S, cancel
-from streamsched.process.http_client import HttpClient
 from streamsched.process.os_user import OsUser
 from streamsched.process.run_forever import run_forever
 from streamsched.process.separation import check_users, not_separated
 from streamsched.process.supervision import Loop, supervise, wait_until_available
-from streamsched.roles.access import authentication
-from streamsched.roles.services import Services, make_desk
+from streamsched.roles.access import open_authentication
+from streamsched.roles.services import Services, make_desk, make_http_client
 from streamsched.secrets.resolver import Secrets, installed
 from streamsched.setting_values import url_here
 from streamsched.spark.clusters import open_probe
 from streamsched.spark.log_cleanup import LogCleanup, RunFileStore
 from streamsched.spark.processes import LocalRunners, this_process
-from streamsched.store.access.quotas import PostgresQuotaStore
-from streamsched.store.access.spools import PostgresSpoolStore
+from streamsched.store.access.quotas import QuotaStore
+from streamsched.store.access.spools import SpoolStore
 from streamsched.store.catalog.catalog import CatalogStore
-from streamsched.store.catalog.namespace_grants import PostgresNamespaceGrantStore
+from streamsched.store.catalog.namespace_grants import NamespaceGrantStore
 from streamsched.store.catalog.outbox import PostgresOutbox
 from streamsched.store.catalog.pauses import PauseStore
 from streamsched.store.catalog.progress import PostgresProgress
@@ -83,10 +81,7 @@ from streamsched.store.dapr.instances import AppInstances
 from streamsched.store.events.timers import PostgresTimers
 from streamsched.store.events.verdicts import VerdictStore
 from streamsched.store.events.wakes import PostgresWakes
-from streamsched.store.expectations.evidence import (
-    CompletionStore,
-    EvidenceStore,
-)
+from streamsched.store.expectations.evidence import CompletionStore, EvidenceStore
 from streamsched.store.expectations.judgement import ExpectationStore
 from streamsched.store.graph.nodes import NodeStore
 from streamsched.store.jobs.archive import Archive
@@ -107,9 +102,8 @@ from streamsched.store.tasks.intake import PostgresTaskIntake
 from streamsched.store.tasks.partitions import READS, TaskPartitions
 from streamsched.store.tasks.queues import QueueStore
 from streamsched.store.tasks.streams import StreamAddresses
-from streamsched.store.webhooks.feed import PostgresWebhookFeed
-from streamsched.store.webhooks.notices import PostgresNoticeStore
-from streamsched.store.webhooks.webhooks import PostgresWebhookStore
+from streamsched.store.webhooks.notices import NoticeStore
+from streamsched.store.webhooks.webhooks import WebhookStore
 from streamsched.store.webhooks.work_history import PostgresWorkHistory
 from streamsched.tasks.http_receiver import HttpReceiver
 from streamsched.tasks.intake import TaskIntake
@@ -138,102 +132,124 @@ _BUNDLE_KEPT: Final = timedelta(days=1)
 _BUNDLES_EVERY_S: Final = 600.0
 #: Seconds between two announcements of the address.
 _ANNOUNCE_S: Final = 3.0
-_Roles = Mapping[str, Callable[[], Coroutine[Any, Any, None]]]
+
+_Work = Callable[[], Coroutine[Any, Any, None]]
 
 
 def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool = False) -> Mapping[str, Loop]:
-    """The loops of a launcher. Loops that must not run twice at a time are singleton roles.
+    """The loops of a launcher. A new object at each start of a loop is for what must forget its former state.
 
     `environ`: environment of runner processes, in addition to the settings. `dev`: whether they are those of
     `streamsched dev`, on a machine of one person.
     """
-    pool, broker, notifier, clock = services.pool, services.broker, services.notifier, services.clock
-    settings = services.settings
-    inline = make_inline(pool, this_process(), clock, settings, environ)
-    runners = local_runners(settings, environ)
-    leases = LauncherLeases(pool, theirs=services.measured and services.measured.steady)
-    recovery = Recovery(leases, runners, inline.runner, clock, ttl=settings.lease, attempts=settings.runs.attempts)
-    timeouts = RunTimeouts(silence=settings.runs.lost_after, attempts=settings.runs.attempts, pace=settings.runs.pace)
+    settings, pool, broker, notifier = services.settings, services.pool, services.broker, services.notifier
+    clock, metrics, measured, keep = services.clock, services.health.metrics, services.measured, settings.keep
+    due_by = measured and measured.theirs
+
+    # Jobs to runs: what executes them, and what becomes of them without it
+    runners, inline = make_runners(settings, environ), make_inline(services, environ)
+    leases, attempts = LauncherLeases(pool, theirs=services.steady), settings.runs.attempts
+    recovery = Recovery(leases, runners, inline.runner, clock, ttl=settings.lease, attempts=attempts)
+    timeouts = RunTimeouts(silence=settings.runs.lost_after, attempts=attempts, pace=settings.runs.pace)
     monitor = RunMonitor(RunMonitorStore(pool), runners, clock, timeouts, inline=inline)
-    due_by = services.measured and services.measured.theirs
-    decisions, wakes = DecisionStore(pool), PostgresWakes(pool, theirs=due_by)
-    callers = authentication(pool, clock, settings)
+    decisions = DecisionStore(pool)
     evaluator = PluginEvaluator(plugins.installed(), decisions, clock)
     probes = {name: open_probe(url) for name, url in settings.runs.clusters.items()}
-    keep = settings.keep.verdicts
-    verdicts = VerdictIntake(broker, VerdictStore(pool, keep=keep), clock, keep=keep)
-    metrics = services.health.metrics
+
+    # Tasks to their targets
     tasks = make_task_delivery(
-        pool, notifier, services.identity, clock, settings, environ=environ, metrics=metrics, measured=services.measured
+        pool, notifier, services.identity, clock, settings, environ=environ, metrics=metrics, measured=measured
     )
-    keeps = Retention(jobs=settings.keep.jobs, audit=settings.keep.audit)
-    feeding = BackfillFeeding(BackfillFeed(pool), notifier, clock, keep=settings.keep.jobs)
+    callers = open_authentication(pool, clock, settings)[0]
 
-    def in_time(loop: Callable[[], Awaitable[None]]) -> Loop:
-        """Starts the loop when the time is known, with the lease of this launcher."""
+    wakes, verdicts = PostgresWakes(pool, theirs=due_by), VerdictStore(pool, keep=keep.verdicts)
+    judgement = (lambda: 0) if measured is None else (lambda: measured.judgement)
+    bundles = BundleStore(pool)
 
-        async def begin() -> None:
-            if services.measured is not None:
-                await wait_until_available("database", services.measured.begin)
+    def when_time_is_known(loops: Mapping[str, Callable[[], Awaitable[None]]]) -> Mapping[str, Loop]:
+        """With the lease of this launcher."""
+
+        async def begin(loop: Callable[[], Awaitable[None]]) -> None:
+            if measured is not None:
+                await wait_until_available("database", measured.begin)
             await wait_until_available("database", recovery.renew)
             await loop()
 
-        return begin
+        return {name: partial(begin, loop) for name, loop in loops.items()}
 
-    def alone(name: str, loop: Callable[[], Coroutine[Any, Any, None]]) -> Loop:
-        role = SingletonRole(
-            services.leases, name, services.identity.id, ttl=settings.lease, health=services.broker_health
-        )
-        return lambda: role.run(loop)
+    def one_at_a_time(loops: Mapping[str, _Work]) -> Mapping[str, Loop]:
+        """In one process of the installation, by lease."""
+
+        def hold(name: str, loop: _Work) -> Loop:
+            me, health = services.identity.id, services.broker_health
+            return partial(SingletonRole(services.leases, name, me, ttl=settings.lease, health=health).run, loop)
+
+        return {name: hold(name, loop) for name, loop in loops.items()}
 
     return {
-        "relay": alone("relay", lambda: Relay(broker=broker, outbox=PostgresOutbox(pool), notifier=notifier).run()),
-        "progress": alone("progress", lambda: ProgressCopy(broker=broker, store=PostgresProgress(pool)).run()),
-        "verdicts": alone("verdicts", verdicts.run),
-        "intake": alone("intake", lambda: JobIntake(broker, PostgresIntake(pool), clock, metrics).run()),
-        "backfills": alone("backfills", feeding.run),
-        "retention": alone("retention", lambda: ArchiveLoop(Archive(pool), keeps, clock).run()),
-        "log-cleaning": alone("log-cleaning", LogMaintenance(broker, clock).run),
-        "wake-ups": alone("wake-ups", lambda: WakeIntake(broker, wakes, clock).run()),
-        **{name: in_time(each) for name, each in watching_loops(pool, notifier, clock).items()},
-        "timers": in_time(
-            lambda: Timers(store=PostgresTimers(pool, theirs=due_by), wakes=wakes, notifier=notifier, clock=clock).run()
+        **when_time_is_known(
+            {
+                "launcher": Launcher(decisions, monitor, notifier, clock, evaluator, inline=inline).run,
+                "inline": inline.run,
+                "recovery": recovery.run,
+                "graph": Progression(NodeStore(pool), notifier, clock).run,
+                "timers": lambda: Timers(
+                    store=PostgresTimers(pool, theirs=due_by), wakes=wakes, notifier=notifier, clock=clock
+                ).run(),
+                "tasks": tasks.run,
+                **watching_loops(pool, notifier, clock),
+            }
         ),
-        "tick-review": alone("tick-review", tick_review(pool, clock, services.measured).run),
-        "node-retention": alone("node-retention", node_retention(pool, clock, settings).run),
-        "bundles": alone("bundles", removal_of_bundles(pool, clock)),
-        **({"spans": alone("spans", services.traces.export(pool, clock).run)} if services.traces else {}),
-        "graph": in_time(Progression(NodeStore(pool), notifier, clock).run),
+        **one_at_a_time(
+            {
+                # between the log and PostgreSQL
+                "relay": lambda: Relay(broker=broker, outbox=PostgresOutbox(pool), notifier=notifier).run(),
+                "progress": lambda: ProgressCopy(broker=broker, store=PostgresProgress(pool)).run(),
+                "verdicts": VerdictIntake(broker, verdicts, clock, keep=keep.verdicts).run,
+                "intake": lambda: JobIntake(broker, PostgresIntake(pool), clock, metrics).run(),
+                "wake-ups": lambda: WakeIntake(broker, wakes, clock).run(),
+                **task_intakes(services),
+                # to people and to others
+                **watching_roles(settings, pool, broker, clock),
+                **({"spans": services.traces.export(pool, clock).run} if services.traces else {}),
+                # at their time, and when it is over
+                "backfills": BackfillFeeding(BackfillFeed(pool), notifier, clock, keep=keep.jobs).run,
+                "tick-review": TickReview(PostgresTimers(pool), clock, judgement=judgement).run,
+                "node-retention": NodeRetention(NodeStore(pool), clock, keep=keep.nodes).run,
+                "retention": lambda: ArchiveLoop(
+                    Archive(pool), Retention(jobs=keep.jobs, audit=keep.audit), clock
+                ).run(),
+                "log-cleaning": LogMaintenance(broker, clock).run,
+                "bundles": lambda: run_forever(
+                    partial(_remove_bundles, bundles, clock), called="bundles", ending_by=clock
+                ),
+            }
+        ),
+        **_host_loops(services, dev=dev),
         "broker_health": services.broker_health.run,
-        **host_loops(
-            pool, broker, services.layout, settings, me=services.identity, clock=clock, metrics=metrics, dev=dev
-        ),
         "probes": lambda: ClusterProbes(ClusterStore(pool), probes, notifier, clock).run(),
-        "launcher": in_time(Launcher(decisions, monitor, notifier, clock, evaluator, inline=inline).run),
-        "inline": in_time(inline.run),
-        "recovery": in_time(recovery.run),
-        "tasks": in_time(tasks.run),
-        "task-streams": lambda: serve_task_streams(settings, pool, services.identity.id, tasks.workers, callers),
-        **{name: alone(name, each) for name, each in task_intakes(settings, pool, broker, clock).items()},
-        **{name: alone(name, each) for name, each in watching_roles(settings, pool, broker, clock).items()},
+        "task-streams": lambda: _serve_task_streams(services, tasks.workers, callers),
     }
 
 
-def make_inline(
-    pool: Pool, me: RunnerId, clock: Clock, settings: Settings, environ: Mapping[str, str]
-) -> InlineExecutor:
+def make_inline(services: Services, environ: Mapping[str, str]) -> InlineExecutor:
     """What executes HTTP and publish programs. `environ`: the variables that secrets may be."""
-    secrets = Secrets(settings.programs.secrets, environ, installed())
-    sampler = run_sampler(environ, traces=settings.traces)
-    batch = RunBatch(pool)
-    client = HttpClient(settings.programs.outgoing_networks, proxy=settings.programs.outgoing_proxy)
-    ignored = [] if settings.programs.outgoing_proxy else sorted(name for name in environ if name.lower() in _PROXIES)
-    if ignored:
+    settings = services.settings
+    ignored = sorted(name for name in environ if name.lower() in _PROXIES)
+    if ignored and not settings.programs.outgoing_proxy:
         log.warning("outgoing.proxies_ignored", variables=ignored, instead="STREAMSCHED_OUTGOING_PROXY")
-    return InlineExecutor(batch, me, client, clock, heartbeat=settings.runs.heartbeat, secrets=secrets, sampler=sampler)
+    return InlineExecutor(
+        RunBatch(services.pool),
+        this_process(),
+        make_http_client(settings),
+        services.clock,
+        heartbeat=settings.runs.heartbeat,
+        secrets=Secrets(settings.programs.secrets, environ, installed()),
+        sampler=run_sampler(environ, traces=settings.traces),
+    )
 
 
-def local_runners(settings: Settings, environ: Mapping[str, str]) -> LocalRunners:
+def make_runners(settings: Settings, environ: Mapping[str, str]) -> LocalRunners:
     """What starts runners on this machine. Logs what does not separate programs. `environ`: of the runners, in addition
     to the settings.
 
@@ -255,23 +271,12 @@ def local_runners(settings: Settings, environ: Mapping[str, str]) -> LocalRunner
     return runners
 
 
-def removal_of_bundles(pool: Pool, clock: Clock) -> Callable[[], Coroutine[Any, Any, None]]:
-    """The loop that removes unused bundles."""
-    return lambda: run_forever(partial(remove_bundles, BundleStore(pool), clock), called="bundles", ending_by=clock)
-
-
-async def remove_bundles(store: BundleStore, clock: Clock) -> float:
+async def _remove_bundles(store: BundleStore, clock: Clock) -> float:
     """Removes bundles to which nothing refers; returns the seconds until the next call."""
     removed = await store.remove_unused(before=clock.now() - _BUNDLE_KEPT)
     if removed:
         log.info("bundles.removed", bundles=len(removed), first=removed[0])
     return _BUNDLES_EVERY_S
-
-
-def tick_review(pool: Pool, clock: Clock, measured: PostgresClock | None) -> TickReview:
-    """The review of stored ticks."""
-    judgement = (lambda: 0) if measured is None else (lambda: measured.judgement)
-    return TickReview(PostgresTimers(pool), clock, judgement=judgement)
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,31 +322,22 @@ def make_task_delivery(
     partitions, me = TaskPartitions(pool), replace(me, reads=READS)
     leases = PostgresTaskLeases(pool, theirs=measured and measured.steady)
     ownership = Ownership(leases, me, store, partitions, clock, ttl=settings.lease)
-    queues, networks, proxy = (
-        QueueStore(pool),
-        settings.programs.outgoing_networks,
-        settings.programs.outgoing_proxy,
-    )
-    http = HttpReceiver(HttpClient(networks, proxy=proxy), clock, leased=ownership.leased)
-    sending = HttpClient(networks, proxy=proxy)
-    secrets = Secrets(settings.programs.secrets, environ, installed())
-    webhooks = WebhookReceiver(
-        PostgresWebhookStore(pool),
-        sending,
-        secrets,
-        clock,
-        leased=ownership.leased,
-        mail=make_mail(pool, settings, environ or {}, clock),
-    )
     loop = TaskLoop(
         store,
-        queues,
+        QueueStore(pool),
         ownership,
         notifier,
         clock,
-        http=http,
+        http=HttpReceiver(make_http_client(settings), clock, leased=ownership.leased),
         workers=workers,
-        webhooks=webhooks,
+        webhooks=WebhookReceiver(
+            WebhookStore(pool),
+            make_http_client(settings),
+            Secrets(settings.programs.secrets, environ, installed()),
+            clock,
+            leased=ownership.leased,
+            mail=_make_mail(pool, settings, environ or {}, clock),
+        ),
         metrics=metrics,
         capacity=settings.tasks.in_flight,
     )
@@ -358,15 +354,14 @@ def make_task_delivery(
     return TaskDelivery(loop, workers, DaprDelivery(instances, workers), moving, scheduler)
 
 
-def task_intakes(
-    settings: Settings, pool: Pool, log: Broker, clock: Clock
-) -> Mapping[str, Callable[[], Coroutine[Any, Any, None]]]:
+def task_intakes(services: Services) -> Mapping[str, _Work]:
     """The loops that put tasks into queues, by the name of the role; one each at a time. They copy topics, and put
     changes of jobs and runs into the queues of webhooks.
 
     Raises:
         ConfigurationError: a topic is one of the installation.
     """
+    settings, pool, broker, clock = services.settings, services.pool, services.broker, services.clock
     own = {spec.name for spec in topic_specs(settings.shards, settings.keep.log)}
     for topic in settings.tasks.topics:
         if topic in own and not settings.tasks.log_url:
@@ -374,7 +369,7 @@ def task_intakes(
 
     async def copy(topic: str, queue: str) -> None:
         async with AsyncExitStack() as stack:
-            source, name = log, topic
+            source, name = broker, topic
             if settings.tasks.log_url:
                 source = await wait_until_available("task log", lambda: open_broker(settings.tasks.log_url))
                 stack.push_async_callback(source.close)
@@ -383,7 +378,7 @@ def task_intakes(
                 topic,
                 queue,
                 broker=source,
-                letters=log,
+                letters=broker,
                 store=PostgresTaskIntake(pool, queue, name),
                 queues=QueueStore(pool),
                 clock=clock,
@@ -392,29 +387,27 @@ def task_intakes(
             )
             await intake.run()
 
-    history, pages = PostgresWorkHistory(pool), settings.api.pages_url.rstrip("/")
-    feeding = WebhookFeeding(history, PostgresWebhookFeed(pool), clock, pages=pages)
+    feeding = WebhookFeeding(PostgresWorkHistory(pool), WebhookStore(pool), clock, pages=settings.api.pages_url)
     copying = {f"tasks-of-{topic}": partial(copy, topic, queue) for topic, queue in settings.tasks.topics.items()}
     return {"webhooks": feeding.run, **copying}
 
 
-async def serve_task_streams(
-    settings: Settings, pool: Pool, owner: str, workers: WorkerStreams, authentication: Authentication
-) -> None:
+async def _serve_task_streams(services: Services, workers: WorkerStreams, callers: Authentication) -> None:
     """Gives tasks to workers over HTTP until cancelled, and shows them the address.
 
     Raises:
         ConfigurationError: the address cannot be used.
     """
+    settings = services.settings
     host, variable = settings.tasks.streams_host, "STREAMSCHED_TASK_STREAMS"
     bound = bind(host, settings.tasks.streams_port, host_by=f"{variable}_HOST", port_by=f"{variable}_PORT")
     url = settings.tasks.streams_url or _advertised(bound, host)
     hosts = AllowedHosts.of(settings.api.allowed_hosts, api_host=host, urls=[url])
-    server = HttpServer(make_stream_api(workers, hosts, authentication, body_limit=settings.api.body_limit), bound)
-    addresses = StreamAddresses(pool)
+    server = HttpServer(make_stream_api(workers, hosts, callers, body_limit=settings.api.body_limit), bound)
+    addresses = StreamAddresses(services.pool)
 
     async def announce() -> float:
-        await addresses.announce(owner, url)
+        await addresses.announce(services.identity.id, url)
         return _ANNOUNCE_S
 
     announcing = asyncio.create_task(run_forever(announce, called="task_streams"))
@@ -429,7 +422,7 @@ async def serve_task_streams(
         await cancel(serving, retry_s=CLOSING_S)
         bound.close()
         with suppress(UnavailableError):
-            await addresses.withdraw(owner)
+            await addresses.withdraw(services.identity.id)
 
 
 def _advertised(bound: socket.socket, host: str) -> str:
@@ -450,9 +443,9 @@ def watching_loops(pool: Pool, notifier: Notifier, clock: Clock) -> Mapping[str,
     }
 
 
-def watching_roles(settings: Settings, pool: Pool, broker: Broker, clock: Clock) -> _Roles:
+def watching_roles(settings: Settings, pool: Pool, broker: Broker, clock: Clock) -> Mapping[str, _Work]:
     """What one launcher does at a time, by the name of the role."""
-    notices = PostgresNoticeStore(pool, pages=settings.api.pages_url.rstrip("/"))
+    notices = NoticeStore(pool, pages=settings.api.pages_url)
     return {
         "evidence": lambda: EvidenceIntake(broker, EvidenceStore(pool), clock).run(),
         "completions": lambda: CompletionIntake(CompletionStore(pool), clock).run(),
@@ -460,53 +453,47 @@ def watching_roles(settings: Settings, pool: Pool, broker: Broker, clock: Clock)
     }
 
 
-def make_mail(pool: Pool, settings: Settings, environ: Mapping[str, str], clock: Clock) -> MailDelivery:
+def _make_mail(pool: Pool, settings: Settings, environ: Mapping[str, str], clock: Clock) -> MailDelivery:
     """The delivery of mail. Only the reference of the settings can be read by it."""
     mail = settings.mail
     rules = [] if mail is None or mail.secret is None else [SecretRule.parse(f"*={mail.secret.reference}")]
-    return MailDelivery(PostgresNoticeStore(pool), mail, Secrets(rules, environ, installed()), clock)
+    return MailDelivery(NoticeStore(pool), mail, Secrets(rules, environ, installed()), clock)
 
 
-def host_loops(
-    pool: Pool,
-    broker: Broker,
-    layout: Layout,
-    settings: Settings,
-    *,
-    me: LeaseHolder,
-    clock: Clock,
-    metrics: Metrics,
-    dev: bool,
-) -> Mapping[str, Loop]:
+def _host_loops(services: Services, *, dev: bool) -> Mapping[str, Loop]:
     """What each launcher does for its host: sends spooled events of its runs, deletes files of old ones, and empties
     logs of namespaces that have too many. Also frees names of groups and pools that nothing uses. `dev`: what is
     spooled outside of runs is the person's who started `dev`.
     """
-    quotas = QuotaWatch(PostgresQuotaStore(pool), clock, f"{me.id}-spools", metrics)
-    intake = EventIntake(broker, layout.unkeyed_partitions, quotas, clock, metrics, RunCommitStore(pool))
-    data, person = settings.data_dir.absolute(), PERSON_OF_DEV if dev else None
-    store = PostgresSpoolStore(pool)
-    spools = RunSpools(data / SPOOLS, store, intake, host=me.host, person=person, owner_of=_owners(settings))
-    archive, limits = Archive(pool), PostgresQuotaStore(pool).limits
-    cleanup = LogCleanup(RunFileStore(data), archive, clock, keep=settings.keep.jobs, limits=limits)
+    settings, pool, clock, me = services.settings, services.pool, services.clock, services.identity
+    metrics, partitions, data = (
+        services.health.metrics,
+        services.layout.unkeyed_partitions,
+        settings.data_dir.absolute(),
+    )
+    quotas, commits = QuotaStore(pool), RunCommitStore(pool)
+    watch = QuotaWatch(quotas, clock, f"{me.id}-spools", metrics)
+    spools = RunSpools(
+        data / SPOOLS,
+        SpoolStore(pool),
+        EventIntake(services.broker, partitions, watch, clock, metrics, commits),
+        host=me.host,
+        person=PERSON_OF_DEV if dev else None,
+        owner_of=_owners(settings.programs.run_as),
+    )
+    files, archive = RunFileStore(data), Archive(pool)
     return {
         "spools": lambda: run_forever(spools.run_once, called="spools"),
-        "log-cleanup": cleanup.run,
-        "unused-names": UnusedNames(PostgresNamespaceGrantStore(pool), clock).run,
+        "log-cleanup": LogCleanup(files, archive, clock, keep=settings.keep.jobs, limits=quotas.limits).run,
+        "unused-names": UnusedNames(NamespaceGrantStore(pool), clock).run,
     }
 
 
-def _owners(settings: Settings) -> Callable[[SpoolingRun], int]:
+def _owners(users: ProgramUsers) -> Callable[[SpoolingRun], int]:
     """The user id as which a run's program runs here.
 
     Raises:
         ConfigurationError: this machine does not have one of the users.
     """
-    users = settings.programs.run_as
     ids = {name: OsUser.find(name).uid for name in users.users.values()}
     return lambda run: ids.get(users.user_of(run.program), os.geteuid())
-
-
-def node_retention(pool: Pool, clock: Clock, settings: Settings) -> NodeRetention:
-    """Deletes nodes that ended longer ago than the settings say."""
-    return NodeRetention(NodeStore(pool), clock, keep=settings.keep.nodes)

@@ -18,7 +18,7 @@ from streamsched.roles.dapr_endpoint import dapr_loops
 from streamsched.roles.launcher import launcher_loops
 from streamsched.roles.services import clock_loops, health_served, open_services
 from streamsched.roles.worker import worker_loops
-from streamsched.store.connections import check_sessions
+from streamsched.store.connections import require_sessions, temporary_pool
 from streamsched.telemetry.logs import configure_logs
 
 log = structlog.get_logger()
@@ -63,13 +63,13 @@ async def serve(
         elif ready is not None:
             ready()
         loops |= dapr_loops(settings, services.pool, services.clock) if role is Role.ALL else {}
-        loops |= clock_loops(services.measured, services.pool, services.identity, role)
+        loops |= clock_loops(services, role)
         log.info("role.started", role=role, worker=services.identity.id)
         await supervise(loops, metrics=health.metrics)
 
 
 def run_role(role: Role, environ: Mapping[str, str], **options: object) -> None:
-    """Runs one role until SIGINT or SIGTERM. `options` (fields of `Settings`) take precedence over variables."""
+    """Runs one role until SIGINT or SIGTERM. `options` (as in `Settings.from_env`) take precedence over variables."""
     settings = Settings.from_env(environ, **options)
     configure_logs(level=settings.log.level, style=settings.log.format)
     run_until_signal(serve(settings, role, environ=environ))
@@ -81,5 +81,10 @@ def run_migrations(environ: Mapping[str, str]) -> None:
 
     settings = Settings.from_env(environ)
     configure_logs(level=settings.log.level, style=settings.log.format)
-    asyncio.run(check_sessions(settings.database_url))
+    asyncio.run(_check_sessions(settings.database_url))
     migrate(settings.database_url)
+
+
+async def _check_sessions(database_url: str) -> None:
+    async with temporary_pool(database_url, max_size=2) as pool:
+        await require_sessions(pool)

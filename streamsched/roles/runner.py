@@ -30,7 +30,7 @@ from streamsched.spark.needs.preparation import Preparation
 from streamsched.spark.runner import Runner, Timing
 from streamsched.spark.warm.child import ProcessStarter
 from streamsched.spark.warm.fork_server import serve
-from streamsched.store.access.tokens import PostgresTokenStore
+from streamsched.store.access.tokens import TokenStore
 from streamsched.store.connections import Pool, open_pool
 from streamsched.store.programs.bundles import BundleStore
 from streamsched.store.programs.profiles import ProfileStore
@@ -125,7 +125,7 @@ async def _environment(settings: Settings, environ: Mapping[str, str], pool: Poo
         spark_event_logs=settings.spark.event_logs,
         prepared_drivers=settings.spark.prepared_drivers,
         sampler=run_sampler(environ, traces=settings.traces),
-        signing_key=await _patiently(PostgresTokenStore(pool).key) if settings.api.access == "tokens" else b"",
+        signing_key=await _patiently(TokenStore(pool).key) if settings.api.access == "tokens" else b"",
     )
 
 

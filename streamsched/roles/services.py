@@ -23,7 +23,7 @@ from streamsched.config import Settings
 from streamsched.dapr.desk import DaprDesk
 from streamsched.domain.signals.layout import Layout
 from streamsched.domain.time.zone import tzdata_version
-from streamsched.launcher.traces.span_export import SpanExport
+from streamsched.launcher.span_export import SpanExport
 from streamsched.log.generation import open_log
 from streamsched.log.topics import LAUNCH, SIGNALS, topic_specs
 from streamsched.membership.broker_health import BrokerHealth
@@ -34,10 +34,12 @@ from streamsched.ports.notifier import Notifier
 from streamsched.process.cancellation import CLOSING_S, cancel
 from streamsched.process.extras import not_installed
 from streamsched.process.health import ProcessHealth
+from streamsched.process.http_client import HttpClient
 from streamsched.process.run_forever import run_forever
 from streamsched.process.supervision import Loop, supervise, wait_until_available
-from streamsched.store.connections import Pool, open_pool
+from streamsched.store.connections import Pool, open_pool, require_sessions
 from streamsched.store.dapr.jobs import DaprJobStore
+from streamsched.store.expected_time import ExpectedTime
 from streamsched.store.jobs.spans import SpanStore
 from streamsched.store.server.clock import PostgresClock
 from streamsched.store.server.gauges import Gauges
@@ -78,6 +80,29 @@ class Services:
     broker_health: BrokerHealth
     traces: Traces | None
 
+    @property
+    def steady(self) -> ExpectedTime | None:
+        """The time by which leases end; None: that of PostgreSQL's statements."""
+        return self.measured and self.measured.steady
+
+
+@asynccontextmanager
+async def open_database(settings: Settings, *, spans: bool = False) -> AsyncIterator[Pool]:
+    """A pool until the end of the block. Waits while the database or its schema is unavailable. `spans`: jobs and runs
+    that are inserted through it have spans.
+
+    Raises:
+        ConfigurationError: the URL is wrong, or that of a pooler without sessions.
+    """
+    opening = partial(open_pool, settings.database_url, min_size=2, max_size=12, spans=spans)
+    pool = await wait_until_available("database", opening)
+    try:
+        await wait_until_available("database", lambda: require_sessions(pool))
+        await wait_until_available("schema", lambda: require_schema(pool))
+        yield pool
+    finally:
+        pool.terminate()
+
 
 @asynccontextmanager
 async def open_services(
@@ -101,18 +126,16 @@ async def open_services(
     async with AsyncExitStack() as stack:
         health = health or ProcessHealth()
         traces = open_traces(settings, os.environ, health.metrics)
-        open_ours = partial(open_pool, settings.database_url, min_size=2, max_size=12, spans=traces is not None)
-        pool = await wait_until_available("database", open_ours)
-        stack.callback(pool.terminate)
-        await wait_until_available("schema", lambda: require_schema(pool))
+        pool = await stack.enter_async_context(open_database(settings, spans=traces is not None))
         identity = LeaseHolder(name or f"{host}-{os.getpid()}-{uuid4().hex[:6]}", host, os.getpid())
-        measured = await measured_clock(pool, own, identity, health) if clock is None else None
+        measured = await open_clock(pool, identity.id, own) if clock is None else None
         notifier = PostgresNotifier(settings.database_url)
         stack.push_async_callback(notifier.close)
         open_theirs = partial(open_log, settings.broker_url, shards=settings.shards)
         broker, layout = await wait_until_available("log", open_theirs)
         stack.push_async_callback(broker.close)
         if measured is not None:
+            health.attach_clock(measured)
             broker.keep_time(measured)
         specs = topic_specs(layout.shards, settings.keep.log, unkeyed_partitions=layout.unkeyed_partitions)
         await wait_until_available("log", lambda: broker.create_topics(specs))
@@ -138,19 +161,20 @@ async def open_services(
         )
 
 
-async def measured_clock(pool: Pool, own: Clock | None, me: LeaseHolder, health: ProcessHealth) -> PostgresClock:
-    """PostgreSQL's clock, measured once. `own`: the machine's. Waits while PostgreSQL is unavailable."""
-    clock = PostgresClock(pool, own or SystemClock(), name=me.id)
+async def open_clock(pool: Pool, name: str, own: Clock | None = None) -> PostgresClock:
+    """PostgreSQL's clock, measured once. Waits while PostgreSQL is unavailable. `name`: of the process; `own`: the
+    machine's clock.
+    """
+    clock = PostgresClock(pool, own or SystemClock(), name=name)
     await wait_until_available("database", clock.compare)
-    health.attach_clock(clock)
     return clock
 
 
-def clock_loops(clock: PostgresClock | None, pool: Pool, me: LeaseHolder, role: str) -> Mapping[str, Loop]:
+def clock_loops(services: Services, role: str) -> Mapping[str, Loop]:
     """The loops of every role; none when the process goes by another clock."""
+    clock, me, processes = services.measured, services.identity, Processes(services.pool)
     if clock is None:
         return {}
-    processes = Processes(pool)
 
     async def step() -> float:
         own_ahead = clock.own_ahead.total_seconds()
@@ -220,3 +244,8 @@ async def health_served(settings: Settings, health: ProcessHealth) -> AsyncItera
 def make_desk(pool: Pool, clock: Clock) -> DaprDesk:
     """The requests for jobs of any app."""
     return DaprDesk(DaprJobStore(pool), QueueStore(pool), TaskRegistry(pool), clock)
+
+
+def make_http_client(settings: Settings) -> HttpClient:
+    """What sends requests to where definitions may send."""
+    return HttpClient(settings.programs.outgoing_networks, proxy=settings.programs.outgoing_proxy)

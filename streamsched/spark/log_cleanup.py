@@ -18,9 +18,8 @@ from typing import Final
 
 import structlog
 
-from streamsched.domain.quotas.quota import Quota
+from streamsched.domain.quotas.quota import Limits, Quota
 from streamsched.emit.spooled_file import REFUSED
-from streamsched.ports.access.quotas import Limits
 from streamsched.ports.clock import Clock
 from streamsched.process.run_forever import run_forever
 from streamsched.spark.files import FOLDERS, LOGS, RunFiles, run_of

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 import asyncpg
 import orjson
@@ -83,11 +83,10 @@ async def open_pool(dsn: str, *, min_size: int = 1, max_size: int = 8, spans: bo
 
     Raises:
         UnavailableError: the server cannot be reached.
-        ConfigurationError: it refuses this database or user, or the address is that of a pooler whose connections
-            change their session with each transaction (found with a `min_size` above 1).
+        ConfigurationError: it refuses this database or user.
     """
     with translated():
-        pool = await asyncpg.create_pool(
+        return await asyncpg.create_pool(
             dsn,
             min_size=min_size,
             max_size=max_size,
@@ -97,30 +96,38 @@ async def open_pool(dsn: str, *, min_size: int = 1, max_size: int = 8, spans: bo
             timeout=_CONNECT_SECONDS,
             command_timeout=_STATEMENT_SECONDS,
         )
-        if min_size > 1:
-            await _require_sessions(pool)
-        return pool
 
 
-async def _require_sessions(pool: Pool) -> None:
-    """Does a connection keep its session while another one has a transaction?"""
-    with suppress(asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError):
+@asynccontextmanager
+async def temporary_pool(dsn: str, *, max_size: int = 1) -> AsyncIterator[Pool]:
+    """A pool until the end of the block. Raises as `open_pool`."""
+    pool = await open_pool(dsn, max_size=max_size)
+    try:
+        yield pool
+    finally:
+        pool.terminate()
+
+
+async def require_sessions(pool: Pool) -> None:
+    """Checks that a connection keeps its session while another one has a transaction. Takes two connections.
+
+    Raises:
+        ConfigurationError: the address is that of a pooler whose connections change their session with each
+            transaction.
+        UnavailableError: the server cannot be reached.
+    """
+    lost = asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError
+    with translated(), suppress(*lost):
         async with pool.acquire() as one, pool.acquire() as other:
             before = await one.fetchval("SELECT pg_backend_pid()")
             async with other.transaction():
                 await other.execute("SELECT")
                 if await one.fetchval("SELECT pg_backend_pid()") == before:
                     return
-    pool.terminate()
     raise ConfigurationError(
         "the address of the database is a pooler that gives each transaction another session, so locks and "
         "notifications would be lost: use its session mode (PgBouncer: pool_mode = session) or PostgreSQL's own address"
     )
-
-
-async def check_sessions(dsn: str) -> None:
-    """Raises as `open_pool`."""
-    (await open_pool(dsn, min_size=2, max_size=2)).terminate()
 
 
 def connector(dsn: str, **settings: str) -> FirstHost:
@@ -128,7 +135,7 @@ def connector(dsn: str, **settings: str) -> FirstHost:
     return FirstHost(dsn, asyncpg.connect, _UNAVAILABLE, {**_SETTINGS, **settings})
 
 
-async def _no_reset(_connection: Any) -> None:
+async def _no_reset(_connection: Connection) -> None:
     """Saves the round trip of asyncpg's reset: no setting, lock or LISTEN of a pooled connection outlives a
     transaction, and an open transaction is rolled back before this.
     """

@@ -18,9 +18,9 @@ from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.time.zone import find_zone
-from streamsched.ports.web.page_reads import PageReads
+from streamsched.store.web.page_reads import PageReads
 from streamsched.web.live import LiveFeed
-from streamsched.web.page_access import may_open
+from streamsched.web.page_access import PageAccess
 from streamsched.web.session import Sessions
 from streamsched.web.views.times import TimeTexts
 
@@ -45,6 +45,7 @@ class Visit:
     """A request that has passed the checks of its route.
 
     Attributes:
+        access: which pages there are, and who may open them.
         path: of the page, beginning with `/ui/`.
         namespace: that the page is restricted to; None: all.
         form: the fields of a sent form, without its token; the last value of each.
@@ -53,6 +54,7 @@ class Visit:
 
     request: Request
     services: PageServices
+    access: PageAccess
     caller: Caller
     csrf: str
     now: datetime
@@ -109,7 +111,7 @@ class Visit:
 
     def opens(self, href: str) -> bool:
         """Whether the person may see the page with this address."""
-        return may_open(self.caller, href)
+        return self.access.may_open(self.caller, href)
 
 
 Handler = Callable[[Visit], Awaitable[Response]]

@@ -38,7 +38,7 @@ from streamsched.domain.webhooks.webhook import (
     webhook_of,
 )
 from streamsched.ports.clock import Clock
-from streamsched.ports.webhooks.webhooks import DeliveredWebhook, WebhookTargets
+from streamsched.ports.webhook_targets import DeliveredWebhook, WebhookTargets
 from streamsched.process.http_client import HttpClient, PreparedRequest
 from streamsched.secrets.redaction import Redaction
 from streamsched.secrets.resolver import SHORTEST, Secrets

@@ -11,8 +11,8 @@ from streamsched.domain.notices.mail_rules import refused_address
 from streamsched.domain.notices.mail_server import MailSettings
 from streamsched.domain.tasks.attempt import Acknowledged, AttemptEnd, AttemptFailed, Interrupted, StartedTask
 from streamsched.ports.clock import Clock
-from streamsched.ports.webhooks.notices import MailRecipients
 from streamsched.secrets.resolver import Secrets
+from streamsched.store.webhooks.notices import NoticeStore
 from streamsched.webhooks.smtp import SmtpClient
 
 #: A mail that the server refuses for good is sent so often.
@@ -22,9 +22,7 @@ _PERMANENT_TRIES = 3
 class MailDelivery:
     """Belongs to one event loop. `settings` None: this process sends no mail."""
 
-    def __init__(
-        self, recipients: MailRecipients, settings: MailSettings | None, secrets: Secrets, clock: Clock
-    ) -> None:
+    def __init__(self, recipients: NoticeStore, settings: MailSettings | None, secrets: Secrets, clock: Clock) -> None:
         self._recipients = recipients
         self._settings = settings
         self._secrets = secrets

@@ -92,7 +92,7 @@ async def test_3_a_redeploy_changes_schedules_only_when_it_may(scheduler: InProc
 
 
 async def schedules(scheduler: InProcessScheduler) -> list[str]:
-    return sorted(status.record.definition.ref.name for status in await scheduler.catalog.list())
+    return sorted(status.record.definition.ref.name for status in await scheduler.catalog.reader.schedules())
 
 
 async def test_4_an_update_starts_counting_anew(scheduler: InProcessScheduler) -> None:
@@ -100,7 +100,7 @@ async def test_4_an_update_starts_counting_anew(scheduler: InProcessScheduler) -
     await scheduler.emit(*some(1))
 
     changed = schedule_of(app_of(partitions("feed", 5), properties={"mode": "new"}))
-    await scheduler.catalog.update(changed, keep=False)
+    await scheduler.catalog.update(changed, keep=False).apply()
     await scheduler.emit(*some(4, 1))
     await scheduler.later(timedelta(seconds=10))
     assert scheduler.runs == []
@@ -116,7 +116,7 @@ async def test_5_an_update_drops_what_waited_for_the_old_constraints(scheduler: 
 
     await scheduler.catalog.update(
         schedule_of(app_of(partitions("feed", 3), delay="100ms", properties={"mode": "new"}))
-    )
+    ).apply()
     await scheduler.emit(*some(3, 5))
     await scheduler.later(timedelta(milliseconds=100))
 
@@ -129,7 +129,7 @@ async def test_6_a_deleted_schedule_starts_nothing(scheduler: InProcessScheduler
     await scheduler.deploy(app_of(partitions("feed", 5)))
     await scheduler.emit(*some(4))
 
-    await scheduler.catalog.delete(NIGHTLY)
+    await scheduler.catalog.delete(NIGHTLY).apply()
     await scheduler.emit(*some(1, 4))
     await scheduler.later(timedelta(seconds=10))
 
@@ -142,7 +142,7 @@ async def test_7_nor_does_a_job_of_it_that_waits(scheduler: InProcessScheduler) 
     await scheduler.emit(*some(5))
     await scheduler.later(timedelta(seconds=39.5))
 
-    await scheduler.catalog.delete(NIGHTLY)
+    await scheduler.catalog.delete(NIGHTLY).apply()
     await scheduler.later(MINUTE)
 
     assert scheduler.runs == []

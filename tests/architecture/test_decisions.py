@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 ADRS = ROOT / "streamsched" / "adr"
 INDEX = ADRS / "README.md"
 RECORDS = sorted(ADRS.glob("[0-9]*.md"))
+#: Without tables of numbers and other blocks that are quoted.
 MOST_LINES = 125
 
 INTRODUCTION = """\
@@ -72,7 +73,7 @@ def test_a_record_has_one_form_and_is_short(record: Path) -> None:
         ["Context", "Decision", "Alternatives"],
         ["Context", "Decision", "Alternatives", "Consequences"],
     )
-    assert len(text.splitlines()) <= MOST_LINES
+    assert len(re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL).splitlines()) <= MOST_LINES
 
 
 def test_every_record_that_is_cited_exists() -> None:

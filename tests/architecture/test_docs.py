@@ -19,6 +19,7 @@ from streamsched.cli.main import make_app
 from streamsched.config import Settings
 from streamsched.setting_values import variable, variables_of
 from tests.support.docs_pages import ROOT, all_pages, blocks, every_page
+from tests.trial import named_kinds
 
 PAGES = [pytest.param(page, id=str(page.relative_to(ROOT))) for page in all_pages()]
 EVERY = [pytest.param(page, id=str(page.relative_to(ROOT))) for page in every_page()]
@@ -90,9 +91,10 @@ def test_commands_exist(page: Path) -> None:
 
 @pytest.mark.parametrize("page", EVERY)
 def test_make_has_the_targets_that_are_named(page: Path) -> None:
-    makefile = (ROOT / "Makefile").read_text()
-    for target in re.findall(r"`make ([a-z-]+)", page.read_text()):
+    makefile, text = (ROOT / "Makefile").read_text(), page.read_text()
+    for target in re.findall(r"`make ([a-z-]+)", text):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+    assert set(re.findall(r"make trial KIND=([a-z0-9-]+)", text)) <= named_kinds().keys()
 
 
 @pytest.mark.parametrize("page", EVERY)

@@ -33,7 +33,7 @@ from streamsched.store.connections import open_pool
 from tests.faults.fault import Fault, How, RandomFaults, known, strike
 from tests.faults.judges.backfills import judge_backfills
 from tests.faults.judges.homes import judge_changes, judge_homes, judge_ticks
-from tests.faults.judges.jobs import Left, Stored, judge_jobs, judge_rows, stored
+from tests.faults.judges.jobs import Left, Stored, judge_jobs, judge_rows, launched_rows, stored
 from tests.faults.judges.log import AWAY_S, Log
 from tests.faults.judges.requests import judge_requests
 from tests.faults.judges.runs import judge_held, judge_lanes, judge_published, judge_runs
@@ -85,7 +85,7 @@ class Shared:
     async def close(self, into: Judgement) -> None:
         """Of all trials together: every launch is one row, there are no others, and no run started twice."""
         await self.log.look(quiet_s=0.5)
-        await judge_rows(self.pool, self.log.launched, into)
+        judge_rows(await launched_rows(self.pool), self.log.launched, into)
         for run, times in Counter(self.processes.site.started_runs()).items():
             if times > 1:
                 into.double(f"run {run} started {times} times")
@@ -220,7 +220,7 @@ class InstallationTrial(Trial):
             into.spoil(contradiction)
         judge_ticks(homes, user, into)
         if not into.lost:
-            judge_jobs(homes, self._log.jobs, user, datetime.now(UTC), into)
+            judge_jobs(homes, self._log.jobs, datetime.now(UTC), into)
         if not into.lost:
             judge_runs(homes, self._log.jobs, there, user, into)
             judge_requests(homes, there, requests, user, into)

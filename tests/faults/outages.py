@@ -38,7 +38,7 @@ from streamsched.log.topics import topic_specs
 from streamsched.ports.broker import Broker, Outgoing
 from streamsched.process.supervision import wait_until_available
 from streamsched.store.connections import open_pool
-from tests.faults.judges.jobs import judge_rows
+from tests.faults.judges.jobs import judge_rows, launched_rows
 from tests.faults.judges.log import Log
 from tests.faults.judges.plain import PlainTrial
 from tests.faults.load.plain_load import PlainLoad
@@ -220,7 +220,7 @@ class OutageTrials:
         async with asyncio.timeout(SETTLE_S):
             while await self.pool.fetchval(query) < len(self.log.launched):  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
-        await judge_rows(self.pool, self.log.launched, into)
+        judge_rows(await launched_rows(self.pool), self.log.launched, into)
 
 
 class OutageTrial(PlainTrial):

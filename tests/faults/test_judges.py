@@ -94,7 +94,7 @@ class Little:
         there = Stored(self.jobs, runs, self.started)
         judge_homes(self.homes, emitted, there.completed, verdict)
         judge_changes(self.homes, user, dict.fromkeys(emitted, 1), verdict)
-        judge_jobs(self.homes, self.launched, user, at(100), verdict)
+        judge_jobs(self.homes, self.launched, at(100), verdict)
         judge_runs(self.homes, self.launched, there, user, verdict)
         return verdict
 

@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import subprocess
-import sys
 import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -23,19 +21,21 @@ from streamsched.codec import event as event_codec
 from streamsched.domain.events.event import CustomHappened
 from streamsched.store.catalog.catalog import CatalogStore
 from streamsched.store.connections import open_pool
+from tests.faults.load.stored import until
+from tests.faults.processes.command import environ, module
+from tests.faults.processes.placed import PlacedProcesses
 from tests.support.mail_server import MailBox, receiving_mail, text_of
 
 pytestmark = [pytest.mark.torture, pytest.mark.postgres, pytest.mark.timeout(240)]
 
-ROOT = Path(__file__).parents[2]
+PLACES = ("one", "two")
 APPS, OF_EACH = 5, 40
 KILLS = 8
 READ = "SELECT position >= (SELECT max(id) FROM decisions) FROM history_readers WHERE name = 'notices'"
 
 
-def start(url: str, port: int) -> subprocess.Popen[bytes]:
-    command = (sys.executable, "-m", "tests.faults.processes.notices_process", url, str(port))
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
+def start(processes: PlacedProcesses, place: str, url: str, port: int) -> None:
+    processes.start(place, module("tests.faults.processes.notices_process", url, str(port)))
 
 
 async def deploy(pool: asyncpg.Pool, name: str, expectations: int) -> None:
@@ -68,27 +68,20 @@ async def pass_minute(pool: asyncpg.Pool) -> None:
     await pool.execute("UPDATE notice_recipients SET sent_at = sent_at - interval '1 minute'")
 
 
-async def until(pool: asyncpg.Pool, question: str, wanted: object) -> None:
-    """Until PostgreSQL answers so."""
-    async with asyncio.timeout(90):
-        while await pool.fetchval(question) != wanted:  # noqa: ASYNC110 - other processes are at it
-            await asyncio.sleep(0.1)
-
-
 def counted(mail: EmailMessage) -> int:
     """How many misses a mail is about."""
     first = text_of(mail).split(" ", 1)[0].replace(",", "")
     return int(first) if first.isdigit() else 1
 
 
-async def test_a_launcher_that_is_killed_before_the_answer_sends_the_same_mail_again(database: str) -> None:
-    pool, processes = await open_pool(database), list[subprocess.Popen[bytes]]()
+async def test_a_launcher_that_is_killed_before_the_answer_sends_the_same_mail_again(
+    database: str, tmp_path: Path
+) -> None:
+    pool, killed = await open_pool(database), list[int]()
 
     def kill_first(mail: EmailMessage) -> str:
-        if len(processes) == 1:
-            processes[0].kill()
-            processes[0].wait()
-            processes.append(start(database, box.port))
+        if not killed:
+            killed.append(processes.replace("only"))
         return "250 OK"
 
     with receiving_mail() as box:
@@ -96,14 +89,10 @@ async def test_a_launcher_that_is_killed_before_the_answer_sends_the_same_mail_a
         await deploy(pool, "shop", 1)
         await pool.execute("INSERT INTO history_readers SELECT 'notices', 0 ON CONFLICT DO NOTHING")
         await become_due(pool, timedelta(0))
-        processes.append(start(database, box.port))
-        try:
-            await until(pool, "SELECT count(*) FROM tasks_history WHERE state = 'SUCCEEDED'", 1)
-        finally:
-            for each in processes:
-                each.kill()
-                each.wait()
-    assert len(processes) == 2
+        with PlacedProcesses(tmp_path, environ()) as processes:
+            start(processes, "only", database, box.port)
+            await until(pool, "SELECT count(*) = 1 FROM tasks_history WHERE state = 'SUCCEEDED'", within_s=90)
+    assert killed
     assert len(box.mails) == 2
     assert len(set(box.ids)) == 1
     assert len({text_of(each) for each in box.mails}) == 1
@@ -111,7 +100,7 @@ async def test_a_launcher_that_is_killed_before_the_answer_sends_the_same_mail_a
     await pool.close()
 
 
-async def test_killing_launchers_misses_each_due_time_once_and_mails_each_miss(database: str) -> None:
+async def test_killing_launchers_misses_each_due_time_once_and_mails_each_miss(database: str, tmp_path: Path) -> None:
     rng, pool = random.Random(1), await open_pool(database)
     for number in range(APPS):
         await deploy(pool, f"app{number}", OF_EACH)
@@ -124,25 +113,19 @@ async def test_killing_launchers_misses_each_due_time_once_and_mails_each_miss(d
     with receiving_mail() as box:
         box.answer = slow
         await become_due(pool, timedelta(seconds=12))
-        processes = [start(database, box.port), start(database, box.port)]
-        try:
+        with PlacedProcesses(tmp_path, environ()) as processes:
+            for place in PLACES:
+                start(processes, place, database, box.port)
             for _ in range(KILLS):
                 await asyncio.sleep(rng.uniform(0.5, 2.5))
-                place = rng.randrange(2)
-                processes[place].kill()
-                processes[place].wait()
-                processes[place] = start(database, box.port)
+                processes.replace(PLACES[rng.randrange(2)])
                 await pass_minute(pool)
-            await until(pool, "SELECT count(*) FROM expectation_misses", APPS * OF_EACH)
-            await until(pool, READ, True)
+            await until(pool, "SELECT count(*) = $1 FROM expectation_misses", APPS * OF_EACH, within_s=90)
+            await until(pool, READ, within_s=90)
             while await pool.fetchval("SELECT count(*) FROM notice_recipients WHERE first IS NOT NULL"):
                 await asyncio.sleep(0.5)
                 await pass_minute(pool)
-            await until(pool, "SELECT count(*) FROM tasks WHERE queue = 'webhook.mail'", 0)
-        finally:
-            for each in processes:
-                each.kill()
-                each.wait()
+            await until(pool, "SELECT count(*) = 0 FROM tasks WHERE queue = 'webhook.mail'", within_s=90)
     await check(pool, box)
     await pool.close()
 

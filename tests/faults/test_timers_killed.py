@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import signal
-import subprocess
-import sys
 from collections import Counter, defaultdict
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -17,7 +14,6 @@ import pytest
 
 from streamsched.codec.records import signal as signal_codec
 from streamsched.codec.records import wakeup
-from streamsched.codec.schedules.schedule import schedule_to_json
 from streamsched.domain.events.event import Ticked, schedule_key
 from streamsched.domain.fold.effect import Wake
 from streamsched.domain.names import ProgramRef, ScheduleRef
@@ -29,40 +25,20 @@ from streamsched.log.drivers import open_broker
 from streamsched.log.topics import WAKEUPS, topic_specs
 from streamsched.ports.broker import Outgoing
 from streamsched.store.connections import open_pool
+from tests.faults.load.stored import store_app, until
+from tests.faults.processes.command import environ, module
+from tests.faults.processes.placed import PlacedProcesses
 
-ROOT = Path(__file__).parents[2]
+PLACES = ("one", "two")
+#: Whether every tick before an instant, and so many wake-ups, are in the outbox.
+SETTLED = """
+SELECT (SELECT min(due_at) FROM timers) > $1
+    AND (SELECT count(*) FROM outbox WHERE starts_with(encode(value, 'escape'), '{"signal":"woken"')) >= $2
+"""
 SHARDS = 4
 SECOND = timedelta(seconds=1)
 SCHEDULES = 40
 CELLS = 30
-
-
-class TimerProcesses:
-    """The two processes."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self._running = [self._start(), self._start()]
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        command = (sys.executable, "-m", "tests.faults.processes.timers_process", self._url)
-        return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
-
-    def kill(self, place: int) -> None:
-        self._running[place].kill()
-        self._running[place].wait()
-        self._running[place] = self._start()
-
-    def pause(self, place: int) -> None:
-        self._running[place].send_signal(signal.SIGSTOP)
-
-    def go_on(self, place: int) -> None:
-        self._running[place].send_signal(signal.SIGCONT)
-
-    def stop(self) -> None:
-        for process in self._running:
-            process.kill()
-            process.wait()
 
 
 async def furnish(pool: asyncpg.Pool, now: datetime) -> list[Schedule]:
@@ -71,13 +47,8 @@ async def furnish(pool: asyncpg.Pool, now: datetime) -> list[Schedule]:
     made = [
         Schedule(ScheduleRef("default", "app", f"s{n}"), program, leaf, misfire=Misfire.ALL) for n in range(SCHEDULES)
     ]
-    await pool.execute("INSERT INTO namespaces VALUES ('default', $1)", now)
-    await pool.execute("INSERT INTO apps VALUES ('default.app', 'default', $1, $1)", now)
+    await store_app(pool, now, schedules=made)
     for each in made:
-        await pool.execute(
-            "INSERT INTO schedules VALUES ($1, 'default.app', $2, $3, 1, true, $4, $4)",
-            *(str(each.ref), str(program), schedule_to_json(each), now),
-        )
         await pool.execute("INSERT INTO timers VALUES ($1, $2, 1, $3)", str(each.ref), leaf_id(leaf), now + SECOND)
     return made
 
@@ -106,11 +77,14 @@ def requests(schedules: list[Schedule], now: datetime) -> tuple[list[Outgoing], 
 @pytest.mark.postgres
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("seed", [1])
-async def test_killing_and_pausing_instances_loses_doubles_and_hastens_nothing(database: str, seed: int) -> None:
+async def test_killing_and_pausing_instances_loses_doubles_and_hastens_nothing(
+    database: str, tmp_path: Path, seed: int
+) -> None:
     rng, pool, broker = random.Random(seed), await open_pool(database), await open_broker(database)
     await broker.create_topics(topic_specs(SHARDS, timedelta(days=1)))
-    running = TimerProcesses(database)
-    try:
+    with PlacedProcesses(tmp_path, environ()) as running:
+        for place in PLACES:
+            running.start(place, module("tests.faults.processes.timers_process", database))
         now = datetime.now(UTC)
         schedules = await furnish(pool, now)
         await pool.execute("SELECT pg_notify('timers', '')")
@@ -118,19 +92,14 @@ async def test_killing_and_pausing_instances_loses_doubles_and_hastens_nothing(d
         for start in range(0, len(records), 100):
             await broker.append(records[start : start + 100])
         for _ in range(6):
-            place = rng.randrange(2)
+            place = PLACES[rng.randrange(2)]
             await asyncio.sleep(rng.uniform(0.3, 1.5))
             if rng.random() < 0.7:
-                running.kill(place)
+                running.replace(place)
             else:
-                running.pause(place)
-                await asyncio.sleep(rng.uniform(0.3, 1.0))
-                running.go_on(place)
-        until = datetime.now(UTC) + 2 * SECOND
-        async with asyncio.timeout(90):
-            await settled(pool, until, len(wanted))
-    finally:
-        running.stop()
+                await running.pause(place, rng.uniform(0.3, 1.0))
+        ends = datetime.now(UTC) + 2 * SECOND
+        await until(pool, SETTLED, ends, len(wanted), within_s=90)
     rows = await pool.fetch("SELECT key, value, created_at FROM outbox ORDER BY id")
     await broker.close()
     await pool.close()
@@ -152,14 +121,4 @@ async def test_killing_and_pausing_instances_loses_doubles_and_hastens_nothing(d
     for times in ticks.values():
         assert times[0] == now + SECOND
         assert all(later - earlier == SECOND for earlier, later in pairwise(times))
-        assert times[-1] >= until - SECOND
-
-
-async def settled(pool: asyncpg.Pool, until: datetime, wakes: int) -> None:
-    """Until every tick before that instant, and so many wake-ups, are in the outbox."""
-    said = "SELECT count(*) FROM outbox WHERE starts_with(encode(value, 'escape'), '{\"signal\":\"woken\"')"
-    for _ in range(1000):
-        next_due = await pool.fetchval("SELECT min(due_at) FROM timers")
-        if next_due > until and await pool.fetchval(said) >= wakes:
-            return
-        await asyncio.sleep(0.2)
+        assert times[-1] >= ends - SECOND

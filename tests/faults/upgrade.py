@@ -79,7 +79,11 @@ class UpgradeTrial(PlainTrial):
             done.set()
 
     async def faults(self) -> AsyncIterator[str]:
+        """Not before this release has written something."""
         await self._stage()
+        async with asyncio.timeout(self.patience_s):
+            while not await self._versions():  # noqa: ASYNC110 - other processes are at it
+                await asyncio.sleep(0.2)
         for number in (1, 2):
             self._hire("next", number)
             yield f"next {number} comes"

@@ -48,7 +48,7 @@ def starts(scheduler: InProcessScheduler) -> list[datetime]:
 
 
 async def next_tick(scheduler: InProcessScheduler) -> datetime | None:
-    return (await scheduler.catalog.get(REF)).next_tick_at
+    return (await scheduler.catalog.reader.schedule(REF)).next_tick_at
 
 
 async def test_every_100_gb_or_every_4_hours_whichever_is_first(scheduler: InProcessScheduler) -> None:
@@ -132,26 +132,26 @@ async def test_composed_with_an_event_it_holds_until_the_event_comes(scheduler: 
 
 async def test_enabling_starts_the_time_over_and_pausing_does_not(scheduler: InProcessScheduler) -> None:
     await scheduler.deploy(app_of(REST))
-    await scheduler.catalog.disable(REF)
+    await scheduler.catalog.disable(REF).apply()
     await scheduler.later(10 * HOUR)
-    await scheduler.catalog.enable(REF)
+    await scheduler.catalog.enable(REF).apply()
     assert await next_tick(scheduler) == MONDAY + 14 * HOUR
 
-    await scheduler.catalog.pause(REF, Pause())
+    await scheduler.catalog.pause(REF, Pause()).apply()
     await scheduler.later(4 * HOUR)
     assert scheduler.runs == []
-    await scheduler.catalog.enable(REF)
+    await scheduler.catalog.enable(REF).apply()
     await scheduler.rest()
     assert starts(scheduler) == [MONDAY + 14 * HOUR]
 
 
 async def test_a_backlog_has_one_of_it_and_a_drain_none(scheduler: InProcessScheduler) -> None:
     await scheduler.deploy(app_of(REST))
-    await scheduler.catalog.pause(REF, Pause(PauseMode.BACKLOG))
+    await scheduler.catalog.pause(REF, Pause(PauseMode.BACKLOG)).apply()
     await scheduler.until(MONDAY + 20 * HOUR, step=HOUR)
     assert list((await scheduler.job_states()).values()) == ["PENDING_CONSTRAINT"]
 
-    await scheduler.catalog.pause(REF, Pause(PauseMode.DRAIN))
+    await scheduler.catalog.pause(REF, Pause(PauseMode.DRAIN)).apply()
     await scheduler.rest()
     await scheduler.end_all()
     await scheduler.until(MONDAY + 40 * HOUR, step=HOUR)

@@ -6,7 +6,7 @@ import asyncio
 import random
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Final
 
 from streamsched.catalog import change
 from streamsched.codec import event as event_codec
@@ -32,17 +32,10 @@ from streamsched.domain.triggers.trigger import (
 from streamsched.log.topics import public_topic
 from streamsched.ports.broker import Broker, Outgoing
 from streamsched.store.catalog.records import ScheduleChange
+from tests.faults.load.user import Returned
 from tests.simulation.database import Database
 
 _PLACES: Final = 3
-
-
-class DeadlineKind(NamedTuple):
-    """Who emits `event` now has been reported that `generation` of the schedule stands."""
-
-    event: str
-    schedule: ScheduleRef
-    generation: int
 
 
 @dataclass(slots=True)
@@ -52,15 +45,18 @@ class Reports:
     Attributes:
         first_ticks: when a generation that begins anew ticks first.
         next_ticks: when it would have ticked next when the timers were taken away at the end.
-        copies: event id → how many times it was appended.
+        sent: event id → its key, and how many times it was appended.
+        after: event id → how many changes had returned when it was appended first.
+        returned: the changes of which the log has every record.
         control: (key, value) of every record that a change wrote to the outbox.
     """
 
-    copies: dict[str, int] = field(default_factory=dict)
+    sent: dict[str, tuple[str, int | None]] = field(default_factory=dict)
+    after: dict[str, int] = field(default_factory=dict)
+    returned: list[Returned] = field(default_factory=list)
     control: list[tuple[bytes, bytes]] = field(default_factory=list)
     first_ticks: dict[tuple[ScheduleRef, int], datetime] = field(default_factory=dict)
     next_ticks: dict[tuple[ScheduleRef, int], datetime] = field(default_factory=dict)
-    promises: list[DeadlineKind] = field(default_factory=list)
 
 
 class Traffic:
@@ -73,7 +69,6 @@ class Traffic:
         self._shards = shards
         self._events = events
         self._sent: list[Event] = []
-        self._current: dict[ScheduleRef, int] = {}
         self._busy: set[ScheduleRef] = set()
         self.reported = Reports()
 
@@ -130,7 +125,8 @@ class Traffic:
         self.reported.control += [(row.key.encode(), row.value) for row in rows]
         while any(row.id in self._database.outbox for row in rows):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
-        self._current[wanted.after.definition.ref] = wanted.after.generation
+        name, now = wanted.after.definition.ref.name, self._database.clock.now()
+        self.reported.returned.append(Returned(name, wanted.after.generation, now, not wanted.keeps))
 
     def _definition(self, ref: ScheduleRef) -> Schedule:
         found = [self._leaf() for _ in range(self._rng.choice((1, 1, 2, 3)))]
@@ -170,16 +166,12 @@ class Traffic:
         while len(self._sent) < self._events:
             await asyncio.sleep(self._rng.expovariate(self._events / 8))
             batch = [self._event() for _ in range(self._rng.choice((1, 1, 1, 4)))]
-            promised = [
-                DeadlineKind(event.id, ref, generation)
-                for event in batch
-                if event.id not in self.reported.copies
-                for ref, generation in sorted(self._current.items())
-            ]
+            changes = len(self.reported.returned)
             await self._broker.append([self._addressed(event) for event in batch])
-            self.reported.promises += promised
             for event in batch:
-                self.reported.copies[event.id] = self.reported.copies.get(event.id, 0) + 1
+                self.reported.after.setdefault(event.id, changes)
+                _, copies = self.reported.sent.get(event.id, ("", 0))
+                self.reported.sent[event.id] = event.key, (copies or 0) + 1
 
     def _event(self) -> Event:
         """A new one, or one of the last thirty again."""

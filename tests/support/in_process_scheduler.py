@@ -127,7 +127,7 @@ class InProcessScheduler:
 
     async def deploy(self, app: App | AppDefinition, *, update_schedules: bool = True) -> None:
         definition = app.definition() if isinstance(app, App) else app
-        await self.catalog.deploy(definition, update_schedules=update_schedules)
+        await self.catalog.deploy(definition, update_schedules=update_schedules).apply()
         await self.rest()
 
     async def emit(self, *events: Event) -> None:

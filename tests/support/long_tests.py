@@ -74,6 +74,9 @@ SHORT: Final = (
     "faults/test_deadlines_killed.py",
     "faults/test_task_judge.py",
     "faults/test_dapr_judge.py",
+    "faults/test_graph_judge.py",
+    "faults/test_driver_judge.py",
+    "faults/test_file_set_judge.py",
     "integration/dev/test_commands.py",
 )
 

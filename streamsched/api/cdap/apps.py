@@ -55,7 +55,7 @@ async def list_apps(
     passes = _passes(name_filter, name_filter_type)
     after = "" if page_token is None else str(AppRef(namespace, page_token))
     found = parts_of(
-        lambda after, limit: catalog.apps(namespace=namespace, after=after, limit=limit),
+        lambda after, limit: catalog.reader.apps(namespace=namespace, after=after, limit=limit),
         lambda each: str(each.ref),
         after=after,
     )
@@ -91,12 +91,12 @@ async def get_app(ref: AppDep, catalog: CatalogDep) -> Response:
     """CDAP's detail of an app: its programs, all of them workflows, its schedules, and the datasets that these wait
     for.
     """
-    await catalog.app(ref)
+    await catalog.reader.app_summary(ref)
     programs = parts_of(
-        lambda after, limit: catalog.programs(app=ref, after=after, limit=limit), lambda each: str(each.ref)
+        lambda after, limit: catalog.reader.programs(app=ref, after=after, limit=limit), lambda each: str(each.ref)
     )
     schedules = parts_of(
-        lambda after, limit: catalog.list(app=ref, after=after, limit=limit),
+        lambda after, limit: catalog.reader.schedules(app=ref, after=after, limit=limit),
         lambda each: str(each.record.definition.ref),
     )
     datasets: set[str] = set()
@@ -135,5 +135,5 @@ async def delete(ref: AppDep, catalog: CatalogDep) -> Response:
     Schedules of other namespaces that wait for them stay as they are and say so. Waiting jobs end as
     OBSOLETE; active runs continue. 404 when the app does not exist.
     """
-    await catalog.delete_app(ref)
+    await catalog.delete_app(ref).apply()
     return Response()

@@ -118,8 +118,8 @@ async def _of_app(catalog: Catalog, app: AppRef) -> AsyncIterator[Sequence[Sched
     Raises:
         NotFoundError: the app has neither schedules nor programs.
     """
-    await catalog.app(app)
-    return parts_of(lambda after, limit: catalog.list(app=app, after=after, limit=limit), _id)
+    await catalog.reader.app_summary(app)
+    return parts_of(lambda after, limit: catalog.reader.schedules(app=app, after=after, limit=limit), _id)
 
 
 def _id(status: ScheduleStatus) -> str:

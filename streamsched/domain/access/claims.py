@@ -49,6 +49,21 @@ class ClaimRules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoginSecrets:
+    """What a login is begun with, each a random text.
+
+    Attributes:
+        state: comes back with the code.
+        nonce: comes back in the ID token.
+        verifier: sent with the code; the provider knows its digest.
+    """
+
+    state: str
+    nonce: str
+    verifier: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
     """Who a token names.
 

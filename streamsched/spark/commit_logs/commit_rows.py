@@ -12,11 +12,11 @@ from datetime import datetime
 from typing import Final
 from uuid import uuid4
 
+from streamsched.domain.datasets.file_set_commit import JobEpoch
 from streamsched.domain.errors import NotFoundError
 from streamsched.domain.names import DatasetRef
 from streamsched.emit.api_client import api_url
 from streamsched.emit.file_set_commits import FileSetCommitClient
-from streamsched.ports.datasets.commits import JobEpoch
 from streamsched.spark.manifest import Manifest, Phase, PhaseCallback
 from streamsched.spark.storage import FolderStorage, StoredFile
 from streamsched.spark.writes.write import Author

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
-from streamsched.codec.tables.delta import DeltaFile
+from streamsched.codec.delta import DeltaFile
 from streamsched.domain.errors import ConfigurationError, NotFoundError
 from streamsched.domain.names import DatasetRef
 from streamsched.emit.draft import hive_key, listed

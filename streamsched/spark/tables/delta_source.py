@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from streamsched.codec.delta import DeltaCommit, commit_digest, decode_commit
 from streamsched.codec.json.reading import Fields
 from streamsched.codec.json.scalar import loads
-from streamsched.codec.tables.delta import DeltaCommit, commit_digest, decode_commit
 from streamsched.domain.errors import ConfigurationError, ConflictError, DecodeError, NotFoundError, UnavailableError
 from streamsched.process.extras import not_installed
 from streamsched.spark.tables.table_source import AddedFile, LogStep, TableCommit, added_partitions

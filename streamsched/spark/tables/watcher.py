@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from streamsched.domain.datasets.bookmark import watch_bookmark
 from streamsched.domain.errors import ConflictError, RefusedError
 from streamsched.domain.events.event import Event
 from streamsched.domain.names import DatasetRef
 from streamsched.emit.client import Emitted
 from streamsched.emit.draft import EventDraft, commit_events
-from streamsched.ports.datasets.bookmarks import watch_bookmark
 from streamsched.spark.tables.table_source import TableCommit, TableSource
 
 

@@ -228,9 +228,17 @@ class CatalogReader:
             return await read_expectations(self._pool, app)
 
     async def versions(self, ref: ScheduleRef, *, limit: int) -> Sequence[ScheduleVersion]:
-        """The newest definitions of the schedule, newest first; also of a deleted one."""
+        """The newest definitions that the schedule has had, newest first: what it can be changed back to; also of a
+        deleted one.
+
+        Raises:
+            NotFoundError: it never existed.
+        """
         with translated():
-            return await VERSIONS.fetch(self._pool, str(ref), limit)
+            found = await VERSIONS.fetch(self._pool, str(ref), limit)
+        if not found:
+            raise NotFoundError("schedule", str(ref))
+        return found
 
     async def history(self, subject_kind: str, subject: str, *, limit: int = 100) -> Sequence[HistoryEntry]:
         """The newest history lines of an app, program, schedule, job or run, newest first."""

@@ -1,4 +1,4 @@
-"""`ports.access.namespace_grants.NamespaceGrantStore` on PostgreSQL."""
+"""Grants between namespaces, and the owners of groups and pools. Times are UTC."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ _REMOVED: Final = Select(_SQL["remove"], GrantRow)
 _FREED: Final = Select(_SQL["free"], _OwnedName)
 
 
-class PostgresNamespaceGrantStore:
-    """See `ports.access.namespace_grants.NamespaceGrantStore`."""
+class NamespaceGrantStore:
+    """Every call is one transaction, and raises UnavailableError when PostgreSQL is unavailable."""
 
     def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool
@@ -73,6 +73,7 @@ class PostgresNamespaceGrantStore:
     async def known(
         self, grantee: str, owners: Collection[str], shared: Collection[tuple[SharedKind, str]]
     ) -> KnownGrants:
+        """What these namespaces, and the owners of these groups and pools, have given to `grantee`."""
         with translated():
             async with self._pool.acquire() as connection:
                 return await _read_known(connection, grantee, owners, shared)
@@ -80,15 +81,24 @@ class PostgresNamespaceGrantStore:
     async def list_of(
         self, namespace: str, *, after: tuple[str, str, str, str] | None = None, limit: int
     ) -> Sequence[NamespaceGrant]:
+        """Those that the namespace has given and those that it has, ordered by owner, kind, name and grantee; at most
+        `limit` of those after `after`.
+        """
         with translated():
             rows = await _OF_NAMESPACE.fetch(self._pool, namespace, *(after or ("", "", "", "")), limit)
         return [grant_of(row) for row in rows]
 
     async def list_pending(self, *, limit: int) -> Sequence[NamespaceGrant]:
+        """Those that wait for their owner's decision, ordered as `list_of`."""
         with translated():
             return [grant_of(row) for row in await _PENDING.fetch(self._pool, limit)]
 
     async def record(self, grants: Sequence[NamespaceGrant], *, now: datetime) -> None:
+        """Stores or replaces grants.
+
+        Raises:
+            ConflictError: a namespace would give or have more than `MOST_NAMESPACE_GRANTS`; nothing changed.
+        """
         columns = [
             [getattr(each, name) for each in grants]
             for name in ("owner", "kind", "name", "grantee", "state", "details", "reason", "by")
@@ -105,6 +115,12 @@ class PostgresNamespaceGrantStore:
                     await _note(connection, each, f"grant.{each.state}", now)
 
     async def claim(self, namespace: str, shared: Collection[tuple[SharedKind, str]], *, now: datetime) -> int:
+        """Makes groups and pools without an owner those of the namespace, and notes that it still asks for those which
+        are its already; returns how many are now its.
+
+        Raises:
+            QuotaExceededError: it would own more names than its quota allows.
+        """
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 await connection.execute(_SQL["lock_claims"], namespace)
@@ -115,6 +131,9 @@ class PostgresNamespaceGrantStore:
                 return sum(row.namespace == namespace for row in rows)
 
     async def free(self, *, before: datetime, now: datetime) -> int:
+        """Takes the owner from names of groups and pools that nothing uses and that no definition has asked for since
+        `before`; returns how many. The history of each owner has them.
+        """
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 rows = await _FREED.fetch(connection, before)
@@ -127,12 +146,18 @@ class PostgresNamespaceGrantStore:
                 return len(rows)
 
     async def hand_over(self, kind: SharedKind, name: str, namespace: str, *, now: datetime) -> None:
+        """Makes the namespace the owner of a group or pool."""
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 await connection.execute(_SQL["hand_over"], kind, name, namespace, now)
                 await record(connection, "namespace", namespace, f"{kind}.owned", f"it owns {kind} {name}", at=now)
 
     async def remove(self, grant: NamespaceGrant, *, now: datetime) -> NamespaceGrant:
+        """Removes the grant with the owner, kind, name and grantee of this one, and returns what it was.
+
+        Raises:
+            NotFoundError: there is none.
+        """
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 row = await _REMOVED.fetchrow(connection, grant.owner, grant.kind, grant.name, grant.grantee)

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from streamsched.domain.history import HistoryEntry
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.programs.removed_program import RemovedProgram
-from streamsched.store import audit_entries
+from streamsched.store import audit
 from streamsched.store.catalog.history import record_all
 from streamsched.store.catalog.records import Action, AppChange, ForeignWait
 from streamsched.store.connections import Connection, Executor
@@ -105,7 +105,7 @@ async def _audit(connection: Connection, waits: Sequence[ForeignWait], by: str, 
             "schedules": _first_names(schedules),
             "total": len(schedules),
         }
-        await audit_entries.append(connection, caller=by, action=ACTION, target=namespace, detail=detail, now=now)
+        await audit.append(connection, caller=by, action=ACTION, target=namespace, detail=detail, now=now)
 
 
 def _program_id(ref: ProgramRef) -> dict[str, str]:

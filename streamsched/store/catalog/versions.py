@@ -32,13 +32,10 @@ VERSIONS: Final = Select(_SQL["versions"], ScheduleVersion)
 
 
 async def record_versions(connection: Connection, changes: Sequence[ScheduleChange]) -> None:
-    """Stores the definitions that are new, and before each the former one if the schedule has no version."""
+    """Stores the definitions that are new."""
     new = [each for each in changes if each.action is not Action.DELETED and _is_new(each)]
     if not new:
         return
-    former = [_row(each.before, "") for each in new if each.before is not None]
-    if former:
-        await connection.execute(_SQL["put_first"], *map(list, zip(*former, strict=True)))
     rows = [_row(each.after, each.reason) for each in new]
     await connection.execute(_SQL["put"], *map(list, zip(*rows, strict=True)))
     await connection.execute(_SQL["forget"], [row[0] for row in rows], MOST_VERSIONS)

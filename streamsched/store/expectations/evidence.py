@@ -148,14 +148,14 @@ class CompletionStore:
         Raises:
             UnavailableError: PostgreSQL is unavailable; call again.
         """
-        self._asked = self._asked or (await self._history.last(), now)
+        self._asked = self._asked or (await self._history.last_number(), now)
         with translated():
             if not await fetch_value(self._pool, _SQL["expects"], bool, SubjectKind.SCHEDULE.value):
                 await self._pool.execute(_SQL["end_reader"], _COMPLETIONS)
                 self._idle_at, self._asked = self._asked[0], None
                 return 0
         begin = self._asked[0] if self._idle_at is None else self._idle_at
-        settled = await self._history.settled()
+        settled = await self._history.settled_number()
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 position = await connection.fetchval(_SQL["reader"], _COMPLETIONS)

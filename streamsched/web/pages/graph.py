@@ -16,7 +16,7 @@ from streamsched.domain.graph.node import NodeState
 from streamsched.domain.graph.task import NodeId
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import AppRef
-from streamsched.ports.web.link_reads import ScheduleStanding
+from streamsched.store.web.link_reads import ScheduleStanding
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.commands import SameAs, command_line
 from streamsched.web.views.drawing import DrawnBox, draw_graph

@@ -39,7 +39,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
     records = await visit.api.catalog.reader.list_ticking(limit=_TICKING, namespace=namespace)
     ticking = await asyncio.to_thread(_next_day, records, now)
     overview, health = await _overview(visit)
-    missed = await visit.api.work.activity.missed(namespace=namespace, limit=_ROWS)
+    missed = await visit.api.work.activity.missed_deadlines(namespace=namespace, limit=_ROWS)
     missing = await visit.api.schedules.expectations.page(namespace=namespace, missing=True, limit=_ROWS)
     upcoming = [ticks[0] for ticks in ticking]
     return renderer.page(

@@ -76,7 +76,7 @@ async def contributions(visit: Visit, texts: Sequence[str], schedule: ScheduleRe
     if not texts or schedule is None:
         return list(texts)
     try:
-        trigger = (await visit.api.catalog.get(schedule)).record.definition.trigger
+        trigger = (await visit.api.catalog.reader.schedule(schedule)).record.definition.trigger
     except StreamschedError:
         return list(texts)
     words = {leaf_id(leaf): str(leaf) for leaf in leaves(trigger)}

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from streamsched.catalog.paging import moment_cursor, read_moment_cursor
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef
-from streamsched.ports.web.activity_reads import COUNTED_RUNS, RunDay
+from streamsched.store.web.activity_reads import COUNTED_RUNS, RunDay
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.calendar import CalendarDay, calendar
 from streamsched.web.views.names import read_name

@@ -61,16 +61,16 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 async def show(renderer: Renderer, visit: Visit) -> Response:
     ref = ScheduleRef.parse(visit.param("schedule"))
     api = visit.api
-    status = await api.catalog.get(ref)
+    status = await api.catalog.reader.schedule(ref)
     jobs = await api.work.jobs.recent(schedule=ref, limit=_JOBS)
     explained = await _oldest_waiting(visit, status, ref)
     tree = tree_of(status.record.definition.trigger, status.progress)
     keys = await api.schedules.keys.page(ref, after="", limit=_KEYS) if status.open_keys else ()
-    used = await visit.api.work.activity.consumed(str(ref), limit=_USED)
+    used = await visit.api.work.activity.consumed_events(str(ref), limit=_USED)
     views = await key_views(status.record, keys, api.schedules.descendants, visit.caller.sees)
     trigger = status.record.definition.trigger
     matrix = key_matrix(trigger, status.progress, views, used)
-    late = await visit.api.work.activity.late([str(ref)], matrix.events) if matrix.events else frozenset()
+    late = await visit.api.work.activity.late_events([str(ref)], matrix.events) if matrix.events else frozenset()
     if late:
         matrix = key_matrix(trigger, status.progress, views, used, {event for _, event in late})
     return renderer.page(
@@ -92,7 +92,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
         forecasts=await asyncio.to_thread(_forecasts, status.record, visit),
         jobs=jobs,
         strip=strip(job_bars(jobs)),
-        changes=await api.catalog.history(ref, limit=_CHANGES),
+        changes=await api.catalog.reader.history("schedule", str(ref), limit=_CHANGES),
         may_operate=visit.may(Permission.OPERATE, ref.namespace),
         modes=[(mode.value, mode.text) for mode in PauseMode],
         columns=_columns(status.record),

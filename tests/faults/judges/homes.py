@@ -7,13 +7,14 @@ emitted and asked for, by models so naive that they can be believed.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from streamsched.domain.events.event import Ticked
+from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedules.schedule import Schedule
-from streamsched.domain.signals.signal import Drop, Occurred, Put, Subscribe, Unsubscribe
+from streamsched.domain.signals.signal import Drop, Occurred, Put, Signal, Subscribe, Unsubscribe
 from streamsched.domain.triggers.time_leaf import At, Cron
 from streamsched.domain.triggers.trigger import Every, event_keys, leaves
 from tests.faults.load.traffic import Json, key_of
@@ -41,37 +42,71 @@ class Asked(Protocol):
     def returned(self) -> Sequence[Returned]: ...
 
 
+class Control(NamedTuple):
+    """A signal by which a change of a schedule comes to a home."""
+
+    home: str
+    kind: str
+    schedule: str
+    generation: int
+
+
+def control_of(key: str, signal: Signal) -> Control | None:
+    """None: it is no such signal."""
+    if not isinstance(signal, Put | Drop | Subscribe | Unsubscribe):
+        return None
+    return Control(key, type(signal).__name__, str(signal.schedule), signal.generation)
+
+
 def judge_homes(
     homes: Homes, emitted: Mapping[str, Json], runs: Iterable[tuple[str, str, bool]], into: Judgement
 ) -> None:
     """What came in from outside, and from the installation's own runs that have completed: (run, program,
     whether it is muted)."""
-    came = {key: Counter(_ids(log)) for key, log in homes.items() if not key.startswith(_SCHEDULE)}
-    for event_id, event in emitted.items():
-        if not came.get(key_of(event), Counter[str]())[event_id]:
-            into.miss(f"event {event_id} never came to the home of {key_of(event)}")
+    judge_arrivals(homes, {event_id: (key_of(event), None) for event_id, event in emitted.items()}, into)
+    came = _came(homes)
     for run, program, muted in runs:
         times = came.get(f"program:{program}:succeeded", Counter[str]())[f"{run}:COMPLETED"]
         if not times and not muted:
             into.miss(f"the end of run {run} was never told")
         if times > (not muted):
             into.double(f"the end of run {run}, {'muted' if muted else 'heard'}, was published {times} times")
+    judge_forwards(homes, into)
+
+
+def judge_arrivals(homes: Homes, sent: Mapping[str, tuple[str, int | None]], into: Judgement) -> None:
+    """Event id → its key, and in how many copies it was sent: so many came to the home of its key; None: any number."""
+    came = _came(homes)
+    for event_id, (key, copies) in sent.items():
+        times = came.get(key, Counter[str]())[event_id]
+        if times < (copies or 1):
+            into.miss(f"event {event_id} came {times} times to the home of {key}, not {copies or 'once'}")
+        elif copies is not None and times > copies:
+            into.double(f"event {event_id} came {times} times to the home of {key}, not {copies}")
+
+
+def judge_forwards(homes: Homes, into: Judgement) -> None:
+    """The first copy of an event went to every schedule that listened to its key just then, in order; no other did."""
     wanted, arrived = _forwarded(homes), _arrived(homes)
     for place in wanted.keys() | arrived.keys():
         into.compare(f"events of {place[0]} to {place[1]}", wanted.get(place, ()), arrived.get(place, ()))
 
 
+def judge_control(homes: Homes, wanted: Iterable[Control], into: Judgement) -> None:
+    """What is wanted came, and nothing came twice."""
+    came = Counter(control_of(key, signal) for key, log in homes.items() for _, signal in log)
+    del came[None]
+    for control in wanted:
+        if not came[control]:
+            into.miss(f"{control} never came")
+    for control, times in came.items():
+        if times > 1:
+            into.double(f"{control} came {times} times")
+
+
 def judge_changes(homes: Homes, asked: Asked, after: Mapping[str, int], into: Judgement) -> None:
     """Every change came once, in its order, as it was asked for; none that had returned was overlooked (promise G4)."""
-    for key, log in homes.items():
-        control = Counter(
-            (type(signal).__name__, str(signal.schedule), signal.generation)
-            for _, signal in log
-            if isinstance(signal, Put | Drop | Subscribe | Unsubscribe)
-        )
-        for what, times in control.items():
-            if times > 1:
-                into.double(f"at {key}: {what} came {times} times")
+    judge_control(homes, (), into)
     listening: dict[object, set[str]] = defaultdict(set)
     for key, log in homes.items():
         for ref in _listeners(log):
@@ -86,7 +121,24 @@ def judge_changes(homes: Homes, asked: Asked, after: Mapping[str, int], into: Ju
         listens = event_keys(definition.trigger) if asked.enabled[name] else frozenset[str]()
         if listening.get(definition.ref, set()) != listens:
             into.spoil(f"{name}: listens to {sorted(listening.get(definition.ref, ()))}")
-        _promised(name, log, asked, after, into)
+        judge_promises(definition.ref, homes, asked.returned, after, into)
+
+
+def judge_promises(
+    ref: ScheduleRef, homes: Homes, returned: Sequence[Returned], after: Mapping[str, int], into: Judgement
+) -> None:
+    """An event that was emitted after a change had returned is judged by it, or by a later one. `after`: event id → how
+    many changes had returned before.
+    """
+    mine = [(place, each.generation) for place, each in enumerate(returned, 1) if each.schedule == ref.name]
+    current = 0
+    for _, signal in homes.get(f"{_SCHEDULE}{ref}", ()):
+        if isinstance(signal, Put | Drop):
+            current = max(current, signal.generation)
+        elif isinstance(signal, Occurred) and signal.event.id in after:
+            promised = max((generation for place, generation in mine if place <= after[signal.event.id]), default=0)
+            if current < promised:
+                into.spoil(f"event {signal.event.id} to {ref} met generation {current}, not {promised}")
 
 
 def judge_ticks(homes: Homes, asked: Asked, into: Judgement) -> None:
@@ -96,7 +148,7 @@ def judge_ticks(homes: Homes, asked: Asked, into: Judgement) -> None:
         log = homes.get(f"{_SCHEDULE}{definition.ref}", ())
         if timed is None or not log:
             continue
-        came = [s.event.fact.due_at for _, s in log if isinstance(s, Occurred) and isinstance(s.event.fact, Ticked)]
+        came = [tick.due_at for tick in ticks_of(log)]
         wanted = _moments(timed, came, since=log[0][0])
         into.compare(f"ticks of {name}", [str(each) for each in wanted], [str(each) for each in came])
 
@@ -147,19 +199,6 @@ def _control(here: dict[object, int], signal: object) -> None:
             pass
 
 
-def _promised(name: str, log: Sequence[Stamped], asked: Asked, after: Mapping[str, int], into: Judgement) -> None:
-    """An event that was emitted after a change had returned is judged by it, or by a later one."""
-    mine = [(place, each.generation) for place, each in enumerate(asked.returned, 1) if each.schedule == name]
-    current = 0
-    for _, signal in log:
-        if isinstance(signal, Put | Drop):
-            current = max(current, signal.generation)
-        elif isinstance(signal, Occurred) and signal.event.id in after:
-            promised = max((generation for place, generation in mine if place <= after[signal.event.id]), default=0)
-            if current < promised:
-                into.spoil(f"event {signal.event.id} to {name} met generation {current}, not {promised}")
-
-
 def _moments(leaf: Cron | At | Every, came: Sequence[datetime], *, since: datetime) -> list[datetime]:
     """When a leaf ticks, from the first tick that came, or after `since` at the latest. A cron expression here names
     its seconds within one minute; the repetition of `every` is stopped by a change, so its last tick is any.
@@ -177,5 +216,17 @@ def _moments(leaf: Cron | At | Every, came: Sequence[datetime], *, since: dateti
     return [each for each in every if each > since or each in came]
 
 
-def _ids(log: Sequence[Stamped]) -> Iterator[str]:
-    return (signal.event.id for _, signal in log if isinstance(signal, Occurred))
+def ticks_of(log: Sequence[Stamped]) -> list[Ticked]:
+    """Those that came to a schedule's home, in order."""
+    return [
+        signal.event.fact for _, signal in log if isinstance(signal, Occurred) and isinstance(signal.event.fact, Ticked)
+    ]
+
+
+def _came(homes: Homes) -> Mapping[str, Counter[str]]:
+    """Event key → how often the event of an id came to its home."""
+    return {
+        key: Counter(signal.event.id for _, signal in log if isinstance(signal, Occurred))
+        for key, log in homes.items()
+        if not key.startswith(_SCHEDULE)
+    }

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import pairwise
 from typing import Any, Final
 
 import asyncpg
 
+from streamsched.domain.fold.effect import Launch
+from streamsched.domain.fold.fold import NO_CELLS, fold
 from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.jobs.run import RunState
-from tests.faults.judges.homes import Asked, Homes
+from streamsched.domain.signals.signal import Put
+from tests.faults.judges.homes import Homes
 from tests.faults.sites.visibility import Visibility, read_visibility
 from tests.support.judgement import Judgement
-from tests.support.rerun import rerun
+from tests.support.rerun import Expected, Stamped, can_keep, rerun
 
 #: When it was satisfied, and what it says: leaf, how much, of which events.
 Content = tuple[datetime, tuple[tuple[str, int, tuple[str, ...]], ...]]
@@ -120,9 +124,10 @@ async def stored(pool: asyncpg.Pool, app: str, left: Callable[[], Left]) -> Stor
     )
 
 
-def judge_jobs(homes: Homes, launched: Sequence[ReadyJob], asked: Asked, end: datetime, into: Judgement) -> None:
-    """Of each schedule's home the jobs that the oracle wants, and nothing else. Jobs of different keys may be numbered
-    in any order."""
+def judge_jobs(homes: Homes, launched: Sequence[ReadyJob], end: datetime | None, into: Judgement) -> None:
+    """Of each schedule's home the jobs that the oracle wants up to `end`, or to the last signal; and nothing else. Jobs
+    of different keys may be numbered in any order.
+    """
     for job, times in Counter(job.id for job in launched).items():
         if times > 1:
             into.double(f"job {job} is on its way {times} times", times - 1)
@@ -135,21 +140,49 @@ def judge_jobs(homes: Homes, launched: Sequence[ReadyJob], asked: Asked, end: da
         if some != list(range(1, len(some) + 1)):
             into.spoil(f"{which} has jobs in this order: {some}")
     wanted: dict[tuple[str, int, str], list[Content]] = defaultdict(list)
-    for definition in asked.schedules.values():
-        ref = str(definition.ref)
-        for each in rerun(homes.get(f"schedule:{ref}", ()), end).jobs:
+    backlogs: dict[tuple[str, int], bool] = {}
+    for key, log in homes.items():
+        if not key.startswith("schedule:"):
+            continue
+        ref = key.removeprefix("schedule:")
+        backlogs |= {(ref, put.generation): put.backlog for _, put in log if isinstance(put, Put)}
+        for each in expected(log, end or log[-1][0]):
             wanted[ref, each.generation, each.key].append((each.at, tuple(sorted(each.reported))))
+    for job in launched:
+        if job.backlog is not backlogs.get((str(job.schedule), job.generation), False):
+            into.spoil(f"job {job.id} is {'' if job.backlog else 'not '}of a backlog")
     for place in wanted.keys() | found.keys():
         jobs = sorted(found.get(place, ()), key=lambda job: job.sequence)
         into.compare(f"jobs of {place}", list(map(str, wanted.get(place, ()))), [str(_content(job)) for job in jobs])
 
 
-async def judge_rows(pool: asyncpg.Pool, launched: Mapping[str, int], into: Judgement) -> None:
-    """Every launch is one row, there are no others but those that a person asked for, and none is on its way twice.
-    `launched`: job → how often it is.
+def expected(log: Sequence[Stamped], end: datetime) -> Sequence[Expected]:
+    """The jobs that a schedule's log must start: by the naive model, and by the fold itself where a definition keeps
+    what another trigger has, which that model does not know in general.
     """
-    rows = await pool.fetch(_LAUNCHED)
-    into.compare("rows of all launches", sorted(launched), sorted(row["id"] for row in rows))
+    puts = [signal for _, signal in log if isinstance(signal, Put)]
+    if all(put.trigger == before.trigger or not put.keep or _known(before, put) for before, put in pairwise(puts)):
+        return rerun(log, end).jobs
+    state, jobs = None, list[Expected]()
+    for at, signal in log:
+        folded = fold(state, signal, at=at, cells=NO_CELLS)
+        state = folded.state
+        jobs += [Expected.of(effect.job) for effect in folded.effects if isinstance(effect, Launch)]
+    return jobs
+
+
+def _known(before: Put, put: Put) -> bool:
+    return can_keep(before.trigger) and can_keep(put.trigger)
+
+
+async def launched_rows(pool: asyncpg.Pool) -> list[str]:
+    """The ids of all jobs of triggers."""
+    return [row["id"] for row in await pool.fetch(_LAUNCHED)]
+
+
+def judge_rows(rows: Iterable[str], launched: Mapping[str, int], into: Judgement) -> None:
+    """Every launch is one row, there are no others, and none is on its way twice. `launched`: job → how often it is."""
+    into.compare("rows of all launches", sorted(launched), sorted(rows))
     for job, times in launched.items():
         if times > 1:
             into.double(f"job {job} was launched {times} times", times - 1)

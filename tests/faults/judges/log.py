@@ -7,7 +7,6 @@ import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
@@ -15,6 +14,7 @@ from streamsched.codec.records import launch as launch_codec
 from streamsched.codec.records import signal as signal_codec
 from streamsched.domain.errors import UnavailableError
 from streamsched.domain.jobs.job import ReadyJob
+from streamsched.domain.signals.home import home
 from streamsched.domain.signals.signal import Occurred
 from streamsched.log.topics import DEAD_LETTER, LAUNCH, SIGNALS
 from streamsched.ports.broker import Broker, Record, TopicPartition
@@ -24,30 +24,28 @@ from tests.support.rerun import Stamped
 #: How long the log may be away.
 AWAY_S: Final = 60.0
 
-_TOPICS: Final = (SIGNALS, LAUNCH, DEAD_LETTER)
+#: What is read.
+TOPICS: Final = (SIGNALS, LAUNCH, DEAD_LETTER)
+_EVERY: Final = re.compile("")
 
 
-@dataclass(slots=True)
-class Log:
-    """What is worth judging, read on from where the last look ended.
+class LogContent:
+    """What a log has that is worth judging.
 
     Attributes:
-        at: where the last look ended.
         homes: record key → its signals, of the trial at hand.
         jobs: what was launched, of the trial at hand.
         launched: job id → how often it is on its way, of all trials.
         letters: what was put aside as unreadable.
     """
 
-    broker: Broker
-    at: dict[TopicPartition, int] = field(
-        default_factory=lambda: {TopicPartition(topic, n): 0 for topic in _TOPICS for n in range(SHARDS)}
-    )
-    homes: dict[str, list[Stamped]] = field(default_factory=lambda: defaultdict(list))
-    jobs: list[ReadyJob] = field(default_factory=list)
-    launched: Counter[str] = field(default_factory=Counter)
-    letters: list[str] = field(default_factory=list)
-    _mine: re.Pattern[str] = field(default=re.compile("nothing"))
+    def __init__(self, shards: int) -> None:
+        self.homes: dict[str, list[Stamped]] = defaultdict(list)
+        self.jobs: list[ReadyJob] = []
+        self.launched: Counter[str] = Counter()
+        self.letters: list[str] = []
+        self._shards = shards
+        self._mine = _EVERY
 
     def begin(self, *names: str) -> None:
         """Another trial; each of its names begins with one of these, which are those of its apps."""
@@ -66,6 +64,33 @@ class Log:
             if key.startswith("schedule:"):
                 yield from ((signal.event.id, at) for at, signal in signals if isinstance(signal, Occurred))
 
+    def take(self, topic: str, partition: int, record: Record) -> None:
+        """One more record; those of a partition come in order, each once. Where its key has not its home, a signal is
+        none of that key.
+        """
+        key, value = (record.key or b"").decode(), record.value or b""
+        match topic:
+            case "signals" if self._mine.match(key):
+                at_home = key if home(key, self._shards) == partition else f"{key} in partition {partition}"
+                self.homes[at_home].append((_instant(record), signal_codec.decode(key.encode(), value)))
+            case "launch":
+                self.launched[key] += 1
+                if self._mine.match(f"schedule:{key}"):
+                    self.jobs.append(launch_codec.decode(value))
+            case "dead-letter":
+                self.letters.append(value.decode(errors="replace"))
+            case _:
+                pass
+
+
+class Log(LogContent):
+    """The log of an installation, read on from where the last look ended. `at`: where that was."""
+
+    def __init__(self, broker: Broker) -> None:
+        super().__init__(SHARDS)
+        self._broker = broker
+        self.at = {TopicPartition(topic, n): 0 for topic in TOPICS for n in range(SHARDS)}
+
     async def look(self, quiet_s: float) -> None:
         """Reads until nothing has come for that long; while the log is away it is asked again."""
         deadline = time.monotonic() + AWAY_S
@@ -78,30 +103,15 @@ class Log:
                 await asyncio.sleep(0.2)
 
     async def _look(self, quiet_s: float) -> None:
-        reader = await self.broker.reader(self.at)
+        reader = await self._broker.reader(self.at)
         try:
             while chunks := await reader.read(max_records=20_000, timeout=quiet_s):
                 for chunk in chunks:
                     for record in chunk.records:
-                        self._take(chunk.topic, record)
+                        self.take(chunk.topic, chunk.partition, record)
                     self.at[TopicPartition(chunk.topic, chunk.partition)] = chunk.next_position
         finally:
             await reader.close()
-
-    def _take(self, topic: str, record: Record) -> None:
-        """Records of a partition come in order, each once."""
-        key, value = (record.key or b"").decode(), record.value or b""
-        match topic:
-            case "signals" if self._mine.match(key):
-                self.homes[key].append((_instant(record), signal_codec.decode(key.encode(), value)))
-            case "launch":
-                self.launched[key] += 1
-                if self._mine.match(f"schedule:{key}"):
-                    self.jobs.append(launch_codec.decode(value))
-            case "dead-letter":
-                self.letters.append(value.decode(errors="replace"))
-            case _:
-                pass
 
 
 def _of(*names: str) -> re.Pattern[str]:

@@ -28,13 +28,13 @@ class PlainTrial(Trial):
         return verdict
 
     def counts(self) -> Counts:
-        return {"events": sum(len(load.emitted) for load in self.loads)}
+        return {"events": sum(len(load.traffic.emitted) for load in self.loads)}
 
     def arrivals(self) -> Iterator[tuple[str, float, float]]:
         """Of each arrival at the home of a schedule: the event's id, and when it was sent and came, in seconds since
         the epoch.
         """
-        sent_at = {event_id: sent for load in self.loads for event_id, sent in load.sent_at.items()}
+        sent_at = {event_id: sent for load in self.loads for event_id, sent in load.traffic.sent_at.items()}
         for event_id, at in self.log.came_home():
             if event_id in sent_at:
                 yield event_id, sent_at[event_id], at.timestamp()
@@ -45,8 +45,8 @@ def judge_load(log: Log, load: PlainLoad, into: Judgement) -> None:
     something has not come home, no job can be right.
     """
     homes = log.homes_of(load.name)
-    judge_homes(homes, load.emitted, (), into)
-    judge_changes(homes, load, load.after, into)
+    judge_homes(homes, load.traffic.emitted, (), into)
+    judge_changes(homes, load, load.traffic.after, into)
     if not into.lost:
         jobs = [job for job in log.jobs if job.schedule is not None and job.schedule.app == load.name]
-        judge_jobs(homes, jobs, load, datetime.now(UTC), into)
+        judge_jobs(homes, jobs, datetime.now(UTC), into)

@@ -145,7 +145,7 @@ class GeneratedSchedules:
         """One under this name, of a kind that the random numbers choose; asked again, it is another."""
         match self.rng.randrange(10):
             case 0 | 1 | 2 | 3:
-                trigger = self._plain()
+                trigger = self.plain()
             case 4 | 5 | 6:
                 trigger = self._timed(2)
             case 7 | 8:
@@ -236,7 +236,8 @@ class GeneratedSchedules:
 
     # -- what is made of them
 
-    def _plain(self) -> Trigger:
+    def plain(self) -> Trigger:
+        """Leaves, and groups of them."""
         leaves = tuple(dict.fromkeys(self._leaf() for _ in range(self.rng.choice((1, 1, 2, 2, 3)))))
         if len(leaves) == 1:
             return leaves[0]

@@ -28,8 +28,10 @@ class PlacedProcesses:
     folder: Path
     environ: Mapping[str, str]
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    _commands: dict[str, tuple[Sequence[str], Mapping[str, object]]] = field(default_factory=dict)
 
     def start(self, place: str, command: Sequence[str], **settings: object) -> subprocess.Popen[bytes]:
+        self._commands[place] = command, settings
         own = {f"STREAMSCHED_{name.upper()}": str(value) for name, value in settings.items()}
         self.running[place] = start(command, self.folder / f"{place}.log", {**self.environ, **own})
         return self.running[place]
@@ -40,6 +42,12 @@ class PlacedProcesses:
         process.kill()
         process.wait()
         return process
+
+    def replace(self, place: str) -> int:
+        """Kills it and starts another that is the same; the process id of the killed one."""
+        killed, (command, settings) = self.kill(place), self._commands[place]
+        self.start(place, command, **settings)
+        return killed.pid
 
     async def pause(self, place: str, seconds: float) -> None:
         """It stands still for so long."""

@@ -30,25 +30,18 @@ from typing import Final
 import asyncpg
 import psutil
 
-from streamsched.codec.records import launch
-from streamsched.codec.schedules.schedule import program_to_json, schedule_to_json
 from streamsched.define.retries import retry
-from streamsched.domain.events.event import CustomHappened, Event
-from streamsched.domain.jobs.job import Contribution, ReadyJob
-from streamsched.domain.names import EventName, ProgramRef, ScheduleRef
+from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.programs.spark_deployment import DeployMode
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.process_job import SparkJob
 from streamsched.domain.schedules.schedule import Program, Schedule
-from streamsched.domain.triggers.trigger import CustomEvent, leaf_id
-from streamsched.log.topics import LAUNCH
-from streamsched.ports.intake import IntakeBatch, ReadyJobRow
 from streamsched.ports.runner import RunnerId
 from streamsched.spark.backends.connect.server import connect_folder
 from streamsched.store.connections import open_pool
-from streamsched.store.jobs.intake import PostgresIntake
 from streamsched.store.server.embedded_server import start_server, stop_server
 from tests.faults.judges.drivers import Killed, StoredRun, judge_drivers
+from tests.faults.load.stored import GO, store_app, take_ready
 from tests.faults.processes.command import environ, module, start
 from tests.faults.sites.postgres_server import create_database
 from tests.faults.spark.fake_spark import FakeSpark
@@ -179,48 +172,27 @@ class SparkTrial(Trial):
 
     async def _furnish(self) -> None:
         (self._folder / "program.py").write_text(_PROGRAM)
-        now = datetime.now(UTC)
-        await self._pool.execute("INSERT INTO namespaces VALUES ('default', $1) ON CONFLICT DO NOTHING", now)
-        await self._pool.execute("INSERT INTO apps VALUES ('default.app', 'default', $1, $1)", now)
-        for mode in self.spark.modes:
-            await self._define(mode, now)
+        programs = [self._program(mode) for mode in self.spark.modes]
+        await store_app(self._pool, datetime.now(UTC), programs, [self._schedule(mode) for mode in self.spark.modes])
         async with asyncio.timeout(60):
             while not self._socket.exists():
                 await asyncio.sleep(0.05)
         self._launcher = requested(self._socket, LAUNCHER)
 
-    async def _define(self, mode: DeployMode, now: datetime) -> None:
+    def _program(self, mode: DeployMode) -> Program:
         master, conf = self.spark.modes[mode]
         main, arguments = str(self._folder / "program.py"), (str(self.spark.folder),)
         job = SparkJob(main, arguments, master, conf, deploy_mode=mode)
-        program = Program(ProgramRef("default", "app", mode), job)
-        known = self._schedule(mode)
-        await self._pool.execute(
-            "INSERT INTO programs VALUES ($1, 'default.app', $2, $3, $3)",
-            *(str(program.ref), program_to_json(program), now),
-        )
-        await self._pool.execute(
-            "INSERT INTO schedules VALUES ($1, 'default.app', $2, $3, 1, true, $4, $4)",
-            *(str(known.ref), str(program.ref), schedule_to_json(known), now),
-        )
+        return Program(ProgramRef("default", "app", mode), job)
 
     def _schedule(self, mode: DeployMode) -> Schedule:
-        ref, program = ScheduleRef("default", "app", mode), ProgramRef("default", "app", mode)
-        leaf, again = CustomEvent(EventName("default", "go")), retry(50, delay="1s", longest="2s")
-        return Schedule(ref, program, leaf, overlap=Overlap.QUEUE, retry=again)
+        ref, again = ScheduleRef("default", "app", mode), retry(50, delay="1s", longest="2s")
+        return Schedule(ref, ProgramRef("default", "app", mode), GO, overlap=Overlap.QUEUE, retry=again)
 
-    async def give(self, mode: DeployMode) -> str:
-        """The next job of the mode, as the intake stores it; returns its id."""
-        self._given[mode] = sequence = self._given[mode] + 1
-        known, now = self._schedule(mode), datetime.now(UTC)
-        leaf = CustomEvent(EventName("default", "go"))
-        event = Event(f"{mode}-{sequence}", "test", now, CustomHappened(leaf.name))
-        ready = ReadyJob(known.ref, 1, sequence, now, (Contribution(leaf_id(leaf), 1, (event,)),))
-        row = ReadyJobRow(ready.id, str(known.ref), 1, sequence, now, launch.encode(ready).decode())
-        intake = PostgresIntake(self._pool)
-        at = (await intake.positions(LAUNCH, 1))[0]
-        assert (await intake.take(LAUNCH, [IntakeBatch(0, at, at + 1, [row])], now=now)).stored == 1
-        return ready.id
+    async def give(self, mode: DeployMode) -> None:
+        """The next job of the mode."""
+        self._given[mode] += 1
+        await take_ready(self._pool, self._schedule(mode), [self._given[mode]], datetime.now(UTC))
 
     async def faults(self) -> AsyncIterator[str]:
         """Kills, or the outage. Real drivers run one at a time: this machine has no room for more."""

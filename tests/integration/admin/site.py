@@ -154,7 +154,7 @@ async def opened(database: str) -> AsyncIterator[Site]:
         await made.start()
         await catalog.deploy(
             AppDefinition(APP, (RUN,), tuple(map(schedule, "xyz")), frozenset("xyz")),
-        )
+        ).apply()
         yield made
         await made.stop()
         await pool.close()

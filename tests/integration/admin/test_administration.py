@@ -55,14 +55,16 @@ async def test_what_a_shard_knows_of_a_schedule_is_shown(site: Site) -> None:
 
 async def test_an_installation_that_is_left_alone_agrees_also_while_it_changes(site: Site) -> None:
     assert await site.faults() == []
-    await site.catalog.pause(schedule("x").ref, Pause())
-    await site.catalog.disable(schedule("y").ref)
-    await site.catalog.delete(schedule("z").ref)
+    await site.catalog.pause(schedule("x").ref, Pause()).apply()
+    await site.catalog.disable(schedule("y").ref).apply()
+    await site.catalog.delete(schedule("z").ref).apply()
     assert await site.faults() == []
 
     async def churn() -> None:
         for number in range(40):
-            await site.catalog.update(replace(schedule("x", 2 + number % 2), description=str(number)), keep=True)
+            await site.catalog.update(
+                replace(schedule("x", 2 + number % 2), description=str(number)), keep=True
+            ).apply()
 
     changing = asyncio.create_task(churn())
     while not changing.done():
@@ -103,8 +105,8 @@ async def test_a_log_that_is_newer_than_the_tables_is_said_and_not_guessed_at(si
     assert await site.mend() == 0
     for _ in range(7):
         with suppress(ConflictError):
-            await site.catalog.disable(schedule("x").ref)
-            await site.catalog.enable(schedule("x").ref)
+            await site.catalog.disable(schedule("x").ref).apply()
+            await site.catalog.enable(schedule("x").ref).apply()
     assert await site.faults() == []
 
 

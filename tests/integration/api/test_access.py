@@ -26,7 +26,7 @@ from streamsched.domain.access.token import TokenRequest, run_token_text
 from streamsched.roles.access import create_token_directly
 from streamsched.roles.api import api_services
 from streamsched.roles.services import Services, open_services
-from streamsched.store.access.tokens import PostgresTokenStore
+from streamsched.store.access.tokens import TokenStore
 from tests.integration.api.conftest import APP
 from tests.support.api_routes import api_routes
 from tests.support.described_answers import api_document, operations
@@ -64,7 +64,7 @@ async def services(database: str, clock: Any) -> AsyncIterator[Services]:
 
 async def token(services: Services, name: str, *grants: Grant, expires_in: timedelta | None = None) -> dict[str, str]:
     """The header of a new token."""
-    store = PostgresTokenStore(services.pool)
+    store = TokenStore(services.pool)
     _, text = await create_token(store, services.clock, TokenRequest(name, grants, expires_in), by="test")
     return {"Authorization": f"Bearer {text}"}
 

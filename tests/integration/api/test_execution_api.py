@@ -12,7 +12,7 @@ import pytest
 from streamsched.api.app import make_api
 from streamsched.codec.airflow.dag_file import dags_from_source
 from streamsched.codec.cdap.bulk import schedules_from_json
-from streamsched.codec.crontab.crontab import crontab_from_text
+from streamsched.codec.crontab import crontab_from_text
 from streamsched.codec.oozie.coordinator import coordinator_from_xml
 from streamsched.config import Settings
 from streamsched.domain.access.grant import Grant

@@ -17,7 +17,7 @@ from streamsched.domain.access.token import TokenRequest
 from streamsched.ports.clock import Clock
 from streamsched.roles.api import api_services
 from streamsched.roles.services import Services, open_services
-from streamsched.store.access.tokens import PostgresTokenStore
+from streamsched.store.access.tokens import TokenStore
 from streamsched.store.expectations.evidence import CompletionStore, EvidenceStore
 from streamsched.store.expectations.judgement import ExpectationStore
 from streamsched.testing.clock import SettableClock
@@ -155,7 +155,7 @@ async def test_a_grant_that_is_taken_back_ends_an_expectation_until_it_is_given_
 
 
 async def _take_back_and_give_again(client: httpx.AsyncClient, services: Services, clock: SettableClock) -> None:
-    store = PostgresTokenStore(services.pool)
+    store = TokenStore(services.pool)
 
     async def token(name: str, *grants: Grant) -> dict[str, str]:
         _, text = await create_token(store, clock, TokenRequest(name, grants, None), by="test")

@@ -13,7 +13,7 @@ from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.access.token import run_token_text
 from streamsched.roles.services import Services, open_services
-from streamsched.store.access.tokens import PostgresTokenStore
+from streamsched.store.access.tokens import TokenStore
 from tests.integration.api.test_access import token
 
 pytestmark = pytest.mark.postgres
@@ -36,7 +36,7 @@ async def run_token(services: Services, run: str) -> dict[str, str]:
         " VALUES ($1, 1, 'sales.shop.join', '{}', '{}', 'PENDING', now(), now())",
         run,
     )
-    key = await PostgresTokenStore(services.pool).key()
+    key = await TokenStore(services.pool).key()
     return {"Authorization": f"Bearer {run_token_text(run, key)}"}
 
 

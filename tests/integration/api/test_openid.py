@@ -15,7 +15,7 @@ from joserfc.jwk import ECKey, OKPKey, RSAKey
 from streamsched.access.provider_keys import FRESH, KEPT, PAUSE
 from streamsched.config import Settings
 from streamsched.domain.errors import ConfigurationError
-from streamsched.roles.access import authentication
+from streamsched.roles.access import open_authentication
 from streamsched.roles.services import Services, open_services
 from streamsched.testing.clock import SettableClock
 from tests.support.openid_provider import NOW, Provider
@@ -187,4 +187,4 @@ async def test_wrong_settings_are_refused_at_the_start(
     services: Services, database: str, provider: Provider, wrong: dict[str, str], why: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=why):
-        authentication(services.pool, services.clock, settings_for(database, provider, **wrong))
+        open_authentication(services.pool, services.clock, settings_for(database, provider, **wrong))

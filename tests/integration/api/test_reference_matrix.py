@@ -23,7 +23,7 @@ from streamsched.domain.access.namespace_grant import SharedKind
 from streamsched.domain.access.permission import PERMISSIONS, AccessRole, Permission
 from streamsched.domain.access.token import TokenRequest
 from streamsched.roles.services import Services, open_services
-from streamsched.store.access.tokens import PostgresTokenStore
+from streamsched.store.access.tokens import TokenStore
 from tests.support.described_answers import api_document, operations
 from tests.support.references import CLASSIFIED, FOREIGN, OWN, Part, Sent, foreign_name, named_fields, own_leaf, parts
 from tests.support.relaying import relaying
@@ -166,7 +166,7 @@ class Matrix:
 
     async def token(self, name: str, *grants: Grant) -> Header:
         """The header of a new token."""
-        store = PostgresTokenStore(self._services.pool)
+        store = TokenStore(self._services.pool)
         _, text = await create_token(store, self._services.clock, TokenRequest(name, grants, None), by="test")
         return {"Authorization": f"Bearer {text}"}
 

@@ -31,7 +31,7 @@ from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.schedule import Schedule
 from streamsched.domain.triggers.correlation import Per
 from streamsched.domain.triggers.trigger import Cron, CustomEvent, Partitions
-from streamsched.launcher.backfills.feeding import BackfillFeeding
+from streamsched.launcher.backfill_feeding import BackfillFeeding
 from streamsched.launcher.retention import ArchiveLoop
 from streamsched.launcher.why import why
 from streamsched.ports.runs import RunEnd

@@ -101,7 +101,7 @@ async def _running(services: Services) -> AsyncIterator[None]:
     loops = {
         **worker_loops(services),
         **launcher_loops(services, os.environ),
-        **clock_loops(services.measured, services.pool, services.identity, Role.ALL),
+        **clock_loops(services, Role.ALL),
     }
     tasks = [asyncio.ensure_future(loop()) for loop in loops.values()]
     try:

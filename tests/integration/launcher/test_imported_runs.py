@@ -11,7 +11,7 @@ from datetime import timedelta
 
 import pytest
 
-from streamsched.admin.moving.imported_runs import ImportedRunReport, add_imported_runs
+from streamsched.admin.imported_runs import ImportedRunReport, add_imported_runs
 from streamsched.codec.moving.imported_run import imported_run_to_json
 from streamsched.domain.constraints.constraint import LastRun
 from streamsched.domain.decisions.retention import Retention

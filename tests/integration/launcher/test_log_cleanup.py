@@ -10,10 +10,9 @@ import pytest
 
 from streamsched.domain.decisions.retention import Retention
 from streamsched.domain.jobs.run import RunState
-from streamsched.domain.quotas.quota import Quota
+from streamsched.domain.quotas.quota import Limits, Quota
 from streamsched.launcher.retention import ArchiveLoop
 from streamsched.launcher.start import start
-from streamsched.ports.access.quotas import Limits
 from streamsched.ports.runs import RunEnd
 from streamsched.spark.files import RunFiles
 from streamsched.spark.log_cleanup import LogCleanup, RunFileStore

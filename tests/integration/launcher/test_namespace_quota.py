@@ -17,7 +17,7 @@ from streamsched.launcher.loop import Launcher
 from streamsched.launcher.start import start
 from streamsched.launcher.why import why
 from streamsched.ports.runs import RunEnd
-from streamsched.store.access.quotas import PostgresQuotaStore
+from streamsched.store.access.quotas import QuotaStore
 from streamsched.store.limits.groups import GroupStore
 from streamsched.store.runs.run_monitor import SilentRun
 
@@ -30,7 +30,7 @@ SLOTS = "SELECT run FROM group_slots WHERE group_name = 'quota:default' ORDER BY
 
 
 async def limit(world: World, most: int) -> None:
-    await PostgresQuotaStore(world.pool).set("default", Quota.RUNS, most, "the pilot", now=world.clock.now())
+    await QuotaStore(world.pool).set("default", Quota.RUNS, most, "the pilot", now=world.clock.now())
 
 
 async def end(world: World, run: str) -> None:
@@ -149,7 +149,7 @@ async def test_the_sweep_counts_runs_that_were_stored_while_the_quota_was_set(fu
 async def test_without_the_quota_all_who_wait_start(full: World) -> None:
     await full.satisfy(full.ready(RIGHT, 2))
     await full.launcher.run_once()
-    quotas = PostgresQuotaStore(full.pool)
+    quotas = QuotaStore(full.pool)
 
     removed = await quotas.unset("default", Quota.RUNS, "the pilot is over", now=full.clock.now())
 

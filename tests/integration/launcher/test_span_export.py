@@ -12,7 +12,7 @@ from streamsched_brokers.memory import MemoryBroker, MemoryLog
 from streamsched.config import Settings
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.jobs.spans import TraceSpan
-from streamsched.launcher.traces.span_export import GIVE_UP, SpanExport
+from streamsched.launcher.span_export import GIVE_UP, SpanExport
 from streamsched.log.topics import topic_specs
 from streamsched.ports.runs import RunEnd
 from streamsched.roles.services import open_traces

@@ -59,12 +59,12 @@ async def have(scheduler: CatalogProcess) -> dict[str, int]:
 
 
 async def test_progress_shows_three_of_seven_with_the_partitions_that_came(relaying_scheduler: CatalogProcess) -> None:
-    await relaying_scheduler.catalog.deploy(app(schedule()))
+    await relaying_scheduler.catalog.deploy(app(schedule())).apply()
     await change(relaying_scheduler, state(3))
 
     assert await copy(relaying_scheduler).run_once() == 1
 
-    progress = (await relaying_scheduler.catalog.get(WEEKLY)).progress
+    progress = (await relaying_scheduler.catalog.reader.schedule(WEEKLY)).progress
     assert progress is not None
     assert (progress["have"], progress["need"], progress["missing"], progress["holds"]) == (3, 7, 4, False)
     assert progress["text"] == "7 new partitions of default.flights"
@@ -115,13 +115,13 @@ async def test_two_copies_store_each_read_once_and_never_go_back(scheduler: Cata
 
 
 async def test_progress_of_an_older_definition_is_not_shown(relaying_scheduler: CatalogProcess) -> None:
-    await relaying_scheduler.catalog.deploy(app(schedule()))
+    await relaying_scheduler.catalog.deploy(app(schedule())).apply()
     await change(relaying_scheduler, state(3))
     await copied(copy(relaying_scheduler))
 
-    await relaying_scheduler.catalog.disable(WEEKLY)
+    await relaying_scheduler.catalog.disable(WEEKLY).apply()
 
-    assert (await relaying_scheduler.catalog.get(WEEKLY)).progress is None
+    assert (await relaying_scheduler.catalog.reader.schedule(WEEKLY)).progress is None
 
 
 @pytest.mark.parametrize("value", [b"no json", b'{"v": 99}', b"{}"])

@@ -14,15 +14,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from streamsched.domain.datasets.file_set_commit import JobEpoch
 from streamsched.domain.errors import AttemptFencedError, ConflictError, NotFoundError, UnavailableError
 from streamsched.domain.names import DatasetRef
 from streamsched.ports.clock import Clock, SystemClock
-from streamsched.ports.datasets.commits import JobEpoch
 from streamsched.spark.manifest import Columns, Manifest, Mode, Phase, visible
 from streamsched.spark.object_store import ObjectStore
 from streamsched.spark.storage import FolderStorage
 from streamsched.spark.writes.write import Author, Write
-from streamsched.store.datasets.file_set_commits import PostgresFileSetCommitStore
+from streamsched.store.datasets.file_set_commits import FileSetCommitStore
 from streamsched.testing.clock import SettableClock
 from tests.integration.tables.conftest import Server
 
@@ -159,7 +159,7 @@ async def test_a_commit_that_waits_for_the_fence_of_its_successor_is_refused(ser
     """The statement began before the fence was visible."""
     connection = await asyncpg.connect(server.services.settings.database_url)
     pool = await asyncpg.create_pool(server.services.settings.database_url, min_size=1, max_size=1)
-    commits = PostgresFileSetCommitStore(pool)
+    commits = FileSetCommitStore(pool)
     try:
         transaction = connection.transaction()
         await transaction.start()
@@ -173,6 +173,6 @@ async def test_a_commit_that_waits_for_the_fence_of_its_successor_is_refused(ser
             await waiting
     finally:
         await connection.close()
-        found = await commits.after("default.flights", 0, limit=10)
+        found = await commits.list_after("default.flights", 0, limit=10)
         await pool.close()
     assert found == []

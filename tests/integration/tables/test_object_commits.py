@@ -254,4 +254,6 @@ def test_a_killed_writer_leaves_no_half_commit(place: Place) -> None:
 @pytest.mark.nightly
 @pytest.mark.timeout(900)
 def test_ten_killed_writers_leave_no_half_commit_on_s3(s3: dict[str, Any]) -> None:
-    killed((f"s3://{BUCKET}/{uuid.uuid4().hex}", s3), 10)  # `make writers` kills as many as it is asked to
+    killed(
+        (f"s3://{BUCKET}/{uuid.uuid4().hex}", s3), 10
+    )  # `make trial KIND=writers-s3` kills as many as it is asked to

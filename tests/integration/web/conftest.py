@@ -15,7 +15,7 @@ from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.access.token import TokenRequest
 from streamsched.roles.api import api_services, make_http
 from streamsched.roles.services import Services, open_services
-from streamsched.store.access.tokens import PostgresTokenStore
+from streamsched.store.access.tokens import TokenStore
 from tests.support.api_routes import api_routes
 from tests.support.relaying import relaying
 
@@ -59,7 +59,7 @@ async def log_in(services: Services) -> AsyncIterator[LogIn]:
 
     async def browser(*grants: Grant, enter: bool = True) -> Browser:
         request = TokenRequest(f"t{len(opened)}", grants or (Grant(role=AccessRole.ADMIN),))
-        _, text = await create_token(PostgresTokenStore(services.pool), services.clock, request, by="test")
+        _, text = await create_token(TokenStore(services.pool), services.clock, request, by="test")
         transport = httpx.ASGITransport(app=app)
         http = httpx.AsyncClient(transport=transport, base_url="http://localhost")
         opened.append(http)

@@ -23,8 +23,8 @@ from streamsched.store.server.leases import PostgresTaskLeases
 from streamsched.store.tasks.delivery import DeliveryStore
 from streamsched.store.tasks.partitions import READS, TaskPartitions
 from streamsched.store.tasks.queues import QueueStore
-from streamsched.store.webhooks.feed import PostgresWebhookFeed
-from streamsched.store.webhooks.notices import PostgresNoticeStore
+from streamsched.store.webhooks.notices import NoticeStore
+from streamsched.store.webhooks.webhooks import WebhookStore
 from streamsched.store.webhooks.work_history import PostgresWorkHistory
 from streamsched.tasks.loop import TaskLoop
 from streamsched.tasks.ownership import Ownership
@@ -122,7 +122,7 @@ class WebhookWorld:
     def __init__(self, pool: asyncpg.Pool) -> None:
         self.pool = pool
         self.clock = SettableClock()
-        self.store = PostgresWebhookFeed(pool)
+        self.store = WebhookStore(pool)
         self.history = PostgresWorkHistory(pool)
         self.metrics = Metrics()
         self.environ: dict[str, str] = {}
@@ -130,7 +130,7 @@ class WebhookWorld:
         self.networks: Sequence[Any] = LOOPBACK
         self.mail: MailSettings | None = None
         self.mail_rules: Sequence[Any] = ()
-        self.notices = PostgresNoticeStore(pool, pages=PAGES)
+        self.notices = NoticeStore(pool, pages=PAGES)
         self._owners = 0
 
     def feeding(self, pages: str = "") -> WebhookFeeding:

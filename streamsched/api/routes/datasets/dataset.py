@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from streamsched.api.access.authorise import CallerDep
-from streamsched.api.datasets.dataset_view import (
+from streamsched.api.dataset_view import (
     DEEPEST,
     DEPTH,
     DatasetView,

@@ -24,7 +24,7 @@ from streamsched.domain.names import check_namespace
 from streamsched.domain.time.duration import parse_duration
 from streamsched.domain.webhooks.signature import SECRET_BYTES, secret_text
 from streamsched.domain.webhooks.webhook import LONGEST_OLD_SECRET, Webhook
-from streamsched.ports.webhooks.webhooks import WebhookRecord
+from streamsched.store.webhooks.webhooks import WebhookRecord
 
 router = APIRouter(prefix="/v1/namespaces/{namespace}/webhooks", tags=["webhooks"])
 

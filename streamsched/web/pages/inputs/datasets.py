@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from starlette.responses import Response
 
-from streamsched.api.datasets.dataset_view import DEEPEST, DEPTH, dataset_view, state_of
+from streamsched.api.dataset_view import DEEPEST, DEPTH, dataset_view, state_of
 from streamsched.domain.names import DatasetRef
 from streamsched.store.catalog.records import ScheduleStatus
 from streamsched.web.rendering import Renderer

@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from streamsched.admin.checks.check_result import worst
 from streamsched.admin.doctor import examine
 from streamsched.admin.overview import survey
-from streamsched.codec.access.grant import grant_to_json
+from streamsched.codec.grant import grant_to_json
 from streamsched.domain.errors import InvalidError
 from streamsched.ports.broker import TopicPartition
 from streamsched.web.rendering import Renderer

@@ -41,7 +41,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
         groups=groups[:ROWS],
         pools=pools,
         clusters=(await visit.api.limits.clusters.all())[:ROWS],
-        quotas=await visit.api.limits.quotas.all(now=visit.now, limit=ROWS),
+        quotas=await visit.api.limits.quotas.list_all(now=visit.now, limit=ROWS),
         holders=HOLDERS,
         links=page_links(visit.path, [], after=after, following=groups[ROWS - 1].name if len(groups) > ROWS else ""),
         may_set=visit.may(Permission.ADMINISTER, None),

@@ -14,8 +14,8 @@ from streamsched.api.routes.webhooks.trial import tried
 from streamsched.api.routes.webhooks.webhooks import shown_url, webhook_view
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import NotFoundError
-from streamsched.ports.webhooks.webhooks import WebhookRecord
 from streamsched.store.tasks.registry import TaskRecord
+from streamsched.store.webhooks.webhooks import WebhookRecord
 from streamsched.web.pages.schedule_actions import by
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.commands import SameAs, command_line, curl_line

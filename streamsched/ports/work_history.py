@@ -9,15 +9,11 @@ from streamsched.domain.webhooks.change import WorkLine
 
 
 class WorkHistory(Protocol):
-    """All methods raise `UnavailableError` when PostgreSQL is unavailable. One reader, one object: `settled` remembers
-    what it waits for.
+    """All methods raise `UnavailableError` when PostgreSQL is unavailable. One reader, one object: `settled_number`
+    remembers what it waits for.
     """
 
-    async def last(self) -> int:
-        """The last number that was taken."""
-        ...
-
-    async def settled(self) -> int:
+    async def settled_number(self) -> int:
         """The number up to which no line can appear any more: every transaction that may have taken a number up to it
         has ended. It grows while transactions end, also under load; one that stays open holds it. Never goes back.
         """

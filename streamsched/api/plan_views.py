@@ -11,7 +11,6 @@ from streamsched.catalog.preview import (
     ForeseenChange,
     PotentialLoss,
     Preview,
-    Suspension,
     expectation_differences,
     program_differences,
 )
@@ -19,6 +18,7 @@ from streamsched.codec.schedules.recipient import recipient_to_json
 from streamsched.domain.access.sight import Sees, sees_nothing
 from streamsched.store.catalog.records import (
     AppChange,
+    Applied,
     BrokenJoin,
     ExpectationChange,
     ForeignWait,
@@ -111,12 +111,14 @@ def _broken_view(broken: Sequence[BrokenJoin]) -> dict[str, Any]:
     return {"brokenJoins": found} if found else {}
 
 
-def suspension_view(suspension: Suspension, sees: Sees = sees_nothing) -> dict[str, Any]:
-    """The changes of a pause or a disablement, with the losses of each schedule and the ended jobs."""
-    view, losses = change_view(suspension.applied.change, sees), suspension.losses()
-    for shown, each in zip(view["schedules"], suspension.applied.change.schedules, strict=True):
+def suspension_view(applied: Applied, before: Preview, sees: Sees = sees_nothing) -> dict[str, Any]:
+    """The changes of a pause, a disablement or a deletion, with the losses of each schedule, as read just before, and
+    the ended jobs.
+    """
+    view, losses = change_view(applied.change, sees), before.losses()
+    for shown, each in zip(view["schedules"], applied.change.schedules, strict=True):
         shown["dropped"] = dropped_view(losses.get(each.after.definition.ref, Dropped()))
-    return {**view, "endedJobs": list(suspension.applied.ended_jobs)}
+    return {**view, "endedJobs": list(applied.ended_jobs)}
 
 
 def dropped_view(dropped: Dropped) -> dict[str, Any]:

@@ -17,10 +17,10 @@ from streamsched.codec.openlineage.facts import SOURCE, LineageFacts, facts
 from streamsched.codec.openlineage.run_event import decode
 from streamsched.domain.access.announcement import may_announce
 from streamsched.domain.access.grant import Caller, Denied
+from streamsched.domain.datasets.bookmark import watch_bookmark
 from streamsched.domain.errors import DecodeError, ForbiddenError
 from streamsched.domain.events.event import Event, ProgramReached
 from streamsched.domain.names import DEFAULT_NAMESPACE, DatasetRef
-from streamsched.ports.datasets.bookmarks import watch_bookmark
 
 router = APIRouter(prefix="/api/v1", tags=["OpenLineage"])
 

@@ -1,4 +1,4 @@
-"""One launcher as a process, without intake and relay. `python -m tests.faults.launcher_process URL LEASE_SECONDS`."""
+"""A launcher without intake and relay: `python -m tests.faults.processes.launcher_process URL LEASE_SECONDS`."""
 
 from __future__ import annotations
 

@@ -157,14 +157,14 @@ async def dataset_view(services: ApiServices, caller: Caller, ref: DatasetRef, *
     links = await services.datasets.links.links(caller)
     source = ("dataset", str(ref))
     names = links.listeners.get(source, ())
-    statuses = await services.catalog.some([ScheduleRef.parse(each) for each in names[:LISTENERS]])
+    statuses = await services.catalog.reader.find_schedules([ScheduleRef.parse(each) for each in names[:LISTENERS]])
     waiting: list[_Waiting] = []
     for status in statuses:
         if leaves := _roll_ups(status, ref):
             keys = await services.schedules.keys.list_newest(status.record.definition.ref, limit=_KEYS)
             waiting.append(await asyncio.to_thread(_read_newest_keys, status, leaves, keys))
     ids = {each.id for each in events}.union(*(each.event_ids for each in waiting))
-    late = await services.work.activity.late(names[:LISTENERS], sorted(ids)) if ids and names else frozenset()
+    late = await services.work.activity.late_events(names[:LISTENERS], sorted(ids)) if ids and names else frozenset()
     commits = [each.event for each in events if each.event is not None]
     roll_ups: list[RollUp] = []
     for each in waiting:
