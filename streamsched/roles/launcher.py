@@ -81,10 +81,7 @@ from streamsched.store.dapr.instances import AppInstances
 from streamsched.store.events.timers import PostgresTimers
 from streamsched.store.events.verdicts import VerdictStore
 from streamsched.store.events.wakes import PostgresWakes
-from streamsched.store.expectations.evidence import (
-    CompletionStore,
-    EvidenceStore,
-)
+from streamsched.store.expectations.evidence import CompletionStore, EvidenceStore
 from streamsched.store.expectations.judgement import ExpectationStore
 from streamsched.store.graph.nodes import NodeStore
 from streamsched.store.jobs.archive import Archive
