@@ -24,11 +24,11 @@ from streamsched.domain.errors import InvalidDefinitionError, StreamschedError
 from streamsched.domain.jobs.spool import RefusedLines
 from streamsched.domain.programs.program_users import ProgramUsers
 from streamsched.log.topics import DEAD_LETTER, SIGNALS
-from streamsched.ports.archive import ArchiveTable
 from streamsched.ports.broker import Broker, TopicPartition, TopicSpec
 from streamsched.ports.clock import Clock
 from streamsched.ports.leases import is_shard_lease, role_lease, shard_lease
 from streamsched.process.separation import not_separated
+from streamsched.store.partitioned import ArchiveTable
 from streamsched.store.server.probe import DatabaseFacts, DatabaseProbe, HeldSnapshot
 
 #: Lag of a shard in records, and delay of outbox and timers in seconds, above which a warning is given.

@@ -13,7 +13,7 @@ from streamsched.codec.moving.imported_run import imported_run_from_json
 from streamsched.domain.decisions.retention import day_of
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.jobs.imported_run import ImportedRun
-from streamsched.ports.archive import ImportedRunStore
+from streamsched.store.jobs.imported_runs import ImportedRunStore
 
 #: Runs of one transaction.
 _BATCH: Final = 1000

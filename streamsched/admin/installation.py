@@ -24,7 +24,7 @@ from streamsched.store.catalog.catalog_reader import CatalogReader
 from streamsched.store.catalog.outbox import PostgresOutbox
 from streamsched.store.catalog.progress import PostgresProgress
 from streamsched.store.connections import Pool, open_pool, require_sessions
-from streamsched.store.jobs.imported_runs import PostgresImportedRuns
+from streamsched.store.jobs.imported_runs import ImportedRunStore
 from streamsched.store.server.clock import PostgresClock
 from streamsched.store.server.clock_judgements import ClockJudgements
 from streamsched.store.server.leases import PostgresLeases
@@ -59,7 +59,7 @@ class Installation:
     outbox: PostgresOutbox
     judgements: ClockJudgements
     notifier: Notifier
-    imported_runs: PostgresImportedRuns
+    imported_runs: ImportedRunStore
     clock: Clock
     specs: tuple[TopicSpec, ...]
     revisions: tuple[str, ...]
@@ -109,7 +109,7 @@ def assembled(
         outbox=PostgresOutbox(pool),
         judgements=ClockJudgements(pool),
         notifier=notifier,
-        imported_runs=PostgresImportedRuns(pool),
+        imported_runs=ImportedRunStore(pool),
         clock=clock,
         specs=specs,
         revisions=revisions().newest,

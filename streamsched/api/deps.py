@@ -32,20 +32,24 @@ from streamsched.domain.names import ProgramRef
 from streamsched.graph.submission import GraphDesk
 from streamsched.ports.broker import Broker
 from streamsched.ports.clock import Clock
-from streamsched.ports.jobs import JobStore
-from streamsched.ports.limits import ClusterStore, GroupStore, PoolStore
-from streamsched.ports.submissions import BackfillStore, PreferenceStore, SubmissionStore
-from streamsched.ports.verdicts import EventTraces
 from streamsched.store.access.quotas import QuotaStore
 from streamsched.store.access.tokens import TokenStore
 from streamsched.store.audit import AuditStore
 from streamsched.store.catalog.app_expectations import ExpectationGrants
 from streamsched.store.catalog.namespace_grants import NamespaceGrantStore
+from streamsched.store.catalog.preferences import PreferenceStore
 from streamsched.store.catalog.progress import OpenKeyReader
 from streamsched.store.datasets.bookmarks import BookmarkStore
 from streamsched.store.datasets.file_set_commits import FileSetCommitStore
+from streamsched.store.events.event_traces import EventTraces
 from streamsched.store.expectations.records import ExpectationReader
+from streamsched.store.jobs.backfills import BackfillStore
 from streamsched.store.jobs.descendants import DescendantReader
+from streamsched.store.jobs.jobs import JobStore
+from streamsched.store.jobs.submissions import SubmissionStore
+from streamsched.store.limits.clusters import ClusterStore
+from streamsched.store.limits.groups import GroupStore
+from streamsched.store.limits.pools import PoolStore
 from streamsched.store.programs.bundles import BundleStore
 from streamsched.store.programs.profiles import ProfileStore
 from streamsched.store.runs.run_commits import RunCommitStore

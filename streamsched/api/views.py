@@ -18,11 +18,13 @@ from streamsched.domain.schedules.schedule import Program
 from streamsched.domain.time.duration import duration_text
 from streamsched.launcher.why import Why
 from streamsched.launcher.whynot import WhyNot
-from streamsched.ports.jobs import JobRecord
-from streamsched.ports.limits import ClusterRecord, GroupRecord, PoolRecord
-from streamsched.ports.submissions import PreferenceRecord
+from streamsched.store.catalog.preferences import PreferenceRecord
 from streamsched.store.catalog.records import AppSummary, ScheduleStatus
 from streamsched.store.catalog.versions import ScheduleVersion
+from streamsched.store.jobs.job_record import JobRecord
+from streamsched.store.limits.clusters import ClusterRecord
+from streamsched.store.limits.groups import GroupRecord
+from streamsched.store.limits.pools import PoolRecord
 from streamsched.store.runs.run_queries import RunRecord
 
 #: Counts of `codec.views.explanation.losses`.

@@ -13,8 +13,8 @@ import structlog
 from streamsched.domain.limits import later
 from streamsched.ports.clock import Clock
 from streamsched.ports.notifier import BACKFILLS, Notifier
-from streamsched.ports.submissions import BackfillFeed
 from streamsched.process.run_forever import run_forever
+from streamsched.store.jobs.backfill_feed import BackfillFeed
 
 log = structlog.get_logger()
 

@@ -51,22 +51,22 @@ from streamsched.store.catalog.catalog import CatalogStore
 from streamsched.store.catalog.catalog_reader import CatalogReader
 from streamsched.store.catalog.namespace_grants import NamespaceGrantStore
 from streamsched.store.catalog.outbox import PostgresOutbox
-from streamsched.store.catalog.preferences import PostgresPreferenceStore
+from streamsched.store.catalog.preferences import PreferenceStore
 from streamsched.store.catalog.progress import OpenKeyReader
 from streamsched.store.connections import Pool
 from streamsched.store.datasets.bookmarks import BookmarkStore
 from streamsched.store.datasets.file_set_commits import FileSetCommitStore
-from streamsched.store.events.event_traces import PostgresEventTraces
+from streamsched.store.events.event_traces import EventTraces
 from streamsched.store.events.lineage_ends import LineageEnds
 from streamsched.store.expectations.records import ExpectationReader
 from streamsched.store.graph.nodes import NodeStore
-from streamsched.store.jobs.backfills import PostgresBackfillStore
+from streamsched.store.jobs.backfills import BackfillStore
 from streamsched.store.jobs.descendants import DescendantReader
-from streamsched.store.jobs.jobs import PostgresJobStore
-from streamsched.store.jobs.submissions import PostgresSubmissionStore
-from streamsched.store.limits.clusters import PostgresClusterStore
-from streamsched.store.limits.groups import PostgresGroupStore
-from streamsched.store.limits.pools import PostgresPoolStore
+from streamsched.store.jobs.jobs import JobStore
+from streamsched.store.jobs.submissions import SubmissionStore
+from streamsched.store.limits.clusters import ClusterStore
+from streamsched.store.limits.groups import GroupStore
+from streamsched.store.limits.pools import PoolStore
 from streamsched.store.programs.bundles import BundleStore
 from streamsched.store.programs.profiles import ProfileStore
 from streamsched.store.runs.run_commits import RunCommitStore
@@ -93,7 +93,7 @@ def api_services(services: Services) -> ApiServices:
     settings, clock, pool, broker = services.settings, services.clock, services.pool, services.broker
     notifier, layout, metrics = services.notifier, services.layout, services.health.metrics
     specs = topic_specs(layout.shards, settings.keep.log, unkeyed_partitions=layout.unkeyed_partitions)
-    gauges, traces, quotas = Gauges(pool), PostgresEventTraces(pool, broker), QuotaStore(pool)
+    gauges, traces, quotas = Gauges(pool), EventTraces(pool, broker), QuotaStore(pool)
     reader, outbox, grants = CatalogReader(pool), PostgresOutbox(pool), NamespaceGrantStore(pool)
     entries, (callers, login) = AuditStore(pool), open_authentication(pool, clock, settings)
 
@@ -130,10 +130,10 @@ def api_services(services: Services) -> ApiServices:
             expectation_grants=ExpectationGrants(pool),
         ),
         work=WorkServices(
-            jobs=PostgresJobStore(pool),
+            jobs=JobStore(pool),
             runs=RunQueries(pool),
-            submissions=PostgresSubmissionStore(pool),
-            backfills=PostgresBackfillStore(pool),
+            submissions=SubmissionStore(pool),
+            backfills=BackfillStore(pool),
             graphs=GraphDesk(NodeStore(pool), clock),
             activity=ActivityReads(pool),
             run_commits=RunCommitStore(pool),
@@ -147,7 +147,7 @@ def api_services(services: Services) -> ApiServices:
         programs=ProgramServices(
             profiles=ProfileStore(pool),
             bundles=BundleStore(pool),
-            preferences=PostgresPreferenceStore(pool),
+            preferences=PreferenceStore(pool),
         ),
         tasks=TaskServices(
             queues=QueueStore(pool),
@@ -161,9 +161,9 @@ def api_services(services: Services) -> ApiServices:
             decisions=DecisionFeed(PostgresWorkHistory(pool)),
         ),
         limits=LimitServices(
-            groups=PostgresGroupStore(pool),
-            pools=PostgresPoolStore(pool),
-            clusters=PostgresClusterStore(pool),
+            groups=GroupStore(pool),
+            pools=PoolStore(pool),
+            clusters=ClusterStore(pool),
             quotas=quotas,
             quota_watch=QuotaWatch(quotas, clock, services.identity.id, metrics),
         ),

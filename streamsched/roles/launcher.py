@@ -79,18 +79,18 @@ from streamsched.store.catalog.progress import PostgresProgress
 from streamsched.store.connections import Pool
 from streamsched.store.dapr.instances import AppInstances
 from streamsched.store.events.timers import PostgresTimers
-from streamsched.store.events.verdicts import PostgresVerdicts
+from streamsched.store.events.verdicts import VerdictStore
 from streamsched.store.events.wakes import PostgresWakes
 from streamsched.store.expectations.evidence import CompletionStore, EvidenceStore
 from streamsched.store.expectations.judgement import ExpectationStore
 from streamsched.store.graph.nodes import NodeStore
-from streamsched.store.jobs.archive import PostgresArchive
-from streamsched.store.jobs.backfill_feed import PostgresBackfillFeed
+from streamsched.store.jobs.archive import Archive
+from streamsched.store.jobs.backfill_feed import BackfillFeed
 from streamsched.store.jobs.decisions import DecisionStore
 from streamsched.store.jobs.intake import JobIntake, PostgresIntake
-from streamsched.store.limits.clusters import PostgresClusterStore
+from streamsched.store.limits.clusters import ClusterStore
 from streamsched.store.programs.bundles import BundleStore
-from streamsched.store.runs.deadlines import PostgresDeadlineStore
+from streamsched.store.runs.deadlines import DeadlineStore
 from streamsched.store.runs.launchers import LauncherLeases
 from streamsched.store.runs.run_batch import RunBatch
 from streamsched.store.runs.run_commits import RunCommitStore
@@ -162,7 +162,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool 
     )
     callers = open_authentication(pool, clock, settings)[0]
 
-    wakes, verdicts = PostgresWakes(pool, theirs=due_by), PostgresVerdicts(pool, keep=keep.verdicts)
+    wakes, verdicts = PostgresWakes(pool, theirs=due_by), VerdictStore(pool, keep=keep.verdicts)
     judgement = (lambda: 0) if measured is None else (lambda: measured.judgement)
     bundles = BundleStore(pool)
 
@@ -213,11 +213,11 @@ def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool 
                 **watching_roles(settings, pool, broker, clock),
                 **({"spans": services.traces.export(pool, clock).run} if services.traces else {}),
                 # at their time, and when it is over
-                "backfills": BackfillFeeding(PostgresBackfillFeed(pool), notifier, clock, keep=keep.jobs).run,
+                "backfills": BackfillFeeding(BackfillFeed(pool), notifier, clock, keep=keep.jobs).run,
                 "tick-review": TickReview(PostgresTimers(pool), clock, judgement=judgement).run,
                 "node-retention": NodeRetention(NodeStore(pool), clock, keep=keep.nodes).run,
                 "retention": lambda: ArchiveLoop(
-                    PostgresArchive(pool), Retention(jobs=keep.jobs, audit=keep.audit), clock
+                    Archive(pool), Retention(jobs=keep.jobs, audit=keep.audit), clock
                 ).run(),
                 "log-cleaning": LogMaintenance(broker, clock).run,
                 "bundles": lambda: run_forever(
@@ -227,7 +227,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool 
         ),
         **_host_loops(services, dev=dev),
         "broker_health": services.broker_health.run,
-        "probes": lambda: ClusterProbes(PostgresClusterStore(pool), probes, notifier, clock).run(),
+        "probes": lambda: ClusterProbes(ClusterStore(pool), probes, notifier, clock).run(),
         "task-streams": lambda: _serve_task_streams(services, tasks.workers, callers),
     }
 
@@ -438,7 +438,7 @@ def watching_loops(pool: Pool, notifier: Notifier, clock: Clock) -> Mapping[str,
     catalog, pauses = CatalogStore(pool), PauseStore(pool)
     return {
         "resumption": lambda: Resumption(store=catalog, pauses=pauses, notifier=notifier, clock=clock).run(),
-        "deadlines": lambda: DeadlineWatch(PostgresDeadlineStore(pool), notifier, clock).run(),
+        "deadlines": lambda: DeadlineWatch(DeadlineStore(pool), notifier, clock).run(),
         "expectations": lambda: ExpectationWatch(ExpectationStore(pool), notifier, clock).run(),
     }
 
@@ -481,7 +481,7 @@ def _host_loops(services: Services, *, dev: bool) -> Mapping[str, Loop]:
         person=PERSON_OF_DEV if dev else None,
         owner_of=_owners(settings.programs.run_as),
     )
-    files, archive = RunFileStore(data), PostgresArchive(pool)
+    files, archive = RunFileStore(data), Archive(pool)
     return {
         "spools": lambda: run_forever(spools.run_once, called="spools"),
         "log-cleanup": LogCleanup(files, archive, clock, keep=settings.keep.jobs, limits=quotas.limits).run,

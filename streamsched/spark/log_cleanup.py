@@ -20,11 +20,11 @@ import structlog
 
 from streamsched.domain.quotas.quota import Limits, Quota
 from streamsched.emit.spooled_file import REFUSED
-from streamsched.ports.archive import Archive
 from streamsched.ports.clock import Clock
 from streamsched.process.run_forever import run_forever
 from streamsched.spark.files import FOLDERS, LOGS, RunFiles, run_of
 from streamsched.spark.run_log import empty_log
+from streamsched.store.jobs.archive import Archive
 
 log = structlog.get_logger()
 

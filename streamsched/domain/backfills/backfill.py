@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -74,6 +75,40 @@ def settled(job: JobState, last_run: RunState | None) -> ItemState:
             return ItemState.FAILED
         case RunState.PENDING | RunState.STARTING | RunState.RUNNING | RunState.SUSPENDED:
             return ItemState.ACTIVE
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillCounts:
+    """How many items a backfill has, in all and by state.
+
+    Attributes:
+        skipped: of its span, left out by `only`; not among `items`.
+    """
+
+    items: int
+    skipped: int
+    active: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    dropped: int = 0
+
+    @property
+    def ended(self) -> int:
+        return self.succeeded + self.failed + self.dropped
+
+    @property
+    def waiting(self) -> int:
+        return self.items - self.active - self.ended
+
+    def with_item(self, state: ItemState, *, former: ItemState = ItemState.WAITING) -> BackfillCounts:
+        """After one item has moved from its former state to this one."""
+        return replace(
+            self,
+            active=self.active + (state is ItemState.ACTIVE) - (former is ItemState.ACTIVE),
+            succeeded=self.succeeded + (state is ItemState.SUCCEEDED),
+            failed=self.failed + (state is ItemState.FAILED),
+            dropped=self.dropped + (state is ItemState.DROPPED),
+        )
 
 
 class BackfillOrder(StrEnum):

@@ -1,4 +1,6 @@
-"""`ports.submissions.PreferenceStore` on PostgreSQL. Decisions and manual runs read the table in their transactions."""
+"""Preferences: arguments that a person gives to every run of a namespace. Decisions and manual runs read the table in
+their transactions.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
-import asyncpg
-
-from streamsched.ports.submissions import PreferenceRecord
 from streamsched.store.catalog.history import record
-from streamsched.store.connections import Connection, Executor, translated
+from streamsched.store.connections import Connection, Pool, translated
 from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("catalog/preferences")
@@ -18,31 +17,46 @@ _SQL: Final = queries("catalog/preferences")
 _NAMES: Final = 10
 
 
-class _Preferences(NamedTuple):
-    """The preferences of a namespace; `deployed`: whether it exists."""
+class PreferenceRecord(NamedTuple):
+    """The preferences of a namespace.
 
+    Attributes:
+        deployed: whether an app was ever deployed to the namespace; its name may be mistyped if not.
+        reason: of the last change.
+        changed_at: None of a namespace that never had preferences.
+    """
+
+    namespace: str
     deployed: bool
     arguments: Mapping[str, str]
     reason: str
     changed_at: datetime | None
 
 
-_PREFERENCES: Final = Select(_SQL["get"], _Preferences)
+_PREFERENCES: Final = Select(_SQL["get"], PreferenceRecord)
 
 
-class PostgresPreferenceStore:
-    """See `ports.submissions.PreferenceStore`."""
+class PreferenceStore:
+    """Preferences of namespaces (`domain.schedules.preferences`). A namespace need not have an app."""
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def get(self, namespace: str) -> PreferenceRecord:
+        """Empty when the namespace has none."""
         with translated():
-            return await _read(self._pool, namespace)
+            return await _PREFERENCES.one(self._pool, namespace)
 
     async def change(
         self, namespace: str, decide: Callable[[Mapping[str, str]], Mapping[str, str]], reason: str, *, now: datetime
     ) -> PreferenceRecord:
+        """Stores what `decide` makes of the present ones, under their lock, and writes which names changed to the
+        history; `reason` says who and why. Equal ones change nothing. What `decide` raises is raised, and nothing
+        changes. Jobs that become runs afterwards have them.
+
+        Raises:
+            UnavailableError: PostgreSQL is unavailable; the change may be repeated.
+        """
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 await connection.execute(_SQL["ensure"], namespace)
@@ -53,7 +67,7 @@ class PostgresPreferenceStore:
                     change = _change_text(before, after)
                     change = f"{change}: {reason}" if reason else change
                     await record(connection, "namespace", namespace, "namespace.preferences_set", change, at=now)
-                return await _read(connection, namespace)
+                return await _PREFERENCES.one(connection, namespace)
 
 
 async def preferences_of(connection: Connection, namespace: str) -> Mapping[str, str]:
@@ -72,7 +86,3 @@ def _change_text(before: Mapping[str, str], after: Mapping[str, str]) -> str:
 def _names_text(names: Sequence[str]) -> str:
     more = len(names) - _NAMES
     return ", ".join(names[:_NAMES]) + (f" and {more} more" if more > 0 else "")
-
-
-async def _read(executor: Executor, namespace: str) -> PreferenceRecord:
-    return PreferenceRecord(namespace, *await _PREFERENCES.one(executor, namespace))

@@ -47,10 +47,6 @@ WHERE s.deleted_at IS NULL
 ORDER BY s.id
 LIMIT $2;
 
--- name: positions
--- How far the topic is stored.
-SELECT partition, position FROM intake_positions WHERE topic = $1;
-
 -- name: totals
--- The verdict counts of a schedule.
+-- The verdict counts of a schedule, of all time.
 SELECT verdict, late, total, last_at FROM verdict_totals WHERE subject = $1 ORDER BY verdict, late;

@@ -219,8 +219,8 @@ async def _read_inputs(
     resources = Resources(
         await groups.occupancy_for(connection, due_jobs, quotas),
         await pools.queues_of(connection, used_pools, limit=_QUEUE_AHEAD + len(due_jobs)),
-        await rates.locked(connection, buckets, now=now, programs=rated),
-        await clusters.locked(connection, {load for each in definitions.values() for load in each.loads}),
+        await rates.lock_buckets(connection, buckets, now=now, programs=rated),
+        await clusters.lock_gates(connection, {load for each in definitions.values() for load in each.loads}),
         await process_room.lock_rooms(
             connection, (each.program for each in inputs.values() if each.program is not None), now
         ),

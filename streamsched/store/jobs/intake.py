@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from streamsched.codec.records import launch
 from streamsched.codec.records.descent import ancestors_of_record
@@ -20,7 +20,7 @@ from streamsched.ports.intake import IntakeBatch, IntakeResult, IntakeStore, Rea
 from streamsched.store.catalog.namespace_grants import BETWEEN, grant_of
 from streamsched.store.connections import translated
 from streamsched.store.positions import StoredPositions
-from streamsched.store.sql import queries
+from streamsched.store.sql import Select, queries
 from streamsched.telemetry.metrics import Metrics
 
 _SQL: Final = queries("jobs/intake")
@@ -48,16 +48,26 @@ class JobIntake(TopicIntake[ReadyJobRow]):
             self._metrics.observe("event_to_job_seconds", max(0.0, (now - row.satisfied_at).total_seconds()))
 
 
+class _Taken(NamedTuple):
+    partitions: list[int]
+    jobs: int
+    obsolete: int
+    rung: int
+
+
+_TAKE: Final = Select(_SQL["take"], _Taken)
+
+
 class PostgresIntake(StoredPositions):
-    """See `ports.intake.IntakeStore`."""
+    """`ports.intake.IntakeStore` of ready jobs on PostgreSQL."""
 
     async def take(self, topic: str, batches: Sequence[IntakeBatch[ReadyJobRow]], *, now: datetime) -> IntakeResult:
         with translated():
             jobs = await self._permitted([(batch.partition, job) for batch in batches for job in batch.rows])
             rows = [(partition, *job, ancestors_of_record(job.ready)) for partition, job in jobs]
             columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(8)]
-            row = await self._pool.fetchrow(
-                _SQL["take"],
+            taken = await _TAKE.one(
+                self._pool,
                 topic,
                 [batch.partition for batch in batches],
                 [batch.start for batch in batches],
@@ -67,8 +77,7 @@ class PostgresIntake(StoredPositions):
                 JobState.PENDING_CONSTRAINT,
                 JobState.OBSOLETE,
             )
-        assert row is not None
-        return IntakeResult(frozenset(row["partitions"]), row["jobs"], row["obsolete"])
+        return IntakeResult(frozenset(taken.partitions), taken.jobs, taken.obsolete)
 
     async def _permitted(self, jobs: Sequence[tuple[int, ReadyJobRow]]) -> Sequence[tuple[int, ReadyJobRow]]:
         """The jobs without details of programs of other namespaces that no grant gives. Asks only when there are ends
@@ -91,8 +100,8 @@ class PostgresIntake(StoredPositions):
         return [(partition, permitted.get(job, job)) for partition, job in jobs]
 
 
-def _row(record: Record) -> ReadyJobRow:
-    value = record.value or b""
+def _row(logged: Record) -> ReadyJobRow:
+    value = logged.value or b""
     ref, generation, sequence, satisfied_at = launch.peek(value)
     return ReadyJobRow(job_id(ref, generation, sequence), str(ref), generation, sequence, satisfied_at, value.decode())
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from hashlib import md5
-from typing import Final
+from typing import Final, NamedTuple
 
 from streamsched.domain.constraints.constraint import ConcurrencyScope
 from streamsched.domain.constraints.lane import Lane, LaneName
@@ -18,11 +19,28 @@ from streamsched.domain.decisions.lanes import holding, lane_position, limits_of
 from streamsched.domain.jobs.job import ReadyJob, ScheduleKey
 from streamsched.domain.schedules.schedule import Schedule
 from streamsched.store.connections import Connection, Executor
-from streamsched.store.sql import queries
+from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("limits/lanes")
 #: Most waiting jobs of a lane that are read, or woken, at once.
 _MOST: Final = 1000
+
+
+class _Waiting(NamedTuple):
+    place: int
+    job: str
+    satisfied_at: datetime
+    sequence: int
+
+
+class _LaneLeft(NamedTuple):
+    schedule: str
+    scope: str
+    key_hash: str
+
+
+_FIRST: Final = Select(_SQL["first"], _Waiting)
+_LEAVE: Final = Select(_SQL["leave"], _LaneLeft)
 
 
 async def lanes_of(
@@ -95,9 +113,8 @@ async def wake_after(connection: Connection, runs: Collection[str]) -> None:
 
 async def leave(connection: Connection, jobs: Sequence[str]) -> None:
     """Removes jobs that cannot be decided from their lanes, and wakes the jobs that become first."""
-    rows = await connection.fetch(_SQL["leave"], jobs)
-    if rows:
-        freed = Counter((row["schedule"], row["scope"], row["key_hash"]) for row in rows)
+    freed = Counter(await _LEAVE.fetch(connection, jobs))
+    if freed:
         columns = zip(*((*lane, places) for lane, places in sorted(freed.items())), strict=True)
         await connection.execute(_SQL["wake"], *(list(column) for column in columns))
 
@@ -133,8 +150,8 @@ async def _first(
     names = list(wanted)
     rows = [(*_columns_of(name), min(wanted[name], _MOST)) for name in names]
     found: dict[LaneName, list[QueuePosition]] = {name: [] for name in names}
-    for row in await connection.fetch(_SQL["first"], *(list(column) for column in zip(*rows, strict=True))):
-        found[names[row["place"] - 1]].append(QueuePosition(row["satisfied_at"], row["sequence"], row["job"]))
+    for row in await _FIRST.fetch(connection, *(list(column) for column in zip(*rows, strict=True))):
+        found[names[row.place - 1]].append(QueuePosition(row.satisfied_at, row.sequence, row.job))
     return {name: tuple(positions) for name, positions in found.items()}
 
 

@@ -1,4 +1,4 @@
-"""`ports.timers.DeadlineStore` on PostgreSQL: deadlines are stored at a job's first decision or a run's claim, and
+"""Deadlines of jobs and runs: they are stored at a job's first decision or a run's claim, and
 settled in one transaction. Locks: programs by id, then the deadline, the job, its runs.
 """
 
@@ -33,7 +33,6 @@ from streamsched.domain.schedules.retry import OVERDUE
 from streamsched.domain.schedules.schedule import Schedule
 from streamsched.log.topics import public_topic
 from streamsched.ports.outbox import OutboxRecord
-from streamsched.ports.timers import WatchedDeadline
 from streamsched.store.catalog import outbox
 from streamsched.store.catalog.history import record
 from streamsched.store.connections import Connection, Pool, translated
@@ -74,6 +73,14 @@ class DeadlineAhead(NamedTuple):
     said: Any
 
 
+class WatchedDeadline(NamedTuple):
+    """A deadline by its job, its run (or "") and its index in the schedule."""
+
+    job: str
+    run: str
+    place: int
+
+
 _LOCK_JOB: Final = Select(_SQL["lock_job"], _LockedJob)
 _DUE: Final = Select(_SQL["due"], WatchedDeadline)
 _GET: Final = Select(_SQL["get"], _StoredDeadline)
@@ -110,8 +117,10 @@ async def watch_run(
         await _watch(connection, _rows(schedule, job, run, now), now)
 
 
-class PostgresDeadlineStore:
-    """See `ports.timers.DeadlineStore`."""
+class DeadlineStore:
+    """Stored deadlines. Any number of instances may use it. All raise `UnavailableError` when PostgreSQL is
+    unavailable.
+    """
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -119,15 +128,20 @@ class PostgresDeadlineStore:
         self._held: list[WatchedDeadline] = []
 
     async def due(self, now: datetime, *, limit: int) -> Sequence[WatchedDeadline]:
+        """The due deadlines, those due longest first; not claimed."""
         self._held = self._failed.held(now)
         with translated():
             return await _DUE.fetch(self._pool, now, limit, *self._held_columns())
 
     async def next_due(self) -> datetime | None:
+        """When the next deadline is due."""
         with translated():
             return await self._pool.fetchval(_SQL["next_due"], *self._held_columns())
 
     async def settle(self, watched: WatchedDeadline, *, now: datetime) -> DeadlineMiss | None:
+        """Evaluates a due deadline and removes it. If it was missed, history, event and action are part of the same
+        transaction, so each happens once. None: it was met, or another instance has locked it.
+        """
         try:
             miss = await self._settle(watched, now)
         except SYSTEMIC:

@@ -59,7 +59,7 @@ async def make_run(
     held = [*((each.name, each.weight) for each in slots), *((slots_name(each.name), 1) for each in pools)]
     if await namespace_runs.limit_of(connection, program.namespace) is not None:
         held.append((quota_slots(program.namespace), 1))
-    occupancy = await groups.locked(connection, (name for name, _ in held))
+    occupancy = await groups.lock_and_read(connection, (name for name, _ in held))
     if not over_quota:
         _require_quota(program, occupancy)
     if not force:
@@ -118,7 +118,7 @@ async def _take_tokens(
         for rate in each.rates
         if rate.of in (RateScope.PROGRAM, RateScope.GROUP)
     }
-    buckets = await rates.locked(connection, named, now=now)
+    buckets = await rates.lock_buckets(connection, named, now=now)
     await rates.take(connection, buckets, {bucket.key for bucket in buckets}, now)
 
 

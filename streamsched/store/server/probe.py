@@ -10,14 +10,13 @@ from typing import Final, NamedTuple
 from streamsched.domain.jobs.spool import RefusedLines
 from streamsched.domain.names import ScheduleRef
 from streamsched.log.topics import DEAD_LETTER, LAUNCH
-from streamsched.ports.archive import ArchiveTable
 from streamsched.ports.broker import TopicPartition
 from streamsched.ports.leases import Lease
 from streamsched.ports.outbox import OutboxRecord
 from streamsched.store.access.spools import last_refused
 from streamsched.store.catalog import outbox
 from streamsched.store.connections import Pool, translated
-from streamsched.store.partitioned import partition_states
+from streamsched.store.partitioned import ArchiveTable, partition_states
 from streamsched.store.positions import POSITIONS, read_positions
 from streamsched.store.server.clock_judgements import ClockJudgements, ClockState
 from streamsched.store.server.processes import Processes, ProcessRow

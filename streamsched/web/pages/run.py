@@ -12,7 +12,7 @@ from streamsched.api.routes.runs import read_log
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import DecodeError, InvalidError, NotFoundError
 from streamsched.domain.schedules.provenance import Provenance
-from streamsched.ports.jobs import JobRecord
+from streamsched.store.jobs.job_record import JobRecord
 from streamsched.store.runs.run_queries import RunRecord
 from streamsched.web.pages.job import contributions
 from streamsched.web.rendering import Renderer

@@ -23,9 +23,9 @@ from streamsched.domain.schedules.schedule import ScheduleRecord
 from streamsched.domain.ticks.forecast import Forecast, forecast
 from streamsched.domain.triggers.trigger import Cron, Every, Partitions, leaves
 from streamsched.launcher.why import Why, why
-from streamsched.ports.jobs import JobRecord
 from streamsched.store.catalog.records import ScheduleStatus
 from streamsched.store.expectations.records import ExpectationRecord
+from streamsched.store.jobs.job_record import JobRecord
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.commands import SameAs, command_line, curl_line, schedule_action
 from streamsched.web.views.key_matrix import key_matrix

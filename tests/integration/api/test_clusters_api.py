@@ -12,7 +12,7 @@ from streamsched.domain.constraints.load import ClusterReading, Hysteresis, Load
 from streamsched.roles.api import api_services
 from streamsched.roles.services import Services
 from streamsched.store.limits import clusters as store
-from streamsched.store.limits.clusters import PostgresClusterStore
+from streamsched.store.limits.clusters import ClusterStore
 
 pytestmark = pytest.mark.postgres
 
@@ -31,7 +31,7 @@ async def listed(services: Services) -> list[dict[str, object]]:
 
 
 async def test_a_cluster_says_its_probe_its_reading_and_where_its_gates_stand(services: Services) -> None:
-    board = PostgresClusterStore(services.pool)
+    board = ClusterStore(services.pool)
     async with services.pool.acquire() as connection, connection.transaction():
         await store.locked(connection, [LOAD])
     for cores in (9, 5):

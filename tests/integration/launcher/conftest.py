@@ -33,7 +33,7 @@ from streamsched.ports.runs import RunEnd
 from streamsched.store.connections import open_pool
 from streamsched.store.jobs.decisions import DecisionStore
 from streamsched.store.jobs.intake import JobIntake, PostgresIntake
-from streamsched.store.jobs.jobs import PostgresJobStore
+from streamsched.store.jobs.jobs import JobStore
 from streamsched.store.runs.run_monitor import RunMonitorStore
 from streamsched.store.runs.run_queries import RunQueries
 from streamsched.store.server.notifier import PostgresNotifier
@@ -93,7 +93,7 @@ class World:
         self.runners = CountedRunners()
         self.notifier = PostgresNotifier(dsn)
         self.run_store = RunMonitorStore(pool)
-        self.jobs = PostgresJobStore(pool)
+        self.jobs = JobStore(pool)
         self.runs = RunQueries(pool)
         self.decisions = DecisionStore(pool)
         self.run_monitor = RunMonitor(self.run_store, self.runners, self.clock, RunTimeouts(jitter=0))

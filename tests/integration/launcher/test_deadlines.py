@@ -22,7 +22,7 @@ from streamsched.domain.schedules.schedule import BashJob, Program, Schedule
 from streamsched.launcher.deadlines import DeadlineWatch
 from streamsched.launcher.why import why
 from streamsched.ports.runs import RunEnd, StopRequest
-from streamsched.store.runs.deadlines import PostgresDeadlineStore
+from streamsched.store.runs.deadlines import DeadlineStore
 
 from .conftest import MINUTE, World, schedule
 
@@ -40,7 +40,7 @@ def promising(promise: DeadlineKind, then: OnMiss = OnMiss.WARN, **more: Any) ->
 
 
 def watch(world: World) -> DeadlineWatch:
-    return DeadlineWatch(PostgresDeadlineStore(world.pool), world.notifier, world.clock)
+    return DeadlineWatch(DeadlineStore(world.pool), world.notifier, world.clock)
 
 
 async def rescued(world: World) -> None:

@@ -18,7 +18,7 @@ from streamsched.launcher.start import start
 from streamsched.launcher.why import why
 from streamsched.ports.runs import RunEnd
 from streamsched.store.access.quotas import QuotaStore
-from streamsched.store.limits.groups import PostgresGroupStore
+from streamsched.store.limits.groups import GroupStore
 from streamsched.store.runs.run_monitor import SilentRun
 
 from .conftest import World, sharing
@@ -69,13 +69,13 @@ async def test_why_names_the_quota_and_the_run(full: World) -> None:
     assert (answer.clauses[-1].needs, answer.clauses[-1].text) == ("quota runs", reason)
     assert [holder.run for holder in answer.clauses[-1].holders] == ["default.app.left.1.1.r1"]
     assert await full.column("SELECT reason FROM jobs WHERE id = 'default.app.right.1.1'") == [reason]
-    assert await PostgresGroupStore(full.pool).all() == [], "a quota is no group"
+    assert await GroupStore(full.pool).all() == [], "a quota is no group"
 
 
 async def test_neither_a_command_nor_a_timeout_passes_the_quota(full: World) -> None:
     hasty = sharing("hasty", Group("shut", 1), timeout=timedelta(seconds=1), on_timeout=OnTimeout.LAUNCH)
     await full.define(hasty)
-    await PostgresGroupStore(full.pool).set_limit("shut", 0, "", now=full.clock.now())
+    await GroupStore(full.pool).set_limit("shut", 0, "", now=full.clock.now())
     await full.satisfy(full.ready(hasty, 1))
     await full.jobs.command("default.app.right.1.1", JobCommand.FORCE, "ann", now=full.clock.now())
     full.clock.advance(timedelta(minutes=1))

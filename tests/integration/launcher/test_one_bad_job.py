@@ -20,7 +20,7 @@ from streamsched.domain.schedules.schedule import OnTimeout, Schedule
 from streamsched.launcher.deadlines import DeadlineWatch
 from streamsched.launcher.why import why
 from streamsched.ports.runs import RunEnd
-from streamsched.store.runs.deadlines import PostgresDeadlineStore
+from streamsched.store.runs.deadlines import DeadlineStore
 
 from .conftest import MINUTE, World, schedule
 
@@ -91,7 +91,7 @@ async def test_what_an_older_release_stored_stops_no_other_job(world: World, sto
             assert "cannot be explained" not in reported.summary
         world.clock.advance(2 * MINUTE)
     assert await world.decisions.recheck_all(before=world.clock.now()) >= 0
-    await DeadlineWatch(PostgresDeadlineStore(world.pool), world.notifier, world.clock).run_once()
+    await DeadlineWatch(DeadlineStore(world.pool), world.notifier, world.clock).run_once()
 
 
 async def test_a_job_in_error_says_why_and_is_tried_again_later_and_later(world: World) -> None:
@@ -251,7 +251,7 @@ async def test_one_deadline_that_cannot_be_judged_holds_up_no_other(world: World
             *(JOB, run, due_at, said),
         )
     world.clock.advance(MINUTE)
-    watch = DeadlineWatch(PostgresDeadlineStore(world.pool), world.notifier, world.clock)
+    watch = DeadlineWatch(DeadlineStore(world.pool), world.notifier, world.clock)
 
     assert await watch.run_once() is None, "what cannot be judged causes no wake-up for a while"
 

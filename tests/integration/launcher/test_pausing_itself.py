@@ -21,7 +21,7 @@ from streamsched.ports.runs import RunEnd, StopRequest
 from streamsched.store.catalog.catalog import CatalogStore
 from streamsched.store.catalog.catalog_reader import CatalogReader
 from streamsched.store.catalog.pauses import PauseStore
-from streamsched.store.jobs.archive import PostgresArchive
+from streamsched.store.jobs.archive import Archive
 
 from .conftest import World, schedule
 
@@ -160,7 +160,7 @@ async def test_enabling_by_hand_at_the_same_moment_leaves_one_of_the_two_in_forc
 
 async def test_failures_are_counted_though_their_jobs_left_for_the_history(world: World) -> None:
     await world.define(FRAGILE)
-    retiring = ArchiveLoop(PostgresArchive(world.pool), Retention(), world.clock)
+    retiring = ArchiveLoop(Archive(world.pool), Retention(), world.clock)
     for number in (1, 2, 3):
         await ran(world, FRAGILE, RunState.FAILED, first=number)
         world.clock.advance(DAY)

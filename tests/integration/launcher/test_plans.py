@@ -147,7 +147,7 @@ HOT = [
     ("runs/ending", "schedules", "'default.app.p1'"),
     ("jobs/jobs", "satisfied", "'default.app.s1', now() - interval '1 hour', now()"),
     ("jobs/jobs", "changes", "'default.app.s1', now()"),
-    ("jobs/jobs", "tallies", "'default.app.s1'"),
+    ("events/event_traces", "totals", "'default.app.s1'"),
     ("jobs/jobs", "launch", "'default.app.s1.1.1000001'"),
     ("jobs/descendants", "latest", "'p', ARRAY['j3', 'j77'], ARRAY['default.app.p1', 'default.app.p1']"),
     ("catalog/program_links", "links", "'default.app', 'default', ARRAY['default.app.p1']"),

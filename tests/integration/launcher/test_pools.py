@@ -18,8 +18,8 @@ from streamsched.launcher.loop import Launcher
 from streamsched.launcher.start import start
 from streamsched.launcher.why import why
 from streamsched.ports.runs import RunEnd
-from streamsched.store.limits.groups import PostgresGroupStore
-from streamsched.store.limits.pools import PostgresPoolStore
+from streamsched.store.limits.groups import GroupStore
+from streamsched.store.limits.pools import PoolStore
 
 from .conftest import MINUTE, World, schedule
 
@@ -185,7 +185,7 @@ async def test_why_says_who_has_the_places_and_who_stands_before(world: World) -
 
 
 async def test_size_priority_and_age_change_while_everything_runs(world: World) -> None:
-    pools = PostgresPoolStore(world.pool)
+    pools = PoolStore(world.pool)
     await world.define(LOW, MIDDLE, HIGH)
     await world.satisfy(*(world.ready(each, n) for each in (LOW, MIDDLE, HIGH) for n in (1, 2)))
     await settle(world)
@@ -214,7 +214,7 @@ async def test_size_priority_and_age_change_while_everything_runs(world: World) 
 
 
 async def test_a_shut_pool_admits_no_job(world: World) -> None:
-    pools = PostgresPoolStore(world.pool)
+    pools = PoolStore(world.pool)
     await pools.set("p", 0, None, "", now=world.clock.now())
     await world.define(HIGH)
     await world.satisfy(world.ready(HIGH, 1))
@@ -249,7 +249,7 @@ async def test_a_pool_is_no_group_and_its_line_is_swept(world: World) -> None:
     await world.define(HIGH, LOW)
     await world.satisfy(world.ready(HIGH, 1), world.ready(LOW, 1))
     await settle(world)
-    assert await PostgresGroupStore(world.pool).all() == []
+    assert await GroupStore(world.pool).all() == []
     assert await world.column("SELECT job FROM lines") == ["default.app.low.1.1"]
 
     await world.pool.execute("UPDATE jobs SET state = 'OBSOLETE', ended_at = now(), next_check_at = NULL")

@@ -25,8 +25,8 @@ from streamsched.launcher.retention import ArchiveLoop
 from streamsched.launcher.why import why
 from streamsched.ports.runs import RunEnd
 from streamsched.store.catalog.catalog import CatalogStore
-from streamsched.store.jobs.archive import PostgresArchive
-from streamsched.store.jobs.submissions import PostgresSubmissionStore
+from streamsched.store.jobs.archive import Archive
+from streamsched.store.jobs.submissions import SubmissionStore
 from streamsched.store.runs.run_batch import RunBatch
 
 from .conftest import MINUTE, PROGRAM, World, schedule
@@ -65,7 +65,7 @@ async def failed(world: World, definition: Schedule = PLAIN, *, events: int = 3)
 
 
 async def rerun(world: World, job: str = JOB, **fields: Any) -> str:
-    store = PostgresSubmissionStore(world.pool)
+    store = SubmissionStore(world.pool)
     return (await store.rerun(RerunRequest(job, **fields), now=world.clock.now())).job
 
 
@@ -219,12 +219,12 @@ async def test_an_inline_run_is_muted_too(world: World) -> None:
 async def test_a_job_in_the_history_and_a_submission_to_a_program_are_repeated(world: World) -> None:
     first = await failed(world)
     request = SubmissionRequest(PROGRAM, "t", {"a": "1"})
-    alone = (await PostgresSubmissionStore(world.pool).submit(request, now=world.clock.now())).job
+    alone = (await SubmissionStore(world.pool).submit(request, now=world.clock.now())).job
     await decide(world)
     await end(world, f"{alone}.r1")
     world.clock.advance(timedelta(days=1))
     keeps = Retention(jobs=timedelta(days=30), audit=timedelta(days=30))
-    assert await ArchiveLoop(PostgresArchive(world.pool), keeps, world.clock, batch=50).run_once() == 2
+    assert await ArchiveLoop(Archive(world.pool), keeps, world.clock, batch=50).run_once() == 2
 
     jobs = [await rerun(world), await rerun(world, alone)]
 
@@ -248,8 +248,8 @@ async def test_failed_jobs_are_repeated_together_in_their_order_with_those_of_th
         world.clock.advance(timedelta(hours=1))
         if number == 2:
             keeps = Retention(jobs=timedelta(days=30), audit=timedelta(days=30))
-            await ArchiveLoop(PostgresArchive(world.pool), keeps, world.clock, batch=50).run_once()
-    store, now = PostgresSubmissionStore(world.pool), world.clock.now()
+            await ArchiveLoop(Archive(world.pool), keeps, world.clock, batch=50).run_once()
+    store, now = SubmissionStore(world.pool), world.clock.now()
 
     recent = await store.failed(BulkRerunRequest(PLAIN.ref, timedelta(hours=2)), now=now)
     found = await store.failed(BulkRerunRequest(PLAIN.ref), now=now)
@@ -282,7 +282,7 @@ async def test_more_failed_jobs_than_one_request_repeats_are_refused_with_their_
         "SELECT j.id || '.r1', j.id, 1, r.program, executable, arguments, r.state, r.created_at, r.ended_at "
         "FROM jobs j, runs r WHERE j.sequence > 1"
     )
-    store = PostgresSubmissionStore(world.pool)
+    store = SubmissionStore(world.pool)
 
     with pytest.raises(InvalidError, match=r"\$\.since: covers 1001 failed jobs; one request reruns at most 1000"):
         await store.rerun_failed(BulkRerunRequest(PLAIN.ref), now=world.clock.now())
@@ -331,7 +331,7 @@ async def test_provenance_is_the_same_from_the_history(world: World) -> None:
     before = [await world.runs.provenance(run) for run in (RUN, f"{job}.r1")]
     world.clock.advance(timedelta(days=1))
     keeps = Retention(jobs=timedelta(days=30), audit=timedelta(days=30))
-    assert await ArchiveLoop(PostgresArchive(world.pool), keeps, world.clock, batch=50).run_once() == 2
+    assert await ArchiveLoop(Archive(world.pool), keeps, world.clock, batch=50).run_once() == 2
 
     after = [await world.runs.provenance(run) for run in (RUN, f"{job}.r1")]
 

@@ -36,8 +36,8 @@ from streamsched.launcher.start import start
 from streamsched.launcher.why import why
 from streamsched.ports.runs import RunEnd
 from streamsched.store.catalog.catalog import CatalogStore
-from streamsched.store.limits.clusters import PostgresClusterStore
-from streamsched.store.limits.groups import PostgresGroupStore
+from streamsched.store.limits.clusters import ClusterStore
+from streamsched.store.limits.groups import GroupStore
 
 from .conftest import MINUTE, PROGRAM, World, schedule
 
@@ -79,7 +79,7 @@ async def another_program_holds_the_group(world: World) -> None:
 
 
 async def somebody_shut_the_group(world: World) -> None:
-    await PostgresGroupStore(world.pool).set_limit("w", 0, "ann", now=world.clock.now())
+    await GroupStore(world.pool).set_limit("w", 0, "ann", now=world.clock.now())
     await judged(world, stuck(Group("w", 1)))
 
 
@@ -143,7 +143,7 @@ async def nobody_knows_the_cluster(world: World) -> None:
 
 async def the_cluster_is_full(world: World) -> None:
     await nobody_knows_the_cluster(world)
-    board = PostgresClusterStore(world.pool)
+    board = ClusterStore(world.pool)
     await board.record_reading("main", ClusterReading(free_cores=3), now=world.clock.now())
     world.clock.advance(timedelta(seconds=20))
     await board.record_reading("main", ClusterReading(free_cores=6), now=world.clock.now())
@@ -152,7 +152,7 @@ async def the_cluster_is_full(world: World) -> None:
 async def the_probe_fails(world: World) -> None:
     await the_cluster_is_full(world)
     world.clock.advance(MINUTE)
-    await PostgresClusterStore(world.pool).record_failure("main", "connection refused", now=world.clock.now())
+    await ClusterStore(world.pool).record_failure("main", "connection refused", now=world.clock.now())
 
 
 async def the_window_is_shut(world: World) -> None:

@@ -40,10 +40,6 @@ _PYTHON: Final = {
     "timestamp": (datetime,),
     "timestamptz": (datetime,),
 }
-#: Folders of the store whose queries of several columns do not all have a type of their rows yet.
-_UNTYPED: Final = {
-    "events", "jobs", "limits",
-}  # fmt: skip
 
 
 @cache
@@ -57,12 +53,12 @@ def _selects() -> Mapping[str, Select[Any]]:
     }
 
 
-def _texts() -> Iterator[tuple[str, str, str]]:
-    """Folder, name and text of each query."""
+def _texts() -> Iterator[tuple[str, str]]:
+    """Name and text of each query."""
     for path in sorted(_STORE.rglob("*.sql")):
         file = path.relative_to(_STORE).with_suffix("")
         for name, text in queries(str(file)).items():
-            yield str(file.parent).removeprefix("."), f"{file}: {name}", text
+            yield f"{file}: {name}", text
 
 
 @pytest.fixture
@@ -102,8 +98,8 @@ async def test_each_query_of_several_columns_has_a_row_type(connection: asyncpg.
     typed = {each.sql for each in _selects().values()}
     untyped = [
         name
-        for folder, name, text in _texts()
-        if folder not in _UNTYPED and text not in typed and len((await connection.prepare(text)).get_attributes()) > 1
+        for name, text in _texts()
+        if text not in typed and len((await connection.prepare(text)).get_attributes()) > 1
     ]
 
     assert not untyped
@@ -113,7 +109,6 @@ def test_no_row_or_connection_is_of_any_type() -> None:
     found = [
         f"{path.relative_to(_STORE)}:{each.lineno} {each.arg}"
         for path in sorted(_STORE.rglob("*.py"))
-        if str(path.relative_to(_STORE).parent).removeprefix(".") not in _UNTYPED
         for each in ast.walk(ast.parse(path.read_text()))
         if isinstance(each, ast.arg)
         and each.arg.strip("_") in {"row", "rows", "record", "records", "connection", "executor", "pool"}

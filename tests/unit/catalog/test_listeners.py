@@ -14,7 +14,7 @@ from streamsched.domain.names import DatasetRef, EventName, ProgramRef, Schedule
 from streamsched.domain.schedules.schedule import Schedule, ScheduleRecord
 from streamsched.domain.time.grain import Grain
 from streamsched.domain.triggers.trigger import CustomEvent, Partitions, Per, Trigger, event_keys
-from streamsched.ports.verdicts import CurrentSchedule
+from streamsched.store.events.event_traces import CurrentSchedule
 from streamsched.testing.clock import SettableClock
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

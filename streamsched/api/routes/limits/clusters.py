@@ -9,7 +9,7 @@ from streamsched.api.deps import ServicesDep
 from streamsched.api.paging import After, Limit, page
 from streamsched.api.rendering import rendered
 from streamsched.api.views import cluster_view
-from streamsched.ports.limits import ClusterRecord
+from streamsched.store.limits.clusters import ClusterRecord
 
 router = APIRouter(prefix="/v1/clusters", tags=["limits"])
 
