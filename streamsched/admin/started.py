@@ -28,13 +28,13 @@ async def started(broker: Broker, numbers: JobNumbers) -> Started:
         UnavailableError: the log or PostgreSQL is unreachable.
     """
     found: dict[tuple[ScheduleRef, int], int] = {}
-    taken = await numbers.taken()  # first: jobs stored meanwhile are read twice, none is missed
+    taken = await numbers.positions()  # first: jobs stored meanwhile are read twice, none is missed
     for partition in range(await broker.partitions(LAUNCH)):
         async for record in records(broker, TopicPartition(LAUNCH, partition), start=taken.get(partition, 0)):
             with suppress(DecodeError):  # the intake skips and logs it too
                 job = launch.peek(record.value or b"")
                 _raise(found, (job.schedule, job.generation), job.sequence)
-    for key, number in (await numbers.stored()).items():
+    for key, number in (await numbers.highest()).items():
         _raise(found, key, number)
     return found
 

@@ -123,7 +123,7 @@ def schedule_record(row: ScheduleRow) -> ScheduleRecord:
     """Raises:
     ConfigurationError: this release cannot read it.
     """
-    with _reading("schedule"):
+    with _refuse_unreadable("schedule"):
         definition = stored_schedule_from_json(row.definition)
     return ScheduleRecord(
         definition,
@@ -144,12 +144,12 @@ def stored_program(definition: Any) -> Program:
     Raises:
         ConfigurationError: this release cannot read it.
     """
-    with _reading("program"):
+    with _refuse_unreadable("program"):
         return stored_program_from_json(definition)
 
 
 @contextmanager
-def _reading(kind: str) -> Iterator[None]:
+def _refuse_unreadable(kind: str) -> Iterator[None]:
     """Turns `InvalidError` into `ConfigurationError`: the definition was stored, so no caller's input is wrong."""
     try:
         yield

@@ -155,7 +155,7 @@ class CatalogReader:
         """The schedules with the earliest next ticks, in order; of every app when none is named."""
         with translated():
             rows = await _TICKING.fetch(self._pool, namespace, app and str(app), limit)
-        return [record async for record in _readable(rows)]
+        return [record async for record in _read_records(rows)]
 
     async def list_enabled(
         self, programs: Collection[ProgramRef], *, limit: int
@@ -166,7 +166,7 @@ class CatalogReader:
             existing = await self._pool.fetch(_SQL["existing_programs"], names)
             rows = await _ENABLED.fetch(self._pool, names, limit)
         found: dict[ProgramRef, list[ScheduleRecord]] = {ProgramRef.parse(name): [] for (name,) in existing}
-        async for record in _readable(rows):
+        async for record in _read_records(rows):
             found.setdefault(record.definition.program, []).append(record)
         return found
 
@@ -268,7 +268,7 @@ class CatalogReader:
                     for leaf, due_at in zip(row.since_leaves, row.since_due_at, strict=True)
                 ]
                 last_runs = await last_runs_of(self._pool, since)
-            async for row in _yielding(rows):
+            async for row in _take_turns(rows):
                 try:
                     found.append(_status(row, last_runs))
                 except Exception as failure:
@@ -303,7 +303,7 @@ class CatalogReader:
         return [stored_program(definition) for (definition,) in rows]
 
 
-async def _yielding(rows: Sequence[_R]) -> AsyncIterator[_R]:
+async def _take_turns(rows: Sequence[_R]) -> AsyncIterator[_R]:
     """The rows, with a turn for others after some: thousands of schedules take seconds to decode."""
     for index, row in enumerate(rows):
         if index % _AT_ONCE == _AT_ONCE - 1:
@@ -311,9 +311,9 @@ async def _yielding(rows: Sequence[_R]) -> AsyncIterator[_R]:
         yield row
 
 
-async def _readable(rows: Sequence[ScheduleRow]) -> AsyncIterator[ScheduleRecord]:
+async def _read_records(rows: Sequence[ScheduleRow]) -> AsyncIterator[ScheduleRecord]:
     """The schedules; those that this release cannot read are logged and left out."""
-    async for row in _yielding(rows):
+    async for row in _take_turns(rows):
         try:
             record = schedule_record(row)
         except Exception as failure:  # noqa: BLE001 - its definition may hold anything; the others are listed

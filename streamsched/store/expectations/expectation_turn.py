@@ -189,7 +189,7 @@ class ExpectationTurn:
         rows = await _SCHEDULES.fetch(self._connection, schedules) if schedules else ()
         held = {row.id: _reason_held(row) for row in rows}
         return {
-            str(each.ref): _why(each, held.get(str(each.subject), "it does not exist"), at)
+            str(each.ref): _miss_reason(each, held.get(str(each.subject), "it does not exist"), at)
             for (each, _), at in zip(asked, seen, strict=True)
         }
 
@@ -230,7 +230,7 @@ def _reason_held(row: _ScheduleState) -> str:
     return f"it is paused{note}" if row.paused else "it is disabled"
 
 
-def _why(expectation: Expectation, held: str, seen: datetime | None) -> str:
+def _miss_reason(expectation: Expectation, held: str, seen: datetime | None) -> str:
     last = "" if seen is None else f"the last one came at {seen:%Y-%m-%d %H:%M:%S}Z"
     parts = (held if expectation.kind is SubjectKind.SCHEDULE else "", last)
     return ", ".join(part for part in parts if part)

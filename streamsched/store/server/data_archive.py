@@ -154,7 +154,7 @@ def unpack_folder(archive: Path, folder: Path) -> ArchiveDescription:
     try:
         with tarfile.open(archive, mode="r:gz") as tar:
             members = (each for each in tar if each.name != _DESCRIPTION)
-            tar.extractall(unfinished, members, filter=_private)
+            tar.extractall(unfinished, members, filter=_keep_private)
         adopt_folder(unfinished / POSTGRES)
         if folder.exists():
             folder.rmdir()
@@ -169,7 +169,7 @@ def unpack_folder(archive: Path, folder: Path) -> ArchiveDescription:
     return found
 
 
-def _private(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo:
+def _keep_private(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo:
     """A member with its mode, and with its owner's name where this process may give files away."""
     if not (member.isreg() or member.isdir() or member.issym()):
         raise tarfile.SpecialFileError(member)

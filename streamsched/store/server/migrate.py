@@ -54,7 +54,7 @@ def migrate(dsn: str, *, timeout: float = 60.0) -> None:
     config.set_main_option("script_location", str(migrations_folder()).replace("%", "%%"))
     scripts = ScriptDirectory.from_config(config)
     try:
-        with _exclusive(dsn, timeout):
+        with _migration_lock(dsn, timeout):
             engine = sqlalchemy.create_engine(
                 "postgresql+psycopg://",
                 creator=lambda: psycopg.connect(dsn, connect_timeout=_CONNECT_S),
@@ -116,19 +116,19 @@ def _refuse_newer(heads: tuple[str, ...], scripts: ScriptDirectory) -> None:
 
 
 @contextmanager
-def _exclusive(dsn: str, timeout: float) -> Iterator[None]:
+def _migration_lock(dsn: str, timeout: float) -> Iterator[None]:
     """Holds the migration lock. It is polled: a waiting statement would hold a snapshot, for whose end
     `CREATE INDEX CONCURRENTLY` in the process that migrates would wait indefinitely.
     """
     deadline = time.monotonic() + timeout
     with psycopg.connect(dsn, autocommit=True, connect_timeout=_CONNECT_S) as guard:
-        while not _locked(guard):
+        while not _try_lock(guard):
             if time.monotonic() >= deadline:
                 raise UnavailableError(f"another process has been migrating the database for {timeout:g} s")
             time.sleep(0.1)
         yield  # the lock ends with the connection
 
 
-def _locked(guard: psycopg.Connection) -> bool:
+def _try_lock(guard: psycopg.Connection) -> bool:
     row = guard.execute("SELECT pg_try_advisory_lock(%s)", (_LOCK,)).fetchone()
     return row is not None and bool(row[0])

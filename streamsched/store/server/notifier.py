@@ -1,4 +1,4 @@
-"""`ports.notifier.Notifier` by LISTEN and NOTIFY: one connection for all subscriptions of a process."""
+"""Wake-ups between processes by LISTEN and NOTIFY: one connection for all subscriptions of a process."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ _CONNECT_SECONDS: Final = 5
 
 
 class PostgresSubscription:
-    """See `ports.notifier.NotifierSubscription`. Its event stays set from a notification until `wait` returns."""
+    """`ports.notifier.NotifierSubscription`. Its event stays set from a notification until `wait` returns."""
 
     def __init__(self, notifier: PostgresNotifier) -> None:
         self._notifier = notifier
         self._notified = asyncio.Event()
 
     def notify(self) -> None:
+        """Ends `wait`, or the next one."""
         self._notified.set()
 
     async def wait(self, timeout: float) -> bool:
@@ -40,7 +41,7 @@ class PostgresSubscription:
 
 
 class PostgresNotifier:
-    """Connects on first use, and again after the connection was lost."""
+    """`ports.notifier.Notifier` on PostgreSQL. Connects on first use, and again after the connection was lost."""
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
@@ -75,7 +76,7 @@ class PostgresNotifier:
         """Closes the connection; subscriptions that still wait return by their timeouts."""
         connection, self._connection = self._connection, None
         if connection is not None and not connection.is_closed():
-            connection.remove_termination_listener(self._lost)
+            connection.remove_termination_listener(self._forget_connection)
             await connection.close()
 
     async def _open(self) -> None:
@@ -84,7 +85,7 @@ class PostgresNotifier:
             self._channels.clear()
             connection = await self._connect(self._dsn, timeout=_CONNECT_SECONDS)
             watch(connection)
-            connection.add_termination_listener(self._lost)
+            connection.add_termination_listener(self._forget_connection)
             self._connection = connection
         for channel in self._subscriptions.keys() - self._channels:
             await connection.add_listener(channel, self._dispatch)
@@ -94,7 +95,7 @@ class PostgresNotifier:
         for subscription in self._subscriptions.get(channel, ()):
             subscription.notify()
 
-    def _lost(self, _connection: object) -> None:
+    def _forget_connection(self, _connection: object) -> None:
         self._connection = None
         self._channels.clear()
         for subscriptions in self._subscriptions.values():  # a notification may have been missed

@@ -214,7 +214,7 @@ class JobNumbers:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def taken(self) -> Mapping[int, int]:
+    async def positions(self) -> Mapping[int, int]:
         """The position up to which each partition of `launch` is stored; 0 for missing partitions.
 
         Raises:
@@ -223,7 +223,7 @@ class JobNumbers:
         with translated():
             return dict(await POSITIONS.fetch(self._pool, LAUNCH))
 
-    async def stored(self) -> Mapping[tuple[ScheduleRef, int], int]:
+    async def highest(self) -> Mapping[tuple[ScheduleRef, int], int]:
         """The highest numbers of jobs it has or had, by schedule and generation.
 
         Raises:
