@@ -5,11 +5,10 @@ lost, none is early, and the kill uses up no attempt.
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -26,7 +25,7 @@ from streamsched.ports.clock import SystemClock
 from streamsched.roles.services import make_desk
 from streamsched.store.connections import open_pool
 from streamsched.store.dapr.instances import AppInstance, AppInstances
-from tests.faults.processes.command import role, start
+from tests.faults.processes.command import role
 from tests.faults.sites.installation_site import InstallationSite, site
 from tests.integration.dapr.sidecar import Sidecar, of_app
 
@@ -63,19 +62,6 @@ class HoldingApp:
             self.held.add(name)
             await asyncio.Event().wait()
         return web.Response()
-
-
-@contextmanager
-def launcher(there: InstallationSite, name: str, **settings: object) -> Iterator[subprocess.Popen[bytes]]:
-    """A launcher, killed at the end of the block."""
-    env = {f"STREAMSCHED_{key.upper()}": str(value) for key, value in settings.items()}
-    there.data.mkdir(exist_ok=True)
-    process = start(role("launcher"), there.folder / f"{name}.log", {**there.environ(), **env})
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
 
 
 async def scheduled(pool: asyncpg.Pool) -> dict[str, datetime]:
@@ -140,10 +126,11 @@ async def killed_with_an_app(there: InstallationSite) -> None:
 
         stack.callback(asyncio.create_task(beat()).cancel)
         due = await scheduled(pool)
-        first = stack.enter_context(launcher(there, "first"))
+        launchers = stack.enter_context(there.processes())
+        launchers.start("first", role("launcher"))
         await arrived(app.got, len(due))
-        first.kill()
-        stack.enter_context(launcher(there, "second", health_port=port))
+        launchers.kill("first")
+        launchers.start("second", role("launcher"), health_port=port)
         ends = await until_all_ended(pool)
         check(due, app.got, ends)
         async with httpx.AsyncClient() as client:
@@ -174,12 +161,12 @@ async def killed_with_a_sidecar(there: InstallationSite) -> None:
     async with AsyncExitStack() as stack:
         pool = await stack.enter_async_context(await open_pool(there.database, max_size=4))
         due = await scheduled(pool)
-        first = stack.enter_context(launcher(there, "first", dapr_scheduler=address))
+        launchers = stack.enter_context(there.processes())
+        launchers.start("first", role("launcher"), dapr_scheduler=address)
         stack.callback(asyncio.create_task(watch()).cancel)
         await arrived(got, len(due))
-        first.kill()
-        first.wait()
-        stack.enter_context(launcher(there, "second", dapr_scheduler=address))
+        launchers.kill("first")
+        launchers.start("second", role("launcher"), dapr_scheduler=address)
         check(due, got, await until_all_ended(pool))
         async with grpc.aio.insecure_channel(address) as channel:
             assert not (await Sidecar(channel).call("ListJobs", metadata=of_app())).jobs

@@ -17,8 +17,9 @@ import httpx
 import pytest
 
 from compose.ports import free_port
+from tests.faults.processes.command import role
 from tests.faults.sites.installation_site import InstallationSite, site
-from tests.faults.test_many_dapr_jobs import answers, process
+from tests.faults.test_many_dapr_jobs import answers
 from tests.integration.dapr.apps import HttpApp
 
 JOBS, OFTEN = 10_000, 50
@@ -34,8 +35,10 @@ async def running(there: InstallationSite, app: str) -> AsyncIterator[tuple[http
     port = free_port()
     settings = {"dapr_app_id": "orders", "dapr_http_port": port, "dapr_grpc_port": free_port(), "dapr_app": app}
     async with AsyncExitStack() as stack:
-        for command in (("api",), ("launcher",), ("dapr", "serve")):
-            stack.enter_context(process(there, *command, **(settings if command[0] == "dapr" else {})))
+        processes = stack.enter_context(there.processes())
+        for each in ("api", "launcher"):
+            processes.start(each, role(each))
+        processes.start("dapr", (*role("dapr"), "serve"), **settings)
         client = await stack.enter_async_context(httpx.AsyncClient(base_url=there.api, timeout=200))
         sidecar = await stack.enter_async_context(httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60))
         await answers(client, "/health/ready")

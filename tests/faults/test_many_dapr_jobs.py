@@ -6,11 +6,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,7 +20,7 @@ import pytest
 from dapr.proto.runtime.v1 import jobs_pb2
 
 from compose.ports import free_port
-from tests.faults.processes.command import role, start
+from tests.faults.processes.command import role
 from tests.faults.sites.installation_site import InstallationSite, site
 
 JOBS = 100_000
@@ -30,21 +28,6 @@ JOBS = 100_000
 LONGEST_S = 2.0
 #: Memory that a process may take more, in bytes.
 MORE = 150 * 2**20
-
-
-@contextmanager
-def process(there: InstallationSite, *command: str, **settings: object) -> Iterator[psutil.Process]:
-    env = {f"STREAMSCHED_{key.upper()}": str(value) for key, value in settings.items()}
-    there.data.mkdir(exist_ok=True)
-    name, *rest = command
-    started: subprocess.Popen[bytes] = start(
-        (*role(name), *rest), there.folder / f"{name}.log", {**there.environ(), **env}
-    )
-    try:
-        yield psutil.Process(started.pid)
-    finally:
-        started.kill()
-        started.wait()
 
 
 async def answers(client: httpx.AsyncClient, path: str) -> None:
@@ -103,7 +86,9 @@ async def imported_listed_and_exported(there: InstallationSite) -> None:
     http_port, grpc_port = free_port(), free_port()
     settings = {"dapr_app_id": "orders", "dapr_http_port": http_port, "dapr_grpc_port": grpc_port}
     path, jobs, lines = "/v1/dapr/default/orders", "/v1.0/healthz/outbound", {"Content-Type": "application/x-ndjson"}
-    with process(there, "api") as api, process(there, "dapr", "serve", **settings) as endpoint:
+    with there.processes() as processes:
+        api = psutil.Process(processes.start("api", role("api")).pid)
+        endpoint = psutil.Process(processes.start("dapr", (*role("dapr"), "serve"), **settings).pid)
         async with (
             httpx.AsyncClient(base_url=there.api, timeout=400) as client,
             httpx.AsyncClient(base_url=f"http://127.0.0.1:{http_port}") as sidecar,

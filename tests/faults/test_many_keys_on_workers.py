@@ -19,7 +19,8 @@ from streamsched.domain.names import DatasetRef
 from streamsched.domain.triggers.correlation import OnFull, Per
 from streamsched.domain.triggers.trigger import AllOf, Partitions
 from streamsched.log.drivers import open_broker
-from tests.faults.processes.command import environ, role, start
+from tests.faults.processes.command import environ, role
+from tests.faults.processes.placed import PlacedProcesses
 from tests.support.shard_cluster import ShardCluster, schedule
 
 pytestmark = [pytest.mark.postgres, pytest.mark.timeout(280)]
@@ -36,21 +37,14 @@ async def installation(database: str, folder: Path) -> AsyncIterator[tuple[Shard
     """Two workers and an API; the test plays the relay."""
     broker = await open_broker(database)
     cluster = await ShardCluster.found(broker, SHARDS)
-    settings = {"database_url": database, "shards": SHARDS, "api_port": 0, "log_format": "json"}
-    processes = [
-        start(role(name), folder / f"{name}{n}.log", environ(**settings))
-        for n, name in enumerate(("worker", "worker", "api"))
-    ]
-    try:
-        async with httpx.AsyncClient(base_url=await address(folder / "api2.log"), timeout=60) as client:
+    env = environ(database_url=database, shards=SHARDS, api_port=0, log_format="json")
+    with PlacedProcesses(folder, env) as processes:
+        for place in ("worker-1", "worker-2", "api"):
+            processes.start(place, role(place.partition("-")[0]))
+        async with httpx.AsyncClient(base_url=await address(folder / "api.log"), timeout=60) as client:
             yield cluster, client
-        assert [process.poll() for process in processes] == [None] * 3
-    finally:
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.wait(30)
-        await broker.close()
+        assert [process.poll() for process in processes.running.values()] == [None] * 3
+    await broker.close()
 
 
 def lines(log: Path) -> Sequence[bytes]:

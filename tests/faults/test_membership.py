@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,8 @@ from streamsched.domain.names import DatasetRef
 from streamsched.domain.triggers.trigger import Partitions
 from streamsched.log.drivers import open_broker
 from streamsched.store.connections import open_pool
-from tests.faults.processes.command import environ, role, start
+from tests.faults.processes.command import environ, role
+from tests.faults.processes.placed import PlacedProcesses
 from tests.support.shard_cluster import ShardCluster, event_ids, landed, schedule
 
 pytestmark = [pytest.mark.torture, pytest.mark.postgres, pytest.mark.kafka, pytest.mark.timeout(500)]
@@ -72,18 +72,15 @@ class Site:
 
     cluster: ShardCluster
     pool: asyncpg.Pool
-    log: str
-    folder: Path
+    workers: PlacedProcesses
     rounds: int = 0
-    workers: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def hire(self, name: str, database: str) -> None:
-        env = environ(database_url=database, broker_url=self.log, shards=SHARDS, lease="3s", log_format="json")
-        self.workers[name] = start(role("worker"), self.folder / f"{name}.log", env)
+        self.workers.start(name, role("worker"), database_url=database)
 
     def said(self, name: str, action: str) -> int:
         """How often that worker logged it."""
-        lines = (self.folder / f"{name}.log").read_bytes().splitlines()
+        lines = (self.workers.folder / f"{name}.log").read_bytes().splitlines()
         reported: list[dict[str, Any]] = [orjson.loads(line) for line in lines if line.startswith(b"{")]
         return sum(line["action"] == action for line in reported)
 
@@ -118,17 +115,14 @@ class Site:
 @asynccontextmanager
 async def site(database: str, log: str, folder: Path) -> AsyncIterator[Site]:
     broker, pool = await open_broker(log), await open_pool(database)
-    made = Site(await ShardCluster.found(broker, SHARDS), pool, log, folder)
+    workers = PlacedProcesses(folder, environ(broker_url=log, shards=SHARDS, lease="3s", log_format="json"))
+    made = Site(await ShardCluster.found(broker, SHARDS), pool, workers)
     for number in range(SCHEDULES):
         await made.cluster.put(schedule(f"s{number}"), Partitions(DatasetRef("default", f"d{number}"), 1))
-    try:
+    with workers:
         yield made
-    finally:
-        for process in made.workers.values():
-            process.kill()
-            process.wait(30)
-        await broker.close()
-        await pool.close()
+    await broker.close()
+    await pool.close()
 
 
 def alone(counts: Mapping[str, int]) -> bool:
@@ -172,16 +166,15 @@ async def test_cut_off_stopped_joined_and_sent_home(database: str, kafka_log: st
             assert await there.held(halves) == shared
             assert there.said("b", "shard.fenced") == 0, "it was asked, and had finished its turns"
 
-            there.workers["a"].send_signal(signal.SIGSTOP)
+            there.workers.running["a"].send_signal(signal.SIGSTOP)
             await there.held(alone)
             await there.judged()
-            there.workers["a"].send_signal(signal.SIGCONT)  # what it was about to write is refused
+            there.workers.running["a"].send_signal(signal.SIGCONT)  # what it was about to write is refused
             for _ in range(2):
                 await there.judged()
             await there.held(halves)
 
-            there.workers["b"].terminate()
-            assert await asyncio.to_thread(there.workers["b"].wait, 60) == 0
+            assert await there.workers.end("b") == 0
             await there.held(alone)
             await there.judged()
             assert there.said("b", "shard.fenced") == 0

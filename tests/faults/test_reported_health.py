@@ -6,7 +6,7 @@ import asyncio
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,8 @@ from streamsched.ports.broker import Broker
 from streamsched.store.connections import open_pool
 from streamsched.store.server.reports import PostgresReportStore
 from streamsched.stream.shards.watchdog import STUCK
-from tests.faults.processes.command import environ, module, role, start
+from tests.faults.processes.command import environ, module, role
+from tests.faults.processes.placed import PlacedProcesses
 from tests.support.shard_cluster import ShardCluster, landed, schedule
 
 pytestmark = [pytest.mark.postgres, pytest.mark.timeout(400)]
@@ -36,24 +37,13 @@ SHARDS = 2
 class Workers:
     """Processes, and what is given them. Leases are of a second; what is older than two and a half is old."""
 
-    database: str
-    folder: Path
+    processes: PlacedProcesses
     broker: Broker
     pool: asyncpg.Pool
-    started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def start(self, port: int, *command: str, stuck_after: str = "60s") -> subprocess.Popen[bytes]:
-        env = environ(
-            database_url=self.database,
-            shards=SHARDS,
-            lease="1s",
-            stuck_after=stuck_after,
-            health_port=port,
-            log_format="json",
-        )
-        made = start(command or role("worker"), self.folder / f"worker-{port}.log", env)
-        self.started.append(made)
-        return made
+        settings = {"stuck_after": stuck_after, "health_port": port}
+        return self.processes.start(f"worker-{port}", command or role("worker"), **settings)
 
     async def top(self, holds: Callable[[Sequence[ShardView]], bool]) -> Sequence[ShardView]:
         """How the shards are, once it holds."""
@@ -84,15 +74,11 @@ class Workers:
 @pytest.fixture
 async def workers(database: str, tmp_path: Path) -> AsyncIterator[Workers]:
     broker, pool = await open_broker(database), await open_pool(database)
-    made = Workers(database, tmp_path, broker, pool)
-    try:
-        yield made
-    finally:
-        for process in made.started:
-            process.kill()
-            process.wait(30)
-        await broker.close()
-        await pool.close()
+    env = environ(database_url=database, shards=SHARDS, lease="1s", log_format="json")
+    with PlacedProcesses(tmp_path, env) as processes:
+        yield Workers(processes, broker, pool)
+    await broker.close()
+    await pool.close()
 
 
 @pytest.fixture
@@ -153,6 +139,6 @@ async def test_a_shard_that_hangs_is_silent_and_its_worker_not_ready_before_it_e
     assert [shard.report.doing for shard in found if shard.state == "silent" and shard.report] == ["reading"]
 
     assert await asyncio.to_thread(process.wait, 60) == STUCK
-    last = orjson.loads((workers.folder / f"worker-{ports[0]}.log").read_bytes().strip().splitlines()[-1])
+    last = orjson.loads((workers.processes.folder / f"worker-{ports[0]}.log").read_bytes().strip().splitlines()[-1])
     assert (last["action"], last["stuck"][:6]) == ("worker.stuck", "shard ")
     await workers.top(all_are("unowned"))

@@ -26,7 +26,7 @@ from streamsched.domain.triggers.trigger import AllOf
 from streamsched.store.catalog.progress import OpenKeyReader, PostgresProgress
 from streamsched.store.jobs.descendants import DescendantReader
 from streamsched.store.jobs.submissions import SubmissionStore
-from tests.support.in_process_scheduler import MONDAY, InProcessScheduler, Run, open_scheduler
+from streamsched.testing.scheduler import MONDAY, InProcessScheduler, Run, open_scheduler
 
 pytestmark = pytest.mark.postgres
 
@@ -155,7 +155,7 @@ async def test_a_retried_run_is_of_the_same_job(scheduler: InProcessScheduler) -
     assert await waiting_for(scheduler) == {
         "default.shop.a.1.1": ["default.shop.b is PENDING in run default.shop.b.1.1.r2"]
     }
-    await scheduler.later(timedelta(minutes=2))
+    await scheduler.advance(timedelta(minutes=2))
     await end(scheduler, "b")
     assert [run.events for run in begun(scheduler)] == [
         ("default.shop.b.1.1.r2:COMPLETED", "default.shop.c.1.1.r1:COMPLETED")
@@ -176,7 +176,7 @@ async def test_runs_of_a_that_are_coalesced_before_b_but_not_before_c(scheduler:
     assert (await waiting_for(scheduler))["default.shop.a.1.2"] == [
         "default.shop.b waits in job default.shop.b.1.1, which default.shop.b.1.2 joined"
     ]
-    await scheduler.later(HOUR)
+    await scheduler.advance(HOUR)
     assert [run.id for run in begun(scheduler, "b")] == ["default.shop.b.1.1.r1"]
     await end(scheduler, "b")
 
@@ -341,7 +341,7 @@ async def test_a_thousand_and_one_runs_of_a_are_too_many(scheduler: InProcessSch
                 for number in range(part, min(part + 200, 1001))
             )
         )
-    await scheduler.later(HOUR)
+    await scheduler.advance(HOUR)
     await end(scheduler, "b")
     stored = await scheduler.pool.fetchval("SELECT ancestors FROM jobs WHERE id = 'default.shop.b.1.1'")
     assert stored == {"jobs": {program_digest(ref): []}}

@@ -18,7 +18,7 @@ from streamsched.domain.schedules.submission_request import SubmissionRequest
 from streamsched.launcher.why import why
 from streamsched.launcher.whynot import why_not
 from streamsched.store.jobs.submissions import SubmissionStore
-from tests.support.in_process_scheduler import MONDAY, InProcessScheduler, open_scheduler
+from streamsched.testing.scheduler import MONDAY, InProcessScheduler, open_scheduler
 
 pytestmark = pytest.mark.postgres
 
@@ -189,9 +189,9 @@ async def test_the_timeout_of_a_held_job_begins_again_at_the_resumption(
     await scheduler.emit(*some(2))
     (first,) = scheduler.active.values()
     waiting = "default.app.s.1.2"
-    await scheduler.later(30 * MINUTE)
+    await scheduler.advance(30 * MINUTE)
     await pause(scheduler, Pause(mode))
-    await scheduler.later(5 * HOUR)
+    await scheduler.advance(5 * HOUR)
     assert (await scheduler.job_states())[waiting] == "PENDING_CONSTRAINT", "it does not run out while it is held"
     _, text = await summary(scheduler, waiting)
     assert text is not None
@@ -200,13 +200,13 @@ async def test_the_timeout_of_a_held_job_begins_again_at_the_resumption(
     await resume(scheduler)
     resumed_at = scheduler.clock.now()
     assert (await scheduler.catalog.reader.schedule(REF)).record.resumed_at == resumed_at
-    await scheduler.later(59 * MINUTE)
+    await scheduler.advance(59 * MINUTE)
     assert (await scheduler.job_states())[waiting] == "PENDING_CONSTRAINT"
     _, text = await summary(scheduler, waiting)
     assert text is not None
     assert f"at {resumed_at + HOUR:%Y-%m-%d %H:%M:%S}Z (1:00:00 after its schedule was resumed)" in text
 
-    await scheduler.later(MINUTE)
+    await scheduler.advance(MINUTE)
     await scheduler.rest()
     state = (await scheduler.job_states())[waiting]
     assert state == ("TIMED_OUT" if on_timeout == "discard" else "LAUNCHED")
@@ -218,6 +218,6 @@ async def test_a_draining_job_times_out_as_an_enabled_one(scheduler: InProcessSc
     await scheduler.emit(*some(2))
     await pause(scheduler, DRAIN)
 
-    await scheduler.later(HOUR)
+    await scheduler.advance(HOUR)
 
     assert (await scheduler.job_states())["default.app.s.1.2"] == "TIMED_OUT"

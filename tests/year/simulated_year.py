@@ -26,10 +26,10 @@ from streamsched.store.catalog.progress import OpenKeyReader, PostgresProgress
 from streamsched.store.expectations.evidence import CompletionStore
 from streamsched.store.expectations.judgement import ExpectationStore
 from streamsched.store.expectations.records import ExpectationReader
+from streamsched.testing.scheduler import InProcessScheduler, open_scheduler
 from streamsched.timers.evidence import CompletionIntake
 from streamsched.timers.expectations import ExpectationWatch
 from tests.integration.tasks.task_world import SilentNotifier
-from tests.support.in_process_scheduler import InProcessScheduler, open_scheduler
 from tests.year.differences import Differences, YearOutcome
 from tests.year.drawn_year import DAY, LATE, ZONES, Write, Year
 from tests.year.naive_model import DayJob, NaiveYear, Waiting, missed_days
@@ -119,7 +119,7 @@ class _Simulated:
             if isinstance(what, Write):
                 self._model.take(what)
                 await self._scheduler.cluster.emit(_event(what))
-                await self._scheduler.cluster.settled()
+                await self._scheduler.cluster.settle()
                 await self._run_what_started()
             else:
                 await self._look(at, shown=what)
@@ -128,7 +128,7 @@ class _Simulated:
         self._scheduler.clock.set(self._year.end)
         self._model.pass_time(self._year.end)
         await self._scheduler.rest()
-        await self._scheduler.later(DAY)  # a wake-up that was asked for late comes as much later
+        await self._scheduler.advance(DAY)  # a wake-up that was asked for late comes as much later
         await self._scheduler.end_all()
 
     def _instants(self) -> Iterator[tuple[datetime, Write | bool]]:

@@ -6,7 +6,7 @@ import asyncio
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
@@ -112,6 +112,28 @@ class Log(LogContent):
                     self.at[TopicPartition(chunk.topic, chunk.partition)] = chunk.next_position
         finally:
             await reader.close()
+
+
+async def records_up_to(
+    broker: Broker, ends: Mapping[TopicPartition, int], start: Mapping[TopicPartition, int]
+) -> AsyncIterator[tuple[TopicPartition, Record]]:
+    """Those of some partitions from `start`, or the beginning, to where they end."""
+    at = {place: start.get(place, 0) for place in ends}
+    reader = await broker.reader(at)
+    try:
+        while any(at[place] < end for place, end in ends.items()):
+            for chunk in await reader.read(max_records=5000, timeout=1):
+                place = TopicPartition(chunk.topic, chunk.partition)
+                at[place] = chunk.next_position
+                for record in chunk.records:
+                    yield place, record
+    finally:
+        await reader.close()
+
+
+async def ends_of(broker: Broker, *topics: str) -> Mapping[TopicPartition, int]:
+    """Where all partitions of the topics end."""
+    return await broker.ends([TopicPartition(each, n) for each in topics for n in range(await broker.partitions(each))])
 
 
 def _of(*names: str) -> re.Pattern[str]:

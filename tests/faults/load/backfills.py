@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from calendar import isleap
 from collections import Counter
 from collections.abc import Mapping
@@ -21,10 +20,8 @@ from streamsched.domain.jobs.run import RunState
 from streamsched.domain.triggers.trigger import Cron, Trigger
 from tests.faults.judges.jobs import Stored
 from tests.faults.load.generated_schedules import VALUES, GeneratedSchedules, pers_of
+from tests.faults.load.patience import ask, ask_once
 
-#: How long a command is tried for, in seconds, and how long one try may take.
-_PATIENCE_S: Final = 300.0
-_ANSWER_S: Final = 20.0
 #: Several hours are one key where they are rolled up to their day.
 _ROLLED_UP: Final = "hour"
 _WAITING: Final = frozenset({JobState.PENDING_CONSTRAINT, JobState.PENDING_LAUNCH})
@@ -174,34 +171,15 @@ class Backfills:
             asked.never = await self._waiting(asked) or frozenset()
 
     async def _tell(self, asked: AskedBackfill, order: str) -> bool:
-        """Whether it was done; False: the backfill has ended.
-
-        Raises:
-            AssertionError: it is refused for another reason, or there is no answer for too long.
-        """
-        deadline, said = time.monotonic() + _PATIENCE_S, "nothing"
-        while time.monotonic() < deadline:
-            try:
-                answer = await self.client.post(f"{asked.path}/{order}", json={}, timeout=_ANSWER_S)
-            except httpx.HTTPError as exc:
-                said = repr(exc)
-            else:
-                if answer.status_code in {HTTPStatus.ACCEPTED, HTTPStatus.CONFLICT}:
-                    return answer.status_code == HTTPStatus.ACCEPTED
-                said = f"{answer.status_code} {answer.text}"
-                if answer.status_code < HTTPStatus.INTERNAL_SERVER_ERROR:
-                    break
-            await asyncio.sleep(0.2)
-        raise AssertionError(f"POST {asked.path}/{order}: {said}")
+        """Whether it was done; False: the backfill has ended."""
+        answer = (await ask(self.client, "POST", f"{asked.path}/{order}", {})).must_be(HTTPStatus.CONFLICT)
+        return answer.status_code == HTTPStatus.ACCEPTED
 
     async def _waiting(self, asked: AskedBackfill) -> frozenset[int] | None:
         """The numbers of the items that are no jobs yet; None: there is no answer."""
         params = {"state": "WAITING", "limit": "1000"}
-        try:
-            answer = await self.client.get(f"{asked.path}/jobs", params=params, timeout=_ANSWER_S)
-        except httpx.HTTPError:
-            return None
-        return frozenset(each["number"] for each in answer.json()["jobs"]) if answer.is_success else None
+        answer = await ask_once(self.client, "GET", f"{asked.path}/jobs", params=params)
+        return None if answer is None else frozenset(each["number"] for each in answer["jobs"])
 
 
 def mark_of_columns(columns: Mapping[str, str]) -> str:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,13 +17,11 @@ import httpx
 from streamsched.domain.schedules.schedule import Schedule
 from tests.faults.load.backfills import Backfills
 from tests.faults.load.generated_schedules import VALUES, GeneratedSchedules, pers_of
+from tests.faults.load.patience import ask, ask_once
 
 #: Clients, and requests a second of each, if they are answered at once.
 _CLIENTS: Final = 4
 _RATE: Final = 2
-#: How long a request is tried for, in seconds, and how long one try may take.
-_PATIENCE_S: Final = 300.0
-_ANSWER_S: Final = 20.0
 #: Ids of reruns of reruns become digests; those are not repeated once more.
 _LONGEST: Final = 100
 
@@ -117,12 +114,8 @@ class Requests:
     async def _rerun(self, token: str) -> None:
         """Of any job that was launched, most of them lately; whether its last run has ended is for the API to say."""
         params = {"app": str(self.generated.app), "state": "LAUNCHED"}
-        try:
-            answer = await self.client.get("/v1/jobs", params=params, timeout=_ANSWER_S)
-        except httpx.HTTPError:
-            return
-        jobs = [each["id"] for each in answer.json()["jobs"]] if answer.is_success else []
-        jobs = [job for job in jobs if len(job) < _LONGEST]
+        answer = await ask_once(self.client, "GET", "/v1/jobs", params=params)
+        jobs = [each["id"] for each in (answer or {"jobs": ()})["jobs"] if len(each["id"]) < _LONGEST]
         if not jobs:
             return
         former, muted = self.rng.choice(jobs), self.rng.random() < 0.3
@@ -136,49 +129,28 @@ class Requests:
         answer = await self._asked(f"/v1/schedules/{asked.schedule}/backfills", body, token, asked.id)
         if answer is not None:
             self.kinds["backfills"] += 1
-            await self.backfills.accept(asked, answer.json())
+            await self.backfills.accept(asked, answer)
 
-    async def _asked(self, path: str, body: Mapping[str, Any], token: str, made: str) -> httpx.Response | None:
+    async def _asked(self, path: str, body: Mapping[str, Any], token: str, made: str) -> Mapping[str, Any] | None:
         """Asks until it is answered, and now and then once more with the same key; the answer that accepts it. `made`:
         the id of the job or backfill that it makes, or "run".
-
-        Raises:
-            AssertionError: there is no answer for too long.
         """
-        deadline, vain = time.monotonic() + _PATIENCE_S, False
-        said = "nothing"
-        while time.monotonic() < deadline:
-            try:
-                answer = await self.client.post(path, json=body, headers={"Idempotency-Key": token}, timeout=_ANSWER_S)
-            except httpx.HTTPError as exc:
-                vain, said = True, repr(exc)
-            else:
-                if answer.status_code == HTTPStatus.ACCEPTED:
-                    self._compare(path, answer, made, again=False)
-                    if self.rng.random() < 0.3:
-                        await self._again(path, body, token, made)
-                    return answer
-                if answer.status_code < HTTPStatus.INTERNAL_SERVER_ERROR:
-                    if vain:
-                        self.unsure.add(made)
-                    return None
-                vain, said = True, f"{answer.status_code} {answer.text}"
-            await asyncio.sleep(0.2)
-        raise AssertionError(f"POST {path}: {said}")
+        key = {"Idempotency-Key": token}
+        answer, again = await ask(self.client, "POST", path, body, **key)
+        if answer.status_code != HTTPStatus.ACCEPTED:
+            if again:
+                self.unsure.add(made)
+            return None
+        self._compare(path, answer.json(), made, again=False)
+        if self.rng.random() < 0.3:
+            # A repeat, whose answer may be lost; a schedule that has been changed since may refuse it.
+            repeated = await ask_once(self.client, "POST", path, json=body, headers=key)
+            if repeated is not None:
+                self._compare(path, repeated, made, again=True)
+        return answer.json()
 
-    async def _again(self, path: str, body: Mapping[str, Any], token: str, made: str) -> None:
-        """A repeat, whose answer may be lost. One with success must name the first job; a schedule that has been
-        changed since may refuse it.
-        """
-        try:
-            answer = await self.client.post(path, json=body, headers={"Idempotency-Key": token}, timeout=_ANSWER_S)
-        except httpx.HTTPError:
-            return
-        if answer.status_code == HTTPStatus.ACCEPTED:
-            self._compare(path, answer, made, again=True)
-
-    def _compare(self, path: str, answer: httpx.Response, made: str, *, again: bool) -> None:
-        found = answer.json()
+    def _compare(self, path: str, found: Mapping[str, Any], made: str, *, again: bool) -> None:
+        """A repeat must name the first job."""
         name = found.get("id" if path.endswith("/backfills") else "job")
         if name is not None and (name != made or (again and not found["repeated"])):
             self.contradictions.append(f"{path} was to make {made}{' again' if again else ''}: {found}")

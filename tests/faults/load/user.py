@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,10 +19,8 @@ from streamsched.domain.schedules.app import AppDefinition
 from streamsched.domain.schedules.pause import ACTIVITIES, PauseMode
 from streamsched.domain.schedules.schedule import Schedule
 from tests.faults.load.generated_schedules import GeneratedSchedules
+from tests.faults.load.patience import ask
 
-#: How long a change is tried for, in seconds, and how long one request may take.
-_PATIENCE_S: Final = 300.0
-_ANSWER_S: Final = 20.0
 _WAITS: Final = JobState.PENDING_CONSTRAINT
 #: How a job that is held may end: it joins another, or a change before the pause had ended it.
 _MAY_END: Final = (JobState.COALESCED, JobState.OBSOLETE)
@@ -66,7 +63,6 @@ class User:
     modes: Counter[str] = field(default_factory=Counter)
     gone: set[str] = field(default_factory=set)
     changed: set[str] = field(default_factory=set)
-    tries: int = 0
 
     @property
     def schedules(self) -> Mapping[str, Schedule]:
@@ -194,24 +190,5 @@ class User:
         return f"/v1/schedules/{self.generated.schedules[name].ref}"
 
     async def _done(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> httpx.Response:
-        """Asks until it is answered: done, or, when asked again, that it is so already.
-
-        Raises:
-            AssertionError: it is refused, or there is no answer for too long.
-        """
-        deadline = time.monotonic() + _PATIENCE_S
-        said = "nothing"
-        while time.monotonic() < deadline:
-            self.tries += 1
-            try:
-                answer = await self.client.request(method, path, json=body, timeout=_ANSWER_S)
-            except httpx.HTTPError as exc:
-                said = repr(exc)
-            else:
-                if answer.is_success or answer.status_code in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
-                    return answer
-                said = f"{answer.status_code} {answer.text}"
-                if answer.status_code < HTTPStatus.INTERNAL_SERVER_ERROR:
-                    break
-            await asyncio.sleep(0.2)
-        raise AssertionError(f"{method} {path}: {said}")
+        """Asks until it is answered: done, or, when asked again, that it is so already."""
+        return (await ask(self.client, method, path, body)).must_be(HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND)

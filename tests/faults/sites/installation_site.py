@@ -16,6 +16,7 @@ from compose.kafka.properties import Shape
 from compose.ports import free_port
 from streamsched.store.server.embedded_server import start_server, stop_server
 from tests.faults.processes.command import environ
+from tests.faults.processes.placed import PlacedProcesses
 from tests.faults.sites.postgres_server import create_database, postmaster
 from tests.faults.sites.visibility import note_visibility
 
@@ -82,6 +83,11 @@ class InstallationSite:
             "log_level": "info",
         }
         return environ(**{**settings, **others})
+
+    def processes(self) -> PlacedProcesses:
+        """For processes of the installation, which are killed at the end of its block."""
+        self.data.mkdir(exist_ok=True)
+        return PlacedProcesses(self.folder, self.environ())
 
     def kill_postgres(self, how: signal.Signals) -> None:
         """SIGQUIT: it drops everything and ends (`stop -m immediate`); SIGKILL: not even that."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import asyncpg
 import orjson
 
 from streamsched.log.topics import EVENTS
 from streamsched.ports.broker import Broker, TopicPartition
+from tests.faults.judges.log import ends_of, records_up_to
 from tests.faults.tasks.receiver import Delivery
 
 
@@ -18,10 +19,10 @@ class PublishedTasks:
     def __init__(self, broker: Broker, pool: asyncpg.Pool) -> None:
         self._broker = broker
         self._pool = pool
-        self._from: dict[TopicPartition, int] = {}
+        self._from: Mapping[TopicPartition, int] = {}
 
     async def begin(self) -> None:
-        self._from = dict(await self._ends())
+        self._from = await ends_of(self._broker, EVENTS)
 
     async def all_relayed(self) -> bool:
         """Whether all that was stored so far is in the log."""
@@ -29,22 +30,11 @@ class PublishedTasks:
 
     async def deliveries(self) -> Sequence[Delivery]:
         """All since the beginning of the trial, in the order of the log. Each is acknowledged when it is logged."""
-        ends = await self._ends()
-        at = dict(self._from)
-        reader = await self._broker.reader(at)
-        found: list[Delivery] = []
-        try:
-            while any(at[each] < ends[each] for each in ends):
-                for chunk in await reader.read(max_records=5000, timeout=1):
-                    at[TopicPartition(chunk.topic, chunk.partition)] = chunk.next_position
-                    found += [_delivery(orjson.loads(each.value or b""), each.time_ms / 1000) for each in chunk.records]
-        finally:
-            await reader.close()
-        return found
-
-    async def _ends(self) -> dict[TopicPartition, int]:
-        topic = [TopicPartition(EVENTS, number) for number in range(await self._broker.partitions(EVENTS))]
-        return dict(await self._broker.ends(topic))
+        ends = await ends_of(self._broker, EVENTS)
+        return [
+            _delivery(orjson.loads(record.value or b""), record.time_ms / 1000)
+            async for _, record in records_up_to(self._broker, ends, self._from)
+        ]
 
 
 def _delivery(event: dict, at: float) -> Delivery:

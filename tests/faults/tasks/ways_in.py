@@ -17,6 +17,7 @@ import orjson
 from streamsched.codec.pagerduty.partitioner import partition_of_id
 from streamsched.domain.errors import NotFoundError
 from streamsched.ports.broker import Broker, Outgoing, TopicPartition
+from tests.faults.judges.log import ends_of, records_up_to
 from tests.faults.judges.tasks import Name, Registration
 from tests.faults.tasks.watched import WatchingTriggers
 
@@ -121,7 +122,7 @@ class TopicArrival:
         self._pool = pool
         self._triggers = triggers
         self._sent: list[tuple[str, SentTask]] = []
-        self._from: dict[TopicPartition, int] = {}
+        self._from: Mapping[TopicPartition, int] = {}
         self._passed: defaultdict[TopicPartition, list[tuple[int, float]]] = defaultdict(list)
 
     async def send(self, queue: str, tasks: Sequence[SentTask]) -> None:
@@ -135,7 +136,7 @@ class TopicArrival:
         async with asyncio.timeout(_TAKEN_S):
             while not self._from:
                 try:
-                    self._from = dict(await self._ends(queues))
+                    self._from = await ends_of(self._broker, *queues)
                 except NotFoundError:
                     await asyncio.sleep(_LOOK_S)
 
@@ -184,25 +185,12 @@ class TopicArrival:
 
     async def _places(self) -> Mapping[tuple[Name, int], tuple[TopicPartition, int]]:
         """Where each registration is in the log first, and the position after it."""
-        at, found = dict(self._from), dict[tuple[Name, int], tuple[TopicPartition, int]]()
-        ends = await self._ends({queue for queue, _ in self._sent})
-        reader = await self._broker.reader(at)
-        try:
-            while any(at[each] < ends[each] for each in ends):
-                for chunk in await reader.read(max_records=5000, timeout=1):
-                    place = TopicPartition(chunk.topic, chunk.partition)
-                    at[place] = chunk.next_position
-                    for record in chunk.records:
-                        task = orjson.loads(record.value or b"")["taskData"]
-                        name = Name(task["lane"], task["key"])
-                        found.setdefault((name, int(task["version"])), (place, record.offset + 1))
-        finally:
-            await reader.close()
+        found = dict[tuple[Name, int], tuple[TopicPartition, int]]()
+        ends = await ends_of(self._broker, *{queue for queue, _ in self._sent})
+        async for place, record in records_up_to(self._broker, ends, self._from):
+            task = orjson.loads(record.value or b"")["taskData"]
+            found.setdefault((Name(task["lane"], task["key"]), int(task["version"])), (place, record.offset + 1))
         return found
-
-    async def _ends(self, queues: Iterable[str]) -> Mapping[TopicPartition, int]:
-        every = [TopicPartition(each, n) for each in queues for n in range(await self._broker.partitions(each))]
-        return await self._broker.ends(every)
 
     async def _all_taken(self, places: Iterable[tuple[TopicPartition, int]]) -> bool:
         await self._look()

@@ -23,12 +23,12 @@ from streamsched.domain.events.event import PartitionsAdded
 from streamsched.emit.bookmarks import BookmarkClient
 from streamsched.emit.client import Emitter
 from streamsched.log.topics import PARTITIONS
-from streamsched.ports.broker import TopicPartition
 from streamsched.roles.services import open_services
 from streamsched.spark.storage import FolderStorage
 from streamsched.spark.tables.watcher import First, Watcher
 from streamsched.store.server.embedded_server import start_server
 from tests.faults.judges.file_sets import Rows, judge_commits
+from tests.faults.judges.log import ends_of, records_up_to
 from tests.faults.writers.dataset import DatasetTrial
 from tests.faults.writers.processes import (
     DATASET,
@@ -96,15 +96,12 @@ class CommitTrial(DatasetTrial):
         async with open_services(
             Settings.from_env({}, database_url=start_server(self.dev.process.state / "postgres").url)
         ) as services:
-            shards = range(services.layout.unkeyed_partitions)
-            reader = await services.broker.reader({TopicPartition(PARTITIONS, shard): 0 for shard in shards})
-            while chunks := await reader.read(max_records=1000, timeout=1.0):
-                for record in (record for chunk in chunks for record in chunk.records):
-                    event = codec.decode(record.value or b"", fallback_id="", fallback_time=now())
-                    if isinstance(event.fact, PartitionsAdded) and event.fact.dataset == DATASET:
-                        rows = {part.key: part.rows or 0 for part in event.fact.partitions}
-                        found.append((_DIGEST.sub(r"\1", event.id), rows))
-            await reader.close()
+            broker = services.broker
+            async for _, record in records_up_to(broker, await ends_of(broker, PARTITIONS), {}):
+                event = codec.decode(record.value or b"", fallback_id="", fallback_time=now())
+                if isinstance(event.fact, PartitionsAdded) and event.fact.dataset == DATASET:
+                    rows = {part.key: part.rows or 0 for part in event.fact.partitions}
+                    found.append((_DIGEST.sub(r"\1", event.id), rows))
         return found
 
 

@@ -90,7 +90,7 @@ async def test_statistics_of_a_later_complete_count_once(client: httpx.AsyncClie
         for run, rows in [*said, *said, ("r-1", 9000), ("r-3", None), ("r-3", 9000)]:
             answer = await send(client, wrote(run, rows))
             assert answer.status_code == 201, answer.text
-            await cluster.settled()
+            await cluster.settle()
         jobs = [(job.schedule, sum(part.count for part in job.contributions)) for job in await cluster.jobs()]
         letters = await cluster.dead_letters()
     finally:

@@ -10,7 +10,6 @@ import httpx
 import pytest
 
 from streamsched.api.app import make_api
-from streamsched.catalog.catalog import Catalog
 from streamsched.roles.api import api_services
 from streamsched.roles.services import Services
 from streamsched.store.catalog.catalog_reader import CatalogReader
@@ -87,8 +86,8 @@ async def test_the_ticks_of_1000_programs_are_one_query(
     async def refused(*_: Any, **__: Any) -> Any:
         raise AssertionError("a query for each program")
 
-    monkeypatch.setattr(Catalog, "program", refused)
-    monkeypatch.setattr(Catalog, "list", refused)
+    monkeypatch.setattr(CatalogReader, "program", refused)
+    monkeypatch.setattr(CatalogReader, "schedules", refused)
     others = [{**PROGRAM, "programId": f"p{n}"} for n in range(996)]
     bad = [{**PROGRAM, "programType": "NONE"}, 1]
     answer = await client.post(

@@ -10,11 +10,12 @@ from streamsched.admin.installation_metrics import measure_installation
 from streamsched.domain.constraints.rate import Rate
 from streamsched.domain.constraints.window import TimeWindow
 from streamsched.domain.schedules.overlap import Overlap
-from streamsched.log.topics import SIGNALS
+from streamsched.log.topics import DEAD_LETTER, SIGNALS
 from streamsched.ports.broker import Outgoing, TopicPartition
 from streamsched.ports.reports import ShardReport
 from streamsched.store.jobs.intake import JobIntake, PostgresIntake
 from streamsched.store.server.gauges import LATELY, Gauges
+from streamsched.store.server.probe import PostgresArchivedLetters
 from streamsched.store.server.reports import PostgresReportStore
 from streamsched.telemetry.metrics import Metrics
 
@@ -45,6 +46,12 @@ async def test_the_time_from_the_last_event_to_the_job_is_observed(world: World)
     assert "streamsched_event_to_job_seconds_sum 3.0" in found
     assert 'streamsched_event_to_job_seconds_bucket{le="2.5"} 0.0' in found
     assert 'streamsched_event_to_job_seconds_bucket{le="5.0"} 1.0' in found
+
+
+async def test_dead_letters_that_are_hidden_are_no_topic_that_is_behind(world: World) -> None:
+    await PostgresArchivedLetters(world.pool).hide(DEAD_LETTER, {0: 7})
+
+    assert not [line for line in await measured(world) if "hidden" in line]
 
 
 async def test_waiting_jobs_are_counted_by_what_holds_them(world: World) -> None:

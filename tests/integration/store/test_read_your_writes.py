@@ -61,10 +61,10 @@ async def test_each_event_is_judged_by_the_definition_that_stood_when_it_was_emi
         for event in events:
             stood[event.id] = record.generation
         if number % 3 == 0:  # else the next change overtakes the events, and may judge them
-            await cluster.settled()
+            await cluster.settle()
             if record.enabled:
                 expected.add((record.generation, heard.id))
-    await cluster.settled()
+    await cluster.settle()
 
     reported = {(job.generation, event) for job in await cluster.jobs() for event in event_ids(job)}
     assert expected <= reported

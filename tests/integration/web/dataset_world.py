@@ -81,7 +81,7 @@ class DatasetWorld:
 
     async def settled(self) -> None:
         """Until the read model has what was sent."""
-        await self._cluster.settled()
+        await self._cluster.settle()
         pool, broker, keep = self.services.pool, self.services.broker, timedelta(days=7)
         copy = ProgressCopy(broker=broker, store=PostgresProgress(pool))
         while await copy.run_once(timeout=0.01):

@@ -92,3 +92,18 @@ def test_a_child_process_reads_the_same_settings() -> None:
         emit_url="http://api",
     )
     assert Settings.from_env(settings.variables()) == settings
+
+
+def test_others_are_given_by_the_names_of_their_variables_and_secrets_are_never_printed() -> None:
+    settings = Settings.from_env(DATABASE, oidc_client_secret="hush", dapr_app_token="hush")
+
+    other = settings.changed(api_port=9001)
+    assert (other.api.port, other.openid.client_secret) == (9001, "hush")
+    assert "hush" not in repr(other)
+    assert Settings.from_env(other.variables()) == other
+
+
+@pytest.mark.parametrize("name", ["oidc_roles", "oidc_algorithms", "task_topics", "lineage_datasets", "smtp_url"])
+def test_what_has_a_form_of_its_own_is_read_at_the_start(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"STREAMSCHED_{name.upper()}"):
+        Settings.from_env(DATABASE, **{name: "=,=nothing"})

@@ -1,6 +1,6 @@
 """A whole scheduler in one process on a clock that the test sets: catalog, log, shards, timers, launcher.
 
-Only what runs is left out: a run stays RUNNING until the test says how it ended. PostgreSQL is real, the log is in
+Only programs are left out: a run stays RUNNING until the test says how it ended. PostgreSQL is real, the log is in
 memory, because its records must have the times of that clock.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from streamsched_brokers.memory import MemoryBroker, MemoryLog
 
@@ -22,6 +22,8 @@ from streamsched.domain.constraints.process_room import ProcessKind
 from streamsched.domain.events.event import Event
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.app import AppDefinition
+from streamsched.emit import EventDraft
+from streamsched.emit.draft import stamped
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.run_monitor import RunMonitor, RunTimeouts
 from streamsched.ports.runner import RunnerId
@@ -40,18 +42,29 @@ from streamsched.store.runs.run_monitor import RunMonitorStore
 from streamsched.store.runs.run_queries import RunQueries
 from streamsched.store.server.notifier import PostgresNotifier
 from streamsched.testing.clock import SettableClock
+from streamsched.testing.shards import Shards
 from streamsched.timers.timers import Timers, WakeIntake
-from tests.support.shard_cluster import ShardCluster
 
+#: When the clock of a scheduler starts, unless a test says otherwise.
 MONDAY: Final = datetime(2026, 3, 2, 12, tzinfo=UTC)
 _RUNNER: Final = RunnerId("scheduler", 1, 1)
 #: As many passes as things may take to come to rest, however they follow from one another.
 _PASSES: Final = 200
+#: Seconds until the outbox is empty, at most.
+_RELAYED_S: Final = 20.0
+#: Jobs that are read at a time.
+_PAGE: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run as its program saw it begin."""
+    """A run as its program saw it begin.
+
+    Attributes:
+        program, schedule: their names in their app; `schedule` None: it was started by hand.
+        started_at: UTC.
+        events: ids of those that satisfied its trigger, leaf by leaf, in order of arrival.
+    """
 
     id: str
     program: str
@@ -93,22 +106,30 @@ class _Runners:
 
 
 class InProcessScheduler:
-    """Everything comes to rest after each of its verbs, at the time its clock shows."""
+    """Everything comes to rest after each of its verbs, at the time its clock shows.
 
-    def __init__(self, pool: Pool, notifier: PostgresNotifier, cluster: ShardCluster, clock: SettableClock) -> None:
+    Attributes:
+        clock: move it by `advance` and `until`, or move it yourself and call `rest`.
+        catalog: administration, such as `disable`, `pause` and `update`. Call `rest` after it.
+        jobs: what is known of jobs.
+        by_hand: starts programs by hand. Call `rest` after it.
+        runs: every run that has begun, in order; `active`: those that go on, by id.
+    """
+
+    def __init__(self, pool: Pool, notifier: PostgresNotifier, cluster: Shards, clock: SettableClock) -> None:
         self.pool = pool
         self.clock = clock
         self.cluster = cluster
         self.jobs = JobStore(pool)
         self.by_hand = RunQueries(pool)
+        self._outbox = PostgresOutbox(pool)
         self.catalog = Catalog(
             store=CatalogStore(pool),
             reader=CatalogReader(pool),
-            acks=PostgresOutbox(pool),
+            acks=self._outbox,
             notifier=notifier,
             clock=clock,
         )
-        #: Every run that has begun, in order; those that go on.
         self.runs: list[Run] = []
         self.active: dict[str, Run] = {}
         self._run_store = RunMonitorStore(pool)
@@ -126,27 +147,32 @@ class InProcessScheduler:
         )
 
     async def deploy(self, app: App | AppDefinition, *, update_schedules: bool = True) -> None:
+        """Deploys an app, as `streamsched deploy` does.
+
+        Raises:
+            InvalidError, ConflictError: as `Catalog.deploy`.
+        """
         definition = app.definition() if isinstance(app, App) else app
         await self.catalog.deploy(definition, update_schedules=update_schedules).apply()
         await self.rest()
 
-    async def emit(self, *events: Event) -> None:
-        """Events come, all at once."""
-        await self.cluster.emit(*events)
+    async def emit(self, *what: EventDraft | Event) -> None:
+        """Events come, all at once. A draft without a time is of now; see `streamsched.emit`."""
+        await self.cluster.emit(*(stamped(each, source="test", now=self.clock.now()) for each in what))
         await self.rest()
 
-    async def later(self, by: timedelta) -> None:
+    async def advance(self, by: timedelta) -> None:
         """Time passes, in one leap: what would have happened in between happens late."""
         self.clock.advance(by)
         await self.rest()
 
     async def until(self, moment: datetime, *, step: timedelta = timedelta(minutes=10)) -> None:
-        """Time passes step by step."""
+        """Time passes until a moment (UTC), step by step: what is due in a step happens at its end."""
         while self.clock.now() < moment:
-            await self.later(min(step, moment - self.clock.now()))
+            await self.advance(min(step, moment - self.clock.now()))
 
     async def end(self, run: Run, state: RunState = RunState.COMPLETED) -> None:
-        """The program ends."""
+        """The program of an active run ends."""
         del self.active[run.id]
         await self._run_store.finish(run.id, RunEnd(state, "as the test wants", self.clock.now()))
         await self.rest()
@@ -165,9 +191,12 @@ class InProcessScheduler:
         await self.rest()
 
     async def job_states(self) -> dict[str, str]:
-        """Job → state, in order."""
-        rows = await self.pool.fetch("SELECT id, state FROM jobs ORDER BY schedule, generation, sequence")
-        return {row["id"]: row["state"] for row in rows}
+        """The state of each job by its id, in the order in which they came."""
+        found, before = dict[str, str](), None
+        while page := await self.jobs.recent(limit=_PAGE, before=before):
+            found |= {each.id: each.state.value for each in page}
+            before = page[-1].created_at, page[-1].id
+        return dict(reversed(found.items()))
 
     async def rest(self) -> None:
         """Until nothing more follows from what has happened.
@@ -181,22 +210,20 @@ class InProcessScheduler:
         raise AssertionError(f"still restless after {_PASSES} passes")
 
     async def _pass(self) -> bool:
-        await self.cluster.settled()
-        before = await self._marks()
-        await self._wake_intake.run_once(timeout=0)
+        """Whether something happened, from which more may follow."""
+        await self.cluster.settle()
+        before = await self.cluster.ends()
+        stored = await self._wake_intake.run_once(timeout=0)
         await self._timers.run_once()
-        await self._intake.run_once(timeout=0)
-        ruled = await self._launcher.run_once()
-        for name in self._claimable():
-            await self._begin(name)
-        async with asyncio.timeout(20):
-            while await self.pool.fetchval("SELECT count(*) FROM outbox"):  # noqa: ASYNC110 - the relay is at it
+        stored += await self._intake.run_once(timeout=0)
+        decided = await self._launcher.run_once()
+        spawned, self._runners.spawned = self._runners.spawned, []
+        for run in spawned:
+            await self._begin(run)
+        async with asyncio.timeout(_RELAYED_S):
+            while await self._outbox.pending(limit=1):  # noqa: ASYNC110 - the relay is at it
                 await asyncio.sleep(0.002)
-        return bool(ruled) or before != await self._marks()
-
-    def _claimable(self) -> list[str]:
-        names, self._runners.spawned = self._runners.spawned, []
-        return names
+        return bool(stored or decided or spawned) or before != await self.cluster.ends()
 
     async def _begin(self, name: str) -> None:
         now = self.clock.now()
@@ -206,12 +233,6 @@ class InProcessScheduler:
             run = _run(assigned, now)
             self.runs.append(run)
             self.active[name] = run
-
-    async def _marks(self) -> tuple[Any, ...]:
-        """What changes when anything happens."""
-        ends = await self.cluster.ends()
-        jobs = await self.pool.fetch("SELECT id, state, next_check_at FROM jobs ORDER BY id")
-        return ends, tuple(map(tuple, jobs)), len(self.runs)
 
 
 def _run(assigned: Assignment, now: datetime) -> Run:
@@ -228,15 +249,17 @@ def _run(assigned: Assignment, now: datetime) -> Run:
 
 
 @asynccontextmanager
-async def open_scheduler(dsn: str, *, now: datetime = MONDAY, shards: int = 2) -> AsyncIterator[InProcessScheduler]:
-    """A scheduler on a migrated, empty database."""
+async def open_scheduler(url: str, *, now: datetime = MONDAY, shards: int = 2) -> AsyncIterator[InProcessScheduler]:
+    """A scheduler on an empty database (`testing.databases`), until the end of the block. `now`: what its clock shows
+    (UTC).
+    """
     clock = SettableClock(now)
     async with AsyncExitStack() as held:
-        pool = await open_pool(dsn, min_size=1, max_size=6)
+        pool = await open_pool(url, min_size=1, max_size=6)
         held.push_async_callback(pool.close)
-        notifier = PostgresNotifier(dsn)
+        notifier = PostgresNotifier(url)
         held.push_async_callback(notifier.close)
-        cluster = await ShardCluster.found(MemoryBroker(MemoryLog(clock)), shards)
+        cluster = await Shards.found(MemoryBroker(MemoryLog(clock)), shards)
         await cluster.start()
         held.push_async_callback(cluster.stop)
         relay = asyncio.create_task(Relay(broker=cluster.broker, outbox=PostgresOutbox(pool), notifier=notifier).run())

@@ -1,4 +1,4 @@
-"""Databases for tests: copies of one migrated database, which are emptied and used again.
+"""Databases for tests: copies of one migrated database, which are emptied and used again, of a server of their own.
 
 To copy a database of this size costs a test half a second beside another worker, to empty one a tenth of that. A
 database is emptied only while it has the schema and the statistics of the original; otherwise it is dropped.
@@ -6,11 +6,16 @@ database is emptied only while it has the schema and the statistics of the origi
 
 from __future__ import annotations
 
+import os
+import tempfile
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, LiteralString
 
 import psycopg
 from psycopg import sql
@@ -22,7 +27,6 @@ _PAGE: Final = 8192
 #: Seconds until the connections of a test have ended.
 _ENDING: Final = 10
 
-SCHEMA: Final = Path(__file__).with_name("schema_of_database.sql").read_text()
 TABLES: Final = """
 SELECT c.oid::regclass::text, pg_relation_size(c.oid)
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -54,6 +58,15 @@ class Databases:
         with self._connected(template) as connection:
             self._image = _image(connection)
 
+    @contextmanager
+    def lend(self) -> Iterator[str]:
+        """URL of a database that nobody else has, until the end of the block."""
+        name = self.take()
+        try:
+            yield self._url(name)
+        finally:
+            self.give_back(name)
+
     def take(self) -> str:
         """The name of a database."""
         if self._idle:
@@ -79,19 +92,83 @@ class Databases:
             self._run("DROP DATABASE {} WITH (FORCE)", renamed)
 
     def close(self) -> None:
+        """Drops the databases that nobody has."""
         for name in self._idle:
             self._run("DROP DATABASE {} WITH (FORCE)", name)
         self._admin.close()
 
     def _connected(self, name: str) -> psycopg.Connection:
-        return psycopg.connect(self._server.replace("/postgres?", f"/{name}?"))
+        return psycopg.connect(self._url(name))
 
-    def _run(self, statement: str, *names: str) -> None:
-        self._admin.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))  # type: ignore[arg-type]
+    def _url(self, name: str) -> str:
+        return self._server.replace("/postgres?", f"/{name}?")
+
+    def _run(self, statement: LiteralString, *names: str) -> None:
+        self._admin.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))
+
+
+@contextmanager
+def open_databases() -> Iterator[Databases]:
+    """Databases with the schema, of `open_server`, until the end of the block. To begin takes seconds: once for all
+    tests.
+    """
+    from streamsched.store.server.migrate import migrate  # noqa: PLC0415 - only for who needs a database
+
+    with (
+        open_server() as server,
+        open_template(server, migrate) as template,
+        closing(Databases(server, template)) as databases,
+    ):
+        yield databases
+
+
+@contextmanager
+def open_server() -> Iterator[str]:
+    """URL of the maintenance database of a PostgreSQL server: of the one that the variable STREAMSCHED_TEST_POSTGRES
+    names, else of an embedded one, which is stopped and removed afterwards.
+
+    The embedded one waits for no disk, which takes most of the time of a commit, and analyzes no table by itself, which
+    would change plans in the middle of a test. So it is not for tests that kill it.
+    """
+    if given := os.environ.get("STREAMSCHED_TEST_POSTGRES"):
+        yield given
+        return
+    from streamsched.store.server.embedded_server import start_server, stop_server  # noqa: PLC0415 - as above
+
+    with tempfile.TemporaryDirectory(prefix="ss-pg-", ignore_cleanup_errors=True) as temporary:
+        folder = Path(temporary) / "pg"
+        url = start_server(folder).url
+        try:
+            with psycopg.connect(url, autocommit=True) as admin:
+                off = [f"{each} = off" for each in ("fsync", "full_page_writes", "autovacuum")]
+                for setting in (*off, "max_wal_size = '2GB'", "checkpoint_timeout = '1h'"):
+                    admin.execute(f"ALTER SYSTEM SET {setting}".encode())
+                admin.execute("SELECT pg_reload_conf()")
+            yield url
+        finally:
+            stop_server(folder)
+
+
+@contextmanager
+def open_template(server: str, prepare: Callable[[str], object]) -> Iterator[str]:
+    """Name of a database without connections, for `Databases`; dropped afterwards. `prepare` is given its URL."""
+    name = f"template_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(server, autocommit=True) as admin:
+        admin.execute(f'CREATE DATABASE "{name}"'.encode())
+        try:
+            prepare(server.replace("/postgres?", f"/{name}?"))
+            yield name
+        finally:
+            admin.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
 
 
 def _new_name() -> str:
     return f"t_{uuid.uuid4().hex[:12]}"
+
+
+@cache
+def _schema_query() -> bytes:
+    return files("streamsched.testing").joinpath("schema_of_database.sql").read_bytes()
 
 
 def _image(connection: psycopg.Connection) -> _Image:
@@ -104,12 +181,12 @@ def _image(connection: psycopg.Connection) -> _Image:
 
 
 def _rows(connection: psycopg.Connection, table: str) -> bytes:
-    with connection.cursor().copy(f"COPY {table} TO STDOUT") as copy:  # type: ignore[arg-type]
+    with connection.cursor().copy(f"COPY {table} TO STDOUT".encode()) as copy:
         return b"".join(bytes(each) for each in copy)
 
 
 def _schema(connection: psycopg.Connection) -> tuple[Any, ...]:
-    return tuple(connection.execute(SCHEMA).fetchall())  # type: ignore[arg-type]
+    return tuple(connection.execute(_schema_query()).fetchall())
 
 
 def _sequences(connection: psycopg.Connection) -> dict[str, tuple[int, int | None]]:
@@ -124,12 +201,12 @@ def _emptied(connection: psycopg.Connection, image: _Image) -> bool:
     sizes = {table: size for table, size in connection.execute(TABLES) if size}
     large = [table for table, size in sizes.items() if size > _PAGES * _PAGE and table not in image.rows]
     if large:
-        connection.execute(f"TRUNCATE {', '.join(large)} CASCADE")  # type: ignore[arg-type]
+        connection.execute(f"TRUNCATE {', '.join(large)} CASCADE".encode())
     for table in (sizes.keys() | image.rows.keys()) - set(large):
         rows = image.rows.get(table, b"")
         if not rows or rows != _rows(connection, table):
-            connection.execute(f"DELETE FROM {table}")  # type: ignore[arg-type]
-            with connection.cursor().copy(f"COPY {table} FROM STDIN") as copy:  # type: ignore[arg-type]
+            connection.execute(f"DELETE FROM {table}".encode())
+            with connection.cursor().copy(f"COPY {table} FROM STDIN".encode()) as copy:
                 copy.write(rows)
     for name, found in _sequences(connection).items():
         start, last = image.sequences[name]
