@@ -1,4 +1,4 @@
-"""What is stored until it is due: ticks of schedules, wake-ups of folds, deadlines of jobs. Times are UTC."""
+"""What is stored until it is due: ticks of schedules, wake-ups of folds. Times are UTC."""
 
 from __future__ import annotations
 

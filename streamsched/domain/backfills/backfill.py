@@ -26,6 +26,7 @@ class BackfillState(StrEnum):
 
     @property
     def terminal(self) -> bool:
+        """Whether no fact changes it any more."""
         return self in BACKFILL_STATES.ends
 
 
@@ -94,10 +95,12 @@ class BackfillCounts:
 
     @property
     def ended(self) -> int:
+        """Items whose job has ended with all its runs, or will never be made."""
         return self.succeeded + self.failed + self.dropped
 
     @property
     def waiting(self) -> int:
+        """Items without a job yet."""
         return self.items - self.active - self.ended
 
     def with_item(self, state: ItemState, *, former: ItemState = ItemState.WAITING) -> BackfillCounts:
@@ -137,6 +140,7 @@ class Only(StrEnum):
     ALL = "all"
 
     def takes(self, known: KnownOutcome) -> bool:
+        """Whether an item of which this is known becomes a job."""
         match self:
             case Only.MISSING:
                 return known is KnownOutcome.MISSING

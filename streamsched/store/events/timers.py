@@ -235,7 +235,7 @@ async def _store(connection: Connection, decided: _Decided, now: datetime) -> No
 def _history(decided: _Decided, now: datetime) -> Iterator[HistoryEntry]:
     for timer, firing in decided:
         if firing.joined:
-            action, reason = _joined(timer.caught_up, firing.joined)
+            action, reason = _joined_text(timer.caught_up, firing.joined)
             what = "joined" if action == "ticks_joined" else "skipped"
             detail = {"leaf": timer.leaf_id, what: firing.joined, "fired": len(firing.records)}
             yield HistoryEntry(now, "schedule", str(timer.schedule), action, reason, detail)
@@ -246,7 +246,7 @@ def _history(decided: _Decided, now: datetime) -> Iterator[HistoryEntry]:
             yield HistoryEntry(now, "schedule", str(timer.schedule), "ticks_skipped", reason, detail)
 
 
-def _joined(caught_up: CaughtUp, ticks: int) -> tuple[str, str]:
+def _joined_text(caught_up: CaughtUp, ticks: int) -> tuple[str, str]:
     """What became of missed ticks that make no job of their own."""
     many = "1 missed tick" if ticks == 1 else f"{ticks} missed ticks"
     match caught_up:

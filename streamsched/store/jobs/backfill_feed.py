@@ -18,7 +18,7 @@ from streamsched.domain.jobs.run import RunState
 from streamsched.domain.jobs.submission import backfill_job_id
 from streamsched.domain.limits import later
 from streamsched.store.connections import Connection, Pool, translated
-from streamsched.store.jobs.backfills import BackfillRecord, BackfillRow, backfill_record, change_state, submitted
+from streamsched.store.jobs.backfills import BackfillRecord, BackfillRow, backfill_record, change_state, job_of_item
 from streamsched.store.jobs.submissions import current_schedule, insert
 from streamsched.store.sql import Select, queries
 
@@ -129,7 +129,7 @@ async def _feed(connection: Connection, rows: Sequence[BackfillRow], now: dateti
             made[item] = ItemState.ACTIVE
             request = known[item.backfill].request
             at = later(now, len(made) * _STEP)
-            readies.append(submitted(found, request, current.generation, current.sequence, at))
+            readies.append(job_of_item(found, request, current.generation, current.sequence, at))
         await insert(connection, ((ready, current.program) for ready in readies), now)
     for item, state in made.items():
         counts[item.backfill] = counts[item.backfill].with_item(state)

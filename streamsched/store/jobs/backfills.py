@@ -189,7 +189,7 @@ class BackfillStore:
         jobs: list[PlannedJob] = []
         for number, item in numbered[:limit]:
             found = item.ready(request.schedule, chosen.generation, request.id, number, now)
-            ready = submitted(found, request_to_json(request), found.generation, found.sequence, now)
+            ready = job_of_item(found, request_to_json(request), found.generation, found.sequence, now)
             given = arguments(chosen.program, chosen.schedule, ready)
             latest = next((chosen.latest[mark] for mark in reversed(item.marks) if mark in chosen.latest), "")
             jobs.append(PlannedJob(ready, given, chosen.known(item), latest))
@@ -208,7 +208,7 @@ class BackfillStore:
                 return known, True
             chosen = await self._choose(request, now)
             _check_size(request, chosen)
-            rows = await asyncio.to_thread(_encoded, request, chosen, now)
+            rows = await asyncio.to_thread(_encode_items, request, chosen, now)
             async with self._pool.acquire() as connection, connection.transaction():
                 if await connection.fetchval(_SQL["unfinished"]) >= _UNFINISHED:
                     raise ConflictError(f"{_UNFINISHED} backfills have not ended; wait for one, or cancel one")
@@ -371,7 +371,7 @@ def _mark_path(span: Span) -> tuple[_MarkPath, Mapping[str, str]]:
             assert_never(span)
 
 
-def submitted(found: ReadyJob, request: Mapping[str, Any], generation: int, sequence: int, now: datetime) -> ReadyJob:
+def job_of_item(found: ReadyJob, request: Mapping[str, Any], generation: int, sequence: int, now: datetime) -> ReadyJob:
     """The job of an item at this time, with what the request (`request_to_json`) says about all jobs."""
     assert found.submission is not None
     submission = replace(
@@ -433,7 +433,7 @@ def _check_size(request: BackfillRequest, chosen: _Chosen) -> None:
         )
 
 
-def _encoded(request: BackfillRequest, chosen: _Chosen, now: datetime) -> list[tuple[int, str]]:
+def _encode_items(request: BackfillRequest, chosen: _Chosen, now: datetime) -> list[tuple[int, str]]:
     return [
         (number, launch.encode(item.ready(request.schedule, chosen.generation, request.id, number, now)).decode())
         for number, item in enumerate(chosen.items, start=1)

@@ -34,16 +34,16 @@ async def with_coalesced_jobs(connection: Connection, decided: Sequence[DecidedP
     Raises:
         InvalidError: a stored satisfaction cannot be read.
     """
-    jobs = {job for each in decided for job in _may_have_coalesced(each)}
+    jobs = {job for each in decided for job in _jobs_with_coalesced(each)}
     if not jobs:
         return decided
     stored: dict[str, list[ReadyJob]] = {}
     async for row in _COALESCED.rows(connection, list(jobs), prefetch=PREFETCH):
         stored.setdefault(row.joined, []).append(launch.decode(row.ready))
-    return [_completed(each, stored) for each in decided] if stored else decided
+    return [_complete(each, stored) for each in decided] if stored else decided
 
 
-def _may_have_coalesced(decided: DecidedProgram) -> Sequence[str]:
+def _jobs_with_coalesced(decided: DecidedProgram) -> Sequence[str]:
     """Jobs admitted, or joined to an admitted one, that waited before: others are coalesced only into waiting jobs."""
     admitted = {decision.job for decision in decided.decisions if isinstance(decision, Admit)}
     if not admitted:
@@ -56,7 +56,7 @@ def _may_have_coalesced(decided: DecidedProgram) -> Sequence[str]:
     ]
 
 
-def _completed(decided: DecidedProgram, stored: Mapping[str, Sequence[ReadyJob]]) -> DecidedProgram:
+def _complete(decided: DecidedProgram, stored: Mapping[str, Sequence[ReadyJob]]) -> DecidedProgram:
     program = decided.input.program
     if program is None:
         return decided

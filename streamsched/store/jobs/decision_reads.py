@@ -189,7 +189,7 @@ async def _read_inputs(
     schedules = {row.id: row for row in await _LOCK_SCHEDULES.fetch(connection, list(named - {None}))}
     definitions, unreadable = _definitions(schedules)
     if None in named:
-        of_programs = await _of_programs(connection, list(locked))
+        of_programs = await _limits_of_programs(connection, list(locked))
         definitions, unreadable = {**definitions, **of_programs.limits}, {**unreadable, **of_programs.unreadable}
     wanted = {row.id for row in due}
     newest_only = [name for name, known in definitions.items() if known.overlap.newest_only]
@@ -204,7 +204,7 @@ async def _read_inputs(
             failed[row.id] = f"it cannot be decided: what satisfied it cannot be read: {described(failure)}"
             continue
         wrong = locked[row.program].unreadable or unreadable.get(row.schedule or _own_limits(row.program))
-        if wrong is not None and _current(job):
+        if wrong is not None and _is_current(job):
             failed[row.id] = wrong
         else:
             jobs.setdefault(row.program, []).append(job)
@@ -301,7 +301,7 @@ def _own_limits(program: str) -> str:
     return f"program {program}"
 
 
-async def _of_programs(connection: Connection, programs: Sequence[str]) -> _OfPrograms:
+async def _limits_of_programs(connection: Connection, programs: Sequence[str]) -> _OfPrograms:
     limits, unreadable = dict[str, Schedule](), dict[str, str]()
     for row in await _PROGRAM_SCHEDULES.fetch(connection, programs):
         name = _own_limits(row.program)
@@ -352,7 +352,7 @@ def _due_job(row: _JobRow, schedules: Mapping[str, _ScheduleRow], definitions: M
     )
 
 
-def _current(job: DueJob) -> bool:
+def _is_current(job: DueJob) -> bool:
     """Whether the job's definition is in force. If not, the job ends, whether the definition can be read or not."""
     return (
         superseded(

@@ -66,7 +66,7 @@ async def write_decisions(
     """
     decisions = [decision for each in decided for decision in each.decisions]
     due_jobs = [job for each in decided for job in each.input.due_jobs]
-    claimed = list(_claimed(decided, inline))
+    claimed = list(_claims(decided, inline))
     history: list[_Line] = [line for decision in decisions for line in _history(decision)]
     for each in claimed:
         history += [
@@ -81,12 +81,12 @@ async def write_decisions(
     if joins:
         state = JOB_STATES.advance(_WAITING, JobFact.JOINED)
         columns = [j.job for j in joins], [j.into for j in joins], [j.reason for j in joins]
-        _all_moved(joins, len(await connection.fetch(_SQL["join"], state, _WAITING, now, *columns)))
+        _check_moved(joins, len(await connection.fetch(_SQL["join"], state, _WAITING, now, *columns)))
     ends = [decision for decision in decisions if isinstance(decision, End)]
     if ends:
         states = [JOB_STATES.advance(_WAITING, end.fact) for end in ends]
         columns = [e.job for e in ends], states, [e.reason for e in ends]
-        _all_moved(ends, len(await connection.fetch(_SQL["end"], _WAITING, now, *columns)))
+        _check_moved(ends, len(await connection.fetch(_SQL["end"], _WAITING, now, *columns)))
     await groups.settle(connection, due_jobs, before.groups, decisions)
     await rates.settle(connection, before.buckets, decisions, now)
     await pools.settle(connection, due_jobs, before.pool_queues, decisions)
@@ -125,7 +125,7 @@ async def _admit(
         await connection.execute(_SQL["joined_by"], *_columns(coalesced))
     for claimed_by, rows in ((runner, inline), (None, pending)):
         if rows:
-            _all_moved(rows, await fetch_value(connection, _SQL["admit"], int, now, claimed_by, *_columns(rows)))
+            _check_moved(rows, await fetch_value(connection, _SQL["admit"], int, now, claimed_by, *_columns(rows)))
     run_deadlines = [(each.run, _deadline(each, now)) for each in claimed.values()]
     if run_deadlines := [row for row in run_deadlines if row[1] is not None]:
         await connection.execute(_SQL["bound"], *_columns(run_deadlines))
@@ -142,13 +142,13 @@ async def _wait(connection: Connection, waits: Sequence[Wait], now: datetime) ->
         [w.reason for w in waits],
         [w.skip_on_run_end for w in waits],
     )
-    _all_moved(waits, len(await connection.fetch(_SQL["wait"], now, *columns)))
+    _check_moved(waits, len(await connection.fetch(_SQL["wait"], now, *columns)))
     stops = [(run, f"job {wait.job} takes its place", wait.kill) for wait in waits for run in wait.stops]
     if stops:
         await connection.execute(_SQL["stop_runs"], now, *_columns(stops))
 
 
-def _claimed(decided: Sequence[DecidedProgram], inline: InlineRoom | None) -> Iterator[Assignment]:
+def _claims(decided: Sequence[DecidedProgram], inline: InlineRoom | None) -> Iterator[Assignment]:
     """The admitted runs that the inline runner starts at once, as many as it has room for."""
     requests, publications = (0, 0) if inline is None else (inline.requests, inline.publications)
     for each in decided:
@@ -174,7 +174,7 @@ def _runner(inline: InlineRoom | None) -> str | None:
     return None if inline is None else inline.runner
 
 
-def _all_moved(decisions: Sequence[object], moved: int) -> None:
+def _check_moved(decisions: Sequence[object], moved: int) -> None:
     if moved != len(decisions):
         raise ConflictError("a job changed its state while it was being decided")
 

@@ -188,10 +188,10 @@ async def read_snapshot(connection: Connection, job: str) -> JobSnapshot:
     current = await _STANDING.fetchrow(connection, row.schedule)
     known = current is not None and current.deleted_at is None
     waiting = not record.runs  # admission merges the coalesced satisfactions into the job's own
-    schedule, unreadable = _read(current.definition) if current is not None and known else (None, None)
+    schedule, unreadable = _read_schedule(current.definition) if current is not None and known else (None, None)
     if record.schedule is None and record.program is not None:
         found = await connection.fetch(_ENDING["schedules"], str(record.program))
-        schedule, unreadable = _limits(record.program, [each["definition"] for each in found])
+        schedule, unreadable = _read_limits(record.program, [each["definition"] for each in found])
     readies = list[ReadyJob]()
     async for each in _READY.rows(connection, job, waiting, prefetch=PREFETCH):
         try:
@@ -215,10 +215,10 @@ async def read_snapshot(connection: Connection, job: str) -> JobSnapshot:
         if schedule is not None
         else []
     )
-    gates = await clusters.current(connection, schedule.loads if schedule is not None else ())
+    gates = await clusters.read_gates(connection, schedule.loads if schedule is not None else ())
     pool_queues = await pools.queues_of(connection, pool_names, limit=_QUEUE)
-    buckets = await rates.current(connection, rated)
-    own_lanes = await lanes.current(connection, schedule, readies[0])
+    buckets = await rates.read_buckets(connection, rated)
+    own_lanes = await lanes.read_lanes(connection, schedule, readies[0])
     slot_holders = await groups.holders(connection, names)
     holders = await _HOLDERS.fetch(connection, row.program)
     last = await connection.fetchval(_SQL["last_completed"], row.program)
@@ -261,15 +261,15 @@ async def _room(
     """The place for which a waiting job waits, with its room; or how full the room is for which its last run waits."""
     if job.state is JobState.PENDING_CONSTRAINT:
         place = await process_room.place_of_job(connection, job.id)
-        return place, {} if place is None else {place.kind: await process_room.current(connection, place.kind)}, None
+        return place, {} if place is None else {place.kind: await process_room.read_room(connection, place.kind)}, None
     kind = None if run is None else await process_room.kind_of_pending(connection, run.id)
     if kind is None:
         return None, {}, None
-    room = await process_room.current(connection, kind)
+    room = await process_room.read_room(connection, kind)
     return None, {}, str(room) if room.launchers and room.processes >= room.places else None
 
 
-def _read(definition: Any) -> tuple[Schedule | None, str | None]:
+def _read_schedule(definition: Any) -> tuple[Schedule | None, str | None]:
     """A schedule's definition, or what is wrong with it."""
     try:
         return stored_schedule_from_json(definition), None
@@ -277,7 +277,7 @@ def _read(definition: Any) -> tuple[Schedule | None, str | None]:
         return None, f"its schedule cannot be read: {described(failure)}"
 
 
-def _limits(program: ProgramRef, definitions: Sequence[Any]) -> tuple[Schedule | None, str | None]:
+def _read_limits(program: ProgramRef, definitions: Sequence[Any]) -> tuple[Schedule | None, str | None]:
     """The limits of submissions to a program, or what is wrong with them."""
     try:
         return limits_of_program(program, map(stored_schedule_from_json, definitions)), None

@@ -92,8 +92,8 @@ class SpanStore:
         with translated():
             jobs = await _DUE_JOBS.fetch(self._pool, limit)
             runs = await _DUE_RUNS.fetch(self._pool, limit)
-        read_jobs, bad_jobs = _read(jobs, _job)
-        read_runs, bad_runs = _read(runs, _run)
+        read_jobs, bad_jobs = _read_rows(jobs, _job)
+        read_runs, bad_runs = _read_rows(runs, _run)
         return DueSpans(read_jobs, read_runs, (bad_jobs, bad_runs))
 
     async def settle(self, due: DueSpans, *, sent: bool) -> None:
@@ -129,7 +129,7 @@ class SpanStore:
         return dropped
 
 
-def _read(rows: Sequence[_Row], read: Callable[[_Row], _T]) -> tuple[list[_T], list[str]]:
+def _read_rows(rows: Sequence[_Row], read: Callable[[_Row], _T]) -> tuple[list[_T], list[str]]:
     """The rows that can be read, and the ids of the others."""
     found: list[_T] = []
     unreadable: list[str] = []

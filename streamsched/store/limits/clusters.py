@@ -131,7 +131,7 @@ class ClusterStore:
             async with self._pool.acquire() as connection, connection.transaction():
                 await connection.execute(_SQL["read"], cluster, load_json.reading_to_json(reading), now)
                 for terms, was_open, since in await _GATES.fetch(connection, cluster):
-                    load = _readable(terms)
+                    load = _load_or_none(terms)
                     if load is None:
                         continue
                     gate = LoadGate(was_open, since).updated(load, reading, now)
@@ -151,7 +151,7 @@ class ClusterStore:
             rows = await _LIST.fetch(self._pool)
             gates: dict[str, list[GateRecord]] = defaultdict(list)
             for row in await _LIST_GATES.fetch(self._pool):
-                if (load := _readable(row.terms)) is not None:
+                if (load := _load_or_none(row.terms)) is not None:
                     gates[row.cluster].append(GateRecord(load, _gate(row), row.waiting))
         return [ClusterRecord(row.name, _reading(row.reading), *row[2:], gates[row.name]) for row in rows]
 
@@ -165,7 +165,7 @@ async def lock_gates(connection: Connection, loads: Iterable[Load]) -> Mapping[L
     return {_load(row.terms): _gate(row) for row in await _LOCK.fetch(connection, *columns)}
 
 
-async def current(connection: Connection, loads: Iterable[Load]) -> Mapping[Load, LoadGate]:
+async def read_gates(connection: Connection, loads: Iterable[Load]) -> Mapping[Load, LoadGate]:
     """The gates of the loads, without locks; those that do not exist are missing."""
     columns = _columns(loads)
     rows = await _PEEK.fetch(connection, *columns) if columns[0] else ()
@@ -182,7 +182,7 @@ async def settle(connection: Connection, decision_input: DecisionInput, decision
     if passed:
         await connection.execute(_SQL["pass"], *_columns(passed), list(passed.values()))
     waits = [
-        (each.job, load) for each in decisions if isinstance(each, Wait) and (load := _held_by(decision_input, each))
+        (each.job, load) for each in decisions if isinstance(each, Wait) and (load := _first_gate(decision_input, each))
     ]
     if waits:
         await connection.execute(_SQL["queue"], [job for job, _ in waits], *_columns(load for _, load in waits))
@@ -193,7 +193,7 @@ async def forget(executor: Executor) -> None:
     await executor.execute(_SQL["forget"])
 
 
-def _held_by(decision_input: DecisionInput, wait: Wait) -> Load | None:
+def _first_gate(decision_input: DecisionInput, wait: Wait) -> Load | None:
     """The first load constraint that holds the job."""
     schedule = next(job.schedule for job in decision_input.due_jobs if job.job == wait.job)
     constraints = () if schedule is None else schedule.constraints
@@ -217,7 +217,7 @@ def _load(terms: Any) -> Load:
     return read
 
 
-def _readable(terms: Any) -> Load | None:
+def _load_or_none(terms: Any) -> Load | None:
     """The terms of a gate; None when they cannot be read: the other gates of the cluster are updated anyway."""
     try:
         return _load(terms)

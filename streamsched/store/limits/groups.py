@@ -92,6 +92,7 @@ class BlockingRun:
 
 
 def blocking_run(row: HolderRow) -> BlockingRun:
+    """The run of a row."""
     return BlockingRun(*row[:3], None if row.schedule is None else ScheduleRef.parse(row.schedule))
 
 
@@ -146,7 +147,7 @@ class _SlotsWanted(NamedTuple):
     limit: int
 
 
-def _wanted(job: DueJob, quotas: Collection[str]) -> list[_SlotsWanted]:
+def _slots_wanted(job: DueJob, quotas: Collection[str]) -> list[_SlotsWanted]:
     """What a job needs of the groups of its schedule, and of `quotas`, groups of namespaces."""
     if job.schedule is None:
         return []
@@ -162,7 +163,7 @@ async def occupancy_for(
     """The occupancy of the groups the jobs use, which are locked, and of `quotas`, groups of namespaces. Holders, which
     may be thousands, are read only of groups without room for all the jobs: only their verdicts name them.
     """
-    wanted = [group for job in due_jobs for group in _wanted(job, quotas)]
+    wanted = [group for job in due_jobs for group in _slots_wanted(job, quotas)]
     if not wanted:
         return {}
     slots, limits = Counter[str](), dict[str, int]()
@@ -202,7 +203,7 @@ async def settle(
     if waited := [job.job for job in due_jobs if job.held_by is not None]:
         await connection.execute(_SQL["leave"], waited)
     await take(connection, taken)
-    wanted = {job.job: _wanted(job, before) for job in due_jobs}
+    wanted = {job.job: _slots_wanted(job, before) for job in due_jobs}
     refused = [each for each in decisions if not isinstance(each, Admit) and wanted.get(each.job)]
     waits = [
         (group.name, each.job, group.weight, group.limit, _slots_only(each))
@@ -213,7 +214,7 @@ async def settle(
     ]
     if waits:
         await connection.execute(_SQL["queue"], *(list(column) for column in zip(*waits, strict=True)))
-    await wake(connection, _to_wake(before, taken, [group for each in refused for group in wanted[each.job]]))
+    await wake(connection, _jobs_to_wake(before, taken, [group for each in refused for group in wanted[each.job]]))
 
 
 def _slots_only(wait: Wait) -> bool:
@@ -221,7 +222,7 @@ def _slots_only(wait: Wait) -> bool:
     return len(held_by) == len(wait.groups)
 
 
-def _to_wake(
+def _jobs_to_wake(
     before: Mapping[str, Occupancy], taken: Sequence[tuple[str, str, int]], refused: Sequence[_SlotsWanted]
 ) -> Mapping[str, int]:
     """For each group with room left, how many jobs were not admitted."""

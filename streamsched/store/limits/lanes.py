@@ -56,16 +56,16 @@ async def lanes_of(
         return {}
     runs = {name: _runs(name, own_runs) for name in limits}
     wanted = {name: max(0, limit - len(runs[name])) + jobs[name] for name, limit in limits.items()}
-    positions = await _first(connection, wanted)
+    positions = await _first_positions(connection, wanted)
     return {name: Lane(runs[name], positions[name]) for name in limits}
 
 
-async def current(connection: Connection, schedule: Schedule | None, ready: ReadyJob) -> Mapping[LaneName, Lane]:
+async def read_lanes(connection: Connection, schedule: Schedule | None, ready: ReadyJob) -> Mapping[LaneName, Lane]:
     """The lanes of one job, without locks; of each the first jobs that wait."""
     names = limits_of(schedule, ready)
     if schedule is None or not names:
         return {}
-    positions = await _first(connection, dict.fromkeys(names, _MOST))
+    positions = await _first_positions(connection, dict.fromkeys(names, _MOST))
     found: dict[LaneName, Lane] = {}
     for name in names:
         key = name.key if name.scope is ConcurrencyScope.KEY else None
@@ -144,7 +144,7 @@ async def _wake(connection: Connection, lanes: Mapping[LaneName, int]) -> None:
         await connection.execute(_SQL["wake"], *(list(column) for column in zip(*rows, strict=True)))
 
 
-async def _first(
+async def _first_positions(
     connection: Connection, wanted: Mapping[LaneName, int]
 ) -> Mapping[LaneName, tuple[QueuePosition, ...]]:
     names = list(wanted)

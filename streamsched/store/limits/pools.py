@@ -91,6 +91,7 @@ class PoolRecord:
 
     @property
     def revision(self) -> str:
+        """Changes with size and age."""
         return _revision(self.places.limit, self.age)
 
 

@@ -87,7 +87,7 @@ async def lock_rooms(
     return {kind: await _room(connection, kind, launchers, now) for kind in sorted(kinds)}
 
 
-async def current(
+async def read_room(
     connection: Connection,
     kind: ProcessKind,
     now: datetime | None = None,
@@ -122,7 +122,7 @@ async def claim_next(
     """Takes the PENDING runs that get the next places, at most `limit`; each with its number of processes."""
     if not await connection.fetchval(_SQL["any_pending"], kind, now, len(retry_at)):
         return []
-    room = await current(connection, kind, now, at_most=limit, spawns=len(retry_at))
+    room = await read_room(connection, kind, now, at_most=limit, spawns=len(retry_at))
     places = limit if not room.launchers else min(limit, max(0, room.free))
     if not places or not room.pending:
         return []
@@ -146,7 +146,7 @@ async def wake(connection: Connection, now: datetime) -> bool:
     """Wakes the jobs that get the next places; whether any wait."""
     waiting = await connection.fetch(_SQL["kinds"], [*ProcessKind])
     for row in waiting:
-        room = await current(connection, ProcessKind(row["kind"]), now)
+        room = await read_room(connection, ProcessKind(row["kind"]), now)
         given = Counter(room.next_shares(max(0, room.free) if room.launchers else _UNKNOWN))
         places = {share: count - len(room.pending.get(share, ())) for share, count in given.items()}
         if places := {share: count for share, count in places.items() if count > 0}:

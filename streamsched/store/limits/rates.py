@@ -64,7 +64,7 @@ async def lock_buckets(
     raise UnavailableError("buckets of rates are forgotten while they are asked for")
 
 
-async def current(connection: Connection, buckets: Iterable[TokenBucket]) -> Mapping[TokenBucket, BucketLevel]:
+async def read_buckets(connection: Connection, buckets: Iterable[TokenBucket]) -> Mapping[TokenBucket, BucketLevel]:
     """All buckets of the keys of these, without locks; those that do not exist are missing."""
     keys = sorted({each.key for each in buckets})
     return _buckets(await _PEEK.fetch(connection, keys)) if keys else {}
