@@ -76,7 +76,7 @@ newest-spark: $(VENV)/.dev ## file sets with the newest Spark (450 MB, once)
 # A folder has the same name.
 .PHONY: docs
 docs: $(VENV)/.dev ## write the pages of docs/reference/ that are made from code
-	@UPDATE_DOCS=1 $(BIN)/python -m pytest -q tests/unit/domain/test_states.py tests/architecture/test_reference.py
+	@UPDATE_DOCS=1 $(BIN)/python -m pytest -q tests/unit/domain/test_states.py tests/architecture/test_reference.py tests/architecture/test_decisions.py
 
 clean: ## forget the environment and what the demo left
 	rm -rf $(VENV) .streamsched

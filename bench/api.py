@@ -38,10 +38,8 @@ import structlog
 import uvloop
 
 from bench.installation import about, server
-from streamsched.access_services import create_token_directly
 from streamsched.api.app import make_api
 from streamsched.api.serving import HttpServer, bind, url_of
-from streamsched.bootstrap import api_services, launcher_loops, open_services
 from streamsched.codec import event as event_codec
 from streamsched.codec.schedules.schedule import program_to_json, schedule_to_json
 from streamsched.config import Settings
@@ -51,6 +49,10 @@ from streamsched.domain.schedules.schedule import BashJob, Program, Schedule
 from streamsched.domain.triggers.trigger import Partitions
 from streamsched.process.memory import configure_memory
 from streamsched.process.supervision import supervise
+from streamsched.roles.access import create_token_directly
+from streamsched.roles.api import api_services
+from streamsched.roles.launcher import launcher_loops
+from streamsched.roles.services import open_services
 from streamsched.store.server.migrate import migrate
 
 BATCH: Final = 500
@@ -98,7 +100,7 @@ async def serve(database: str, access: str) -> None:
     """
     configure_memory()
     if access == RELAY:
-        async with open_services(Settings(database_url=database)) as services:
+        async with open_services(Settings.from_env({}, database_url=database)) as services:
             print(RELAY, flush=True)
             loops = launcher_loops(services, {})
 
@@ -108,7 +110,9 @@ async def serve(database: str, access: str) -> None:
             await until_end_of_input(relay())
         return
     bound = bind("127.0.0.1", 0)
-    async with open_services(Settings(database_url=database, api_host="127.0.0.1", api_access=access)) as services:
+    async with open_services(
+        Settings.from_env({}, database_url=database, api_host="127.0.0.1", api_access=access)
+    ) as services:
         api = HttpServer(make_api(api_services(services)), bound, started=lambda: print(url_of(bound), flush=True))
         await until_end_of_input(supervise({"api": api.run}, metrics=services.health.metrics))
 

@@ -64,7 +64,7 @@ from streamsched.graph.submission import GraphDesk
 from streamsched.ports.clock import SystemClock
 from streamsched.process.memory import configure_memory
 from streamsched.store.connections import open_pool
-from streamsched.store.graph.nodes import PostgresNodeStore
+from streamsched.store.graph.nodes import NodeStore
 from streamsched.store.server.migrate import migrate
 from streamsched.store.server.notifier import PostgresNotifier
 
@@ -110,7 +110,7 @@ async def launcher(url: str) -> None:
     """One launcher process: prints `ready`, and runs until it is killed."""
     pool, bell = await open_pool(url, min_size=4), PostgresNotifier(url)
     inline, deciding = make(pool, bell)
-    progression = Progression(PostgresNodeStore(pool), bell, SystemClock())
+    progression = Progression(NodeStore(pool), bell, SystemClock())
     print("ready", flush=True)
     await asyncio.gather(deciding.run(), inline.run(), progression.run())
 
@@ -142,7 +142,7 @@ class Graphs:
     def __init__(self, url: str, pool: asyncpg.Pool) -> None:
         self.url = url
         self.pool = pool
-        self.store = PostgresNodeStore(pool)
+        self.store = NodeStore(pool)
         self.desk = GraphDesk(self.store, SystemClock())
 
     async def define(self, app: AppRef, tasks: dict[str, Any]) -> None:

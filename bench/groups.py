@@ -47,10 +47,10 @@ from streamsched.ports.runner import RunnerId
 from streamsched.ports.runs import Assignment, RunEnd
 from streamsched.process.memory import configure_memory
 from streamsched.store.connections import open_pool
-from streamsched.store.jobs.decisions import PostgresDecisionStore
+from streamsched.store.jobs.decisions import DecisionStore
 from streamsched.store.jobs.intake import PostgresIntake
-from streamsched.store.runs.run_batch import PostgresRunBatch
-from streamsched.store.runs.run_monitor import PostgresRunMonitorStore
+from streamsched.store.runs.run_batch import RunBatch
+from streamsched.store.runs.run_monitor import RunMonitorStore
 from streamsched.store.server.migrate import migrate
 from streamsched.store.server.notifier import PostgresNotifier
 
@@ -71,7 +71,7 @@ class SleepingRuns:
 
     runner = RunnerId("bench", 1, 1)
 
-    def __init__(self, batch: PostgresRunBatch, seconds: float, jobs: int) -> None:
+    def __init__(self, batch: RunBatch, seconds: float, jobs: int) -> None:
         self._batch = batch
         self._seconds = seconds
         self._left = jobs
@@ -88,7 +88,7 @@ class SleepingRuns:
     def publications(self) -> int:
         return 2048
 
-    async def room_made(self) -> None:
+    async def wait_for_room(self) -> None:
         """Never: there is always room."""
         await asyncio.Event().wait()
 
@@ -183,9 +183,9 @@ async def arrive(pool: asyncpg.Pool, load: Load) -> None:
 async def once(pool: asyncpg.Pool, bell: PostgresNotifier, load: Load) -> Round:
     """Stores the jobs, and runs a launcher until the last of them has ended."""
     await arrive(pool, load)
-    clock, runs = SystemClock(), SleepingRuns(PostgresRunBatch(pool), load.seconds, load.jobs)
-    monitor = RunMonitor(PostgresRunMonitorStore(pool), NoProcesses(), clock, RunTimeouts(), inline=runs)
-    launcher = Launcher(PostgresDecisionStore(pool), monitor, bell, clock, inline=runs)
+    clock, runs = SystemClock(), SleepingRuns(RunBatch(pool), load.seconds, load.jobs)
+    monitor = RunMonitor(RunMonitorStore(pool), NoProcesses(), clock, RunTimeouts(), inline=runs)
+    launcher = Launcher(DecisionStore(pool), monitor, bell, clock, inline=runs)
     started = time.perf_counter()
     task = asyncio.create_task(launcher.run())
     try:

@@ -28,8 +28,8 @@ from streamsched.log.topics import topic_specs
 from streamsched.ports.broker import Broker
 from streamsched.ports.clock import SystemClock
 from streamsched.ports.leases import LeaseHolder
-from streamsched.store.catalog.catalog import PostgresCatalogStore
-from streamsched.store.catalog.catalog_reader import PostgresCatalogReader
+from streamsched.store.catalog.catalog import CatalogStore
+from streamsched.store.catalog.catalog_reader import CatalogReader
 from streamsched.store.catalog.outbox import PostgresOutbox
 from streamsched.store.connections import open_pool
 from streamsched.store.server.embedded_server import start_server, stop_server
@@ -77,8 +77,8 @@ class Installation:
         app, program = AppRef("default", "bench"), ProgramRef("default", "bench", "noop")
         bell, outbox = PostgresNotifier(self.url), PostgresOutbox(self.pool)
         catalog = Catalog(
-            store=PostgresCatalogStore(self.pool),
-            reader=PostgresCatalogReader(self.pool),
+            store=CatalogStore(self.pool),
+            reader=CatalogReader(self.pool),
             acks=outbox,
             notifier=bell,
             clock=SystemClock(),
@@ -89,7 +89,7 @@ class Installation:
         )
         definition = AppDefinition(app, (Program(program, BashJob("true")),), made, frozenset(schedules))
         try:
-            await catalog.deploy(definition)
+            await catalog.deploy(definition).apply()
         finally:
             relaying.cancel()
             await asyncio.gather(relaying, return_exceptions=True)

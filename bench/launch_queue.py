@@ -74,10 +74,10 @@ from streamsched.process.http_client import HttpClient
 from streamsched.process.memory import configure_memory
 from streamsched.spark.processes import this_process
 from streamsched.store.connections import open_pool
-from streamsched.store.jobs.decisions import PostgresDecisionStore
+from streamsched.store.jobs.decisions import DecisionStore
 from streamsched.store.jobs.intake import PostgresIntake
-from streamsched.store.runs.run_batch import PostgresRunBatch
-from streamsched.store.runs.run_monitor import PostgresRunMonitorStore
+from streamsched.store.runs.run_batch import RunBatch
+from streamsched.store.runs.run_monitor import RunMonitorStore
 from streamsched.store.server.migrate import migrate
 from streamsched.store.server.notifier import PostgresNotifier
 
@@ -126,11 +126,11 @@ class NoProcesses:
 
 
 def make(pool: asyncpg.Pool, bell: PostgresNotifier) -> tuple[InlineExecutor, Launcher]:
-    """A launcher and its inline executor, as in `bootstrap.launcher_loops`."""
+    """A launcher and its inline executor, as in `roles.launcher`."""
     clock = SystemClock()
-    inline = InlineExecutor(PostgresRunBatch(pool), this_process(), HttpClient(EVERYWHERE), clock)
-    monitor = RunMonitor(PostgresRunMonitorStore(pool), NoProcesses(), clock, RunTimeouts(), inline=inline)
-    return inline, Launcher(PostgresDecisionStore(pool), monitor, bell, clock, inline=inline)
+    inline = InlineExecutor(RunBatch(pool), this_process(), HttpClient(EVERYWHERE), clock)
+    monitor = RunMonitor(RunMonitorStore(pool), NoProcesses(), clock, RunTimeouts(), inline=inline)
+    return inline, Launcher(DecisionStore(pool), monitor, bell, clock, inline=inline)
 
 
 async def launcher(url: str) -> None:

@@ -35,7 +35,6 @@ import uvloop
 
 from bench.installation import about, server
 from streamsched.access.authentication import OpenAuthentication
-from streamsched.bootstrap import Services, api_services, open_services
 from streamsched.codec.records import signal as signal_codec
 from streamsched.codec.schedules.schedule import program_to_json, schedule_to_json
 from streamsched.config import Settings
@@ -47,9 +46,10 @@ from streamsched.domain.signals.signal import Occurred
 from streamsched.domain.triggers.trigger import Cron, Partitions, Trigger
 from streamsched.log.topics import DEAD_LETTER, PARTITIONS, SIGNALS
 from streamsched.ports.broker import Outgoing
+from streamsched.roles.api import api_services, make_http
+from streamsched.roles.services import Services, open_services
 from streamsched.store.server.migrate import migrate
 from streamsched.web.rules import PAGE_RULES
-from streamsched.web_services import make_http
 
 DATASETS: Final = 1000
 PROGRAMS: Final = 1000
@@ -255,11 +255,13 @@ async def measure(url: str, schedules: int, runs: int, rounds: int) -> dict[str,
     await admin.close()
     database = url.replace("/postgres?", "/bench_pages?")
     await asyncio.to_thread(migrate, database)
-    async with open_services(Settings(database_url=database)) as services:
+    async with open_services(Settings.from_env({}, database_url=database)) as services:
         began = time.perf_counter()
         await fill(services, schedules, runs)
         print(f"filled in {time.perf_counter() - began:.0f} s\n")
-        app = make_http(replace(api_services(services), authentication=OpenAuthentication()), services.pool)
+        made = api_services(services)
+        made = replace(made, access=replace(made.access, authentication=OpenAuthentication()))
+        app = make_http(made, services.pool)
         transport = httpx.ASGITransport(app=app)
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as http:
             found: dict[str, PageTimes] = {}

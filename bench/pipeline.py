@@ -33,13 +33,12 @@ from streamsched.domain.events.event import Event, Partition, PartitionsAdded
 from streamsched.domain.names import DatasetRef
 from streamsched.domain.signals.home import home
 from streamsched.domain.triggers.trigger import Partitions
-from streamsched.launcher.intake import Intake
 from streamsched.log.topics import PARTITIONS
 from streamsched.ports.broker import Outgoing, TopicPartition
 from streamsched.ports.clock import SystemClock
 from streamsched.ports.intake import IntakeBatch, IntakeResult, IntakeStore, ReadyJobRow
 from streamsched.process.memory import configure_memory
-from streamsched.store.jobs.intake import PostgresIntake
+from streamsched.store.jobs.intake import JobIntake, PostgresIntake
 
 DATASETS = 100
 PER_JOB = 10
@@ -113,7 +112,7 @@ async def throughput(url: str, events: int, batch: int) -> Throughput:
     async with fresh_installation(url) as site:
         await site.deploy({f"s{n}": Partitions(DatasetRef("default", f"d{n}"), PER_JOB) for n in range(DATASETS)})
         store = Timed(PostgresIntake(site.pool))
-        intake = Intake(site.broker, store, SystemClock())
+        intake = JobIntake(site.broker, store, SystemClock())
         async with site.worker():
             await preload(site, 1000, 1000)  # warms up
             while store.jobs < 1000 // PER_JOB:
@@ -148,7 +147,7 @@ async def latency(url: str, rate: int, seconds: float) -> list[float]:
         await site.deploy({f"s{n}": Partitions(DatasetRef("default", f"d{n}"), 1) for n in range(DATASETS)})
         seen: dict[str, float] = {}
         store = Timed(PostgresIntake(site.pool), seen)
-        taking = asyncio.create_task(Intake(site.broker, store, SystemClock()).run())
+        taking = asyncio.create_task(JobIntake(site.broker, store, SystemClock()).run())
         sent: dict[str, float] = {}
         async with site.worker():
             await site.broker.append([record(10_000_000 + n) for n in range(DATASETS)])

@@ -5,7 +5,7 @@
 All runs of an `http` program are in the hands of one launcher process, many more than a launcher takes by itself. It
 executes them until `--after` requests have arrived, then it is killed with SIGKILL. A second launcher process lives
 since before; it has nothing else to do. The server is in this process; it answers each request after 20 ms and counts
-them by `Idempotency-Key`. Both launchers are made as in `bootstrap`, with real leases.
+them by `Idempotency-Key`. Both launchers are made as in `roles.launcher`, with real leases.
 
 - `settle_s`: seconds from the expiry of the lease of the killed launcher until the last run has ended; `from_kill_s`
   the same from the kill, which includes up to one lease time.
@@ -61,11 +61,11 @@ from streamsched.process.http_client import HttpClient
 from streamsched.process.memory import configure_memory
 from streamsched.spark.processes import is_alive, this_process
 from streamsched.store.connections import open_pool
-from streamsched.store.jobs.decisions import PostgresDecisionStore
+from streamsched.store.jobs.decisions import DecisionStore
 from streamsched.store.jobs.intake import PostgresIntake
-from streamsched.store.runs.launchers import PostgresLauncherLeases
-from streamsched.store.runs.run_batch import PostgresRunBatch
-from streamsched.store.runs.run_monitor import PostgresRunMonitorStore
+from streamsched.store.runs.launchers import LauncherLeases
+from streamsched.store.runs.run_batch import RunBatch
+from streamsched.store.runs.run_monitor import RunMonitorStore
 from streamsched.store.server.migrate import migrate
 from streamsched.store.server.notifier import PostgresNotifier
 
@@ -113,9 +113,9 @@ class LocalProcesses(NoProcesses):
 async def launcher(url: str, lease: timedelta, take: int) -> None:
     """One launcher process: claims `take` runs at once, prints `ready`, and executes after a line of input."""
     pool, notifier, clock = await open_pool(url, min_size=4, max_size=12), PostgresNotifier(url), SystemClock()
-    inline = InlineExecutor(PostgresRunBatch(pool), this_process(), HttpClient(EVERYWHERE), clock)
-    store, processes = PostgresRunMonitorStore(pool), LocalProcesses()
-    recovery = Recovery(PostgresLauncherLeases(pool), processes, inline.runner, clock, ttl=lease, attempts=3)
+    inline = InlineExecutor(RunBatch(pool), this_process(), HttpClient(EVERYWHERE), clock)
+    store, processes = RunMonitorStore(pool), LocalProcesses()
+    recovery = Recovery(LauncherLeases(pool), processes, inline.runner, clock, ttl=lease, attempts=3)
     monitor = RunMonitor(store, processes, clock, RunTimeouts(), inline=inline)
     await recovery.renew()
     holding = asyncio.create_task(recovery.run())
@@ -125,12 +125,10 @@ async def launcher(url: str, lease: timedelta, take: int) -> None:
             clock.now(), retry_at=retry_at, jitter=0, limit=take, inline_by=str(inline.runner)
         )
         ids = [each.run for each in taken]
-        inline.execute(
-            await PostgresRunBatch(pool).claim(ids, runner=str(inline.runner), log_path=None, now=clock.now())
-        )
+        inline.execute(await RunBatch(pool).claim(ids, runner=str(inline.runner), log_path=None, now=clock.now()))
     print("ready", flush=True)
     await asyncio.to_thread(sys.stdin.readline)
-    deciding = Launcher(PostgresDecisionStore(pool), monitor, notifier, clock, inline=inline)
+    deciding = Launcher(DecisionStore(pool), monitor, notifier, clock, inline=inline)
     await asyncio.gather(holding, inline.run(), deciding.run())
 
 
@@ -242,8 +240,8 @@ async def furnish(pool: asyncpg.Pool, runs: int, port: int) -> None:
 async def pending(pool: asyncpg.Pool, url: str) -> None:
     """Decides all jobs; their runs are PENDING."""
     notifier, clock = PostgresNotifier(url), SystemClock()
-    monitor = RunMonitor(PostgresRunMonitorStore(pool), NoProcesses(), clock, RunTimeouts())
-    deciding = Launcher(PostgresDecisionStore(pool), monitor, notifier, clock)
+    monitor = RunMonitor(RunMonitorStore(pool), NoProcesses(), clock, RunTimeouts())
+    deciding = Launcher(DecisionStore(pool), monitor, notifier, clock)
     while await deciding.run_once():
         pass
     await notifier.close()

@@ -25,9 +25,9 @@ from streamsched.domain.addresses import LOOPBACK
 from streamsched.ports.clock import SystemClock
 from streamsched.ports.leases import LeaseHolder
 from streamsched.process.memory import configure_memory
+from streamsched.roles.launcher import make_task_delivery
 from streamsched.store.connections import open_pool
 from streamsched.store.server.notifier import PostgresNotifier
-from streamsched.task_delivery import make_task_delivery
 from streamsched.tasks.worker_streams import WorkerStreams
 
 #: Tasks that the worker of an owner takes at a time.
@@ -46,7 +46,7 @@ async def own(url: str, kind: str, lease_s: float) -> None:
         notifier,
         me,
         clock,
-        Settings(database_url=url, lease=timedelta(seconds=lease_s), outgoing_networks=LOOPBACK),
+        Settings.from_env({}, database_url=url, lease=timedelta(seconds=lease_s), outgoing_networks=LOOPBACK),
     )
     async with asyncio.TaskGroup() as group:
         group.create_task(delivery.loop.run())

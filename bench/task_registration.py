@@ -17,8 +17,8 @@ from bench.task_processes import QUEUE, product_process
 from compose.ports import free_port
 from streamsched.domain.tasks.queue import QueuePolicy, Target, WorkerTarget
 from streamsched.domain.tasks.task import TaskRequest
-from streamsched.store.tasks.queues import PostgresQueueStore
-from streamsched.store.tasks.registry import PostgresTaskRegistry
+from streamsched.store.tasks.queues import QueueStore
+from streamsched.store.tasks.registry import TaskRegistry
 
 DATA: Final = orjson.dumps({"customer": "c-1234567", "template": "welcome", "text": "x" * 100})
 #: Tasks in a lane.
@@ -26,12 +26,12 @@ IN_A_LANE: Final = 5
 
 
 async def set_queue(site: Installation, target: Target) -> None:
-    await PostgresQueueStore(site.pool).set(QUEUE, QueuePolicy(target=target), "bench", now=datetime.now(UTC))
+    await QueueStore(site.pool).set(QUEUE, QueuePolicy(target=target), "bench", now=datetime.now(UTC))
 
 
 async def fill(site: Installation, count: int, due: Callable[[int], datetime], in_a_lane: int = IN_A_LANE) -> float:
     """Registers that many tasks, 1000 a request; returns tasks per second."""
-    registry, began = PostgresTaskRegistry(site.pool), time.perf_counter()
+    registry, began = TaskRegistry(site.pool), time.perf_counter()
     for start in range(0, count, 1000):
         many = [
             TaskRequest(key=f"k{n:09}", lane=f"lane-{n // in_a_lane}", due_at=due(n), data=DATA)
@@ -69,7 +69,7 @@ async def paced(count: int, clients: int, send: Callable[[int], Awaitable[None]]
 
 async def register_directly(site: Installation, count: int, clients: int) -> Paced:
     await set_queue(site, WorkerTarget())
-    registry, due = PostgresTaskRegistry(site.pool), datetime.now(UTC) + timedelta(days=1)
+    registry, due = TaskRegistry(site.pool), datetime.now(UTC) + timedelta(days=1)
 
     async def send(number: int) -> None:
         request = TaskRequest(key=f"k{number}", lane=f"lane-{number // IN_A_LANE}", due_at=due, data=DATA)

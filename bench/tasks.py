@@ -60,7 +60,7 @@ from compose.dapr.namespace import enter_namespace
 from compose.dapr.programs import programs
 from streamsched.domain.tasks.queue import HttpTarget, Target, WorkerTarget
 from streamsched.domain.tasks.task import TaskRequest
-from streamsched.store.tasks.registry import PostgresTaskRegistry
+from streamsched.store.tasks.registry import TaskRegistry
 
 LEASE_S: Final = 3.0
 WEEK: Final = timedelta(days=7)
@@ -199,7 +199,7 @@ async def week(site: Installation, count: int, url: str) -> CaughtUp:
     now = datetime.now(UTC)
     await fill(site, count, lambda n: now - WEEK + (n * 7919 % count) * WEEK / count, in_a_lane=10)
     await site.pool.execute("VACUUM ANALYZE tasks, task_lanes")
-    registry, fresh = PostgresTaskRegistry(site.pool), 0
+    registry, fresh = TaskRegistry(site.pool), 0
     with running("owner", site.url, "http", LEASE_S):
         await owners_ready(site.pool, 1)
         began = datetime.now(UTC)

@@ -33,7 +33,7 @@ from streamsched.domain.schedules.process_job import PythonJob
 from streamsched.domain.schedules.schedule import Program
 from streamsched.ports.clock import SystemClock
 from streamsched.spark.processes import LocalRunners
-from streamsched.store.runs.run_queries import PostgresRunQueries
+from streamsched.store.runs.run_queries import RunQueries
 
 _MODULES: Final = {"plain": "import asyncio, decimal, email.message, http.client, xml.dom", "numpy": "import numpy"}
 _KINDS: Final = ("cold", "warm")
@@ -48,7 +48,7 @@ class Site:
         self.runners = {"cold": LocalRunners(folder, cold), "warm": LocalRunners(folder, environ, warm=True)}
         self._pool = pool
         self._folder = folder
-        self._runs = PostgresRunQueries(pool)
+        self._runs = RunQueries(pool)
         self._clock = SystemClock()
         self._number = 0
 

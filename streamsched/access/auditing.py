@@ -9,8 +9,8 @@ import structlog
 
 from streamsched.domain.access.audit import Intact, Tampered, against_head, verify
 from streamsched.domain.errors import StreamschedError
-from streamsched.ports.access.audit import AuditStore
 from streamsched.ports.clock import Clock
+from streamsched.store.audit import AuditStore
 
 log = structlog.get_logger()
 
@@ -71,11 +71,11 @@ async def verify_all(store: AuditStore) -> Intact | Tampered:
     head = await store.head()
     verdict: Intact | Tampered = verify(())
     while isinstance(verdict, Intact):
-        found = await store.following(verdict.entries, limit=_READ)
+        found = await store.list_after(verdict.entries, limit=_READ)
         if not found:
             break
         verdict = verify(found, verdict)
     if isinstance(verdict, Tampered):
         return verdict
-    at_head = await store.following(head.number - 1, limit=1) if head is not None and head.number else ()
+    at_head = await store.list_after(head.number - 1, limit=1) if head is not None and head.number else ()
     return against_head(verdict, head, at_head[0].hash if at_head else b"")

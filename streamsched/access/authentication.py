@@ -1,4 +1,4 @@
-"""Who sends a request: the caller of a bearer token (ADR 75)."""
+"""Who sends a request: the caller of a bearer token (ADR 30)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from streamsched.domain.access.grant import OF_RUN, Caller, Grant
 from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.access.token import RunTokenText, StoredTokenText, read_token
 from streamsched.domain.errors import UnauthenticatedError
-from streamsched.ports.access.tokens import TokenStore
 from streamsched.ports.clock import Clock
+from streamsched.store.access.tokens import TokenStore
 
 #: How long a verdict about a token is reused: a revoked token is refused after at most so long.
 REUSE: Final = timedelta(milliseconds=500)
@@ -115,13 +115,13 @@ class TokenAuthentication:
         reason = found.record.invalid_at(now)
         if reason:
             return reason
-        await self._store.used(text.id, now=now)
+        await self._store.record_use(text.id, now=now)
         return Caller(f"token:{found.record.name}", found.record.grants)
 
     async def _of_run(self, text: RunTokenText) -> Caller | str:
         if not text.signed_by(await self._signing_key()):
             return "the token is unknown"
-        if not await self._store.active_run(text.run):
+        if not await self._store.is_run_active(text.run):
             return f"the run {text.run} has ended, and its token with it"
         return caller_of_run(text.run, text.run.partition(".")[0])
 

@@ -1,4 +1,4 @@
-"""Logging in at an OpenID provider (ADR 141): the address to go to, and the exchange of a code for an ID token."""
+"""Logging in at an OpenID provider (ADR 30): the address to go to, and the exchange of a code for an ID token."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ import structlog
 from streamsched.access.provider_http import ProviderHttp
 from streamsched.access.provider_keys import FRESH
 from streamsched.access.signatures import ProviderSignatures
-from streamsched.domain.access.claims import ClaimRules, Identity, login_of
+from streamsched.domain.access.claims import ClaimRules, Identity, LoginSecrets, login_of
 from streamsched.domain.errors import UnauthenticatedError, UnavailableError
-from streamsched.ports.access.login import LoginSecrets
 from streamsched.ports.clock import Clock
 
 log = structlog.get_logger()
@@ -30,7 +29,9 @@ _BASIC, _POST = "client_secret_basic", "client_secret_post"
 
 
 class CodeFlow:
-    """The authorization code flow with PKCE (S256). `secret` is empty for a public client; it is never shown."""
+    """The provider's side of a login: the authorization code flow with PKCE (S256). `secret` is empty for a public
+    client; it is never shown.
+    """
 
     def __init__(
         self,
@@ -55,14 +56,20 @@ class CodeFlow:
 
     @property
     def name(self) -> str:
+        """The provider's host, for people."""
         return urlsplit(self._rules.issuer).netloc.rpartition("@")[2]
 
     @property
     def rules(self) -> ClaimRules:
+        """What ID tokens must say, and what roles give."""
         return self._rules
 
     async def address(self, secrets: LoginSecrets, redirect_uri: str) -> str:
-        """As `ProviderLogin.address`."""
+        """The URL at which a person logs in, and that leads to `redirect_uri` afterwards.
+
+        Raises:
+            UnavailableError: the provider cannot be reached.
+        """
         address = self._http.address(
             await self._discovered(), "authorization_endpoint", what="address at which people log in"
         )
@@ -79,7 +86,12 @@ class CodeFlow:
         return f"{address}{'&' if urlsplit(address).query else '?'}{urlencode(query)}"
 
     async def identity(self, code: str, secrets: LoginSecrets, redirect_uri: str) -> Identity:
-        """As `ProviderLogin.identity`."""
+        """Who has logged in, by the code that came back. A provider accepts each code once.
+
+        Raises:
+            UnauthenticatedError: the provider refuses the code, or the ID token is not valid or gives no role.
+            UnavailableError: the provider cannot be reached, or does not accept this installation's client.
+        """
         claims = await self._signatures.claims(await self._id_token(code, secrets, redirect_uri))
         found = login_of(claims, self._rules, secrets.nonce, self._clock.now())
         if isinstance(found, str):

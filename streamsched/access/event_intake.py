@@ -23,7 +23,7 @@ from streamsched.domain.signals.home import home
 from streamsched.log.topics import public_topic
 from streamsched.ports.broker import Broker, Outgoing
 from streamsched.ports.clock import Clock
-from streamsched.ports.programs.run_commits import RunCommitStore
+from streamsched.store.runs.run_commits import RunCommitStore
 from streamsched.telemetry.metrics import Metrics
 
 #: Events that are encoded before others get their turn.

@@ -14,8 +14,8 @@ from streamsched.domain.access.token import (
     secret_text,
     stored_token_text,
 )
-from streamsched.ports.access.tokens import TokenStore
 from streamsched.ports.clock import Clock
+from streamsched.store.access.tokens import TokenStore
 
 
 async def create_token(store: TokenStore, clock: Clock, request: TokenRequest, *, by: str) -> tuple[TokenRecord, str]:

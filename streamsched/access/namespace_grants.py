@@ -23,11 +23,10 @@ from streamsched.domain.access.references import (
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedules.pause import Pause, PauseMode
-from streamsched.domain.schedules.schedule import Schedule
-from streamsched.ports.access.namespace_grants import NamespaceGrantStore
-from streamsched.ports.catalog import ScheduleRecord
+from streamsched.domain.schedules.schedule import Schedule, ScheduleRecord
 from streamsched.ports.clock import Clock
-from streamsched.ports.schedules.expectations import ExpectationGrants
+from streamsched.store.catalog.app_expectations import ExpectationGrants
+from streamsched.store.catalog.namespace_grants import NamespaceGrantStore
 
 #: Schedules of the other namespace that are read at a time.
 _PAGE: Final = 500
@@ -98,14 +97,14 @@ class GrantDesk:
         note = f"the use of {grant.kind} {grant.name} of namespace {grant.owner} was {decision}{why}"
         suspended: list[ScheduleRef] = []
         if grant.kind is SharedKind.DATASET:
-            about = await self._expectations.listeners(grant.grantee, grant.owner)
+            about = await self._expectations.list_foreign(grant.grantee, grant.owner)
             ended = [each.ref for each in about if await self._lacks(expectation_references(each), grant.grantee)]
             if ended:
                 await self._expectations.stop(ended, note)
         async for record in self._using(grant):
             ref = record.definition.ref
             try:
-                await self._catalog.pause(ref, Pause(PauseMode.KEEP, note=note), reason=note)
+                await self._catalog.pause(ref, Pause(PauseMode.KEEP, note=note), reason=note).apply()
             except (ConflictError, NotFoundError):  # it is paused so already, or was deleted meanwhile
                 continue
             suspended.append(ref)
@@ -114,7 +113,7 @@ class GrantDesk:
     async def _using(self, grant: NamespaceGrant) -> AsyncIterator[ScheduleRecord]:
         """Schedules that may run, now or after the end of a pause, and that no other grant permits to."""
         after = ""
-        while page := await self._catalog.list(namespace=grant.grantee, after=after, limit=_PAGE):
+        while page := await self._catalog.reader.schedules(namespace=grant.grantee, after=after, limit=_PAGE):
             after = str(page[-1].record.definition.ref)
             for record in (status.record for status in page):
                 ends = record.pause is not None and record.pause.until is not None

@@ -1,4 +1,4 @@
-"""Callers with a bearer token of an OpenID provider (ADR 124). Other tokens go on to the installation's own."""
+"""Callers with a bearer token of an OpenID provider (ADR 30). Other tokens go on to the installation's own."""
 
 from __future__ import annotations
 

@@ -13,7 +13,6 @@ from joserfc.jwk import KeySet, KeySetSerialization
 
 from streamsched.access.provider_http import ProviderHttp
 from streamsched.domain.errors import UnavailableError
-from streamsched.ports.access.keys import KeyDocuments
 from streamsched.ports.clock import Clock
 
 log = structlog.get_logger()
@@ -29,22 +28,13 @@ _MOST_KEYS: Final = 100
 _ASYMMETRIC: Final = frozenset({"RSA", "EC", "OKP"})
 
 
-class HttpKeyDocuments:
-    """Keys at the address that the provider's discovery document names."""
-
-    def __init__(self, http: ProviderHttp) -> None:
-        self._http = http
-
-    async def read(self) -> Mapping[str, Any]:
-        address = self._http.address(await self._http.discovery(), "jwks_uri", what="keys")
-        return await self._http.read(address)
-
-
 class ProviderKeys:
-    """The keys in use. Reads are shared by the requests that wait for them."""
+    """The keys in use, of the address that the provider's discovery document names. Reads are shared by the requests
+    that wait for them.
+    """
 
-    def __init__(self, documents: KeyDocuments, clock: Clock) -> None:
-        self._documents = documents
+    def __init__(self, http: ProviderHttp, clock: Clock) -> None:
+        self._http = http
         self._clock = clock
         self._keys: KeySet | None = None
         self._ids: frozenset[str] = frozenset()
@@ -78,7 +68,8 @@ class ProviderKeys:
     async def _read(self) -> None:
         self._tried_at = self._clock.now()
         try:
-            found = _verifying(await self._documents.read())
+            address = self._http.address(await self._http.discovery(), "jwks_uri", what="keys")
+            found = _verifying(await self._http.read(address))
         except UnavailableError as exc:
             self._failure = str(exc)
             log.warning("oidc.keys_unavailable", error=str(exc), kept=self._keys is not None)

@@ -22,9 +22,9 @@ import structlog
 from streamsched.domain.errors import BodyExceededError, RateExceededError, UnavailableError, described
 from streamsched.domain.events.event import Fact, namespace_of
 from streamsched.domain.quotas.event_level import HELD, LeaseRequest, wait_s
-from streamsched.domain.quotas.quota import Quota
-from streamsched.ports.access.quotas import Limits, QuotaStore
+from streamsched.domain.quotas.quota import Limits, Quota
 from streamsched.ports.clock import Clock
+from streamsched.ports.event_quotas import EventQuotas
 from streamsched.telemetry.metrics import Metrics
 
 log = structlog.get_logger()
@@ -65,7 +65,7 @@ class _Budget:
 class QuotaWatch:
     """Checks requests. Used by one event loop."""
 
-    def __init__(self, store: QuotaStore, clock: Clock, process: str, metrics: Metrics) -> None:
+    def __init__(self, store: EventQuotas, clock: Clock, process: str, metrics: Metrics) -> None:
         """`process`: a name that no other process has."""
         self._store = store
         self._clock = clock

@@ -16,8 +16,8 @@ from streamsched.domain.access.references import (
     named_by,
 )
 from streamsched.domain.errors import ForbiddenError, UnavailableError
-from streamsched.ports.access.namespace_grants import NamespaceGrantStore
 from streamsched.ports.clock import Clock
+from streamsched.store.catalog.namespace_grants import NamespaceGrantStore
 
 #: How often a check is repeated when another namespace declares the same names at that time.
 _TRIES: Final = 5

@@ -34,6 +34,7 @@ from streamsched.domain.errors import (
     described,
 )
 from streamsched.domain.events.event import Event
+from streamsched.domain.jobs.spool import RefusedLines, SpoolingRun
 from streamsched.emit.delivery import (
     Accepted,
     Answer,
@@ -49,7 +50,7 @@ from streamsched.emit.delivery import (
 from streamsched.emit.destination import OUTSIDE_RUNS
 from streamsched.emit.spool import Spool
 from streamsched.emit.spooled_file import SpooledFile
-from streamsched.ports.access.spools import RefusedLines, SpoolingRun, SpoolStore
+from streamsched.store.access.spools import SpoolStore
 
 log = structlog.get_logger()
 

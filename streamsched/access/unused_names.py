@@ -7,9 +7,9 @@ from typing import Final
 
 import structlog
 
-from streamsched.ports.access.namespace_grants import NamespaceGrantStore
 from streamsched.ports.clock import Clock
 from streamsched.process.run_forever import run_forever
+from streamsched.store.catalog.namespace_grants import NamespaceGrantStore
 
 log = structlog.get_logger()
 

@@ -17,19 +17,19 @@ from streamsched.admin.changelog import lags
 from streamsched.admin.checks.check_result import CheckLevel, CheckResult
 from streamsched.admin.checks.clock_checks import clock_checks, skew
 from streamsched.admin.checks.host_checks import host_checks
-from streamsched.admin.java import OLDEST, Java, find_java
-from streamsched.admin.prepared_drivers import PreparedMemory, prepared_memory
+from streamsched.admin.checks.java import OLDEST, Java, find_java
+from streamsched.admin.checks.prepared_drivers import PreparedMemory, prepared_memory
 from streamsched.admin.topics import check_topics
 from streamsched.domain.errors import InvalidDefinitionError, StreamschedError
+from streamsched.domain.jobs.spool import RefusedLines
 from streamsched.domain.programs.program_users import ProgramUsers
 from streamsched.log.topics import DEAD_LETTER, SIGNALS
-from streamsched.ports.access.spools import RefusedLines
-from streamsched.ports.archive import ArchiveTable
 from streamsched.ports.broker import Broker, TopicPartition, TopicSpec
 from streamsched.ports.clock import Clock
 from streamsched.ports.leases import is_shard_lease, role_lease, shard_lease
-from streamsched.ports.server import DatabaseFacts, DatabaseProbe, HeldSnapshot
 from streamsched.process.separation import not_separated
+from streamsched.store.partitioned import ArchiveTable
+from streamsched.store.server.probe import DatabaseFacts, DatabaseProbe, HeldSnapshot
 
 #: Lag of a shard in records, and delay of outbox and timers in seconds, above which a warning is given.
 _LAG_OK: Final = 10_000

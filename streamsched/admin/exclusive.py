@@ -32,7 +32,7 @@ async def exclusive(
         held = await leases.claim(names, me.id, ttl)
         if missing := sorted(set(names) - held.keys()):
             raise ConflictError(f"another process has just claimed {', '.join(missing)}; stop everything first")
-        await leases.allow(held, me.id, me.reads)  # what is written from here may be in the newest format (ADR 0055)
+        await leases.allow(held, me.id, me.reads)  # what is written from here may be in the newest format (ADR 5)
 
         async def check() -> None:
             now = await leases.heartbeat(me, held, ttl)

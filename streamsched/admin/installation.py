@@ -1,6 +1,6 @@
 """An installation as opened by administration commands: connects, but creates and migrates nothing.
 
-Composition root of `admin`, as `bootstrap` is for the roles.
+Composition root of `admin`, as `roles` is for the processes.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from streamsched.log.generation import of_generation, read_layout
 from streamsched.log.topics import topic_specs
 from streamsched.ports.broker import Broker, TopicSpec
 from streamsched.ports.clock import Clock, SystemClock
-from streamsched.ports.intake import RestartableProgressStore
+from streamsched.ports.intake import ProgressStore
 from streamsched.ports.leases import Leases
 from streamsched.ports.notifier import Notifier
-from streamsched.store.catalog.catalog_reader import PostgresCatalogReader
+from streamsched.store.catalog.catalog_reader import CatalogReader
 from streamsched.store.catalog.outbox import PostgresOutbox
 from streamsched.store.catalog.progress import PostgresProgress
-from streamsched.store.connections import Pool, open_pool
-from streamsched.store.jobs.imported_runs import PostgresImportedRuns
+from streamsched.store.connections import Pool, open_pool, require_sessions
+from streamsched.store.jobs.imported_runs import ImportedRunStore
 from streamsched.store.server.clock import PostgresClock
-from streamsched.store.server.clock_judgements import PostgresClockJudgements
+from streamsched.store.server.clock_judgements import ClockJudgements
 from streamsched.store.server.leases import PostgresLeases
 from streamsched.store.server.notifier import PostgresNotifier
-from streamsched.store.server.probe import PostgresArchivedLetters, PostgresNumbers, PostgresOutboxRepair, PostgresProbe
+from streamsched.store.server.probe import DatabaseProbe, JobNumbers, OutboxRepair, PostgresArchivedLetters
 from streamsched.store.server.reports import PostgresReportStore
 from streamsched.store.server.revisions import revisions
 
@@ -49,17 +49,17 @@ class Installation:
     log: Broker
     broker: Broker
     leases: Leases
-    progress: RestartableProgressStore
-    probe: PostgresProbe
+    progress: ProgressStore
+    probe: DatabaseProbe
     archived_letters: PostgresArchivedLetters
-    mending: PostgresOutboxRepair
-    numbers: PostgresNumbers
-    reader: PostgresCatalogReader
+    mending: OutboxRepair
+    numbers: JobNumbers
+    reader: CatalogReader
     reports: PostgresReportStore
     outbox: PostgresOutbox
-    judgements: PostgresClockJudgements
+    judgements: ClockJudgements
     notifier: Notifier
-    imported_runs: PostgresImportedRuns
+    imported_runs: ImportedRunStore
     clock: Clock
     specs: tuple[TopicSpec, ...]
     revisions: tuple[str, ...]
@@ -76,6 +76,7 @@ async def open_installation(settings: Settings) -> AsyncIterator[Installation]:
     async with AsyncExitStack() as stack:
         pool = await open_pool(settings.database_url, min_size=2, max_size=4)
         stack.callback(pool.terminate)
+        await require_sessions(pool)
         notifier = PostgresNotifier(settings.database_url)
         stack.push_async_callback(notifier.close)
         log = await open_broker(settings.broker_url)
@@ -86,7 +87,7 @@ async def open_installation(settings: Settings) -> AsyncIterator[Installation]:
             log.keep_time(time)
         layout = await read_layout(log) or Layout(1, settings.shards, settings.shards)
         broker = of_generation(log, layout.generation)
-        specs = topic_specs(settings.shards, settings.retention, unkeyed_partitions=layout.unkeyed_partitions)
+        specs = topic_specs(settings.shards, settings.keep.log, unkeyed_partitions=layout.unkeyed_partitions)
         yield assembled(pool, notifier, SystemClock(), log=log, broker=broker, specs=specs)
 
 
@@ -99,16 +100,16 @@ def assembled(
         broker=broker,
         leases=PostgresLeases(pool),
         progress=PostgresProgress(pool),
-        probe=PostgresProbe(pool),
+        probe=DatabaseProbe(pool),
         archived_letters=PostgresArchivedLetters(pool),
-        mending=PostgresOutboxRepair(pool),
-        numbers=PostgresNumbers(pool),
-        reader=PostgresCatalogReader(pool),
+        mending=OutboxRepair(pool),
+        numbers=JobNumbers(pool),
+        reader=CatalogReader(pool),
         reports=PostgresReportStore(pool),
         outbox=PostgresOutbox(pool),
-        judgements=PostgresClockJudgements(pool),
+        judgements=ClockJudgements(pool),
         notifier=notifier,
-        imported_runs=PostgresImportedRuns(pool),
+        imported_runs=ImportedRunStore(pool),
         clock=clock,
         specs=specs,
         revisions=revisions().newest,

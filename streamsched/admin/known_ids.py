@@ -1,4 +1,4 @@
-"""Moves known event ids to another number of shards (ADR 0058): each entry follows its event key, by the key's hash."""
+"""Moves known event ids to another number of shards (ADR 2): each entry follows its event key, by the key's hash."""
 
 from __future__ import annotations
 

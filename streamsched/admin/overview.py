@@ -15,14 +15,8 @@ from streamsched.admin.changelog import starts
 from streamsched.log.topics import LAUNCH, SIGNALS, TRIGGERS_CHANGELOG, VERDICTS, WAKEUPS
 from streamsched.ports.broker import Broker, TopicPartition
 from streamsched.ports.leases import Lease, role_lease, shard_lease
-from streamsched.ports.server import (
-    REPORT_EVERY_S,
-    InstallationSnapshot,
-    QueueDepth,
-    ReceivedReport,
-    ReportStore,
-    ShardReport,
-)
+from streamsched.ports.reports import REPORT_EVERY_S, ShardReport
+from streamsched.store.server.reports import InstallationSnapshot, PostgresReportStore, QueueDepth, ReceivedReport
 
 #: A report older than this is stale: its worker is dead, paused, or cannot reach PostgreSQL. A shard that made no
 #: progress for longer is silent.
@@ -75,7 +69,7 @@ class Overview:
     doubt: str | None = None
 
 
-async def survey(broker: Broker, reports: ReportStore, *, stale_s: float = STALE_S) -> Overview:
+async def survey(broker: Broker, reports: PostgresReportStore, *, stale_s: float = STALE_S) -> Overview:
     """Reads the current state. `stale_s`: seconds without a report, or without progress of a shard, until it is stale
     or silent.
 

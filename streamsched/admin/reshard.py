@@ -1,4 +1,4 @@
-"""Changes the number of shards: every home moves, nothing else changes (ADR 0054).
+"""Changes the number of shards: every home moves, nothing else changes (ADR 5).
 
 Offline: no worker or launcher may run. Emitters and the API may; what they write waits. The shards process their
 remaining signals without ingesting new events. Then every row of their tables is copied to its new home, in topics of a
@@ -46,7 +46,7 @@ from streamsched.log.topics import (
     topic_specs,
 )
 from streamsched.ports.broker import Broker, Outgoing, TopicPartition
-from streamsched.ports.intake import RestartableProgressStore
+from streamsched.ports.intake import ProgressStore
 from streamsched.ports.leases import LeaseHolder, Leases
 from streamsched.stream.agents.accumulated import TriggerStates
 from streamsched.stream.shards.shard import Shard, ShardSettings
@@ -80,7 +80,7 @@ async def reshard(
     log_: Broker,
     leases: Leases,
     me: LeaseHolder,
-    progress: RestartableProgressStore,
+    progress: ProgressStore,
     shards: int,
     retention: timedelta,
     ttl: timedelta,
@@ -193,7 +193,7 @@ async def _drain(broker: Broker, count: int, settings: ShardSettings) -> None:
             raise failure
 
 
-async def _complete_progress(broker: Broker, count: int, progress: RestartableProgressStore) -> None:
+async def _complete_progress(broker: Broker, count: int, progress: ProgressStore) -> None:
     """Copies the rest of the changelogs to the read model; they are not read afterwards."""
     at = [TopicPartition(TRIGGERS_CHANGELOG, shard) for shard in range(count)]
     ends = await broker.ends(at)

@@ -13,7 +13,7 @@ from datetime import timedelta
 from streamsched.admin.batching import LIMITS, BatchLimits, batches
 from streamsched.admin.changelog import table
 from streamsched.admin.exclusive import exclusive
-from streamsched.admin.started import Numbers, Started, started
+from streamsched.admin.started import Started, started
 from streamsched.admin.state import VERSION
 from streamsched.codec.json.scalar import integer, loads, mapping, text
 from streamsched.codec.records import state as state_codec
@@ -22,10 +22,11 @@ from streamsched.domain.errors import DecodeError
 from streamsched.log.topics import APP_ID, CHANGELOGS, RESERVED, SIGNALS, TRIGGERS_CHANGELOG
 from streamsched.ports.broker import Broker, Outgoing
 from streamsched.ports.leases import LeaseHolder, Leases
+from streamsched.store.server.probe import JobNumbers
 
 
 async def restore(
-    lines: Iterable[bytes], *, broker: Broker, leases: Leases, me: LeaseHolder, numbers: Numbers, ttl: timedelta
+    lines: Iterable[bytes], *, broker: Broker, leases: Leases, me: LeaseHolder, numbers: JobNumbers, ttl: timedelta
 ) -> int:
     """Replaces the tables of all shards by the exported ones; returns how many rows were written or removed. Equal rows
     are skipped, so a repetition after a failure completes the import.

@@ -13,18 +13,20 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from streamsched.admin.changelog import positions, table
-from streamsched.admin.started import Numbers, Started, started
+from streamsched.admin.started import Started, started
 from streamsched.catalog.control import definition_signal, outbox_record
 from streamsched.codec.records import subscriptions as subscriptions_codec
 from streamsched.domain.errors import UnavailableError
 from streamsched.domain.fold.fold import Definition, TriggerState
 from streamsched.domain.names import ScheduleRef
+from streamsched.domain.schedules.schedule import ScheduleRecord
 from streamsched.domain.signals.signal import Drop, Put, Signal, Subscribe, Unsubscribe
 from streamsched.domain.triggers.trigger import event_keys
 from streamsched.log.topics import SIGNALS, SUBSCRIPTIONS_CHANGELOG, TRIGGERS_CHANGELOG
 from streamsched.ports.broker import Broker, TopicPartition
-from streamsched.ports.catalog import CatalogReader, ScheduleRecord
-from streamsched.ports.outbox import Outbox, OutboxRepair
+from streamsched.ports.outbox import Outbox
+from streamsched.store.catalog.catalog_reader import CatalogReader
+from streamsched.store.server.probe import JobNumbers, OutboxRepair
 from streamsched.stream.agents.accumulated import SEPARATOR, TriggerStates
 
 #: Seconds between polls of the shards' positions.
@@ -57,7 +59,7 @@ class Known:
 
 
 async def examine(
-    *, broker: Broker, reader: CatalogReader, outbox: Outbox, numbers: Numbers, patience: float = 30.0
+    *, broker: Broker, reader: CatalogReader, outbox: Outbox, numbers: JobNumbers, patience: float = 30.0
 ) -> tuple[Fault, ...]:
     """The differences, ordered by schedule; ignores schedules that change meanwhile.
 

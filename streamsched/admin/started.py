@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Protocol
 
 from streamsched.codec.records import launch
 from streamsched.domain.errors import DecodeError
@@ -16,32 +15,13 @@ from streamsched.domain.names import ScheduleRef
 from streamsched.log.records import records
 from streamsched.log.topics import LAUNCH
 from streamsched.ports.broker import Broker, TopicPartition
+from streamsched.store.server.probe import JobNumbers
 
 #: (schedule, generation) → the highest number a job of it has.
 Started = Mapping[tuple[ScheduleRef, int], int]
 
 
-class Numbers(Protocol):
-    """Job numbers in PostgreSQL."""
-
-    async def taken(self) -> Mapping[int, int]:
-        """The position up to which each partition of `launch` is stored; 0 for missing partitions.
-
-        Raises:
-            UnavailableError: PostgreSQL is unreachable.
-        """
-        ...
-
-    async def stored(self) -> Started:
-        """The highest numbers of jobs it has or had.
-
-        Raises:
-            UnavailableError: PostgreSQL is unreachable.
-        """
-        ...
-
-
-async def started(broker: Broker, numbers: Numbers) -> Started:
+async def started(broker: Broker, numbers: JobNumbers) -> Started:
     """The highest numbers. A state that is read afterwards is never behind, unless data was lost.
 
     Raises:

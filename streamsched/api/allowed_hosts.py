@@ -98,8 +98,8 @@ class AllowedHosts:
 
 def allowed_hosts(settings: Settings) -> AllowedHosts:
     """Loopback, the listen address, the host of the emit URL, and `STREAMSCHED_API_ALLOWED_HOSTS`."""
-    urls = [settings.emit_url] if settings.emit_url.startswith(("http://", "https://")) else []
-    return AllowedHosts.of(settings.api_allowed_hosts.split(","), api_host=settings.api_host, urls=urls)
+    urls = [settings.runs.emit_url] if settings.runs.emit_url.startswith(("http://", "https://")) else []
+    return AllowedHosts.of(settings.api.allowed_hosts, api_host=settings.api.host, urls=urls)
 
 
 def normalized(host: str) -> str | None:

@@ -10,7 +10,7 @@ from fastapi.routing import iter_route_contexts
 from starlette.routing import BaseRoute
 
 from streamsched import __version__
-from streamsched.api import health
+from streamsched.api import health, openlineage
 from streamsched.api.access.authorise import authorise
 from streamsched.api.access.outcomes import RequestOutcomes
 from streamsched.api.access.rules import Handler, RouteTable
@@ -21,7 +21,6 @@ from streamsched.api.dapr import native as dapr
 from streamsched.api.deps import ApiServices
 from streamsched.api.description.document import described
 from streamsched.api.description.page import ReferencePage
-from streamsched.api.openlineage import routes as openlineage
 from streamsched.api.pagerduty import routes as pagerduty
 from streamsched.api.problems import answer_problems
 from streamsched.api.request_guard import RequestGuard
@@ -114,7 +113,8 @@ def make_api(services: ApiServices, routes: Sequence[BaseRoute] | None = None) -
         redoc_url=None,
     )
     api.state.services = services
-    api.state.body_room = BodyRoom.of_bodies(services.body_limit)
+    api.state.body_room = BodyRoom(services.settings.api.body_limit)
+    api.state.quota_watch = services.limits.quota_watch
     api.state.health = services.health
     api.state.closing = [partial(_end_streams, services)]
     api.router.routes.extend(make_routes() if routes is None else routes)
@@ -122,15 +122,15 @@ def make_api(services: ApiServices, routes: Sequence[BaseRoute] | None = None) -
     api.openapi = described(api.openapi)  # type: ignore[method-assign]
     api.add_route("/docs", ReferencePage(api.openapi).answer, include_in_schema=False)
     answer_problems(api)
-    api.add_middleware(RequestOutcomes, audit=services.audit)
+    api.add_middleware(RequestOutcomes, audit=services.access.audit)
     api.add_middleware(RequestMeasures, metrics=services.metrics, routes=api.state.routes)
     api.add_middleware(DefaultNamespace)
-    api.add_middleware(RequestGuard, hosts=services.allowed_hosts, metrics=services.metrics)
+    api.add_middleware(RequestGuard, hosts=services.access.allowed_hosts, metrics=services.metrics)
     return api
 
 
 def _end_streams(services: ApiServices) -> None:
-    services.decisions.close()
+    services.webhooks.decisions.close()
 
 
 def _routes(api: FastAPI) -> Iterator[tuple[str, str, Handler]]:

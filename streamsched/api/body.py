@@ -68,8 +68,8 @@ async def read_body(request: Request) -> AsyncIterator[bytes]:
             values than its route reads. 503: other bodies take the room. 408: it arrives too slowly.
         BodyExceededError: the body is larger than the namespace allows; likewise.
     """
-    state = request.app.state
-    limit: int = state.services.body_limit
+    room: BodyRoom = request.app.state.body_room
+    limit = room.largest
     quota = await _quota(request)
 
     def check(size: int) -> None:
@@ -81,7 +81,6 @@ async def read_body(request: Request) -> AsyncIterator[bytes]:
     announced = request.headers.get("content-length", "")
     if announced.isdigit():
         check(int(announced))
-    room: BodyRoom = state.body_room
     with room.place(request.client.host if request.client else "") as place:
         held, size = BytesIO(), 0
         async for chunk in received(request):
@@ -115,7 +114,7 @@ class _BodyQuota(NamedTuple):
 async def _quota(request: Request) -> _BodyQuota | None:
     """The quota of the namespace that the path names; None without one. A namespace in the body is checked later."""
     namespace: str | None = getattr(request.state, "namespace", None)
-    watch: QuotaWatch | None = getattr(request.app.state.services, "quota_watch", None)
+    watch: QuotaWatch | None = getattr(request.app.state, "quota_watch", None)
     if namespace is None or watch is None:
         return None
     limit = await watch.body_limit(namespace)
@@ -128,7 +127,8 @@ async def read_lines(request: Request) -> AsyncIterator[list[bytes]]:
     Raises:
         HTTPException: 413, a line or the body is too large.
     """
-    limit: int = request.app.state.services.body_limit
+    room: BodyRoom = request.app.state.body_room
+    limit = room.largest
     rest, size = b"", 0
     async for chunk in received(request):
         size += len(chunk)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from typing import Annotated, Any
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from operator import attrgetter
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Depends, Query, Request
 
@@ -24,39 +25,171 @@ from streamsched.api.streams.decision_feed import DecisionFeed
 from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.listeners import Listeners
 from streamsched.catalog.replaying import ScheduleReplay
+from streamsched.config import Settings
 from streamsched.dapr.desk import DaprDesk
-from streamsched.domain.addresses import Network
 from streamsched.domain.events.event import Outcome
-from streamsched.domain.names import DatasetRef, ProgramRef
-from streamsched.domain.notices.mail_server import MailSettings
+from streamsched.domain.names import ProgramRef
 from streamsched.graph.submission import GraphDesk
-from streamsched.ports.access.audit import AuditStore
-from streamsched.ports.access.login import ProviderLogin
-from streamsched.ports.access.namespace_grants import NamespaceGrantStore
-from streamsched.ports.access.quotas import QuotaStore
-from streamsched.ports.access.tokens import TokenStore
 from streamsched.ports.broker import Broker
 from streamsched.ports.clock import Clock
-from streamsched.ports.datasets.bookmarks import BookmarkStore
-from streamsched.ports.datasets.commits import FileSetCommitStore
-from streamsched.ports.intake import OpenKeyReader
-from streamsched.ports.jobs import JobStore
-from streamsched.ports.limits import ClusterStore, GroupStore, PoolStore
-from streamsched.ports.programs.bundles import BundleStore
-from streamsched.ports.programs.profiles import ProfileStore
-from streamsched.ports.programs.run_commits import RunCommitStore
-from streamsched.ports.runs import RunQueries
-from streamsched.ports.schedules.descendants import DescendantReader
-from streamsched.ports.schedules.expectations import ExpectationGrants, ExpectationReader
-from streamsched.ports.submissions import BackfillStore, PreferenceStore, SubmissionStore
-from streamsched.ports.tasks.delivery import StreamAddresses
-from streamsched.ports.tasks.partitions import TaskPartitions
-from streamsched.ports.tasks.queues import QueueStore
-from streamsched.ports.tasks.registry import TaskRegistry
-from streamsched.ports.verdicts import EventTraces
-from streamsched.ports.web.activity_reads import ActivityReads
-from streamsched.ports.webhooks.webhooks import WebhookStore
+from streamsched.store.access.quotas import QuotaStore
+from streamsched.store.access.tokens import TokenStore
+from streamsched.store.audit import AuditStore
+from streamsched.store.catalog.app_expectations import ExpectationGrants
+from streamsched.store.catalog.namespace_grants import NamespaceGrantStore
+from streamsched.store.catalog.preferences import PreferenceStore
+from streamsched.store.catalog.progress import OpenKeyReader
+from streamsched.store.datasets.bookmarks import BookmarkStore
+from streamsched.store.datasets.file_set_commits import FileSetCommitStore
+from streamsched.store.events.event_traces import EventTraces
+from streamsched.store.expectations.records import ExpectationReader
+from streamsched.store.jobs.backfills import BackfillStore
+from streamsched.store.jobs.descendants import DescendantReader
+from streamsched.store.jobs.jobs import JobStore
+from streamsched.store.jobs.submissions import SubmissionStore
+from streamsched.store.limits.clusters import ClusterStore
+from streamsched.store.limits.groups import GroupStore
+from streamsched.store.limits.pools import PoolStore
+from streamsched.store.programs.bundles import BundleStore
+from streamsched.store.programs.profiles import ProfileStore
+from streamsched.store.runs.run_commits import RunCommitStore
+from streamsched.store.runs.run_queries import RunQueries
+from streamsched.store.tasks.partitions import TaskPartitions
+from streamsched.store.tasks.queues import QueueStore
+from streamsched.store.tasks.registry import TaskRegistry
+from streamsched.store.tasks.streams import StreamAddresses
+from streamsched.store.web.activity_reads import ActivityReads
+from streamsched.store.webhooks.webhooks import WebhookStore
 from streamsched.telemetry.metrics import Metrics
+
+if TYPE_CHECKING:  # cryptography, only when it is used
+    from streamsched.access.code_flow import CodeFlow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventServices:
+    """Events in the log.
+
+    Attributes:
+        partitions: number of partitions of each public topic.
+        traces: verdicts of events.
+        listeners: which event keys have a listening schedule.
+        emit_spans: makes spans of accepted events; None when no spans are made.
+    """
+
+    broker: Broker
+    partitions: int
+    traces: EventTraces
+    listeners: Listeners
+    emit_spans: EmitSpans | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleServices:
+    """What schedules wait for, beside the catalog."""
+
+    replaying: ScheduleReplay
+    keys: OpenKeyReader
+    descendants: DescendantReader
+    expectations: ExpectationReader
+    expectation_grants: ExpectationGrants
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkServices:
+    """Jobs and runs.
+
+    Attributes:
+        end_lineage_run: stores how a run of OpenLineage ended, unless an end is known; returns the first one.
+    """
+
+    jobs: JobStore
+    runs: RunQueries
+    submissions: SubmissionStore
+    backfills: BackfillStore
+    graphs: GraphDesk
+    activity: ActivityReads
+    run_commits: RunCommitStore
+    end_lineage_run: Callable[[ProgramRef, str, Outcome, datetime], Awaitable[Outcome]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetServices:
+    """Datasets and their readers.
+
+    Attributes:
+        links: which schedules wait for which datasets, streams, events and programs.
+    """
+
+    bookmarks: BookmarkStore
+    commits: FileSetCommitStore
+    links: CatalogMap
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramServices:
+    """What runs of programs are given."""
+
+    profiles: ProfileStore
+    bundles: BundleStore
+    preferences: PreferenceStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskServices:
+    """Tasks and their queues."""
+
+    queues: QueueStore
+    registry: TaskRegistry
+    streams: StreamAddresses
+    partitions: TaskPartitions
+    dapr: DaprDesk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookServices:
+    """Who is sent the changes of jobs and runs."""
+
+    store: WebhookStore
+    decisions: DecisionFeed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitServices:
+    """What runs and requests share.
+
+    Attributes:
+        quota_watch: checks requests against the quotas of their namespaces.
+    """
+
+    groups: GroupStore
+    pools: PoolStore
+    clusters: ClusterStore
+    quotas: QuotaStore
+    quota_watch: QuotaWatch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessServices:
+    """Who may do what.
+
+    Attributes:
+        allowed_hosts: accepted values of the Host header.
+        authentication: finds out who sends a request.
+        login: how people log in to the pages at the OpenID provider; None: not at all.
+        audit: records who requests which change.
+        references: checks what definitions refer to in other namespaces.
+        grants: what owners of namespaces decide about that.
+    """
+
+    allowed_hosts: AllowedHosts
+    authentication: Authentication
+    login: CodeFlow | None
+    tokens: TokenStore
+    audit: Audit
+    audit_entries: AuditStore
+    references: ReferenceChecks
+    grants: NamespaceGrantStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,103 +197,38 @@ class ApiServices:
     """The services that the routes use.
 
     Attributes:
-        traces: verdicts of events.
-        listeners: which event keys have a listening schedule.
-        links: which schedules wait for which datasets, streams, events and programs.
-        verdicts_keep: how long verdicts are stored; zero when they are not stored.
-        shards: number of partitions of each public topic.
-        body_limit: largest request body in bytes.
         installation: parts of the installation for administration. The API never reshards, so its log stays in one
             generation.
         health: health checks and metrics of the process.
-        authentication: finds out who sends a request.
-        login: how people log in to the pages at the OpenID provider; None: not at all.
-        audit: records who requests which change.
-        references: checks what definitions refer to in other namespaces.
-        grants: what owners of namespaces decide about that.
-        quota_watch: checks requests against the quotas of their namespaces.
-        allowed_hosts: accepted values of the Host header.
-        cluster_urls: probe URL of each cluster, by cluster name.
-        update_schedules: whether a deployment that does not say so updates schedules that exist.
-        bundle_limit: largest bundle in bytes.
-        lineage_datasets: dataset of each location that OpenLineage names, by `codec.openlineage.run_event.LineageName`.
-        end_lineage_run: stores how a run of OpenLineage ended, unless an end is known; returns the first one.
-        emit_spans: makes spans of accepted events; None when no spans are made.
-        outgoing_networks: beside public addresses, where definitions may send to.
-        mail: how mail is sent; None: not at all.
-        runs_apart: whether a program runs as an OS user that is not the launcher's.
-        installation_name: location of the database without credentials; identifies the installation in plans.
     """
 
-    broker: Broker
-    catalog: Catalog
-    replaying: ScheduleReplay
-    jobs: JobStore
-    runs: RunQueries
-    submissions: SubmissionStore
-    preferences: PreferenceStore
-    bookmarks: BookmarkStore
-    profiles: ProfileStore
-    bundles: BundleStore
-    file_set_commits: FileSetCommitStore
-    backfills: BackfillStore
-    graphs: GraphDesk
-    queues: QueueStore
-    tasks: TaskRegistry
-    task_streams: StreamAddresses
-    task_partitions: TaskPartitions
-    webhooks: WebhookStore
-    decisions: DecisionFeed
-    dapr: DaprDesk
-    groups: GroupStore
-    pools: PoolStore
-    clusters: ClusterStore
-    cluster_urls: Mapping[str, str]
-    traces: EventTraces
-    listeners: Listeners
-    keys: OpenKeyReader
-    activity: ActivityReads
-    links: CatalogMap
-    descendants: DescendantReader
+    settings: Settings
     clock: Clock
-    verdicts_keep: timedelta
-    shards: int
-    body_limit: int
     health: Health
     installation: Installation
-    allowed_hosts: AllowedHosts
-    authentication: Authentication
-    tokens: TokenStore
-    audit: Audit
-    audit_entries: AuditStore
-    quotas: QuotaStore
-    quota_watch: QuotaWatch
-    references: ReferenceChecks
-    grants: NamespaceGrantStore
-    run_commits: RunCommitStore
-    lineage_datasets: Mapping[str, DatasetRef]
-    end_lineage_run: Callable[[ProgramRef, str, Outcome, datetime], Awaitable[Outcome]]
-    expectations: ExpectationReader
-    expectation_grants: ExpectationGrants
-    mail: MailSettings | None = None
-    outgoing_networks: Sequence[Network] = ()
-    runs_apart: Callable[[ProgramRef], bool] = field(default=lambda _: False)
-    installation_name: str = ""
-    login: ProviderLogin | None = None
-    emit_spans: EmitSpans | None = None
-    bundle_limit: int = 64 * 1024 * 1024
-    update_schedules: bool = True
+    catalog: Catalog
+    events: EventServices
+    schedules: ScheduleServices
+    work: WorkServices
+    datasets: DatasetServices
+    programs: ProgramServices
+    tasks: TaskServices
+    webhooks: WebhookServices
+    limits: LimitServices
+    access: AccessServices
 
     @property
     def intake(self) -> EventIntake:
         """The way in for events."""
+        events, commits = self.events, self.work.run_commits
+        watch = self.limits.quota_watch
         return EventIntake(
-            self.broker, self.shards, self.quota_watch, self.clock, self.metrics, self.run_commits, self.emit_spans
+            events.broker, events.partitions, watch, self.clock, self.metrics, commits, events.emit_spans
         )
 
     @property
     def grant_desk(self) -> GrantDesk:
-        return GrantDesk(self.grants, self.catalog, self.expectation_grants, self.clock)
+        return GrantDesk(self.access.grants, self.catalog, self.schedules.expectation_grants, self.clock)
 
     @property
     def metrics(self) -> Metrics:
@@ -175,9 +243,11 @@ async def _services(request: Request) -> ApiServices:
     return services
 
 
-def _service(name: str) -> Any:
+def _service(path: str) -> Any:
+    of_services = attrgetter(path)
+
     async def service(request: Request) -> Any:
-        return getattr(request.app.state.services, name)
+        return of_services(request.app.state.services)
 
     return Depends(service)
 
@@ -190,30 +260,30 @@ async def _catalog(request: Request) -> Catalog:
 
 ServicesDep = Annotated[ApiServices, Depends(_services)]
 CatalogDep = Annotated[Catalog, Depends(_catalog)]
-JobsDep = Annotated[JobStore, _service("jobs")]
+JobsDep = Annotated[JobStore, _service("work.jobs")]
 InstallationDep = Annotated[Installation, _service("installation")]
-RunsDep = Annotated[RunQueries, _service("runs")]
-SubmissionsDep = Annotated[SubmissionStore, _service("submissions")]
-PreferencesDep = Annotated[PreferenceStore, _service("preferences")]
-ProfilesDep = Annotated[ProfileStore, _service("profiles")]
-BundlesDep = Annotated[BundleStore, _service("bundles")]
-BookmarksDep = Annotated[BookmarkStore, _service("bookmarks")]
-FileSetCommitsDep = Annotated[FileSetCommitStore, _service("file_set_commits")]
-BackfillsDep = Annotated[BackfillStore, _service("backfills")]
-GraphsDep = Annotated[GraphDesk, _service("graphs")]
-QueuesDep = Annotated[QueueStore, _service("queues")]
-TasksDep = Annotated[TaskRegistry, _service("tasks")]
-TaskStreamsDep = Annotated[StreamAddresses, _service("task_streams")]
-TaskPartitionsDep = Annotated[TaskPartitions, _service("task_partitions")]
-WebhooksDep = Annotated[WebhookStore, _service("webhooks")]
-DaprDep = Annotated[DaprDesk, _service("dapr")]
-GroupsDep = Annotated[GroupStore, _service("groups")]
-PoolsDep = Annotated[PoolStore, _service("pools")]
+RunsDep = Annotated[RunQueries, _service("work.runs")]
+SubmissionsDep = Annotated[SubmissionStore, _service("work.submissions")]
+PreferencesDep = Annotated[PreferenceStore, _service("programs.preferences")]
+ProfilesDep = Annotated[ProfileStore, _service("programs.profiles")]
+BundlesDep = Annotated[BundleStore, _service("programs.bundles")]
+BookmarksDep = Annotated[BookmarkStore, _service("datasets.bookmarks")]
+FileSetCommitsDep = Annotated[FileSetCommitStore, _service("datasets.commits")]
+BackfillsDep = Annotated[BackfillStore, _service("work.backfills")]
+GraphsDep = Annotated[GraphDesk, _service("work.graphs")]
+QueuesDep = Annotated[QueueStore, _service("tasks.queues")]
+TasksDep = Annotated[TaskRegistry, _service("tasks.registry")]
+TaskStreamsDep = Annotated[StreamAddresses, _service("tasks.streams")]
+TaskPartitionsDep = Annotated[TaskPartitions, _service("tasks.partitions")]
+WebhooksDep = Annotated[WebhookStore, _service("webhooks.store")]
+DaprDep = Annotated[DaprDesk, _service("tasks.dapr")]
+GroupsDep = Annotated[GroupStore, _service("limits.groups")]
+PoolsDep = Annotated[PoolStore, _service("limits.pools")]
 GrantDeskDep = Annotated[GrantDesk, _service("grant_desk")]
-TokensDep = Annotated[TokenStore, _service("tokens")]
-QuotasDep = Annotated[QuotaStore, _service("quotas")]
-AuditDep = Annotated[AuditStore, _service("audit_entries")]
-ExpectationsDep = Annotated[ExpectationReader, _service("expectations")]
+TokensDep = Annotated[TokenStore, _service("access.tokens")]
+QuotasDep = Annotated[QuotaStore, _service("limits.quotas")]
+AuditDep = Annotated[AuditStore, _service("access.audit_entries")]
+ExpectationsDep = Annotated[ExpectationReader, _service("schedules.expectations")]
 ClockDep = Annotated[Clock, _service("clock")]
 
 DryRunQuery = Annotated[bool, Query(description="Return the plan of the change and change nothing.")]

@@ -15,10 +15,10 @@ from streamsched.domain.fold.plan import Plan
 from streamsched.domain.fold.state import Definition
 from streamsched.domain.jobs.descendant import Descendant, text_of_none
 from streamsched.domain.names import ProgramRef
+from streamsched.domain.schedules.schedule import ScheduleRecord
 from streamsched.domain.triggers.trigger import ProgramStatus, leaf_id, leaves, run_of
-from streamsched.ports.catalog import ScheduleRecord
 from streamsched.ports.intake import OpenKey
-from streamsched.ports.schedules.descendants import DescendantReader
+from streamsched.store.jobs.descendants import DescendantReader
 
 
 async def key_views(

@@ -1,9 +1,4 @@
-"""Error responses: RFC 9457 problem JSON. The only module that maps errors to HTTP statuses.
-
-A problem has `type`, `title`, `status` and `detail`; for invalid input also `path` (a JSON path into the body, or the
-name of a parameter) and `reason`; over a quota `namespace`, `quota`, `limit`, `used` and `wanted`. `retriable` says
-whether the same request can succeed later. CDAP routes use the same statuses with plain text.
-"""
+"""Error responses: RFC 9457 problem JSON (`codec.problem`). CDAP routes use the same statuses with plain text."""
 
 from __future__ import annotations
 
@@ -20,78 +15,28 @@ from starlette.exceptions import HTTPException
 from streamsched.api.access.rules import RouteTable
 from streamsched.api.plain import message, plain, speaks_cdap
 from streamsched.api.rendering import rendered
-from streamsched.domain.errors import (
-    BodyExceededError,
-    ConfigurationError,
-    ConflictError,
-    FencedError,
-    ForbiddenError,
-    InvalidError,
-    NotFoundError,
-    PlanChangedError,
-    QuotaExceededError,
-    RateExceededError,
-    RevisionChangedError,
-    StreamschedError,
-    TooLargeError,
-    UnauthenticatedError,
-    UnavailableError,
-)
+from streamsched.codec import problem as problem_codec
+from streamsched.codec.problem import error_to_json, status_of
+from streamsched.domain.errors import RateExceededError, RevisionChangedError, StreamschedError
 
 CONTENT_TYPE: Final = "application/problem+json"
-
-#: The nearest class in the error's method resolution order decides.
-STATUSES: Final[Mapping[type[StreamschedError], HTTPStatus]] = {
-    InvalidError: HTTPStatus.BAD_REQUEST,
-    TooLargeError: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    NotFoundError: HTTPStatus.NOT_FOUND,
-    RevisionChangedError: HTTPStatus.PRECONDITION_FAILED,
-    ConflictError: HTTPStatus.CONFLICT,
-    UnauthenticatedError: HTTPStatus.UNAUTHORIZED,
-    ForbiddenError: HTTPStatus.FORBIDDEN,
-    RateExceededError: HTTPStatus.TOO_MANY_REQUESTS,
-    BodyExceededError: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    QuotaExceededError: HTTPStatus.FORBIDDEN,
-    FencedError: HTTPStatus.SERVICE_UNAVAILABLE,
-    UnavailableError: HTTPStatus.SERVICE_UNAVAILABLE,
-    ConfigurationError: HTTPStatus.INTERNAL_SERVER_ERROR,
-    StreamschedError: HTTPStatus.INTERNAL_SERVER_ERROR,
-}
 
 log = structlog.get_logger()
 
 
-def status_of(error: StreamschedError) -> HTTPStatus:
-    """The HTTP status of an error."""
-    return next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
-
-
 def problem(status: int, detail: str, **members: Any) -> Response:
     """A problem response; members that are None are omitted."""
-    phrase = HTTPStatus(status).phrase
-    body = {
-        "type": f"urn:streamsched:problem:{phrase.lower().replace(' ', '-')}",
-        "title": phrase,
-        "status": int(status),
-        "detail": detail,
-        **{name: value for name, value in members.items() if value is not None},
-    }
-    return rendered(body, status=status, media_type=CONTENT_TYPE, headers=_headers(status))
+    return problem_response(problem_codec.to_json(status, detail, **members))
+
+
+def problem_response(body: Mapping[str, Any]) -> Response:
+    """The response with this problem, and with the headers of its status."""
+    return rendered(body, status=body["status"], media_type=CONTENT_TYPE, headers=_headers(body["status"]))
 
 
 def problem_of(error: StreamschedError) -> Response:
     """The problem response of a domain error."""
-    members: dict[str, Any] = {}
-    match error:
-        case InvalidError(path=path, reason=reason):
-            members = {"path": path, "reason": reason}
-        case NotFoundError(kind=kind, name=name):
-            members = {"kind": kind, "name": name}
-        case PlanChangedError(what=what):
-            members = {"kind": "plan", "name": what}
-        case QuotaExceededError(namespace=namespace, quota=quota, limit=limit, used=used, wanted=wanted):
-            members = {"namespace": namespace, "quota": quota, "limit": limit, "used": used, "wanted": wanted}
-    answer = problem(status_of(error), str(error), retriable=error.retriable, **members)
+    answer = problem_response(error_to_json(error))
     if isinstance(error, RevisionChangedError) and error.revision is not None:
         answer.headers["ETag"] = f'"{error.revision}"'
     if isinstance(error, RateExceededError):

@@ -1,4 +1,4 @@
-"""Refuses requests that a page of another site makes a browser send (ADR 61), before any other code reads them.
+"""Refuses requests that a page of another site makes a browser send (ADR 33), before any other code reads them.
 
 | condition | status |
 |---|---|

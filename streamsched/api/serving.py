@@ -13,8 +13,8 @@ import uvicorn
 from fastapi import FastAPI
 
 from streamsched.api.bounds.connections import Connections, connection_class
-from streamsched.config import url_here
 from streamsched.domain.errors import ConfigurationError
+from streamsched.setting_values import url_here
 
 
 def bind(

@@ -1,4 +1,4 @@
-"""The HTTP routes by which workers receive tasks from the process that delivers them (ADR 86). They are served by that
+"""The HTTP routes by which workers receive tasks from the process that delivers them (ADR 26). They are served by that
 process, beside the API: a worker asks the API for the owners and opens a stream to each.
 """
 
@@ -65,11 +65,10 @@ class _Connected:
 
 @dataclass(slots=True)
 class StreamServices:
-    """What the routes use. `body_limit`: bytes of a report."""
+    """What the routes use."""
 
     workers: WorkerStreams
     authentication: Authentication
-    body_limit: int
     connected: dict[str, _Connected] = field(default_factory=dict)
     places: Places = field(default_factory=lambda: Places("receive tasks", _MOST_STREAMS))
 
@@ -89,7 +88,9 @@ async def _authorised(request: Request) -> None:
 def make_stream_api(
     workers: WorkerStreams, hosts: AllowedHosts, authentication: Authentication, *, body_limit: int
 ) -> FastAPI:
-    """The application of a process that delivers tasks; for the event loop of `workers`."""
+    """The application of a process that delivers tasks; for the event loop of `workers`. `body_limit`: bytes of a
+    report.
+    """
     app = FastAPI(
         title="streamsched task streams",
         openapi_url=None,
@@ -97,8 +98,8 @@ def make_stream_api(
         redoc_url=None,
         dependencies=[Depends(_authorised)],
     )
-    app.state.services = StreamServices(workers, authentication, body_limit)
-    app.state.body_room = BodyRoom.of_bodies(body_limit)
+    app.state.services = StreamServices(workers, authentication)
+    app.state.body_room = BodyRoom(body_limit)
     app.include_router(router)
     answer_problems(app)
     app.add_middleware(RequestGuard, hosts=hosts)

@@ -12,21 +12,20 @@ from streamsched.codec.schedules import pause as pause_codec
 from streamsched.codec.schedules.schedule import program_to_json, schedule_to_json
 from streamsched.codec.views import run_metrics
 from streamsched.domain.constraints.load import STALE
+from streamsched.domain.history import HistoryEntry
 from streamsched.domain.jobs.submission import Submission
 from streamsched.domain.schedules.schedule import Program
 from streamsched.domain.time.duration import duration_text
 from streamsched.launcher.why import Why
 from streamsched.launcher.whynot import WhyNot
-from streamsched.ports.catalog import (
-    AppSummary,
-    HistoryEntry,
-    ScheduleStatus,
-)
-from streamsched.ports.jobs import JobRecord
-from streamsched.ports.limits import ClusterRecord, GroupRecord, PoolRecord
-from streamsched.ports.runs import RunRecord
-from streamsched.ports.schedules.version import ScheduleVersion
-from streamsched.ports.submissions import PreferenceRecord
+from streamsched.store.catalog.preferences import PreferenceRecord
+from streamsched.store.catalog.records import AppSummary, ScheduleStatus
+from streamsched.store.catalog.versions import ScheduleVersion
+from streamsched.store.jobs.job_record import JobRecord
+from streamsched.store.limits.clusters import ClusterRecord
+from streamsched.store.limits.groups import GroupRecord
+from streamsched.store.limits.pools import PoolRecord
+from streamsched.store.runs.run_queries import RunRecord
 
 #: Counts of `codec.views.explanation.losses`.
 _LOSSES: Final = ("lost_keys", "dropped_keys", "refused_events", "keyless_events")

@@ -1,7 +1,7 @@
 """Pure decisions about one schedule: from its current record and a request to its new generation, or an error.
 
-Every change makes a new generation (ADR 0004), except an update to an equal definition. A change *keeps* when the new
-generation takes over the accumulation, as far as it fits, and the waiting jobs of the former one (ADR 0012).
+Every change makes a new generation , except an update to an equal definition. A change *keeps* when the new
+generation takes over the accumulation, as far as it fits, and the waiting jobs of the former one (ADR 12).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.limits import later
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.schedules.pause import Pause
-from streamsched.domain.schedules.schedule import Program, Schedule
+from streamsched.domain.schedules.schedule import Program, Schedule, ScheduleRecord
 from streamsched.domain.ticks.fire_times import check_cron, next_fire
 from streamsched.domain.ticks.jitter import fires_at
 from streamsched.domain.triggers.removal import awaited
@@ -32,8 +32,7 @@ from streamsched.domain.triggers.trigger import (
     leaf_id,
     leaves,
 )
-from streamsched.ports.catalog import Action, AppChange, AppRecord, ScheduleChange, ScheduleRecord
-from streamsched.ports.schedules.pauses import FailureStreak
+from streamsched.store.catalog.records import Action, AppChange, AppRecord, FailureStreak, ScheduleChange
 
 
 def create(app: AppRecord, definition: Schedule, *, enabled: bool, now: datetime) -> AppChange:
@@ -67,7 +66,7 @@ def update(app: AppRecord, definition: Schedule, *, keep: bool | None, now: date
 def counts_alike(before: Schedule, after: Schedule) -> bool:
     """Whether the two start the same program after the same events: all else, such as a description, constraints or a
     retry policy, does not touch what has accumulated. How often a rewritten partition counts may differ, whether keys
-    named as periods are periods or texts, and what becomes of corrections (ADR 0059, 0169, 0180), so that deploying the
+    named as periods are periods or texts, and what becomes of corrections (ADR 9, 10), so that deploying the
     file of an older release again does not reset accumulations.
     """
     one, other = ((each.program, each.consumption, each.late) for each in (before, after))

@@ -22,10 +22,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streamsched.codec.records import signal as signal_codec
+from streamsched.domain.schedules.schedule import ScheduleRecord
 from streamsched.domain.signals.signal import Drop, Put, Signal, Subscribe, Unsubscribe
 from streamsched.domain.triggers.trigger import event_keys
 from streamsched.log.topics import SIGNALS
-from streamsched.ports.catalog import ScheduleRecord
 from streamsched.ports.outbox import OutboxRecord
 
 

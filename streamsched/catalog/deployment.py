@@ -11,19 +11,22 @@ from streamsched.catalog.change import counts_alike, created, deleted, existing_
 from streamsched.domain.errors import NotFoundError
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.schedules.app import AppDefinition
+from streamsched.domain.schedules.schedule import ScheduleRecord
 from streamsched.domain.triggers.removal import awaited, without
 from streamsched.domain.triggers.run_joins import ProgramChains, RunJoin, run_join
 from streamsched.domain.triggers.trigger import Trigger, run_of
-from streamsched.ports.catalog import (
+from streamsched.store.catalog.records import (
     Action,
     AppChange,
     AppRecord,
+    BrokenJoin,
+    ExpectationChange,
+    ForeignWait,
     ProgramChange,
+    ProgramLink,
+    RecipientsChange,
     ScheduleChange,
-    ScheduleRecord,
 )
-from streamsched.ports.schedules.expectations import ExpectationChange, RecipientsChange
-from streamsched.ports.schedules.program_links import BrokenJoin, ForeignWait, ProgramLink
 
 
 def deploy(

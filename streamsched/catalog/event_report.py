@@ -15,7 +15,7 @@ from streamsched.domain.signals.verdict import Verdict
 from streamsched.domain.time.duration import duration_text
 from streamsched.domain.triggers.leaf import leaf_id
 from streamsched.domain.triggers.trigger import leaves
-from streamsched.ports.verdicts import ConsumingJob, CurrentSchedule, EventTrace
+from streamsched.store.events.event_traces import ConsumingJob, CurrentSchedule, EventTrace
 
 
 @dataclass(frozen=True, slots=True)

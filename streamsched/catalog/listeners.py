@@ -18,7 +18,7 @@ from streamsched.domain.triggers.correlation import Per
 from streamsched.domain.triggers.keyed_event import keyed_event, without_key
 from streamsched.domain.triggers.trigger import CustomEvent, Partitions, ProgramStatus, Total, correlated, leaf_keys
 from streamsched.ports.clock import Clock
-from streamsched.ports.verdicts import CurrentSchedule, EventTraces
+from streamsched.store.events.event_traces import CurrentSchedule, EventTraces
 
 #: How long a key with a listener is cached. A key without one is queried every time.
 _TTL: Final = timedelta(seconds=5)

@@ -9,7 +9,7 @@ from typing import Final
 
 from streamsched.domain.errors import UnavailableError
 from streamsched.ports.notifier import RELAYED, Notifier
-from streamsched.ports.outbox import OutboxAcks
+from streamsched.store.catalog.outbox import PostgresOutbox
 
 #: Seconds between two queries without a notification.
 _POLL: Final = 1.0
@@ -19,7 +19,7 @@ _MANY: Final = 1000
 
 
 async def outstanding_within(
-    ids: Sequence[int], *, acks: OutboxAcks, notifier: Notifier, within: float, stalled: float | None = None
+    ids: Sequence[int], *, acks: PostgresOutbox, notifier: Notifier, within: float, stalled: float | None = None
 ) -> int:
     """Waits until the log has acknowledged these outbox records, and returns 0. After `within` seconds, or when no
     record up to the last of them was acknowledged for `stalled` seconds, returns how many are not acknowledged. Records
@@ -34,8 +34,8 @@ async def outstanding_within(
     stalls_at, left, ahead = end, len(ids), None
     try:
         async with notifier.listen(RELAYED) as subscription, asyncio.timeout(stalled) as stall_timeout:
-            while left := await acks.outstanding(ids):
-                found, now = await acks.between(0, last), monotonic()
+            while left := await acks.count_outstanding(ids):
+                found, now = await acks.count_between(0, last), monotonic()
                 if stalled is not None and (ahead is None or found < ahead):
                     ahead, stalls_at = found, now + stalled
                     stall_timeout.reschedule(asyncio.get_running_loop().time() + stalled)
@@ -50,7 +50,7 @@ async def outstanding_within(
     return left
 
 
-async def between_within(first: int, last: int, *, acks: OutboxAcks, notifier: Notifier, within: float) -> int:
+async def between_within(first: int, last: int, *, acks: PostgresOutbox, notifier: Notifier, within: float) -> int:
     """How many records with these ids the log has not acknowledged, after waiting up to `within` seconds for 0.
 
     Raises:
@@ -58,7 +58,7 @@ async def between_within(first: int, last: int, *, acks: OutboxAcks, notifier: N
     """
     end = monotonic() + within
     async with notifier.listen(RELAYED) as subscription:
-        while left := await acks.between(first, last):
+        while left := await acks.count_between(first, last):
             pause = end - monotonic()
             if pause <= 0:
                 break
@@ -68,7 +68,7 @@ async def between_within(first: int, last: int, *, acks: OutboxAcks, notifier: N
     return left
 
 
-async def wait_for_ack(ids: Sequence[int], *, acks: OutboxAcks, notifier: Notifier, patience: float) -> None:
+async def wait_for_ack(ids: Sequence[int], *, acks: PostgresOutbox, notifier: Notifier, patience: float) -> None:
     """Returns when the log has acknowledged these outbox records; waits without limit while it makes progress.
 
     Raises:

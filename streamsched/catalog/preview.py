@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
 
 from streamsched.codec.schedules.expectation import expectation_to_json
@@ -20,26 +19,25 @@ from streamsched.codec.schedules.schedule import program_to_json, schedule_to_js
 from streamsched.domain.errors import PlanChangedError
 from streamsched.domain.fold.kept_state import fitting
 from streamsched.domain.fold.plan import LeafSlot, Shape, planned
-from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
+from streamsched.domain.names import ScheduleRef
 from streamsched.domain.quotas.quota import NO_GROWTH, QuotaGrowth
-from streamsched.domain.revision import Expected, digest
+from streamsched.domain.revision import digest
 from streamsched.domain.schedules.schedule import Program, Schedule
 from streamsched.domain.triggers.keys.known_set import values_text
 from streamsched.domain.triggers.trigger import Trigger, correlations
-from streamsched.ports.access.quotas import growth_of
-from streamsched.ports.catalog import (
+from streamsched.store.catalog.quota_counts import growth_of
+from streamsched.store.catalog.records import (
     Action,
     AppChange,
-    Applied,
-    AppRecord,
-    CatalogStore,
+    AppExpectations,
+    BrokenJoin,
+    ExpectationChange,
+    ForeignWait,
     ProgramChange,
+    RecipientsChange,
     ScheduleChange,
-    ScheduleRecord,
     ScheduleStatus,
 )
-from streamsched.ports.schedules.expectations import AppExpectations, ExpectationChange, RecipientsChange
-from streamsched.ports.schedules.program_links import BrokenJoin, ForeignWait
 
 _NAMES = frozenset({"namespace", "application", "name"})
 
@@ -147,44 +145,14 @@ class Preview:
         """Whether anything would change."""
         return bool(self.programs or self.schedules or self.expectations or self.recipients)
 
+    def losses(self) -> Mapping[ScheduleRef, Dropped]:
+        """What each of its schedules loses."""
+        return {each.schedule: each.dropped for each in self.schedules}
+
     @property
     def loses(self) -> bool:
         """Whether accumulations, waiting jobs or schedules would be lost."""
         return any(each.loses for each in self.schedules)
-
-
-@dataclass(frozen=True, slots=True)
-class Suspension:
-    """Schedules that were paused, disabled or deleted.
-
-    Attributes:
-        applied: what was changed.
-        plan: what could be lost, as read just before the change.
-    """
-
-    applied: Applied
-    plan: Preview
-
-    def losses(self) -> Mapping[ScheduleRef, Dropped]:
-        """What each schedule lost, according to `plan`; those that it does not have lost nothing."""
-        return {each.schedule: each.dropped for each in self.plan.schedules}
-
-
-@dataclass(frozen=True, slots=True)
-class Suspended:
-    """A schedule that was paused or disabled."""
-
-    status: ScheduleStatus
-    suspension: Suspension
-
-    @property
-    def record(self) -> ScheduleRecord:
-        return self.status.record
-
-    @property
-    def dropped(self) -> Dropped:
-        """What the schedule lost."""
-        return self.suspension.losses().get(self.record.definition.ref, Dropped())
 
 
 def foreseen(change: AppChange, known: Mapping[ScheduleRef, ScheduleStatus], *, origin: str = "") -> Preview:
@@ -219,16 +187,6 @@ def expectation_differences(change: ExpectationChange) -> Iterator[Difference]:
         yield from _fields(expectation_to_json(change.before), expectation_to_json(change.after))
 
 
-def confirmed(preview: Preview, plan: str | None, what: str) -> None:
-    """Compares a plan made now with the confirmed token; None accepts any plan.
-
-    Raises:
-        PlanChangedError: they differ.
-    """
-    if plan not in (None, preview.token):
-        raise PlanChangedError(what)
-
-
 def app_revision(
     programs: Collection[Program], generations: Mapping[ScheduleRef, int], watched: AppExpectations
 ) -> str | None:
@@ -241,40 +199,6 @@ def app_revision(
         parts.append({str(ref): expectation_to_json(each) for ref, each in watched.expectations.items()})
         parts.append([recipient_to_json(each) for each in watched.recipients])
     return digest(parts)
-
-
-class GuardedStore(CatalogStore):
-    """A store that makes no change of a schedule or app that has another revision than an expected one."""
-
-    def __init__(self, store: CatalogStore, expected: Expected) -> None:
-        self._store = store
-        self._expected = expected
-
-    async def change(
-        self,
-        app: AppRef,
-        schedules: Sequence[ScheduleRef] | None,
-        decide: Callable[[AppRecord], AppChange],
-        *,
-        now: datetime,
-        programs: Collection[ProgramRef] | None = None,
-        awaited: Collection[ProgramRef] = (),
-        origin: str | None = None,
-        by: str = "",
-    ) -> Applied:
-        def decided(found: AppRecord) -> AppChange:
-            if schedules is None or len(schedules) != 1:
-                existing = {ref: each.generation for ref, each in found.schedules.items() if each.exists}
-                self._expected.check(
-                    f"application '{app}'", app_revision(found.programs.values(), existing, found.watched)
-                )
-            elif (one := found.schedules.get(schedules[0])) is not None and one.exists:
-                self._expected.check(f"schedule '{schedules[0]}'", str(one.generation))
-            return decide(found)
-
-        return await self._store.change(
-            app, schedules, decided, now=now, programs=programs, awaited=awaited, origin=origin, by=by
-        )
 
 
 def check_plan(change: AppChange, plan: str | None, what: str) -> None:

@@ -1,4 +1,4 @@
-"""Copies accumulations from the triggers changelog into the read model (ADR 0003), which may lag but not diverge."""
+"""Copies accumulations from the triggers changelog into the read model (ADR 1), which may lag but not diverge."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from streamsched.codec.records import halt as halt_codec
 from streamsched.codec.records import state
 from streamsched.codec.records.state import SEPARATOR
 from streamsched.codec.views import explanation
-from streamsched.domain.errors import SYSTEMIC, described
+from streamsched.domain.errors import described
+from streamsched.domain.failure_isolation import FailureIsolation
 from streamsched.domain.fold.explain import explain
 from streamsched.domain.names import ScheduleRef
 from streamsched.log.topics import TRIGGERS_CHANGELOG
@@ -71,27 +72,26 @@ class ProgressCopy:
         return stored
 
     async def _save(self, chunk: Chunk) -> int | None:
-        """Copies a chunk. If storing raises, splits it in halves until only the failing record is skipped.
-        Returns None if another instance is ahead.
-        """
-        copied = _copied(chunk, self._positions[chunk.partition])
-        try:
-            if not await self._store.save(TRIGGERS_CHANGELOG, copied):
-                return None
-        except SYSTEMIC:
-            raise
-        except Exception as exc:  # noqa: BLE001 - caused by one record; isolated by splitting
-            if len(chunk.records) < 2:
-                key = repr(chunk.records[0].key) if chunk.records else ""
+        """Copies a chunk, without a record that cannot be stored. Returns None if another instance is ahead."""
+        stored = 0
+        search = FailureIsolation(chunk.records)
+        for records in search:
+            part = chunk.part(records)
+            copied = _copied(part, self._positions[chunk.partition])
+            try:
+                saved = await self._store.save(TRIGGERS_CHANGELOG, copied)
+            except Exception as exc:  # noqa: BLE001 - caused by one record
+                if search.halve(exc):
+                    continue
+                key = repr(part.records[0].key) if part.records else ""
                 log.error("progress.not_stored", key=key, reason=described(exc))
-                return await self._save(chunk._replace(records=())) if chunk.records else 0
-            middle = len(chunk.records) // 2
-            second = chunk.records[middle:]
-            before = await self._save(chunk._replace(records=chunk.records[:middle], next_position=second[0].offset))
-            after = None if before is None else await self._save(chunk._replace(records=second))
-            return None if before is None or after is None else before + after
-        self._positions[chunk.partition] = copied.next
-        return copied.size
+                copied = _copied(part._replace(records=()), copied.start)
+                saved = await self._store.save(TRIGGERS_CHANGELOG, copied)
+            if not saved:
+                return None
+            self._positions[chunk.partition] = copied.next
+            stored += copied.size
+        return stored
 
     async def close(self) -> None:
         """Closes the reader; the next `run_once` starts from the stored positions."""

@@ -1,9 +1,9 @@
-"""The relay: appends the records of the outbox to the log, each once (ADR 0002).
+"""The relay: appends the records of the outbox to the log, each once (ADR 3).
 
 Each commit also appends the ids of its outbox rows. After a crash between the commit and the deletion of the rows, the
 next relay reads those ids from the log and deletes the rows instead of appending them again. The log fences a former
 relay, so it cannot append any more. Ids that the database has never given away mean that it was restored from a backup
-(ADR 0105): then nothing is deleted, and new rows get greater ids.
+(ADR 3): then nothing is deleted, and new rows get greater ids.
 
 A record that is too large for the log, or whose topic does not exist, does not block the others: it is logged and stays
 in the outbox until a relay of a later process can append it.
@@ -115,7 +115,7 @@ class Relay:
         newest_batch = await newest(self._broker, _POSITION, _KEY)
         appended = [] if newest_batch is None else orjson.loads(newest_batch)["sent"]
         if appended and await self._outbox.advance(max(appended)):
-            # Rows with these ids are of the restored database, not the ones that were appended (ADR 105).
+            # Rows with these ids are of the restored database, not the ones that were appended (ADR 3).
             log.warning("relay.database_restored", last=max(appended))
             appended = []
         if appended:

@@ -12,9 +12,11 @@ from streamsched.catalog.outbox_ack import wait_for_ack
 from streamsched.domain.errors import ConflictError
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.signals.signal import Replay
-from streamsched.ports.catalog import CatalogReader, ScheduleStatus
 from streamsched.ports.notifier import Notifier
-from streamsched.ports.outbox import OutboxAcks, OutboxRepair
+from streamsched.store.catalog.catalog_reader import CatalogReader
+from streamsched.store.catalog.outbox import PostgresOutbox
+from streamsched.store.catalog.records import ScheduleStatus
+from streamsched.store.server.probe import OutboxRepair
 
 log = structlog.get_logger()
 
@@ -25,7 +27,7 @@ class ScheduleReplay:
 
     reader: CatalogReader
     mending: OutboxRepair
-    acks: OutboxAcks
+    acks: PostgresOutbox
     notifier: Notifier
     patience: float = PATIENCE
 

@@ -17,11 +17,12 @@ from streamsched.catalog.change import pause_broken, resume_due
 from streamsched.domain.errors import FencedError, UnavailableError, described
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.quarantine import Quarantine
-from streamsched.ports.catalog import CatalogStore
 from streamsched.ports.clock import Clock
 from streamsched.ports.notifier import TIMERS, Notifier
-from streamsched.ports.schedules.pauses import FailureStreak, PauseStore
 from streamsched.process.run_forever import run_forever
+from streamsched.store.catalog.catalog import CatalogStore
+from streamsched.store.catalog.pauses import PauseStore
+from streamsched.store.catalog.records import FailureStreak
 
 log = structlog.get_logger()
 
@@ -59,11 +60,11 @@ class Resumption:
             UnavailableError: PostgreSQL is unreachable.
         """
         held = self._failed.held(self._clock.now())
-        for broken in await self._pauses.broken(limit=_BATCH + len(held)):
+        for broken in await self._pauses.list_streaks(limit=_BATCH + len(held)):
             if broken.schedule not in held:
-                await self._tried(broken.schedule, self._pause(broken))
-        while due := await self._pauses.over(now=self._clock.now(), limit=_BATCH + len(held)):
-            resumed = [await self._tried(ref, self._resume(ref)) for ref in due if ref not in held]
+                await self._try(broken.schedule, self._pause(broken))
+        while due := await self._pauses.list_ended(now=self._clock.now(), limit=_BATCH + len(held)):
+            resumed = [await self._try(ref, self._resume(ref)) for ref in due if ref not in held]
             if not any(resumed):
                 break
             held = self._failed.held(self._clock.now())
@@ -76,7 +77,7 @@ class Resumption:
         shortest = _FAILED if self._failed.held(now) else _HELD
         return max(shortest, min(ahead, _SWEEP))
 
-    async def _tried(self, ref: ScheduleRef, change: Awaitable[bool]) -> bool:
+    async def _try(self, ref: ScheduleRef, change: Awaitable[bool]) -> bool:
         """Returns the result of the change; if it raises, the schedule is quarantined and retried later."""
         try:
             done = await change
@@ -92,7 +93,7 @@ class Resumption:
     async def _pause(self, broken: FailureStreak) -> bool:
         ref, now = broken.schedule, self._clock.now()
         applied = await self._store.change(ref.owner, [ref], lambda app: pause_broken(app, broken, now=now), now=now)
-        await self._pauses.mended(broken)
+        await self._pauses.remove_streak(broken)
         for each in applied.change.schedules:
             log.warning("schedule.broken", schedule=str(ref), generation=each.after.generation, reason=each.reason)
         return bool(applied.change.schedules)

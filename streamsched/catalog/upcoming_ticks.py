@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Final
 
 from streamsched.catalog.change import time_leaves
+from streamsched.domain.schedules.schedule import ScheduleRecord
 from streamsched.domain.ticks.forecast import forecast
-from streamsched.ports.catalog import ScheduleRecord
 
 #: How many ticks of each leaf are computed first.
 _FIRST: Final = 4

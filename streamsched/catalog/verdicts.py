@@ -14,7 +14,7 @@ from streamsched.log.intake import TopicIntake
 from streamsched.log.topics import VERDICTS
 from streamsched.ports.broker import Broker, Record
 from streamsched.ports.clock import Clock
-from streamsched.ports.verdicts import Page, VerdictStore
+from streamsched.store.events.verdicts import Page, VerdictStore
 
 log = structlog.get_logger()
 

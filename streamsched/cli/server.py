@@ -14,18 +14,8 @@ from streamsched.cli.connection.exchange import Response, exchange
 from streamsched.cli.connection.server_url import CONTEXT, DEFAULT_URL, ContextUrl, found_url, requested_url, token_of
 from streamsched.cli.connection.waiting import notice
 from streamsched.cli.naming import short
-from streamsched.domain.errors import (
-    ConfigurationError,
-    ConflictError,
-    ForbiddenError,
-    InvalidError,
-    NotFoundError,
-    PlanChangedError,
-    QuotaExceededError,
-    StreamschedError,
-    UnauthenticatedError,
-    UnavailableError,
-)
+from streamsched.codec.problem import error_from_json
+from streamsched.domain.errors import NotFoundError
 
 _TIMEOUT: Final = 60.0
 
@@ -141,35 +131,8 @@ def request(
     if response.is_success:
         return response
     try:
-        problem = response.json()
+        answer = response.json()
     except ValueError:
-        problem = {}
-    raise refusal(response.status, problem if isinstance(problem, dict) else {}, base)
-
-
-def refusal(status: int, problem: Mapping[str, Any], url: str) -> StreamschedError:
-    """The error of a problem response from the server at `url`."""
-    detail = str(problem.get("detail") or f"{url} responded with status {status}")
-    match status:
-        case 400 | 413 | 415 | 422:
-            return InvalidError(str(problem.get("path", "$")), str(problem.get("reason", detail)))
-        case 401:
-            return UnauthenticatedError(detail)
-        case 403 if "quota" in problem:
-            return QuotaExceededError.of_problem(problem)
-        case 403:
-            return ForbiddenError(detail)
-        case 421:
-            return ConfigurationError(detail)
-        case 404 if "kind" in problem:
-            return NotFoundError(str(problem["kind"]), short(str(problem.get("name", ""))))
-        case 404:
-            return NotFoundError("page", f"{url}: {detail}")
-        case 409 if problem.get("kind") == "plan":
-            return PlanChangedError(str(problem.get("name", "")))
-        case 409:
-            return ConflictError(detail)
-        case 429 | 502 | 503 | 504:
-            return UnavailableError(detail)
-        case _:
-            return StreamschedError(detail)
+        answer = None
+    error = error_from_json(response.status, answer, url=base + path, etag=response.headers.get("etag", ""))
+    raise NotFoundError(error.kind, short(error.name)) if isinstance(error, NotFoundError) else error

@@ -1,34 +1,22 @@
-"""Answers of the API as errors, and which requests are sent again, when. Pure."""
+"""Answers of the API, and which requests are sent again, when. Pure."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from streamsched.client.calls import ApiCall, Reply, refused
-from streamsched.domain.errors import (
-    ConfigurationError,
-    ConflictError,
-    ForbiddenError,
-    InvalidError,
-    NotFoundError,
-    PlanChangedError,
-    QuotaExceededError,
-    RefusedError,
-    RevisionChangedError,
-    StreamschedError,
-    UnauthenticatedError,
-    UnavailableError,
-)
+from streamsched.client.calls import ApiCall, Reply
+from streamsched.codec.problem import COME_BACK, error_from_json
+from streamsched.domain.errors import ConfigurationError, UnavailableError
 
 #: Seconds before each repetition of a request without an answer, or with one that says to come back.
 PAUSES: Final = (0.2, 0.8, 2.0, 5.0)
 #: The longest that an answer may ask to wait, in seconds.
 LONGEST: Final = 30.0
 #: Statuses after which a request may succeed later; 0: there was no answer.
-_AGAIN: Final = frozenset({0, 429, 502, 503, 504})
+AGAIN: Final = COME_BACK | {0}
 T = TypeVar("T")
 
 
@@ -51,7 +39,7 @@ class Answer:
     def pause(self, call: ApiCall[Any], attempt: int, pauses: Sequence[float]) -> float | None:
         """Seconds to wait before the request is sent again; None: not again. `attempt`: how many there were, from 1."""
         unread = self.status == 429 or not self.sent
-        if attempt > len(pauses) or self.status not in _AGAIN or not (call.repeatable or unread):
+        if attempt > len(pauses) or self.status not in AGAIN or not (call.repeatable or unread):
             return None
         asked = float(self.retry_after) if self.retry_after.isdecimal() else 0.0
         return min(LONGEST, max(asked, pauses[attempt - 1])) if pauses[attempt - 1] else 0.0
@@ -69,39 +57,8 @@ class Answer:
         except ValueError:
             data = None
         if self.status >= 300 or data is None:
-            raise problem_error(self.status, data, url=url + call.path, etag=self.etag)
+            raise error_from_json(self.status, data, url=url + call.path, etag=self.etag)
         try:
             return call.read(Reply(data, self.etag))
         except (KeyError, TypeError, ValueError) as exc:
             raise ConfigurationError(f"{url}{call.path} answered what no API of streamsched does: {exc!r}") from exc
-
-
-def problem_error(status: int, problem: object, *, url: str, etag: str = "") -> StreamschedError:
-    """The error that a problem of the API says."""
-    found: Mapping[str, Any] = problem if isinstance(problem, dict) else {}
-    detail = str(found.get("detail") or f"{url} answered {status}")
-    if not found.get("type") and status not in _AGAIN:
-        return ConfigurationError(f"{url} answered {status}, and is no API of streamsched")
-    match status:
-        case 400 if refusals := refused(found):
-            return RefusedError(refusals, 0)
-        case 400 | 413 | 415:
-            return InvalidError(str(found.get("path", "$")), str(found.get("reason", detail)))
-        case 401:
-            return UnauthenticatedError(detail)
-        case 403:
-            return QuotaExceededError.of_problem(found) if "quota" in found else ForbiddenError(detail)
-        case 404:
-            return NotFoundError(str(found.get("kind", "page")), str(found.get("name", url)))
-        case 409 if found.get("kind") == "plan":
-            return PlanChangedError(str(found.get("name", "")))
-        case 409:
-            return ConflictError(detail)
-        case 412:
-            return RevisionChangedError(url, etag.strip('"') or None)
-        case 421:
-            return ConfigurationError(detail)
-        case _ if status in _AGAIN:
-            return UnavailableError(detail)
-        case _:
-            return StreamschedError(detail)

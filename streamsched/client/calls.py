@@ -21,7 +21,8 @@ from streamsched.client.models import (
     WebhookState,
 )
 from streamsched.codec.events import cloudevents
-from streamsched.domain.errors import Refusal, RefusedError
+from streamsched.codec.problem import refusals_from_json
+from streamsched.domain.errors import RefusedError
 from streamsched.domain.events.event import Event
 
 T = TypeVar("T")
@@ -215,18 +216,10 @@ def _accepted(reply: Reply) -> AcceptedEvents:
     """Raises:
     RefusedError: some were refused; the others were accepted.
     """
-    found = refused(reply.data)
+    found = refusals_from_json(reply.data)
     if found:
         raise RefusedError(found, reply.data["accepted"])
     return AcceptedEvents(reply.data["accepted"], tuple(reply.data["ids"]), tuple(reply.data.get("unheard") or ()))
-
-
-def refused(answer: Mapping[str, Any]) -> Sequence[Refusal]:
-    """The events that an answer names as refused."""
-    return [
-        Refusal(each["index"], "$" + each["path"].removeprefix(f"$[{each['index']}]").removeprefix("$"), each["reason"])
-        for each in answer.get("errors") or ()
-    ]
 
 
 def _schedule(reply: Reply) -> DeployedSchedule:

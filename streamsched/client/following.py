@@ -7,15 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from streamsched.client.answers import Answer, problem_error
+from streamsched.client.answers import Answer
 from streamsched.client.models import Decision
+from streamsched.codec.problem import error_from_json
 from streamsched.domain.errors import UnauthenticatedError, UnavailableError
 
 #: Path of the stream.
 PATH: Final = "/v1/decisions"
 #: Seconds without a byte after which the connection is given up: a server sends a comment every 15.
 SILENCE_S: Final = 45.0
-_AGAIN: Final = frozenset({0, 429, 502, 503, 504})
+AGAIN: Final = frozenset({0, 429, 502, 503, 504})
 
 
 @dataclass(slots=True)
@@ -82,12 +83,12 @@ class Following:
             StreamschedError: another connection would not help, or there were as many as pauses.
         """
         self._event, self._data = "", []
-        if answer.status not in _AGAIN:
+        if answer.status not in AGAIN:
             try:
                 problem = json.loads(answer.body)
             except ValueError:
                 problem = None
-            raise problem_error(answer.status, problem, url=url + PATH)
+            raise error_from_json(answer.status, problem, url=url + PATH)
         if self.attempts >= len(pauses):
             raise UnavailableError(f"{url} cannot be reached ({answer.failure or f'it answered {answer.status}'})")
         self.attempts += 1

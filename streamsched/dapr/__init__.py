@@ -1,1 +1,1 @@
-"""Dapr's jobs: requests of its API, and delivery to apps as its sidecar delivers (ADR 83, 84)."""
+"""Dapr's jobs: requests of its API, and delivery to apps as its sidecar delivers (ADR 26)."""

@@ -16,8 +16,8 @@ from streamsched.dapr.app_channel import AppChannel, JobDeliveryResult
 from streamsched.dapr.http_channel import HttpAppChannel
 from streamsched.domain.errors import InvalidError, UnavailableError, described
 from streamsched.domain.tasks.attempt import StartedTask
-from streamsched.ports.dapr.instances import SCHEDULERS, AppInstance, AppInstances
 from streamsched.process.cancellation import cancel
+from streamsched.store.dapr.instances import SCHEDULERS, AppInstance, AppInstances
 from streamsched.tasks.worker_streams import WorkerStream, WorkerStreams
 
 log = structlog.get_logger()
@@ -51,7 +51,7 @@ class DaprDelivery:
     async def step(self) -> None:
         """Connects new instances, and disconnects those that are gone."""
         try:
-            live = {each for each in await self._instances.live() if each.queue != SCHEDULERS}
+            live = {each for each in await self._instances.live_instances() if each.queue != SCHEDULERS}
         except UnavailableError as exc:
             log.debug("dapr.instances_unknown", reason=str(exc))
             return

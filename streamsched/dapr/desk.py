@@ -23,9 +23,9 @@ from streamsched.domain.tasks.recurrence import next_ticks
 from streamsched.domain.tasks.registration import RegistrationVerdict
 from streamsched.domain.tasks.task import OnExisting, TaskRequest
 from streamsched.ports.clock import Clock
-from streamsched.ports.dapr.jobs import MOST_JOBS, DaprJobStore, JobTask
-from streamsched.ports.tasks.queues import QueueStore
-from streamsched.ports.tasks.registry import TaskRegistry
+from streamsched.store.dapr.jobs import MOST_JOBS, DaprJobStore, JobTask
+from streamsched.store.tasks.queues import QueueStore
+from streamsched.store.tasks.registry import TaskRegistry
 
 log = structlog.get_logger()
 

@@ -28,10 +28,10 @@ from streamsched.codec.dapr.job import (
 )
 from streamsched.codec.dapr.job_json import MOST_SECONDS
 from streamsched.codec.dapr.refusal import JobAnswer, JobOperation, answer_of
-from streamsched.config import url_here
 from streamsched.dapr.desk import DaprDesk, KnownJob
 from streamsched.dapr.endpoint import DaprEndpoint
 from streamsched.domain.errors import ConfigurationError, InvalidDefinitionError, StreamschedError
+from streamsched.setting_values import url_here
 
 log = structlog.get_logger()
 

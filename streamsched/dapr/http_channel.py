@@ -12,8 +12,8 @@ from streamsched.codec.dapr.job_json import body_of
 from streamsched.dapr.app_channel import CONNECT_S, REASON, TIMEOUT, JobDelivery, JobDeliveryResult
 from streamsched.domain.addresses import EVERYWHERE
 from streamsched.domain.errors import InvalidError, described
-from streamsched.ports.dapr.instances import AppInstance
 from streamsched.process.http_client import HttpClient
+from streamsched.store.dapr.instances import AppInstance
 
 
 class HttpAppChannel:

@@ -42,8 +42,8 @@ from streamsched.domain.errors import (
     described,
 )
 from streamsched.domain.tasks.attempt import StartedTask
-from streamsched.ports.dapr.instances import SCHEDULERS, AppInstance, AppInstances
 from streamsched.process.cancellation import cancel
+from streamsched.store.dapr.instances import SCHEDULERS, AppInstance, AppInstances
 from streamsched.tasks.worker_streams import StoppedDelivery, WorkerStream, WorkerStreams
 
 log = structlog.get_logger()
@@ -163,7 +163,7 @@ class DaprSchedulerServer:
         shown: Sequence[str] = ()
         while True:
             try:
-                live = [each.address for each in await self._instances.live() if each.queue == SCHEDULERS]
+                live = [each.address for each in await self._instances.live_instances() if each.queue == SCHEDULERS]
             except UnavailableError:
                 live = list(shown)
             hosts = sorted({*live, self._own.address})

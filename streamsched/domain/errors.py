@@ -27,9 +27,9 @@ translated at the boundary and raised `from` their cause.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 #: Characters of a message that are kept.
 _MESSAGE: Final = 1000
@@ -211,18 +211,6 @@ class QuotaExceededError(StreamschedError):
         self.limit = limit
         self.used = used
         self.wanted = wanted
-
-    @classmethod
-    def of_problem(cls, problem: Mapping[str, Any]) -> QuotaExceededError:
-        """The error that a problem of the API says, which names a quota."""
-        return QuotaExceededError(
-            str(problem.get("namespace", "")),
-            str(problem["quota"]),
-            int(problem.get("limit", 0)),
-            used=float(problem.get("used", 0)),
-            wanted=int(problem.get("wanted", 0)),
-            message=str(problem.get("detail", "")) or None,
-        )
 
 
 class RateExceededError(QuotaExceededError):

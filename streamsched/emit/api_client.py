@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from streamsched.codec.problem import COME_BACK
 from streamsched.domain.errors import ConfigurationError, ConflictError, UnavailableError
 from streamsched.emit.destination import URL, find_destination, token_for
 
@@ -88,6 +89,6 @@ class ApiClient:
             return Answered(404, found)
         if answer.status_code == 409:
             raise ConflictError(why)
-        if answer.status_code >= 500 or answer.status_code in (408, 425, 429):
+        if answer.status_code >= 500 or answer.status_code in COME_BACK:
             raise UnavailableError(why)
         raise ConfigurationError(why)

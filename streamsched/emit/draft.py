@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, TypeVar
@@ -28,6 +28,7 @@ from streamsched.domain.events.event import (
     StreamSize,
     Ticked,
 )
+from streamsched.domain.jobs.run_commit import MOST_PARTITIONS
 from streamsched.domain.names import DatasetRef, EventName, ProgramRef, StreamRef
 from streamsched.emit.destination import namespace
 from streamsched.emit.trace import this_context
@@ -80,6 +81,23 @@ def partitions_added(
         raise InvalidError("$.partitions", "is empty: a commit adds at least one partition")
     ref = dataset if isinstance(dataset, DatasetRef) else DatasetRef.parse(dataset, namespace())
     return EventDraft(fact=PartitionsAdded(ref, named, len(named), run), id=event_id, time=time, source=source)
+
+
+def commit_events(
+    dataset: DatasetRef, partitions: Sequence[Partition], *, event_id: str, time: datetime | None, run: str = ""
+) -> Iterator[EventDraft]:
+    """The events of a commit of a file set or table: one, or several with ids that end in `.2`, `.3` … where it has
+    many partitions, so that each fits into a record of the log.
+    """
+    for number, start in enumerate(range(0, len(partitions), MOST_PARTITIONS), 1):
+        yield partitions_added(
+            dataset,
+            partitions[start : start + MOST_PARTITIONS],
+            event_id=event_id if number == 1 else f"{event_id}.{number}",
+            time=time,
+            source=f"/datasets/{dataset}",
+            run=run,
+        )
 
 
 def stream_size(

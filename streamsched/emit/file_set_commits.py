@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from streamsched.domain.datasets.file_set_commit import FileSetCommit, JobEpoch
 from streamsched.domain.errors import ConfigurationError, ConflictError
 from streamsched.domain.names import DatasetRef
 from streamsched.emit.api_client import ApiClient
-from streamsched.ports.datasets.commits import FileSetCommit, JobEpoch
 
 #: Commits in a request.
 _PAGE: Final = 10_000

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import http.client
 import ssl
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from time import monotonic
 from typing import Any, Final
@@ -21,15 +21,13 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from streamsched.codec import problem
 from streamsched.codec.events import cloudevents
 from streamsched.domain.errors import ConfigurationError, Refusal
 from streamsched.domain.events.event import Event
 from streamsched.emit.delivery import Accepted, Answer, EncodedEvent, Refused, TooLarge, Unreachable
 
 CONTENT_TYPE: Final = "application/cloudevents-batch+json"
-_RETRIABLE: Final = frozenset({408, 425, 429})
-#: Prefix of the server's problem types.
-_PROBLEM: Final = "urn:streamsched:problem:"
 
 
 class HttpTransport:
@@ -97,7 +95,7 @@ class HttpTransport:
             unheard = _unheard(body)
             return Refused(took, found, unheard) if found else Accepted(took, unheard)
         why = f"{self._shown} answered {status}"
-        if status >= 500 or status in _RETRIABLE:
+        if status >= 500 or status in problem.COME_BACK:
             return Unreachable(took, why, timedelta(seconds=int(wait[:9])) if wait.isdecimal() else None)
         raise ConfigurationError(f"{why}: {body[:200].decode(errors='replace')}")
 
@@ -110,8 +108,8 @@ def _refusals(status: int, body: bytes, count: int) -> tuple[Refusal, ...] | Non
         return None
     match answer:
         case {"accepted": int(), "errors": [*errors]} if errors or status < 300:
-            return _parsed(errors, count)
-        case {"type": str(kind), "detail": str(reason)} if status >= 400 and kind.startswith(_PROBLEM):
+            return _parsed(answer, count)
+        case {"type": str(kind), "detail": str(reason)} if status >= 400 and kind.startswith(problem.TYPE):
             return tuple(Refusal(index, "$", reason) for index in range(count))
         case _:
             return None
@@ -135,17 +133,12 @@ def _unheard(body: bytes) -> tuple[str, ...]:
             return ()
 
 
-def _parsed(errors: Sequence[Any], count: int) -> tuple[Refusal, ...] | None:
+def _parsed(answer: Mapping[str, Any], count: int) -> tuple[Refusal, ...] | None:
     try:
-        found = {int(e["index"]): _refusal(int(e["index"]), str(e["path"]), str(e["reason"])) for e in errors}
+        found = {each.index: each for each in problem.refusals_from_json(answer)}
     except (KeyError, TypeError, ValueError):
         return None
     return tuple(found[index] for index in sorted(found)) if found.keys() <= set(range(count)) else None
-
-
-def _refusal(index: int, path: str, reason: str) -> Refusal:
-    """Converts a path in the request (`$[2].data`) to a path in the event (`$.data`)."""
-    return Refusal(index, f"${path.removeprefix(f'$[{index}]').removeprefix('$')}", reason)
 
 
 def _since(started: float) -> timedelta:

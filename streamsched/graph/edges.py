@@ -12,7 +12,7 @@ from typing import Final
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError, NotFoundError
 from streamsched.domain.graph.graph import Graph, ParentGroup
 from streamsched.domain.graph.task import NodeId
-from streamsched.ports.graph.nodes import Edges
+from streamsched.store.graph.rows import Edges
 
 #: Edges after which a batch takes no further node.
 _EDGES: Final = 20_000

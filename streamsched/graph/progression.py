@@ -21,9 +21,10 @@ from streamsched.domain.names import AppRef
 from streamsched.graph.edges import BatchOfChildren, batches, edges_of, parents_of
 from streamsched.graph.functions import GraphFunctions
 from streamsched.ports.clock import Clock
-from streamsched.ports.graph.nodes import Edges, NodeEnd, NodeStore, StoredGraph
 from streamsched.ports.notifier import GRAPH, Notifier
 from streamsched.process.run_forever import run_forever
+from streamsched.store.graph.nodes import NodeEnd, NodeStore
+from streamsched.store.graph.rows import Edges, StoredGraph
 
 log = structlog.get_logger()
 
@@ -62,10 +63,10 @@ class Progression:
             UnavailableError: PostgreSQL is unavailable; call again.
         """
         outdated, ends, unreported, held = await asyncio.gather(
-            self._nodes.outdated(_BATCH),
+            self._nodes.outdated_nodes(_BATCH),
             self._nodes.ends(_BATCH),
-            self._nodes.unreported(_BATCH, now=self._clock.now()),
-            self._nodes.held(_BATCH),
+            self._nodes.unreported_nodes(_BATCH, now=self._clock.now()),
+            self._nodes.held_nodes(_BATCH),
         )
         moved = 0
         for app, nodes in _by_app((each.app, each.node) for each in outdated):

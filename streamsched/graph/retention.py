@@ -14,14 +14,14 @@ import structlog
 
 from streamsched.domain.decisions.retention import day_of
 from streamsched.domain.errors import SYSTEMIC, ConflictError, described
-from streamsched.domain.graph.node import ENDED
+from streamsched.domain.graph.node import NODE_STATES
 from streamsched.domain.graph.task import NodeId
 from streamsched.domain.names import AppRef
 from streamsched.graph.edges import Children, batches
 from streamsched.graph.functions import GraphFunctions
 from streamsched.ports.clock import Clock
-from streamsched.ports.graph.nodes import NodeStore, OldNode
 from streamsched.process.run_forever import run_forever
+from streamsched.store.graph.nodes import NodeStore, OldNode
 
 log = structlog.get_logger()
 
@@ -63,7 +63,7 @@ class NodeRetention:
         before = day_of(self._clock.now() - self._keep).begins
         gone = 0
         behind: OldNode | None = None
-        while page := await self._nodes.old(before, behind=behind, limit=_BATCH):
+        while page := await self._nodes.old_nodes(before, behind=behind, limit=_BATCH):
             for app in dict.fromkeys(each.app for each in page):
                 gone += await self._leave(app, [each.node for each in page if each.app == app], before)
             behind = page[-1]
@@ -79,7 +79,7 @@ class NodeRetention:
             while (batch := await asyncio.to_thread(next, found, None)) is not None:
                 leaving, children = await self._leaving(stored.app, batch.children)
                 if leaving:
-                    gone += await self._nodes.leave(stored, leaving, children, before=before)
+                    gone += await self._nodes.delete(stored, leaving, children, before=before)
             return gone
         except SYSTEMIC:
             raise
@@ -93,6 +93,6 @@ class NodeRetention:
         """The nodes that may leave, and their children."""
         below = list(dict.fromkeys(child for found in batch.values() for child, _ in found))
         states = await self._nodes.states(app, below) if below else {}
-        busy = {child for child, state in states.items() if state not in ENDED}
+        busy = {child for child, state in states.items() if state not in NODE_STATES.ends}
         leaving = [node for node, found in batch.items() if not any(child in busy for child, _ in found)]
         return leaving, list(dict.fromkeys(child for node in leaving for child, _ in batch[node]))

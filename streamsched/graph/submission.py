@@ -18,7 +18,8 @@ from streamsched.domain.names import AppRef
 from streamsched.graph.edges import Children, batches
 from streamsched.graph.functions import GraphFunctions
 from streamsched.ports.clock import Clock
-from streamsched.ports.graph.nodes import Edges, NodeStore, NodeView, StoredGraph
+from streamsched.store.graph.nodes import NodeStore, NodeView
+from streamsched.store.graph.rows import Edges, StoredGraph
 
 #: How often a change is tried again that a deployment overtook.
 _TRIES: Final = 5
@@ -127,11 +128,11 @@ class GraphDesk:
         await self._nodes.graph(app)
         return await self._nodes.counts(app)
 
-    async def listed(
+    async def page(
         self, app: AppRef, *, task: str | None, state: NodeState | None, after: NodeId, limit: int
     ) -> Sequence[NodeView]:
         """One page of nodes by task and job id, after that one."""
-        return await self._nodes.listed(app, task=task, state=state, after=after, limit=limit)
+        return await self._nodes.page(app, task=task, state=state, after=after, limit=limit)
 
     async def submit(
         self, app: AppRef, targets: Sequence[NodeId], *, again: bool = False, dry_run: bool = False

@@ -12,9 +12,10 @@ import structlog
 from streamsched.domain.constraints.load import ClusterReading
 from streamsched.domain.errors import SYSTEMIC, UnavailableError, described
 from streamsched.ports.clock import Clock
-from streamsched.ports.limits import ClusterStore, Probe
+from streamsched.ports.cluster_probe import Probe
 from streamsched.ports.notifier import PROBES, Notifier
 from streamsched.process.run_forever import run_forever
+from streamsched.store.limits.clusters import ClusterStore
 
 log = structlog.get_logger()
 

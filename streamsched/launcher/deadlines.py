@@ -9,8 +9,8 @@ import structlog
 
 from streamsched.ports.clock import Clock
 from streamsched.ports.notifier import TIMERS, Notifier
-from streamsched.ports.timers import DeadlineStore
 from streamsched.process.run_forever import run_forever
+from streamsched.store.runs.deadlines import DeadlineStore
 
 log = structlog.get_logger()
 

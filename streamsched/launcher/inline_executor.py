@@ -31,6 +31,7 @@ from streamsched.domain.errors import (
 )
 from streamsched.domain.events.event import CustomHappened, Event
 from streamsched.domain.events.sampler import Sampler
+from streamsched.domain.failure_isolation import FailureIsolation
 from streamsched.domain.graph.arrival_job import ArrivalJob
 from streamsched.domain.jobs.in_flight import InFlightWindow, load_of
 from streamsched.domain.jobs.run import RunState
@@ -39,11 +40,13 @@ from streamsched.domain.schedules.template import filled
 from streamsched.launcher.request import arrived_node, enqueued_task, request, send, send_with_secrets
 from streamsched.ports.clock import Clock
 from streamsched.ports.runner import RunnerId
-from streamsched.ports.runs import ArrivedNode, Assignment, Product, RunBatch, RunEnd
+from streamsched.ports.runs import Assignment, RunEnd
 from streamsched.process.http_client import HttpClient
 from streamsched.process.pausing import pause
 from streamsched.process.run_forever import run_forever
 from streamsched.secrets.resolver import Secrets
+from streamsched.store.runs.arrived_nodes import ArrivedNode
+from streamsched.store.runs.run_batch import Product, RunBatch
 from streamsched.telemetry.traces.onward import traced
 
 log = structlog.get_logger()
@@ -115,7 +118,7 @@ class InlineExecutor:
     def publications(self) -> int:
         return max(0, _UNSTORED * self._capacity - len(self._ended))
 
-    async def room_made(self) -> None:
+    async def wait_for_room(self) -> None:
         await self._room_made.wait()
         self._room_made.clear()
 
@@ -183,20 +186,18 @@ class InlineExecutor:
         return max(0, self._window.size - len(self._requests))
 
     async def _claim(self, runs: Sequence[str]) -> None:
-        """Starts the runs it gets. When one cannot be read, bisects; that run is left to the run monitor."""
-        try:
-            self.execute(await self._runs.claim(runs, runner=str(self.runner), log_path=None, now=self._clock.now()))
-        except SYSTEMIC:
-            raise
-        except Exception as exc:  # noqa: BLE001 - a row may hold anything; the other runs start
-            half = len(runs) // 2
-            if half:
-                await self._claim(runs[:half])
-                await self._claim(runs[half:])
-                return
-            log.error("inline_executor.claim_failed", run=runs[0], reason=described(exc))
-        for run in runs:
-            del self._queued[run]
+        """Starts the runs it gets. One that cannot be read is left to the run monitor."""
+        search = FailureIsolation(runs)
+        for part in search:
+            try:
+                now = self._clock.now()
+                self.execute(await self._runs.claim(part, runner=str(self.runner), log_path=None, now=now))
+            except Exception as exc:  # noqa: BLE001 - a row may hold anything; the other runs start
+                if search.halve(exc):
+                    continue
+                log.error("inline_executor.claim_failed", run=part[0], reason=described(exc))
+            for run in part:
+                del self._queued[run]
 
     async def _start(self) -> None:
         if runs := list(islice(self._unsent, min(self._sendable(), _AT_ONCE))):
@@ -204,32 +205,28 @@ class InlineExecutor:
 
     async def _send(self, runs: Sequence[str]) -> None:
         """Stores the starts of runs and sends their requests; not of runs that are no longer this process's, nor of
-        those that are to stop. When a start cannot be stored, bisects; that run is left to the run monitor.
+        those that are to stop. A run whose start cannot be stored is left to the run monitor.
         """
-        try:
-            stops = await self._runs.started(runs, runner=str(self.runner), now=self._clock.now())
-        except SYSTEMIC:
-            raise
-        except Exception as exc:  # noqa: BLE001 - as above
-            half = len(runs) // 2
-            if half:
-                await self._send(runs[:half])
-                await self._send(runs[half:])
-                return
-            log.error("inline_executor.start_refused", run=runs[0], reason=described(exc))
-            self._forget(runs[0])
-            return
-        taken = [run for run in runs if run not in stops]
-        if taken:
-            log.warning("inline_executor.runs_taken_back", runs=len(taken), first=taken[0])
-        for run in taken:
-            self._forget(run)
-        for run, stop in stops.items():
-            assignment = self._unsent.pop(run)
-            if stop is None:
-                self._request(assignment)
-            else:
-                self._end(run, RunEnd(RunState.KILLED, stop.why, self._clock.now()))
+        search = FailureIsolation(runs)
+        for part in search:
+            try:
+                stops = await self._runs.mark_started(part, runner=str(self.runner), now=self._clock.now())
+            except Exception as exc:  # noqa: BLE001 - as above
+                if not search.halve(exc):
+                    log.error("inline_executor.start_refused", run=part[0], reason=described(exc))
+                    self._forget(part[0])
+                continue
+            taken = [run for run in part if run not in stops]
+            if taken:
+                log.warning("inline_executor.runs_taken_back", runs=len(taken), first=taken[0])
+            for run in taken:
+                self._forget(run)
+            for run, stop in stops.items():
+                assignment = self._unsent.pop(run)
+                if stop is None:
+                    self._request(assignment)
+                else:
+                    self._end(run, RunEnd(RunState.KILLED, stop.why, self._clock.now()))
 
     async def _store(self) -> int:
         ended = list(islice(self._ended, _AT_ONCE))
@@ -239,36 +236,40 @@ class InlineExecutor:
         return stored
 
     async def _finish(self, runs: Sequence[str]) -> int:
-        """Stores the ends of runs, bisecting when one of them cannot be stored; returns how many are stored."""
-        endings = {run: self._ended[run] for run in runs}
-        try:
-            events = {run: self._events[run] for run in runs if run in self._events}
-            products = {run: self._products[run] for run in runs if run in self._products}
-            await self._runs.finish(endings, events=events, products=products)
-        except SYSTEMIC:
-            raise
-        except Exception as exc:  # noqa: BLE001 - as above
-            half = len(runs) // 2
-            if half:
-                return await self._finish(runs[:half]) + await self._finish(runs[half:])
-            log.error("inline_executor.end_refused", run=runs[0], reason=described(exc))
-            product = self._products.get(runs[0])
-            if isinstance(exc, NotFoundError | InvalidError) and product is not None:
-                del self._products[runs[0]]
-                lacking = "node was completed" if isinstance(product, ArrivedNode) else "task was made"
-                why = f"no {lacking}: {described(exc)}"
-                self._ended[runs[0]] = RunEnd(RunState.FAILED, why, self._clock.now())
-                return await self._finish(runs)
-            return 0 if isinstance(exc, ConflictError) else await self._finish_bare(runs[0])
-        for run in runs:
-            self._forget(run)
-        return len(runs)
+        """Stores the ends of runs; returns how many are stored."""
+        search, stored = FailureIsolation(runs), 0
+        for part in search:
+            try:
+                events = {run: self._events[run] for run in part if run in self._events}
+                products = {run: self._products[run] for run in part if run in self._products}
+                await self._runs.finish({run: self._ended[run] for run in part}, events=events, products=products)
+            except Exception as exc:  # noqa: BLE001 - as above
+                if not search.halve(exc):
+                    stored += await self._finish_refused(part[0], exc)
+                continue
+            for run in part:
+                self._forget(run)
+            stored += len(part)
+        return stored
+
+    async def _finish_refused(self, run: str, refusal: Exception) -> int:
+        """Ends a run whose end cannot be stored, without what it should have made if that is the cause. A conflict is
+        tried again. Returns how many ends are stored.
+        """
+        log.error("inline_executor.end_refused", run=run, reason=described(refusal))
+        product = self._products.get(run)
+        if isinstance(refusal, NotFoundError | InvalidError) and product is not None:
+            del self._products[run]
+            lacking = "node was completed" if isinstance(product, ArrivedNode) else "task was made"
+            self._ended[run] = RunEnd(RunState.FAILED, f"no {lacking}: {described(refusal)}", self._clock.now())
+            return await self._finish([run])
+        return 0 if isinstance(refusal, ConflictError) else await self._finish_bare(run)
 
     async def _finish_bare(self, run: str) -> int:
         """Stores the end without its texts and its event; a run whose event is dropped is FAILED. A run that cannot be
         ended even so is left to the run monitor.
         """
-        bare = self._ended[run].bare(self._clock.now())
+        bare = self._ended[run].drop_texts(self._clock.now())
         if self._events.pop(run, None) is not None or self._products.pop(run, None) is not None:
             bare = replace(bare, state=RunState.FAILED)
         try:

@@ -7,7 +7,7 @@ from typing import Final
 
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.time.instants import clock
-from streamsched.ports.jobs import LaunchStatus
+from streamsched.store.jobs.snapshot import LaunchStatus
 
 #: Silence of a runner that is reported; `RunTimeouts.silence` has the same default.
 _SILENCE: Final = timedelta(seconds=15)

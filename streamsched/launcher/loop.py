@@ -1,13 +1,14 @@
 """The launcher's loop: due jobs are decided, program by program; admitted ones get their runner process.
 
-One pass (`run_once`), and one transaction of it:
+One pass (`run_once`), and one transaction of it (`_decide_batch`):
 
     DecisionStore.due                the programs with due jobs, packed into batches of at most `_JOBS` jobs
-    DecisionStore.decide(batch)      one transaction, `store/jobs/decisions.py`:
+    _reserve_room                    the room of the inline runner that the batch may use up
+    DecisionStore.lock               one transaction, `store/jobs/decisions.py`:
         lock                           programs, their due jobs' schedules, jobs, groups, token buckets, load gates
         read                           a `DecisionInput` for each program, the `Resources` they share
-        decide                         `domain.decisions.judge.judge`, pure: Admit, Wait, Join or End for each job
-        store                          `store/jobs/decision_writes.py`: job states, PENDING runs, resources, history
+        judge_programs                 `domain.decisions.judge`, pure: Admit, Wait, Join or End for each job
+        DecisionBatch.store            `store/jobs/decision_writes.py`: job states, PENDING runs, resources, history
     InlineRunner.execute             the admitted runs that were claimed for this process
     RunMonitor.spawn                 a runner process for each other PENDING run
 
@@ -21,6 +22,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
@@ -28,16 +30,18 @@ from typing import Final
 import structlog
 
 from streamsched.domain.decisions.decision import Decision
-from streamsched.domain.decisions.judge import judge
-from streamsched.domain.errors import SYSTEMIC, described
+from streamsched.domain.decisions.decision_batch import judge_programs
+from streamsched.domain.errors import described
+from streamsched.domain.failure_isolation import FailureIsolation
 from streamsched.launcher.plugin_evaluator import PluginEvaluator
 from streamsched.launcher.run_monitor import RunMonitor
 from streamsched.ports.clock import Clock
-from streamsched.ports.jobs import DecisionStore, InlineRoom
 from streamsched.ports.notifier import LAUNCHER, Notifier, NotifierSubscription
 from streamsched.ports.runner import InlineRunner
 from streamsched.process.cancellation import cancel
 from streamsched.process.run_forever import run_forever
+from streamsched.store.jobs.decision_writes import InlineRoom
+from streamsched.store.jobs.decisions import DecisionStore
 
 log = structlog.get_logger()
 
@@ -114,62 +118,50 @@ class Launcher:
         return sum([await self._decide(programs) for programs in batches])
 
     async def _decide(self, programs: Sequence[str], *, wait: bool = False) -> int:
-        """Decides about several programs in one transaction. When that fails, each program gets its own; when that
-        fails too, its jobs are bisected: the job that is the cause is put off, the others are decided.
+        """Decides about several programs in one transaction; when that fails, in parts, down to the jobs of the program
+        that is the cause.
         """
-        try:
-            return await self._decide_batch(programs, wait=wait)
-        except SYSTEMIC:
-            raise
-        except Exception as failure:  # noqa: BLE001 - it is one job's; see above
-            if len(programs) > 1:
-                return sum([await self._decide([program]) for program in programs])
-            log.warning("launcher.batch_failed", program=programs[0], reason=described(failure))
-            jobs = await self._decisions.due_jobs(programs[0], self._clock.now(), limit=_JOBS)
-            return await self._bisect(programs[0], jobs, failure)
-
-    async def _bisect(self, program: str, jobs: Sequence[str], failure: Exception) -> int:
-        """Decides about jobs that failed together, half by half."""
-        if len(jobs) <= 1:
-            return await self._put_off(jobs, failure)
-        decided = 0
-        for half in (jobs[: len(jobs) // 2], jobs[len(jobs) // 2 :]):
+        decided, search = 0, FailureIsolation(programs)
+        for part in search:
             try:
-                decided += await self._decide_batch([program], jobs=half)
-            except SYSTEMIC:
-                raise
-            except Exception as half_failure:  # noqa: BLE001 - see `_decide`
-                decided += await self._bisect(program, half, half_failure)
+                decided += await self._decide_batch(part, wait=wait and len(part) == len(programs))
+            except Exception as failure:  # noqa: BLE001 - it is one job's
+                if not search.halve(failure):
+                    log.warning("launcher.batch_failed", program=part[0], reason=described(failure))
+                    decided += await self._decide_jobs(part[0])
+        return decided
+
+    async def _decide_jobs(self, program: str) -> int:
+        """Decides about the due jobs of a program in parts; the job that is the cause of a failure is put off."""
+        jobs = await self._decisions.due_jobs(program, self._clock.now(), limit=_JOBS)
+        decided, search = 0, FailureIsolation(jobs)
+        for part in search:
+            try:
+                decided += await self._decide_batch([program], jobs=part)
+            except Exception as failure:  # noqa: BLE001 - as above
+                if not search.halve(failure):
+                    decided += await self._put_off(part, failure)
         return decided
 
     async def _decide_batch(
         self, programs: Sequence[str], *, wait: bool = False, jobs: Sequence[str] | None = None
     ) -> int:
-        now = self._clock.now()
-        inline = self._inline_room()
-        reserved = (0, 0) if inline is None else (inline.requests, inline.publications)
-        self._reserved = self._reserved[0] + reserved[0], self._reserved[1] + reserved[1]
-        try:
-            batch = await self._decisions.decide(
-                programs,
-                now=now,
-                limit=_JOBS // len(programs),
-                judge=partial(judge, now=now, plugin_verdicts=self._plugins.verdicts),
-                inline=inline,
-                wait=wait,
-                jobs=jobs,
-            )
-        finally:
-            self._reserved = self._reserved[0] - reserved[0], self._reserved[1] - reserved[1]
-        for program, decisions in batch.decisions.items():
+        """One transaction, which locks, reads and stores; the claimed runs are executed after its commit."""
+        now, limit = self._clock.now(), _JOBS // len(programs)
+        with self._reserve_room() as room:
+            async with self._decisions.lock(programs, now=now, limit=limit, wait=wait, jobs=jobs) as batch:
+                verdicts = self._plugins.verdicts
+                decided = judge_programs(batch.inputs, batch.resources, now=now, plugin_verdicts=verdicts)
+                stored = await batch.store(decided, inline=room)
+        for program, decisions in stored.decisions.items():
             if decisions:
                 self._plugins.evaluate(decisions, now)
                 log.info("launcher.decided", program=program, **_counts(decisions))
-        for job, reason in batch.failed.items():
+        for job, reason in stored.failed.items():
             log.error("job.undecided", job=job, reason=reason)
-        if self._inline is not None and batch.claimed:
-            self._inline.execute(batch.claimed)
-        return batch.decided
+        if self._inline is not None and stored.claimed:
+            self._inline.execute(stored.claimed)
+        return stored.decided
 
     async def _put_off(self, jobs: Sequence[str], failure: Exception) -> int:
         reason = f"it cannot be decided: {described(failure)}"
@@ -178,12 +170,19 @@ class Launcher:
         await self._decisions.put_off(dict.fromkeys(jobs, reason), now=self._clock.now())
         return len(jobs)
 
-    def _inline_room(self) -> InlineRoom | None:
+    @contextmanager
+    def _reserve_room(self) -> Iterator[InlineRoom | None]:
+        """The room of the inline runner, which no other batch gets meanwhile; None without an inline runner."""
         if self._inline is None:
-            return None
+            yield None
+            return
         requests = max(0, min(self._inline.room() - self._reserved[0], _JOBS))
         publications = max(0, min(self._inline.publications() - self._reserved[1], _JOBS))
-        return InlineRoom(str(self._inline.runner), requests, publications, self._inline.fits)
+        self._reserved = self._reserved[0] + requests, self._reserved[1] + publications
+        try:
+            yield InlineRoom(str(self._inline.runner), requests, publications, self._inline.fits)
+        finally:
+            self._reserved = self._reserved[0] - requests, self._reserved[1] - publications
 
     async def _step(self) -> float:
         return 0.0 if await self.run_once() else await self._pause()
@@ -193,7 +192,7 @@ class Launcher:
         if self._inline is None:
             await subscription.wait(seconds)
             return
-        waits = [asyncio.create_task(each) for each in (subscription.wait(seconds), self._inline.room_made())]
+        waits = [asyncio.create_task(each) for each in (subscription.wait(seconds), self._inline.wait_for_room())]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:

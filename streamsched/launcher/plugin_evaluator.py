@@ -31,7 +31,7 @@ from streamsched.domain.errors import InvalidError, UnavailableError, described,
 from streamsched.domain.limits import storable
 from streamsched.launcher.plugins import Answer, Maker, make_plugin
 from streamsched.ports.clock import Clock
-from streamsched.ports.jobs import DecisionStore
+from streamsched.store.jobs.decisions import DecisionStore
 
 log = structlog.get_logger()
 

@@ -15,9 +15,9 @@ import structlog
 
 from streamsched.domain.errors import InvalidError, UnavailableError
 from streamsched.ports.clock import Clock
-from streamsched.ports.leases import LauncherLeases
 from streamsched.ports.runner import RunnerId, Runners
 from streamsched.process.run_forever import run_forever
+from streamsched.store.runs.launchers import LauncherLeases
 
 log = structlog.get_logger()
 

@@ -25,10 +25,12 @@ from streamsched.domain.schedules.template import filled, filled_json, is_json
 from streamsched.domain.tasks.identity import check_task_key
 from streamsched.domain.tasks.task import TaskRequest
 from streamsched.ports.clock import Clock
-from streamsched.ports.runs import ArrivedNode, Assignment, EnqueuedTask, RunEnd
+from streamsched.ports.runs import Assignment, RunEnd
 from streamsched.process.http_client import HttpClient
 from streamsched.secrets.redaction import Redaction
 from streamsched.secrets.resolver import Secrets
+from streamsched.store.runs.arrived_nodes import ArrivedNode
+from streamsched.store.runs.run_batch import EnqueuedTask
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -13,9 +13,10 @@ import structlog
 
 from streamsched.domain.decisions.retention import AHEAD, Retention, day_of, month_of
 from streamsched.domain.errors import InvalidError
-from streamsched.ports.archive import AUDIT, JOBS, RUNS, TASKS, WORK, Archive, ArchiveCursor, EndedRows
 from streamsched.ports.clock import Clock
 from streamsched.process.run_forever import run_forever
+from streamsched.store.jobs.archive import Archive, ArchiveCursor, EndedRows
+from streamsched.store.partitioned import AUDIT, JOBS, RUNS, TASKS, WORK
 
 log = structlog.get_logger()
 
@@ -78,7 +79,7 @@ class ArchiveLoop:
 
     async def _make_partitions(self, now: datetime) -> None:
         """Makes the partitions of the next days, and those of rows written before their partition existed."""
-        for table, at in await self._archive.early():
+        for table, at in await self._archive.early_rows():
             await self._archive.make(table, month_of(at) if table == AUDIT else day_of(at))
         day = day_of(now)
         while day.begins <= now + AHEAD:

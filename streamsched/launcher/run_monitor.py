@@ -18,16 +18,9 @@ from streamsched.domain.constraints.pace import Pace
 from streamsched.domain.constraints.process_room import ProcessKind
 from streamsched.domain.errors import SYSTEMIC, InvalidError, UnavailableError, described
 from streamsched.ports.clock import Clock
-from streamsched.ports.runner import (
-    NO_RUNNER,
-    InlineRunner,
-    RunMonitorStore,
-    RunnerId,
-    Runners,
-    SilentRun,
-    UnclaimedRun,
-)
+from streamsched.ports.runner import NO_RUNNER, InlineRunner, RunnerId, Runners
 from streamsched.ports.runs import RunEnd
+from streamsched.store.runs.run_monitor import RunMonitorStore, SilentRun, UnclaimedRun
 
 log = structlog.get_logger()
 
@@ -112,7 +105,7 @@ class RunMonitor:
                 log.info("runner.spawned", run=run.run, spawns=run.spawns)
             except UnavailableError as exc:
                 log.error("runner.spawn_failed", run=run.run, spawns=run.spawns, reason=str(exc))
-                await self._store.spawn_failed(run.run, str(exc), now=now)
+                await self._store.record_spawn_failure(run.run, str(exc), now=now)
         return started + len(wanted)
 
     async def next_due(self) -> datetime | None:
@@ -140,11 +133,11 @@ class RunMonitor:
         now = self._clock.now()
         await self._write_fences(now)
         if not self._clock.in_doubt:
-            for late in await self._store.overdue(now):
+            for late in await self._store.stop_overdue(now):
                 log.warning("run.overdue", run=late)
         ended: list[str] = []
         living: dict[RunnerId, bool | None] = {}
-        page: Sequence[SilentRun] = await self._store.silent(now - self._timeouts.silence, limit=_PAGE)
+        page: Sequence[SilentRun] = await self._store.silent_runs(now - self._timeouts.silence, limit=_PAGE)
         while page:
             for run in page:
                 try:
@@ -156,7 +149,7 @@ class RunMonitor:
                     log.error("run.end_failed", run=run.run, reason=described(exc))
             if len(ended) >= _PAGE:
                 break
-            page = await self._store.silent(now - self._timeouts.silence, limit=_PAGE, behind=page[-1])
+            page = await self._store.silent_runs(now - self._timeouts.silence, limit=_PAGE, behind=page[-1])
         return ended
 
     async def _write_fences(self, now: datetime) -> None:
@@ -231,11 +224,11 @@ class RunMonitor:
             self._runners.spawn(run.run, ProcessKind.CLUSTER)
         except UnavailableError as exc:
             log.error("runner.spawn_failed", run=run.run, reason=str(exc))
-            await self._store.spawn_failed(run.run, str(exc), now=now)
+            await self._store.record_spawn_failure(run.run, str(exc), now=now)
 
     async def _finish(self, run: str, ending: RunEnd, now: datetime) -> bool:
         try:
             return await self._store.finish(run, ending)
         except InvalidError as exc:
             log.error("run.end_refused", run=run, reason=str(exc))
-            return await self._store.finish(run, ending.bare(now))
+            return await self._store.finish(run, ending.drop_texts(now))

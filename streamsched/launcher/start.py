@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from streamsched.domain.names import ProgramRef
 from streamsched.ports.clock import Clock
-from streamsched.ports.runs import RunQueries
+from streamsched.store.runs.run_queries import RunQueries
 
 
 async def start(

@@ -40,7 +40,10 @@ from streamsched.domain.time.duration import duration_text
 from streamsched.domain.time.instants import clock
 from streamsched.launcher.launching import PROMPT, described_launch
 from streamsched.ports.clock import Clock
-from streamsched.ports.jobs import BlockingRun, HistoryLine, JobRecord, JobSnapshot, JobStore
+from streamsched.store.jobs.job_record import JobRecord
+from streamsched.store.jobs.jobs import JobStore
+from streamsched.store.jobs.snapshot import HistoryLine, JobSnapshot
+from streamsched.store.limits.groups import BlockingRun
 
 
 @dataclass(frozen=True, slots=True)

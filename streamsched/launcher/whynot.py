@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from streamsched.domain.history import HistoryEntry
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.schedules.pause import PauseMode
 from streamsched.domain.time.instants import clock
-from streamsched.ports.catalog import HistoryEntry, ScheduleStatus
-from streamsched.ports.jobs import JobRecord, ScheduleSpan
+from streamsched.store.catalog.records import ScheduleStatus
+from streamsched.store.jobs.job_record import JobRecord
+from streamsched.store.jobs.jobs import ScheduleSpan
 
 _OFF: Final = frozenset({"disabled", "paused"})
 #: Most pauses named in a summary; `lines` has all.

@@ -1,4 +1,4 @@
-"""A view of the log for one generation of an installation (ADR 0054).
+"""A view of the log for one generation of an installation (ADR 5).
 
 Topics whose partitions are homes (`signals`, the changelogs) and the shards' writers belong to a generation. In
 generation 1 they have their plain names; later generations append the number: `signals.2`. Callers always use the plain

@@ -16,6 +16,7 @@ from typing import Final, Generic, TypeVar
 import structlog
 
 from streamsched.domain.errors import SYSTEMIC, DecodeError, described
+from streamsched.domain.failure_isolation import FailureIsolation
 from streamsched.log.dead_letters import dead_letter
 from streamsched.log.topics import DEAD_LETTER
 from streamsched.ports.broker import Broker, Chunk, Reader, Record, TopicPartition
@@ -115,27 +116,27 @@ class TopicIntake(Generic[Row]):
             raise
         except Exception as failure:  # noqa: BLE001 - caused by one of the records
             log.warning("intake.batch_split", topic=self._topic, reason=described(failure))
-        return sum([await self._halved(reader, chunk, self._positions[chunk.partition]) for chunk in chunks])
+        return sum([await self._store_in_parts(reader, chunk) for chunk in chunks])
 
-    async def _halved(self, reader: Reader, chunk: Chunk, start: int) -> int:
-        """Stores a chunk that could not be stored with others, by halves; the record that fails becomes a dead
-        letter.
-        """
-        if self._positions[chunk.partition] != start:
-            return 0  # another intake has stored it: the reader continues from its position
-        batch = IntakeBatch(chunk.partition, start, chunk.next_position, self._rows(chunk))
-        try:
-            return await self._stored(reader, [batch])
-        except SYSTEMIC:
-            raise
-        except Exception as failure:  # noqa: BLE001 - as above
-            if len(chunk.records) > 1:
-                first, second = _halves(chunk)
-                stored = await self._halved(reader, first, start)
-                return stored + await self._halved(reader, second, first.next_position)
-            for record in chunk.records:
-                await self._refuse(chunk, record, DecodeError("$", f"cannot be stored: {described(failure)}"))
-        return await self._stored(reader, [replace(batch, rows=[])])
+    async def _store_in_parts(self, reader: Reader, chunk: Chunk) -> int:
+        """Stores a chunk that could not be stored with others; a record that fails alone becomes a dead letter."""
+        stored, start = 0, self._positions[chunk.partition]
+        search = FailureIsolation(chunk.records)
+        for records in search:
+            if self._positions[chunk.partition] != start:
+                break  # another intake has stored it: the reader continues from its position
+            part = chunk.part(records)
+            batch = IntakeBatch(chunk.partition, start, part.next_position, self._rows(part))
+            try:
+                stored += await self._stored(reader, [batch])
+            except Exception as failure:  # noqa: BLE001 - as above
+                if search.halve(failure):
+                    continue
+                for record in part.records:
+                    await self._refuse(chunk, record, DecodeError("$", f"cannot be stored: {described(failure)}"))
+                await self._stored(reader, [replace(batch, rows=[])])
+            start = part.next_position
+        return stored
 
     def _rows(self, chunk: Chunk) -> list[Row]:
         """The rows of the records that can be read; the others are dead letters already."""
@@ -193,9 +194,3 @@ class TopicIntake(Generic[Row]):
             offset=record.offset,
             reason=str(error),
         )
-
-
-def _halves(chunk: Chunk) -> tuple[Chunk, Chunk]:
-    middle = len(chunk.records) // 2
-    first, second = chunk.records[:middle], chunk.records[middle:]
-    return chunk._replace(records=first, next_position=second[0].offset), chunk._replace(records=second)

@@ -154,7 +154,7 @@ class Member:
         return await self._leases.claim(names, self.worker.id, self._ttl, reads=self.worker.reads)
 
     def _able(self, view: Membership) -> frozenset[str]:
-        """The workers that can read every format written so far; others get no share (ADR 0055)."""
+        """The workers that can read every format written so far; others get no share (ADR 5)."""
         newest = max((lease.format for lease in view.leases if lease.name in self._names), default=OLDEST)
         living = {**view.workers, self.worker.id: self.worker.reads}
         return frozenset(worker for worker, reads in living.items() if reads >= newest)

@@ -98,6 +98,11 @@ class Chunk(NamedTuple):
     records: Sequence[Record]
     next_position: int
 
+    def part(self, records: Sequence[Record]) -> Chunk:
+        """Some consecutive records of this chunk, and the position after them; without records, that of the chunk."""
+        last = not records or records[-1].offset == self.records[-1].offset
+        return self._replace(records=records, next_position=self.next_position if last else records[-1].offset + 1)
+
 
 class Reader(Protocol):
     """Reads partitions from explicit positions; belongs to one task at a time. It stores no positions."""

@@ -147,32 +147,8 @@ class ProgressStore(Protocol):
         """
         ...
 
-
-class RestartableProgressStore(ProgressStore, Protocol):
-    """A read model whose log can be replaced by another."""
-
     async def forget_positions(self, topic: str) -> None:
         """Deletes the positions: the next copy starts at 0; the copied rows stay until then. Idempotent.
-
-        Raises:
-            UnavailableError: PostgreSQL is unavailable.
-        """
-        ...
-
-
-class OpenKeyReader(Protocol):
-    """Reads open keys for API, CLI and UI."""
-
-    async def of(self, schedule: ScheduleRef, *, after: str, limit: int) -> Sequence[OpenKey]:
-        """The open keys of a schedule after the key `after`, ordered by key.
-
-        Raises:
-            UnavailableError: PostgreSQL is unavailable.
-        """
-        ...
-
-    async def newest(self, schedule: ScheduleRef, *, limit: int) -> Sequence[OpenKey]:
-        """The last open keys of a schedule by key, the last one first: of periods the newest.
 
         Raises:
             UnavailableError: PostgreSQL is unavailable.

@@ -1,21 +1,18 @@
 """Leases: which process holds a name (a shard, a singleton role) until when, with an epoch for each holding.
 
 Expiry is decided by the database's clock only, so processes with differing clocks agree; and while that clock may have
-jumped, nothing expires. A lease alone does not exclude
-two holders: what must never happen twice is fenced where it happens (`ports.broker.Writer`).
-
-A launcher process has a lease of its own: its inline runs go back when that expires (`LauncherLeases`).
+jumped, nothing expires. A lease alone does not exclude two holders: what must never happen twice is fenced where it
+happens (`ports.broker.Writer`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Final, Protocol
+from datetime import timedelta
+from typing import Final, NamedTuple, Protocol
 
 from streamsched.codec.records.formats import NEWEST
-from streamsched.domain.constraints.process_room import ProcessKind
 
 #: The changelog format of release 0.1.0, in which a lease begins.
 OLDEST: Final = 3
@@ -55,8 +52,7 @@ class LeaseHolder:
     reads: int = NEWEST
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(NamedTuple):
     """A lease at one moment.
 
     Attributes:
@@ -76,6 +72,7 @@ class Lease:
 
     @property
     def live(self) -> bool:
+        """Whether it has not expired."""
         return self.expires_in > 0
 
 
@@ -124,56 +121,4 @@ class Leases(Protocol):
 
     async def leave(self, worker: str) -> None:
         """Removes the worker from the membership. Idempotent."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class RecoveredRuns:
-    """What became of the inline runs of one launcher.
-
-    Attributes:
-        requeued: never started, PENDING again; no attempt was used up.
-        repeated: started, therefore LOST and followed by another attempt.
-        ended: started, and LOST for good: the retry policy, a stop or a change of the schedule permits no repetition.
-        more: whether started runs are left; call again.
-    """
-
-    requeued: int = 0
-    repeated: int = 0
-    ended: int = 0
-    more: bool = False
-
-    @property
-    def runs(self) -> int:
-        return self.requeued + self.repeated + self.ended
-
-
-class LauncherLeases(Protocol):
-    """The leases of launchers, which are named by their `RunnerId` as text. Every method raises UnavailableError when
-    the database is unavailable.
-    """
-
-    async def renew(self, launcher: str, ttl: timedelta, places: Mapping[ProcessKind, int] | None = None) -> None:
-        """Holds the lease for another `ttl`, also one that expired. `places`: for how many processes the launcher has
-        places; None: it does not say.
-        """
-        ...
-
-    async def release(self, launcher: str) -> None:
-        """Ends the lease now: others may take back what is left. Idempotent."""
-        ...
-
-    async def expired(self, launcher: str, ttl: timedelta) -> Sequence[str]:
-        """Other launchers whose leases have expired, at most 100; none until `launcher` has held its own for `ttl`."""
-        ...
-
-    async def recover(
-        self, launcher: str, ttl: timedelta, *, gone: bool, attempts: int, now: datetime
-    ) -> RecoveredRuns | None:
-        """Takes back the inline runs of a launcher whose lease has expired, all that were never started before any
-        other. With `gone`, the started ones are marked lost too, as `RunMonitorStore.mark_lost` does, and the lease is
-        forgotten with the last of them. Without, its process lives, and may be receiving the answers.
-
-        None, without a change: its lease was renewed, or another launcher is recovering it.
-        """
         ...

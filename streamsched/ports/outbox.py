@@ -2,15 +2,13 @@
 
 Rows become visible when their transaction commits, not in the order of their ids. Of two changes that exclude each
 other (of one schedule, of one run) the later has the greater ids and is visible later. The log needs no other order,
-and this port guarantees no other (ADR 0002).
+and this port guarantees no other (ADR 3).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from typing import NamedTuple, Protocol
-
-from streamsched.domain.names import ScheduleRef
 
 
 class OutboxRecord(NamedTuple):
@@ -55,38 +53,5 @@ class Outbox(Protocol):
 
         Raises:
             UnavailableError: PostgreSQL is unavailable.
-        """
-        ...
-
-
-class OutboxAcks(Protocol):
-    """Tells whether the log has acknowledged records."""
-
-    async def outstanding(self, ids: Sequence[int]) -> int:
-        """How many of these records the log has not acknowledged yet.
-
-        Raises:
-            UnavailableError: PostgreSQL is unavailable.
-        """
-        ...
-
-    async def between(self, first: int, last: int) -> int:
-        """How many records with ids in this range (both included) the log has not acknowledged yet.
-
-        Raises:
-            UnavailableError: PostgreSQL is unavailable.
-        """
-        ...
-
-
-class OutboxRepair(Protocol):
-    """Writes records of a schedule to the log again."""
-
-    async def mend(self, ref: ScheduleRef, generation: int, records: Sequence[OutboxRecord]) -> Sequence[int]:
-        """Writes the records to the outbox and returns their ids; writes nothing and returns none when the schedule is
-        no longer of this generation (0: it does not exist).
-
-        Raises:
-            UnavailableError: PostgreSQL is unavailable; nothing changed, or everything did.
         """
         ...

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from streamsched.domain.fold.effect import Wake
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedules.catchup import UNBOUNDED, CatchUp
-from streamsched.domain.schedules.deadline import DeadlineMiss
 from streamsched.domain.schedules.schedule import Misfire
 from streamsched.domain.signals.signal import Woken
 from streamsched.domain.ticks.misfire import CaughtUp
-from streamsched.domain.ticks.review import MovedTick
 from streamsched.domain.ticks.since_last_run import NO_RUN, RunActivity
 from streamsched.domain.triggers.trigger import TickingLeaf
 from streamsched.ports.outbox import OutboxRecord
@@ -65,25 +63,6 @@ class Firing:
     joined: int = 0
 
 
-class TicksReview(NamedTuple):
-    """By which rules of zones, and after which judgement about the clock, stored ticks were reviewed.
-
-    Attributes:
-        tzdata: the release of IANA's data.
-        judgement: the number of the judgement; 0: there was none.
-    """
-
-    tzdata: str
-    judgement: int
-
-
-class ReviewedPage(NamedTuple):
-    """A page of timers that were reviewed; `last`: the schedule and leaf of the last one, None after all."""
-
-    last: tuple[str, str] | None
-    moved: int
-
-
 class TimerStore(Protocol):
     """Stored timers: the next tick of each time leaf of each enabled schedule. Any number of instances may use it."""
 
@@ -101,42 +80,6 @@ class TimerStore(Protocol):
 
     async def next_due(self) -> datetime | None:
         """The earliest due time of all timers, claimed by another instance or not.
-
-        Raises:
-            UnavailableError: PostgreSQL is unavailable.
-        """
-        ...
-
-
-class TimerReviewStore(Protocol):
-    """The same timers, to be reviewed (`domain.ticks.review`); one process does it at a time."""
-
-    async def review(
-        self,
-        behind: tuple[str, str],
-        *,
-        now: datetime,
-        limit: int,
-        decide: Callable[[DueTimer, datetime], MovedTick | None],
-    ) -> ReviewedPage:
-        """Moves up to `limit` timers after a schedule and leaf to what `decide` says, with a line in the history of the
-        schedule; without those that another instance has locked or that cannot be read.
-
-        Raises:
-            UnavailableError: PostgreSQL is unavailable; call it again.
-        """
-        ...
-
-    async def last_review(self) -> TicksReview | None:
-        """The last complete review; None: there was none.
-
-        Raises:
-            UnavailableError: PostgreSQL is unavailable.
-        """
-        ...
-
-    async def note_review(self, review: TicksReview, *, now: datetime) -> None:
-        """Stores that a review is complete.
 
         Raises:
             UnavailableError: PostgreSQL is unavailable.
@@ -175,32 +118,4 @@ class WakeStore(Protocol):
         Raises:
             UnavailableError: PostgreSQL is unavailable.
         """
-        ...
-
-
-class WatchedDeadline(NamedTuple):
-    """A deadline by its job, its run (or "") and its index in the schedule."""
-
-    job: str
-    run: str
-    place: int
-
-
-class DeadlineStore(Protocol):
-    """Stored deadlines. Any number of instances may use it. All raise `UnavailableError` when PostgreSQL is
-    unavailable.
-    """
-
-    async def due(self, now: datetime, *, limit: int) -> Sequence[WatchedDeadline]:
-        """The due deadlines, those due longest first; not claimed."""
-        ...
-
-    async def settle(self, watched: WatchedDeadline, *, now: datetime) -> DeadlineMiss | None:
-        """Evaluates a due deadline and removes it. If it was missed, history, event and action are part of the same
-        transaction, so each happens once. None: it was met, or another instance has locked it.
-        """
-        ...
-
-    async def next_due(self) -> datetime | None:
-        """When the next deadline is due."""
         ...

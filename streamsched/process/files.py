@@ -11,15 +11,18 @@ from uuid import uuid4
 
 
 @contextmanager
-def write_atomically(path: Path) -> Iterator[BinaryIO]:
+def write_atomically(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
     """A file that replaces `path` when the context ends, after its content is on the disk. The replacement itself is
-    durable after `sync_folder` of the parent folder.
+    durable after `sync_folder` of the parent folder. `private`: only its owner reads it.
 
     Raises:
         OSError: writing failed; `path` is unchanged and the temporary file is removed.
     """
     beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
+        if private:
+            beside.unlink(missing_ok=True)
+            beside.touch(mode=0o600)
         with beside.open("wb") as file:
             yield file
             file.flush()

@@ -26,7 +26,7 @@ import httpx
 
 from streamsched.domain.constraints.load import ClusterReading
 from streamsched.domain.errors import ConfigurationError, UnavailableError
-from streamsched.ports.limits import Probe
+from streamsched.ports.cluster_probe import Probe
 
 _ENTRY_POINTS: Final = "streamsched.clusters"
 _TIMEOUT_S: Final = 3.0
@@ -46,7 +46,7 @@ _UNITS: Final = {
 
 
 class StandaloneProbe:
-    """See `ports.limits.Probe`."""
+    """See `ports.cluster_probe.Probe`."""
 
     def __init__(self, url: str) -> None:
         self._url = f"{_address(url)}/json/"
@@ -65,7 +65,7 @@ class StandaloneProbe:
 
 
 class YarnProbe:
-    """See `ports.limits.Probe`."""
+    """See `ports.cluster_probe.Probe`."""
 
     def __init__(self, url: str) -> None:
         self._url = f"{_address(url)}/ws/v1/cluster/metrics"
@@ -80,7 +80,7 @@ class YarnProbe:
 
 
 class KubernetesProbe:
-    """See `ports.limits.Probe`. Cores and memory are None in a namespace without quotas."""
+    """See `ports.cluster_probe.Probe`. Cores and memory are None in a namespace without quotas."""
 
     def __init__(self, url: str) -> None:
         options = {name: values[-1] for name, values in parse_qs(urlsplit(url).query).items()}

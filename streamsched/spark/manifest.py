@@ -1,12 +1,12 @@
 """Manifests: the partitions and files that a commit of a partitioned file set added. A file is visible if a manifest
 lists it.
 
-Pure values and one fold, `visible`; module `commit` moves the files.
+Pure values and one fold, `visible`; `posix_store` and `object_store` write the files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -31,6 +31,33 @@ class Mode(StrEnum):
 
     APPEND = "append"
     OVERWRITE_PARTITIONS = "overwrite_partitions"
+
+
+class Phase(StrEnum):
+    """Phases of a commit, in order."""
+
+    STAGED = "staged"
+    PREPARED = "prepared"
+    MOVING = "moving"
+    MOVED = "moved"
+    CHECKED = "checked"
+    COMMITTED = "committed"
+    EMITTED = "emitted"
+    ANNOUNCED = "announced"
+
+
+#: CHECKED: nothing forbids the commit; only the storage's own conditional operation follows. Reached again when that
+#: operation finds another entry in its place.
+#: Called at each phase of a commit; tests end the process there.
+PhaseCallback = Callable[[Phase], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The staged data's schema (Spark's JSON), and its partition columns in the order of the folders."""
+
+    schema: str
+    partition_by: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

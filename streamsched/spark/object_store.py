@@ -1,7 +1,7 @@
 """Commits of a file set on any storage: no rename and no lock, only files, and a log that orders the commits.
 
     _data/_commit=<work>/day=2013-01-01/…       data, written in place; <work> is of one write: <commit>.<random>
-    _manifest/…                                 see `commits.commit_log`: the commit point
+    _manifest/…                                 see `commit_logs.commit_log`: the commit point
     _announced/<commit>                         the event has been emitted
 
     STAGED ──▶ CHECKED ──▶ COMMITTED ──▶ EMITTED ──▶ ANNOUNCED
@@ -24,9 +24,8 @@ from streamsched.domain.errors import ConfigurationError, ConflictError, Invalid
 from streamsched.domain.names import DatasetRef
 from streamsched.emit.draft import hive_values
 from streamsched.ports.clock import Clock
-from streamsched.spark.commit import Columns, Phase, PhaseCallback
-from streamsched.spark.commits.commit_log import commit_log
-from streamsched.spark.manifest import CommittedPartition, Manifest, Mode, visible
+from streamsched.spark.commit_logs.commit_log import commit_log
+from streamsched.spark.manifest import Columns, CommittedPartition, Manifest, Mode, Phase, PhaseCallback, visible
 from streamsched.spark.storage import FolderStorage, StoredFile
 from streamsched.spark.writes.write import Author, Write
 

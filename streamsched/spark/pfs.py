@@ -7,9 +7,9 @@
 
 A write becomes visible atomically, and its event follows. After a crash, the next use rolls back commits that were not
 visible and announces those that were. The commit id is the event id, so repeated announcements are duplicates. See
-`spark.commit`.
+`spark.posix_store`.
 
-A path is a folder of a POSIX filesystem, whose commits need its locks and renames (`spark.commit`). A URL, such as
+A path is a folder of a POSIX filesystem, whose commits need its locks and renames (`spark.posix_store`). A URL, such as
 `s3://lake/flights` or `file:///mnt/lake/flights`, is on any storage (`spark.object_store`): commits are files that are
 created if they are absent, or, where the storage cannot do that, rows behind the API.
 """
@@ -34,15 +34,14 @@ from streamsched.domain.names import DatasetRef
 from streamsched.emit.bookmarks import BookmarkClient, api_url
 from streamsched.emit.client import Emitted, Emitter
 from streamsched.emit.destination import NO_DESTINATION, find_destination, namespace
-from streamsched.emit.draft import EventDraft, listed
+from streamsched.emit.draft import EventDraft, commit_events, listed
 from streamsched.ports.clock import Clock, SystemClock
-from streamsched.spark.commit import Columns, Phase, Store
 from streamsched.spark.consumed import Consumed
 from streamsched.spark.context import RunContext
-from streamsched.spark.manifest import Manifest, Mode, Visible, check_match, visible
+from streamsched.spark.manifest import Columns, Manifest, Mode, Phase, Visible, check_match, visible
 from streamsched.spark.object_store import ObjectStore
+from streamsched.spark.posix_store import PosixStore
 from streamsched.spark.storage import FolderStorage
-from streamsched.spark.tables.commit import TableCommit, drafts
 from streamsched.spark.writes.job_writes import begun_write
 from streamsched.spark.writes.write import Author, run_of
 
@@ -121,7 +120,7 @@ class PartitionedFileSet:
             dataset if isinstance(dataset, DatasetRef) else DatasetRef.parse(dataset, namespace(self._environ))
         )
         self._emitter = emitter
-        self._store: Store | ObjectStore
+        self._store: PosixStore | ObjectStore
         if "://" in str(path):
             storage = FolderStorage(str(path), storage_options)
             self.path: Path | str = storage.location
@@ -130,7 +129,7 @@ class PartitionedFileSet:
         if _URL.match(str(path)):
             raise InvalidError("$.path", f"must be a folder, or a URL such as s3://lake/flights, but is '{path}'")
         self.path = Path(path).absolute()
-        self._store = Store(self.path, dataset=self.dataset, clock=clock, watch=watch)
+        self._store = PosixStore(self.path, dataset=self.dataset, clock=clock, watch=watch)
 
     def write(
         self,
@@ -278,7 +277,7 @@ class PartitionedFileSet:
         Raises:
             ConflictError: the file set is a folder of a POSIX filesystem, whose readers have no bound.
         """
-        if isinstance(self._store, Store):
+        if isinstance(self._store, PosixStore):
             raise ConflictError(
                 f"{self.path} is a folder, which has no vacuum: it has one as a URL, file://{self.path}"
             )
@@ -320,9 +319,8 @@ class PartitionedFileSet:
 
     def _emit(self, manifest: Manifest) -> None:
         partitions = tuple(each.partition() for each in manifest.partitions)
-        events = drafts(
-            manifest.dataset, TableCommit(manifest.commit, manifest.at, partitions, run_of(manifest.author))
-        )
+        run = run_of(manifest.author)
+        events = commit_events(manifest.dataset, partitions, event_id=manifest.commit, time=manifest.at, run=run)
         with nullcontext(self._emitter) if self._emitter else self._from_environment() as emitter:
             emitter.emit(*events)
 

@@ -26,8 +26,8 @@ _CAN_FORK: Final = sys.platform == "linux" and hasattr(os, "pidfd_open")
 
 
 class LocalRunners:
-    """Starts `python -m streamsched.runner <run>` as a closed process, in its own session with its output in a file, so
-    that it survives the process that started it.
+    """Starts `python -m streamsched.roles.runner <run>` as a closed process, in its own session with its output in a
+    file, so that it survives the process that started it.
 
     Args:
         environ: the runner's environment, with its `Settings`.
@@ -107,7 +107,7 @@ class LocalRunners:
             raise UnavailableError(f"no runner process can be started: {exc}") from exc
 
     def _start(self, log: BinaryIO, *arguments: str) -> subprocess.Popen[bytes]:
-        return start_closed("streamsched.runner", arguments, environ=self._environ, stdout=log, stderr=log)
+        return start_closed("streamsched.roles.runner", arguments, environ=self._environ, stdout=log, stderr=log)
 
     def _fork(self, run: str, kind: ProcessKind, log: int) -> bool:
         """Whether a runner was forked for the run. If one was and that is not known, another that is started claims

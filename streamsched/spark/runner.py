@@ -34,8 +34,9 @@ from streamsched.process.os_user import private_folder
 from streamsched.spark.backends.cluster import cluster_backend, cluster_master, driver_event_log
 from streamsched.spark.backends.connect.program import ConnectProgram
 from streamsched.spark.backends.remote_driver import RemoteDriver
-from streamsched.spark.child import RunProcesses
-from streamsched.spark.command import RunEnvironment, command
+from streamsched.spark.child import Child, RunProcesses
+from streamsched.spark.command import Command, RunEnvironment, command
+from streamsched.spark.drivers.spark_submit import SparkSubmit
 from streamsched.spark.files import RunFiles, failure_reason, full_disk, log_tail, write_note, write_run_file
 from streamsched.spark.metrics.event_log_files import EventLogFiles
 from streamsched.spark.metrics.reading import MetricsReader
@@ -47,7 +48,7 @@ from streamsched.spark.needs.preparation import Preparation, Prepared
 from streamsched.spark.needs.private_conf import write_private
 from streamsched.spark.processes import this_process
 from streamsched.spark.run_log import LogBound, create_log, end_of
-from streamsched.spark.warm.child import Starts
+from streamsched.spark.warm.child import ProcessStarter
 from streamsched.telemetry.traces.onward import traced
 
 log = structlog.get_logger()
@@ -98,7 +99,7 @@ class Runner:
         runtime: RunEnvironment,
         timing: Timing | None = None,
         *,
-        starts: Starts | None = None,
+        starter: ProcessStarter | None = None,
         preparation: Preparation | None = None,
         log_limit: int = 0,
     ) -> None:
@@ -106,7 +107,7 @@ class Runner:
         self._clock = clock
         self._runtime = runtime
         self._timing = timing or Timing()
-        self._starts = starts or Starts(cold="its runner has no fork server")
+        self._starter = starter or ProcessStarter(cold="its runner has no fork server")
         self._preparation = preparation or Preparation()
         self._log_limit = log_limit
         self._id = str(this_process())
@@ -189,8 +190,8 @@ class Runner:
             with suppress(ConflictError, UnavailableError):  # the end counts, and is stored with patience
                 await self._store_driver(assignment.run, child.driver)
         if ending is not None and ending.state is RunState.COMPLETED:
-            await self._starts.learn()
-        return None if ending is None else replace(ending, start=self._starts.how)
+            await self._starter.learn()
+        return None if ending is None else replace(ending, start=self._starter.how)
 
     async def _bounded(self, files: RunFiles) -> None:
         """Keeps the log within its limit while the run is active."""
@@ -246,14 +247,14 @@ class Runner:
                     job,
                     self._runtime,
                     files,
-                    self._starts,
+                    self._starter,
                     measure=lambda log, tag: self._measure(SessionLog(log, tag, self._clock), assignment.run),
                 )
                 return program, None
             case _:
-                return await self._beside(files, prepared, run_file)
+                return await self._start_here(files, prepared, run_file)
 
-    async def _beside(self, files: RunFiles, prepared: Prepared, run_file: Path) -> tuple[RunProcesses, LogOutput]:
+    async def _start_here(self, files: RunFiles, prepared: Prepared, run_file: Path) -> tuple[RunProcesses, LogOutput]:
         program = command(prepared.assignment, self._runtime, run_file, prepared.secrets)
         if program.event_log is not None:
             private_folder(program.event_log, program.user)
@@ -261,7 +262,7 @@ class Runner:
             write_private(*program.private, program.user)
         output = LogOutput(files.log, prepared.redaction)
         try:
-            child = await self._starts.start(program, output.fileno())
+            child = await self._start_process(program, output.fileno())
         except (ConfigurationError, OSError):
             await output.close()
             raise
@@ -269,6 +270,28 @@ class Runner:
         if program.event_log is not None:
             self._measure(EventLogFiles(program.event_log, self._clock), prepared.assignment.run)
         return child, output
+
+    async def _start_process(self, program: Command, output: int) -> RunProcesses:
+        """Spark in a prepared driver or by spark-submit, Python from a zygote or cold, anything else as it is.
+
+        Raises:
+            OSError: it cannot be started.
+        """
+        private = None if program.private is None else program.private[0]
+        if program.driver_python is not None:
+            if (prepared := await self._starter.start_prepared(program)) is not None:
+                return prepared
+            return await SparkSubmit.submit(
+                program.argv,
+                env=program.env,
+                output=output,
+                python=program.driver_python,
+                private=private,
+                user=program.user,
+            )
+        if program.python:
+            return await self._starter.start_python(program, output)
+        return await Child.start(program.argv, env=program.env, output=output, private=private, user=program.user)
 
     async def _supervised(
         self, child: RunProcesses, files: RunFiles, run: str, executable: Executable, output: LogOutput | None
@@ -305,7 +328,7 @@ class Runner:
             try:
                 await self._store_driver(run, child.driver)
                 if not announced and child.begun:
-                    await self._store.started(run, runner=self._id, now=self._clock.now(), start=self._starts.how)
+                    await self._store.mark_started(run, runner=self._id, now=self._clock.now(), start=self._starter.how)
                     announced = True
                 measured = None if self._metrics is None else self._metrics.latest
                 new = None if measured == stored else measured
@@ -324,7 +347,7 @@ class Runner:
 
     async def _store_driver(self, run: str, driver: Driver | None) -> None:
         if driver is not None and driver != self._stored:
-            await self._store.submitted(run, runner=self._id, driver=driver, now=self._clock.now())
+            await self._store.store_driver(run, runner=self._id, driver=driver, now=self._clock.now())
             self._stored = driver
 
     def _ended(self, child: RunProcesses, code: int, files: RunFiles, executable: Executable) -> RunEnd:

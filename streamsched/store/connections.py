@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 import asyncpg
 import orjson
+from asyncpg.pool import PoolConnectionProxy
 
 from streamsched.domain.errors import ConfigurationError, ConflictError, DecodeError, UnavailableError
 from streamsched.domain.limits import LONGEST, later, storable
 from streamsched.process.first_host import FirstHost
+from streamsched.process.tcp_keepalive import TcpKeepalive
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -44,18 +45,18 @@ _MISCONFIGURED = (
 )
 
 
+#: Of both ends of a connection.
+_KEEPALIVE: Final = TcpKeepalive(idle_s=5, interval_s=2, probes=3, unacknowledged_s=10)
 # The server ends the transaction of a process that is paused or disconnected, which would hold its locks.
 _SETTINGS: Final = {
     "timezone": "UTC",
     "idle_in_transaction_session_timeout": "10s",
     "application_name": "streamsched",
-    "tcp_keepalives_idle": "5",
-    "tcp_keepalives_interval": "2",
-    "tcp_keepalives_count": "3",
-    "tcp_user_timeout": "10000",
+    "tcp_keepalives_idle": str(_KEEPALIVE.idle_s),
+    "tcp_keepalives_interval": str(_KEEPALIVE.interval_s),
+    "tcp_keepalives_count": str(_KEEPALIVE.probes),
+    "tcp_user_timeout": str(_KEEPALIVE.unacknowledged_s * 1000),
 }
-# The same on the client: without it, a statement sent into a broken network waits until long after its repair.
-_WATCHED: Final = (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 10_000))
 _CONNECT_SECONDS: Final = 10.0
 _STATEMENT_SECONDS: Final = 60.0
 #: Seconds between statements of a transaction that computes.
@@ -68,8 +69,11 @@ NEWEST: Final = (datetime.max.replace(tzinfo=UTC), "")
 _EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
-#: For rooms that pass a pool on but may not import asyncpg.
+#: For rooms that pass them on but may not import asyncpg. An `Executor` runs a statement in a transaction of its own (a
+#: pool) or in that of the connection.
 Pool = asyncpg.Pool
+Connection = asyncpg.Connection | PoolConnectionProxy
+Executor = Pool | Connection
 
 
 async def open_pool(dsn: str, *, min_size: int = 1, max_size: int = 8, spans: bool = False) -> Pool:
@@ -79,11 +83,10 @@ async def open_pool(dsn: str, *, min_size: int = 1, max_size: int = 8, spans: bo
 
     Raises:
         UnavailableError: the server cannot be reached.
-        ConfigurationError: it refuses this database or user, or the address is that of a pooler whose connections
-            change their session with each transaction (found with a `min_size` above 1).
+        ConfigurationError: it refuses this database or user.
     """
     with translated():
-        pool = await asyncpg.create_pool(
+        return await asyncpg.create_pool(
             dsn,
             min_size=min_size,
             max_size=max_size,
@@ -93,30 +96,38 @@ async def open_pool(dsn: str, *, min_size: int = 1, max_size: int = 8, spans: bo
             timeout=_CONNECT_SECONDS,
             command_timeout=_STATEMENT_SECONDS,
         )
-        if min_size > 1:
-            await _require_sessions(pool)
-        return pool
 
 
-async def _require_sessions(pool: Pool) -> None:
-    """Does a connection keep its session while another one has a transaction?"""
-    with suppress(asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError):
+@asynccontextmanager
+async def temporary_pool(dsn: str, *, max_size: int = 1) -> AsyncIterator[Pool]:
+    """A pool until the end of the block. Raises as `open_pool`."""
+    pool = await open_pool(dsn, max_size=max_size)
+    try:
+        yield pool
+    finally:
+        pool.terminate()
+
+
+async def require_sessions(pool: Pool) -> None:
+    """Checks that a connection keeps its session while another one has a transaction. Takes two connections.
+
+    Raises:
+        ConfigurationError: the address is that of a pooler whose connections change their session with each
+            transaction.
+        UnavailableError: the server cannot be reached.
+    """
+    lost = asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError
+    with translated(), suppress(*lost):
         async with pool.acquire() as one, pool.acquire() as other:
             before = await one.fetchval("SELECT pg_backend_pid()")
             async with other.transaction():
                 await other.execute("SELECT")
                 if await one.fetchval("SELECT pg_backend_pid()") == before:
                     return
-    pool.terminate()
     raise ConfigurationError(
         "the address of the database is a pooler that gives each transaction another session, so locks and "
         "notifications would be lost: use its session mode (PgBouncer: pool_mode = session) or PostgreSQL's own address"
     )
-
-
-async def check_sessions(dsn: str) -> None:
-    """Raises as `open_pool`."""
-    (await open_pool(dsn, min_size=2, max_size=2)).terminate()
 
 
 def connector(dsn: str, **settings: str) -> FirstHost:
@@ -124,13 +135,13 @@ def connector(dsn: str, **settings: str) -> FirstHost:
     return FirstHost(dsn, asyncpg.connect, _UNAVAILABLE, {**_SETTINGS, **settings})
 
 
-async def _no_reset(_connection: Any) -> None:
+async def _no_reset(_connection: Connection) -> None:
     """Saves the round trip of asyncpg's reset: no setting, lock or LISTEN of a pooled connection outlives a
     transaction, and an open transaction is rolled back before this.
     """
 
 
-async def prepare(connection: Any) -> None:
+async def prepare(connection: Connection) -> None:
     """Sets type codecs and network timeouts of a connection."""
     watch(connection)
     of = partial(connection.set_type_codec, schema="pg_catalog")
@@ -139,7 +150,9 @@ async def prepare(connection: Any) -> None:
     await of("interval", encoder=_parts, decoder=_duration, format="tuple")
 
 
-async def computed_meanwhile(connection: Any, compute: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
+async def compute_meanwhile(
+    connection: Connection, compute: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs
+) -> _R:
     """What `compute` returns, in a thread, while the transaction of the connection waits. The server ends transactions
     without a statement for 10 s; it gets an empty one every two seconds, as long as this process runs.
     """
@@ -153,15 +166,9 @@ async def computed_meanwhile(connection: Any, compute: Callable[_P, _R], *args: 
     return computing.result()
 
 
-def watch(connection: Any) -> None:
+def watch(connection: Connection) -> None:
     """Sets TCP keepalive and user timeout, so that a connection ends soon after its network breaks."""
-    wire: socket.socket = connection._transport.get_extra_info("socket")
-    if wire.family == socket.AF_UNIX:
-        return
-    wire.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _WATCHED:
-        if hasattr(socket, name):  # Linux has all of them
-            wire.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    _KEEPALIVE.watch(connection._transport.get_extra_info("socket"))
 
 
 @contextmanager

@@ -3,16 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from datetime import datetime
+from typing import Final, NamedTuple
 
-from streamsched.ports.archive import AUDIT, JOBS, RUNS, TASKS, WORK, ArchiveTable
-from streamsched.store.sql import queries
+from streamsched.store.connections import Executor
+from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("jobs/archive")
+
+#: Tables partitioned by day: ended jobs and runs, and the decisions about them.
+JOBS: Final = "jobs_history"
+RUNS: Final = "runs_history"
+WORK: Final = "work_decisions"
+#: Ended tasks, by day; rows come before their partition is made.
+TASKS: Final = "tasks_history"
+#: Partitioned by month: the changes of everything else.
+AUDIT: Final = "audit_decisions"
 _TABLES: Final = (JOBS, RUNS, WORK, TASKS, AUDIT, "verdicts")
 
 
-async def kept(connection: Any) -> Sequence[ArchiveTable]:
+class ArchiveTable(NamedTuple):
+    """A partitioned table: the number of its partitions, their size in bytes, the start of the oldest (UTC)."""
+
+    table: str
+    parts: int
+    bytes: int
+    oldest: datetime | None
+
+
+_STATES: Final = Select(_SQL["standing"], ArchiveTable)
+
+
+async def partition_states(executor: Executor) -> Sequence[ArchiveTable]:
     """The state of the partitioned tables."""
-    rows = await connection.fetch(_SQL["standing"], list(_TABLES))
-    return [ArchiveTable(row["parent"], row["partitions"], row["oldest"], row["bytes"]) for row in rows]
+    return await _STATES.fetch(executor, list(_TABLES))

@@ -1,4 +1,4 @@
-"""Finds a record that ends the worker process while it is processed, and has it refused (ADR 0057).
+"""Finds a record that ends the worker process while it is processed, and has it refused (ADR 6).
 
 A record may end a process without an exception: a call that never returns, or memory that runs out. So a process that
 runs a shard writes an *attempt* to the shard's changelog when it starts, and removes it when it stops the shard

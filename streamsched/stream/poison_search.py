@@ -1,4 +1,4 @@
-"""Finds the record that makes turns fail, by halving failed turns (ADR 0052).
+"""Finds the record that makes turns fail, by halving failed turns (ADR 6).
 
 A shard whose turn failed restarts from the log and reads the same records again. A turn that failed is halved until the
 record that fails it is alone in its turn; the others are processed in turns of their own. A record that fails its own
@@ -78,10 +78,10 @@ class PoisonSearch:
         left: list[Chunk] = []
         for chunk in chunks:
             stop = self._suspected(chunk) if room else 0
-            now, later = _parted(chunk, min(stop, room))
-            room -= 0 if now is None else len(now.records)
-            taken += () if now is None else (now,)
-            left += () if later is None else (later,)
+            now, later = chunk.records[: min(stop, room)], chunk.records[min(stop, room) :]
+            room -= len(now)
+            taken += (chunk.part(now),) if now else ()
+            left += (chunk.part(later),) if later or not now else ()
         return taken, left
 
     def poison(self, chunks: Sequence[Chunk]) -> PoisonRecord | None:
@@ -147,15 +147,3 @@ class PoisonSearch:
 
 def _at(chunk: Chunk) -> TopicPartition:
     return TopicPartition(chunk.topic, chunk.partition)
-
-
-def _parted(chunk: Chunk, first: int) -> tuple[Chunk | None, Chunk | None]:
-    """A chunk's first `first` records, and the rest; None where there are none."""
-    records = chunk.records
-    if first == 0:
-        return None, chunk
-    if first == len(records):
-        return chunk, None
-    return chunk._replace(records=records[:first], next_position=records[first - 1].offset + 1), chunk._replace(
-        records=records[first:]
-    )

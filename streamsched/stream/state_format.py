@@ -1,4 +1,4 @@
-"""The format in which a worker writes changelogs (ADR 0055)."""
+"""The format in which a worker writes changelogs (ADR 5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Faust transport on the broker port (ADR 0001).
+"""A Faust transport on the broker port (ADR 1).
 
 The app has one fixed assignment for its lifetime: no rebalance, no commits, no recovery. One Faust message is one
 chunk. Faust's own records of acks, gaps, committed offsets and buffered sends are bypassed by the overrides below:

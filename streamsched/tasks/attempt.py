@@ -1,17 +1,35 @@
-"""One attempt to deliver a task: sent only while its owner's lease lasts, and ended by its time limit, whatever the
-receiver does.
+"""Where tasks are delivered to, and one attempt: sent only while its owner's lease lasts, and ended by its time limit,
+whatever the receiver does.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Protocol
 
 from streamsched.domain.tasks.attempt import LEASE_OVER, AttemptEnd, AttemptFailed, Interrupted, StartedTask, time_limit
 from streamsched.domain.tasks.queue import Target
 from streamsched.domain.time.duration import duration_text
 from streamsched.ports.clock import Clock
-from streamsched.ports.tasks.delivery import Receiver
+
+
+class Receiver(Protocol):
+    """A way to deliver tasks of one kind of target."""
+
+    def room(self, queue: str) -> int:
+        """How many more tasks of the queue can be delivered now; 0: tasks are staged."""
+        ...
+
+    async def deliver(self, task: StartedTask, target: Target) -> AttemptEnd:
+        """Delivers a task and returns the end of the attempt. Errors of the receiver are `AttemptFailed`; when no
+        receiver is left, `Interrupted`.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Closes its connections, when no delivery is on its way. Idempotent."""
+        ...
 
 
 async def attempt(

@@ -13,10 +13,11 @@ from typing import Final
 import structlog
 
 from streamsched.domain.errors import SYSTEMIC, described
+from streamsched.domain.failure_isolation import FailureIsolation
 from streamsched.domain.tasks.attempt import AttemptFailed, after_attempt
 from streamsched.domain.tasks.task_retry import BackoffRetry
 from streamsched.ports.clock import Clock
-from streamsched.ports.tasks.delivery import DeliveryKey, DeliveryStore, EndedAttempt
+from streamsched.store.tasks.delivery import DeliveryKey, DeliveryStore, EndedAttempt
 from streamsched.tasks.in_flight import HeldDeliveries
 from streamsched.tasks.ownership import Ownership
 from streamsched.tasks.pace import MANY, TransactionPace
@@ -110,29 +111,26 @@ class AttemptEnds:
                 self._stored()
 
     async def _store_batch(self, batch: Mapping[DeliveryKey, EndedAttempt], epochs: Mapping[int, int]) -> None:
-        """Stores ends, bisecting when one of them cannot be stored; that one is stored as a failure of the attempt, and
-        otherwise left to the next owner of its lane.
+        """Stores ends. One that cannot be stored is stored as a failure of the attempt, and otherwise left to the next
+        owner of its lane.
         """
-        ends = list(batch.values())
-        try:
-            stored = await self._store.store(ends, epochs, now=self._clock.now())
-        except SYSTEMIC:
-            raise
-        except Exception as exc:  # noqa: BLE001 - a row may hold anything; the other ends are stored
-            if len(batch) > 1:
-                items = list(batch.items())
-                for half in (items[: len(items) // 2], items[len(items) // 2 :]):
-                    await self._store_batch(dict(half), epochs)
-                return
-            log.error("tasks.end_refused", task=ends[0].task.id, reason=described(exc))
-            await self._store_bare(ends[0], epochs)
-        else:
-            if stored < len(ends):
-                log.warning("tasks.ends_disowned", tasks=len(ends) - stored)
-        for key, ended in batch.items():
-            held = self._held.get(key)
-            if held is not None and held.task is ended.task:  # else it was started again already
-                self.forget(key)
+        search = FailureIsolation(list(batch.items()))
+        for part in search:
+            ends = [ended for _, ended in part]
+            try:
+                stored = await self._store.store(ends, epochs, now=self._clock.now())
+            except Exception as exc:  # noqa: BLE001 - a row may hold anything; the other ends are stored
+                if search.halve(exc):
+                    continue
+                log.error("tasks.end_refused", task=ends[0].task.id, reason=described(exc))
+                await self._store_bare(ends[0], epochs)
+            else:
+                if stored < len(ends):
+                    log.warning("tasks.ends_disowned", tasks=len(ends) - stored)
+            for key, ended in part:
+                held = self._held.get(key)
+                if held is not None and held.task is ended.task:  # else it was started again already
+                    self.forget(key)
 
     async def _store_bare(self, ended: EndedAttempt, epochs: Mapping[int, int]) -> None:
         end = AttemptFailed(ended.end.at, "its end could not be stored")

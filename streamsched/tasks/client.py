@@ -28,6 +28,7 @@ import orjson
 
 from streamsched.codec.pagerduty.partitioner import partition_of_id
 from streamsched.codec.pagerduty.task import GRACE, SCHEDULER, TOO_LATE, Task, encode, to_json, too_late
+from streamsched.codec.problem import COME_BACK
 from streamsched.domain.backoff import doubled
 from streamsched.domain.errors import (
     ConfigurationError,
@@ -38,6 +39,7 @@ from streamsched.domain.errors import (
     TooLargeError,
     UnavailableError,
 )
+from streamsched.domain.failure_isolation import FailureIsolation
 from streamsched.emit.destination import NO_DESTINATION, find_destination, token_for
 from streamsched.log.drivers import open_broker
 from streamsched.ports.broker import Broker, Outgoing
@@ -56,7 +58,6 @@ _FIRST_PAUSE: Final = timedelta(milliseconds=100)
 _LONGEST_PAUSE: Final = timedelta(seconds=2)
 _CLOCK: Final = SystemClock()
 _DEADLINE: Final = timedelta(seconds=30)
-_RETRIABLE: Final = frozenset({408, 425, 429})
 
 
 class Scheduler:
@@ -180,18 +181,17 @@ class Scheduler:
         return [each for each in batch if each[2].set_running_or_notify_cancel()]
 
     async def _send(self, batch: Sequence[tuple[Task, bytes, Future[None]]]) -> None:
-        """Sends a batch; one that is refused is sent by halves, so each task has its own result."""
-        failure = await self._sent([(task, encoded) for task, encoded, _ in batch])
-        if len(batch) > 1 and isinstance(failure, InvalidError | TooLargeError):
-            middle = len(batch) // 2
-            await self._send(batch[:middle])
-            await self._send(batch[middle:])
-            return
-        for _, _, scheduled in batch:
-            if failure is None:
-                scheduled.set_result(None)
-            else:
-                scheduled.set_exception(failure)
+        """Sends a batch; one that is refused is sent in parts, so each task has its own result."""
+        search = FailureIsolation(batch)
+        for part in search:
+            failure = await self._sent([(task, encoded) for task, encoded, _ in part])
+            if isinstance(failure, InvalidError | TooLargeError) and search.halve(failure):
+                continue
+            for _, _, scheduled in part:
+                if failure is None:
+                    scheduled.set_result(None)
+                else:
+                    scheduled.set_exception(failure)
 
     async def _sent(self, batch: Sequence[tuple[Task, bytes]]) -> BaseException | None:
         loop = asyncio.get_running_loop()
@@ -296,7 +296,7 @@ def _failure(answer: httpx.Response, queue: str) -> StreamschedError:
             return NotFoundError("queue", queue)
         case 413:
             return TooLargeError(queue, len(answer.request.content), _MOST_BYTES)
-        case status if status >= 500 or status in _RETRIABLE:
+        case status if status >= 500 or status in COME_BACK:
             return UnavailableError(f"HTTP {status}: {reason}")
         case status:
             return ConfigurationError(f"HTTP {status}: {reason}")

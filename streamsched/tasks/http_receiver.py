@@ -37,7 +37,7 @@ _NAMES: Final = frozenset(name.lower() for name in _OF_TASK)
 
 
 class HttpReceiver:
-    """See `ports.tasks.delivery.Receiver`. Names of lanes and keys are percent-encoded in headers.
+    """A `tasks.attempt.Receiver`: HTTP servers. Names of lanes and keys are percent-encoded in headers.
 
     `leased`: whether no other process can be the owner of the tasks yet. It is asked again when there is a connection:
     a process that is paused while it opens one sends nothing afterwards.

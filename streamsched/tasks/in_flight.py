@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from streamsched.domain.tasks.attempt import AttemptEnd, StartedTask
-from streamsched.ports.tasks.delivery import DeliveryKey
+from streamsched.store.tasks.delivery import DeliveryKey
 
 _K = TypeVar("_K", str, int)
 

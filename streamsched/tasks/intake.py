@@ -17,7 +17,7 @@ from streamsched.log.intake import TopicIntake
 from streamsched.ports.broker import Broker, Cleanup, Reader, Record, TopicPartition, TopicSpec
 from streamsched.ports.clock import Clock
 from streamsched.ports.intake import IntakeBatch, IntakeStore
-from streamsched.ports.tasks.queues import QueueStore
+from streamsched.store.tasks.queues import QueueStore
 
 log = structlog.get_logger()
 

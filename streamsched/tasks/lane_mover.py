@@ -1,4 +1,4 @@
-"""Changes the number of partitions of lanes while tasks are delivered (ADR 96).
+"""Changes the number of partitions of lanes while tasks are delivered (ADR 25).
 
 The owner of partition 0 does it, in the background. Every step can be repeated, so a process that is killed in between
 is followed by another that begins again.
@@ -12,8 +12,8 @@ from typing import Final, NoReturn, assert_never
 import structlog
 
 from streamsched.domain.tasks.layout import LayoutStep
-from streamsched.ports.tasks.partitions import MoveResult, TaskPartitions
 from streamsched.process.run_forever import run_forever
+from streamsched.store.tasks.partitions import MoveResult, TaskPartitions
 
 log = structlog.get_logger()
 

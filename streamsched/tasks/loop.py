@@ -17,6 +17,7 @@ from typing import Final, assert_never
 
 import structlog
 
+from streamsched.codec.tasks.event import event_of
 from streamsched.domain.errors import InvalidError, UnavailableError, described
 from streamsched.domain.tasks.attempt import (
     Acknowledged,
@@ -37,18 +38,18 @@ from streamsched.domain.tasks.queue import (
 from streamsched.domain.tasks.recurrence import plan_tick
 from streamsched.ports.clock import Clock
 from streamsched.ports.notifier import TASKS, Notifier
-from streamsched.ports.tasks.delivery import DeliveryKey, DeliveryStore, EndedAttempt, Receiver, SkippedTicks
-from streamsched.ports.tasks.queues import QueueStore, QueueVersion
 from streamsched.process.cancellation import STOPPING_S, cancel
 from streamsched.process.pausing import pause
 from streamsched.process.run_forever import run_forever
-from streamsched.tasks.attempt import attempt
+from streamsched.store.tasks.delivery import DeliveryKey, DeliveryStore, EndedAttempt, SkippedTicks
+from streamsched.store.tasks.queues import QueueStore, QueueVersion
+from streamsched.tasks.attempt import Receiver, attempt
 from streamsched.tasks.attempt_ends import AT_ONCE, UNUSED, AttemptEnds
 from streamsched.tasks.in_flight import HeldDeliveries
 from streamsched.tasks.measures import measure_end, measure_skipped, measure_start
 from streamsched.tasks.ownership import Ownership
 from streamsched.tasks.pace import MANY, TransactionPace
-from streamsched.tasks.publication import announced, event_of
+from streamsched.tasks.publication import announced
 from streamsched.telemetry.metrics import Metrics
 
 log = structlog.get_logger()
@@ -338,7 +339,7 @@ class TaskLoop:
         if not keys or (self._checked_at is not None and now - self._checked_at < _CHECK):
             return
         self._checked_at = now
-        outdated = await self._store.outdated(keys)
+        outdated = await self._store.outdated_keys(keys)
         for key in outdated:
             self._interrupt(key, "ended or registered again while it was in flight")
         if outdated:

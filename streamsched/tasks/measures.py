@@ -17,7 +17,7 @@ from streamsched.domain.tasks.attempt import (
     WorkerLost,
 )
 from streamsched.domain.tasks.task import TaskState
-from streamsched.ports.tasks.delivery import EndedAttempt
+from streamsched.store.tasks.delivery import EndedAttempt
 from streamsched.telemetry.metrics import Metrics
 
 log = structlog.get_logger()

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from math import inf
-from typing import Protocol
+from typing import Final, Protocol
 
 import structlog
 
@@ -19,10 +19,12 @@ from streamsched.domain.tasks.attempt import StartedTask
 from streamsched.membership.member import Member
 from streamsched.ports.clock import Clock
 from streamsched.ports.leases import LeaseHolder, Leases
-from streamsched.ports.tasks.delivery import DeliveryStore, leased_partition, partition_lease
-from streamsched.ports.tasks.partitions import TaskPartitions
+from streamsched.store.tasks.delivery import DeliveryStore
+from streamsched.store.tasks.partitions import TaskPartitions
 
 log = structlog.get_logger()
+
+_LEASE: Final = "tasks-"
 
 
 class Deliveries(Protocol):
@@ -92,17 +94,17 @@ class Ownership:
             UnavailableError: PostgreSQL is unavailable; call again.
         """
         served = (await self._partitions.get()).served
-        self._member.share([partition_lease(partition) for partition in served])
+        self._member.share([_lease_of(partition) for partition in served])
         step = await self._member.step()
         self._leased_until = loop_time + self._ttl_s
         for name in step.lost:
-            self._remove(leased_partition(name), deliveries)
-        self._unfenced |= {leased_partition(name) for name in step.taken}
+            self._remove(_partition_of(name), deliveries)
+        self._unfenced |= {_partition_of(name) for name in step.taken}
         # One that was given up and added again meanwhile does not know of its owner.
         self._unfenced |= {each for each, epoch in self._starting.items() if served.get(each, epoch) < epoch}
         await self._fence()
         for name in step.hand_over:
-            self._hand_over(leased_partition(name), loop_time)
+            self._hand_over(_partition_of(name), loop_time)
         for partition in list(self._draining):
             await self._drain(partition, deliveries, loop_time)
         return min(step.again_in, timedelta(milliseconds=50)) if self._draining else step.again_in
@@ -135,7 +137,7 @@ class Ownership:
         wished = {
             partition: epoch
             for partition in self._unfenced
-            if (epoch := self._member.epoch(partition_lease(partition))) is not None
+            if (epoch := self._member.epoch(_lease_of(partition))) is not None
         }
         if not wished:
             self._unfenced.clear()
@@ -167,5 +169,13 @@ class Ownership:
                 deliveries.interrupt(partition)
             return
         del self._draining[partition], self._drain_until[partition]
-        await self._member.release(partition_lease(partition))
+        await self._member.release(_lease_of(partition))
         log.info("tasks.partition_handed_over", partition=partition)
+
+
+def _lease_of(partition: int) -> str:
+    return f"{_LEASE}{partition:04d}"
+
+
+def _partition_of(lease: str) -> int:
+    return int(lease.removeprefix(_LEASE))

@@ -33,7 +33,7 @@ class StoppedDelivery:
 
 
 class WorkerStreams:
-    """See `ports.tasks.delivery.Receiver`. Belongs to one event loop."""
+    """A `tasks.attempt.Receiver`: workers that are connected. Belongs to one event loop."""
 
     def __init__(self, clock: Clock, *, on_room: Callable[[], None] = lambda: None) -> None:
         """`on_room` is called when a worker connects or has room again."""

@@ -19,8 +19,8 @@ from streamsched.log.intake import TopicIntake
 from streamsched.log.topics import PARTITIONS
 from streamsched.ports.broker import Broker, Record, TopicPartition
 from streamsched.ports.clock import Clock
-from streamsched.ports.schedules.expectations import CompletionStore, Evidence, EvidenceStore
 from streamsched.process.run_forever import run_forever
+from streamsched.store.expectations.evidence import CompletionStore, Evidence, EvidenceStore
 
 log = structlog.get_logger()
 

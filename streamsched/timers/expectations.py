@@ -11,8 +11,8 @@ import structlog
 
 from streamsched.ports.clock import Clock
 from streamsched.ports.notifier import TIMERS, Notifier
-from streamsched.ports.schedules.expectations import ExpectationStore
 from streamsched.process.run_forever import run_forever
+from streamsched.store.expectations.judgement import ExpectationStore
 
 log = structlog.get_logger()
 

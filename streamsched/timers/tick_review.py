@@ -13,8 +13,8 @@ import structlog
 
 from streamsched.domain.time.zone import tzdata_version
 from streamsched.ports.clock import Clock
-from streamsched.ports.timers import TicksReview, TimerReviewStore
 from streamsched.process.run_forever import run_forever
+from streamsched.store.events.timers import PostgresTimers, TicksReview
 from streamsched.timers.firing import review
 
 log = structlog.get_logger()
@@ -34,7 +34,7 @@ class TickReview:
     """
 
     def __init__(
-        self, store: TimerReviewStore, clock: Clock, *, judgement: Callable[[], int] = lambda: 0, batch: int = _BATCH
+        self, store: PostgresTimers, clock: Clock, *, judgement: Callable[[], int] = lambda: 0, batch: int = _BATCH
     ) -> None:
         self._store = store
         self._clock = clock

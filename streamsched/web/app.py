@@ -13,6 +13,7 @@ from starlette.routing import Route
 
 from streamsched.api.access.security_headers import SecurityHeaders
 from streamsched.web.dispatch import Dispatch
+from streamsched.web.page_access import PageAccess
 from streamsched.web.pages import (
     find,
     graph,
@@ -48,7 +49,7 @@ def make_web(services: PageServices) -> Starlette:
         LookupError: a page has no rule, or a rule no page.
     """
     renderer = Renderer()
-    dispatch = Dispatch(services, renderer)
+    dispatch = Dispatch(services, renderer, PageAccess(PAGE_RULES))
     pages = list(page_routes(renderer))
     idle = sorted(set(PAGE_RULES) - {page.name for page in pages})
     if idle:
@@ -59,7 +60,7 @@ def make_web(services: PageServices) -> Starlette:
         file = renderer.files.get(request.path_params["file"])
         return PlainTextResponse("no such file", 404) if file is None else file.answer()
 
-    provider = services.api.login
+    provider = services.api.access.login
     door = login.LoginPages(services.sessions, renderer, provider=provider.name if provider else "")
     away = provider_login.ProviderLoginPages(provider, services.sessions, door, services.api.clock)
     routes += [

@@ -14,9 +14,9 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from streamsched.api.access.authorise import record_change
-from streamsched.api.problems import status_of
+from streamsched.codec.problem import status_of
 from streamsched.domain.errors import ForbiddenError, StreamschedError, UnauthenticatedError
-from streamsched.web.page_access import check_entrance
+from streamsched.web.page_access import PageAccess, check_entrance
 from streamsched.web.rendering import Renderer
 from streamsched.web.rules import PAGE_RULES
 from streamsched.web.visit import PageRoute, PageServices, Visit, read_form, theme_of, zone_of
@@ -31,8 +31,9 @@ _TITLES: Final = {400: "That cannot be done", 403: "Not permitted", 404: "Not fo
 class Dispatch:
     """Makes endpoints of pages."""
 
-    def __init__(self, services: PageServices, renderer: Renderer) -> None:
+    def __init__(self, services: PageServices, renderer: Renderer, access: PageAccess) -> None:
         self._services = services
+        self._access = access
         self._renderer = renderer
 
     def endpoint(self, route: PageRoute) -> Callable[[Request], Awaitable[Response]]:
@@ -73,6 +74,7 @@ class Dispatch:
         return Visit(
             request=request,
             services=services,
+            access=self._access,
             caller=signed_in.caller,
             csrf=signed_in.csrf,
             now=services.api.clock.now(),

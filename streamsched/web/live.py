@@ -17,7 +17,7 @@ from streamsched.api.streams.places import Places
 from streamsched.api.streams.server_sent import alive, server_event
 from streamsched.domain.access.grant import Caller
 from streamsched.domain.errors import ConflictError, StreamschedError, UnauthenticatedError, UnavailableError
-from streamsched.ports.web.page_reads import DataVersion
+from streamsched.store.web.page_reads import DataVersion
 
 log = structlog.get_logger()
 

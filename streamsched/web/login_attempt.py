@@ -1,4 +1,4 @@
-"""A login at the OpenID provider that has begun: a signed text in a cookie, until the person comes back (ADR 141)."""
+"""A login at the OpenID provider that has begun: a signed text in a cookie, until the person comes back (ADR 30)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from streamsched.domain.access.claims import LoginSecrets
 from streamsched.domain.errors import UnauthenticatedError
-from streamsched.ports.access.login import LoginSecrets
 from streamsched.ports.clock import Clock
 from streamsched.web.signed_text import LONGEST_COOKIE, SignedTexts, packed, seconds, unpacked
 

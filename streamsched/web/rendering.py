@@ -14,7 +14,6 @@ from starlette.responses import HTMLResponse, Response
 
 from streamsched import __version__
 from streamsched.web.navigation import PLACES
-from streamsched.web.page_access import without_refused_links
 from streamsched.web.views import facts, names, states, strips
 from streamsched.web.views.times import coarse_words
 from streamsched.web.visit import Visit
@@ -88,7 +87,7 @@ class Renderer:
     def page(self, visit: Visit, template: str, *, code: int = 200, **context: Any) -> Response:
         """A page for a visit. `t` are its time texts. It has no links to pages that would be refused."""
         text = self._text(template, {"visit": visit, "t": visit.times, "theme": visit.theme, **context})
-        return HTMLResponse(without_refused_links(text, visit.caller), code)
+        return HTMLResponse(visit.access.without_refused_links(text, visit.caller), code)
 
     def _text(self, template: str, context: Mapping[str, Any]) -> str:
         return self._environment.get_template(template).render(**context)

@@ -24,8 +24,8 @@ from streamsched.domain.access.claims import ClaimRules, Identity
 from streamsched.domain.access.grant import Caller
 from streamsched.domain.access.token import StoredTokenText, read_token, secret_text
 from streamsched.domain.errors import UnauthenticatedError
-from streamsched.ports.access.tokens import FoundToken, TokenStore
 from streamsched.ports.clock import Clock
+from streamsched.store.access.tokens import FoundToken, TokenStore
 from streamsched.web.signed_text import LONGEST_COOKIE, SignedTexts, packed, seconds, unpacked
 
 #: How long a session lasts, and how long a login code may be used.

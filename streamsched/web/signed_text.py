@@ -13,8 +13,8 @@ from typing import Any, Final
 import orjson
 
 from streamsched.domain.access.token import secret_text
-from streamsched.ports.access.tokens import TokenStore
 from streamsched.ports.clock import Clock
+from streamsched.store.access.tokens import TokenStore
 
 #: Most characters of a signed text; browsers drop cookies of more than 4096 bytes with their name and attributes.
 LONGEST_COOKIE: Final = 3700

@@ -18,9 +18,9 @@ from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.time.zone import find_zone
-from streamsched.ports.web.page_reads import PageReads
+from streamsched.store.web.page_reads import PageReads
 from streamsched.web.live import LiveFeed
-from streamsched.web.page_access import may_open
+from streamsched.web.page_access import PageAccess
 from streamsched.web.session import Sessions
 from streamsched.web.views.times import TimeTexts
 
@@ -45,6 +45,7 @@ class Visit:
     """A request that has passed the checks of its route.
 
     Attributes:
+        access: which pages there are, and who may open them.
         path: of the page, beginning with `/ui/`.
         namespace: that the page is restricted to; None: all.
         form: the fields of a sent form, without its token; the last value of each.
@@ -53,6 +54,7 @@ class Visit:
 
     request: Request
     services: PageServices
+    access: PageAccess
     caller: Caller
     csrf: str
     now: datetime
@@ -93,11 +95,13 @@ class Visit:
         view; with `text` in their names.
         """
         viewed = self.caller.namespaces(Permission.VIEW) if self.namespace is None else {self.namespace}
-        return await self.api.links.reads.graphs(None if EVERYWHERE in viewed else viewed, text=text, limit=limit)
+        return await self.api.datasets.links.reads.graphs(
+            None if EVERYWHERE in viewed else viewed, text=text, limit=limit
+        )
 
     async def graph_of(self, ref: ScheduleRef | ProgramRef | None) -> AppRef | None:
         """The app of a schedule or program, if it has a graph of tasks."""
-        if ref is None or not await self.api.links.reads.has_graph(app := AppRef(ref.namespace, ref.app)):
+        if ref is None or not await self.api.datasets.links.reads.has_graph(app := AppRef(ref.namespace, ref.app)):
             return None
         return app
 
@@ -107,7 +111,7 @@ class Visit:
 
     def opens(self, href: str) -> bool:
         """Whether the person may see the page with this address."""
-        return may_open(self.caller, href)
+        return self.access.may_open(self.caller, href)
 
 
 Handler = Callable[[Visit], Awaitable[Response]]

@@ -38,7 +38,7 @@ from streamsched.domain.webhooks.webhook import (
     webhook_of,
 )
 from streamsched.ports.clock import Clock
-from streamsched.ports.webhooks.webhooks import DeliveredWebhook, WebhookTargets
+from streamsched.ports.webhook_targets import DeliveredWebhook, WebhookTargets
 from streamsched.process.http_client import HttpClient, PreparedRequest
 from streamsched.secrets.redaction import Redaction
 from streamsched.secrets.resolver import SHORTEST, Secrets
@@ -72,7 +72,7 @@ class _ReadKey:
 
 
 class WebhookReceiver:
-    """See `ports.tasks.delivery.Receiver`. Belongs to one event loop. An answer of 410 disables the webhook. Its
+    """A `tasks.attempt.Receiver`: webhooks. Belongs to one event loop. An answer of 410 disables the webhook. Its
     definition is read for each delivery: one that was made again under the same name is another.
 
     `leased`: as of `HttpReceiver`. `mail`: delivers what is in the queue of mail.

@@ -22,9 +22,9 @@ from streamsched.domain.tasks.task import TaskRequest
 from streamsched.domain.time.duration import duration_text
 from streamsched.domain.webhooks.webhook import GIVE_UP_AFTER, MOST_COUNTED, MOST_QUEUED, PACE
 from streamsched.ports.clock import Clock
-from streamsched.ports.webhooks.webhooks import FollowedWebhook, WebhookFeed
-from streamsched.ports.webhooks.work_history import WorkHistory
+from streamsched.ports.work_history import WorkHistory
 from streamsched.process.run_forever import run_forever
+from streamsched.store.webhooks.webhooks import FollowedWebhook, WebhookStore
 
 log = structlog.get_logger()
 
@@ -40,7 +40,7 @@ _CHECK: Final = timedelta(seconds=30)
 class WebhookFeeding:
     """Several may run at a time, which wastes work: run it as a singleton role."""
 
-    def __init__(self, history: WorkHistory, feed: WebhookFeed, clock: Clock, *, pages: str = "") -> None:
+    def __init__(self, history: WorkHistory, feed: WebhookStore, clock: Clock, *, pages: str = "") -> None:
         """`pages`: the address of the installation's pages."""
         self._pages = pages
         self._history = history
@@ -68,7 +68,7 @@ class WebhookFeeding:
             UnavailableError: PostgreSQL is unavailable; call again.
         """
         now, given_up = self._clock.now(), 0
-        for each in await self._feed.failing():
+        for each in await self._feed.list_failing():
             if each.failing_since is None or now - each.failing_since < GIVE_UP_AFTER:
                 continue
             reason = f"its target has accepted nothing for {duration_text(GIVE_UP_AFTER)}: {each.error}"
@@ -91,10 +91,10 @@ class WebhookFeeding:
 
     async def _advance(self) -> tuple[int, int]:
         """How many lines were read, and the number of enabled webhooks."""
-        followed = await self._feed.followed()
+        followed = await self._feed.list_followed()
         if not followed:
             return 0, 0
-        settled, now = await self._history.settled(), self._clock.now()
+        settled, now = await self._history.settled_number(), self._clock.now()
         by_position: dict[tuple[int, bool], list[FollowedWebhook]] = defaultdict(list)
         for each in followed:
             if each.position < settled and _has_room(each, now):

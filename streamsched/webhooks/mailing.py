@@ -11,8 +11,8 @@ from streamsched.domain.notices.mail_rules import refused_address
 from streamsched.domain.notices.mail_server import MailSettings
 from streamsched.domain.tasks.attempt import Acknowledged, AttemptEnd, AttemptFailed, Interrupted, StartedTask
 from streamsched.ports.clock import Clock
-from streamsched.ports.webhooks.notices import MailRecipients
 from streamsched.secrets.resolver import Secrets
+from streamsched.store.webhooks.notices import NoticeStore
 from streamsched.webhooks.smtp import SmtpClient
 
 #: A mail that the server refuses for good is sent so often.
@@ -22,9 +22,7 @@ _PERMANENT_TRIES = 3
 class MailDelivery:
     """Belongs to one event loop. `settings` None: this process sends no mail."""
 
-    def __init__(
-        self, recipients: MailRecipients, settings: MailSettings | None, secrets: Secrets, clock: Clock
-    ) -> None:
+    def __init__(self, recipients: NoticeStore, settings: MailSettings | None, secrets: Secrets, clock: Clock) -> None:
         self._recipients = recipients
         self._settings = settings
         self._secrets = secrets
@@ -32,7 +30,7 @@ class MailDelivery:
         self._client = None if settings is None else SmtpClient(settings.server, user=settings.user)
 
     async def deliver(self, task: StartedTask) -> AttemptEnd:
-        """As of `ports.tasks.delivery.Receiver`. Each attempt has the same Message-ID."""
+        """As of `tasks.attempt.Receiver`. Each attempt has the same Message-ID."""
         settings, client = self._settings, self._client
         if settings is None or client is None:
             return AttemptFailed(self._clock.now(), "not sent: STREAMSCHED_SMTP_URL of this launcher is not set")

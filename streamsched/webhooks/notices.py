@@ -14,9 +14,9 @@ from streamsched.domain.quarantine import Quarantine
 from streamsched.domain.webhooks.notified import is_for
 from streamsched.domain.webhooks.webhook import MOST_COUNTED, PACE
 from streamsched.ports.clock import Clock
-from streamsched.ports.webhooks.notices import NoticeStore
-from streamsched.ports.webhooks.work_history import WorkHistory
+from streamsched.ports.work_history import WorkHistory
 from streamsched.process.run_forever import run_forever
+from streamsched.store.webhooks.notices import NoticeStore
 
 log = structlog.get_logger()
 
@@ -47,7 +47,7 @@ class NoticeFeeding:
         Raises:
             UnavailableError: PostgreSQL is unavailable; call again.
         """
-        settled = await self._history.settled()
+        settled = await self._history.settled_number()
         if settled != self._noticed:
             while await self._store.notice(settled, limit=_LINES) == _LINES:
                 pass

@@ -10,7 +10,7 @@ import pytest
 from streamsched import App, partitions, program, rerun_after
 from streamsched.domain.events.event import Event, Partition, PartitionsAdded
 from streamsched.domain.names import DatasetRef
-from tests.support.in_process_scheduler import MONDAY, InProcessScheduler, Run, open_scheduler
+from streamsched.testing.scheduler import MONDAY, InProcessScheduler, Run, open_scheduler
 
 pytestmark = pytest.mark.postgres
 
@@ -51,9 +51,9 @@ async def test_a_corrected_day_runs_again_once_it_is_quiet_and_so_does_what_foll
 
     for number, hour in enumerate(HOURS[3:6]):
         await scheduler.emit(written(f"again-{number}", hour))
-        await scheduler.later(timedelta(minutes=9))
+        await scheduler.advance(timedelta(minutes=9))
     assert len(of(scheduler, "total")) == 1, "it is not quiet yet"
-    await scheduler.later(timedelta(minutes=2))
+    await scheduler.advance(timedelta(minutes=2))
     await scheduler.end_all()
 
     first, second = (run.arguments for run in of(scheduler, "total"))

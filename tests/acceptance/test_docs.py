@@ -24,7 +24,7 @@ ALONE: Final = (
     *("chain-programs", "send-events", "start-a-run", "kill-a-stuck-run", "dead-letters"),
     *("programs-without-a-process", "migrate", "suspend-a-schedule", "set-preferences", "depend-by-job-id"),
     *("watch-a-table", "trace-an-event", "limit-a-namespace", "give-access", "move-from-airflow"),
-    "wait-for-whole-days",
+    *("wait-for-whole-days", "test-your-schedules"),
 )
 
 

@@ -19,8 +19,8 @@ from streamsched.define.loading import load_app
 from streamsched.domain.events.event import CustomHappened, Event, Partition, PartitionsAdded
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import DatasetRef, EventName
+from streamsched.testing.scheduler import MONDAY, InProcessScheduler, open_scheduler
 from tests.support.dev_process import DevProcess
-from tests.support.in_process_scheduler import MONDAY, InProcessScheduler, open_scheduler
 
 pytestmark = pytest.mark.postgres
 
@@ -169,7 +169,7 @@ async def test_a_property_stored_before_the_rule_counts_as_it_did(scheduler: InP
     await scheduler.pool.execute(stored)
 
     await scheduler.emit(landed("orders", *days(1)))
-    await scheduler.later(timedelta(minutes=1))
+    await scheduler.advance(timedelta(minutes=1))
 
     (run,) = scheduler.runs
     assert (run.arguments["date"], run.arguments["key.date"]) == ("old", "2026-03-01")

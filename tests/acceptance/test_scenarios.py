@@ -12,7 +12,7 @@ from streamsched.define.combinators import TriggerExpression
 from streamsched.domain.events.event import Event, Partition, PartitionsAdded
 from streamsched.domain.names import DatasetRef, ScheduleRef
 from streamsched.domain.schedules.schedule import Schedule
-from tests.support.in_process_scheduler import MONDAY, InProcessScheduler, open_scheduler
+from streamsched.testing.scheduler import MONDAY, InProcessScheduler, open_scheduler
 
 pytestmark = pytest.mark.postgres
 
@@ -53,7 +53,7 @@ async def test_1_partitions_within_the_interval_between_runs_start_no_run(schedu
         await scheduler.emit(*some(1, n))
         await scheduler.end_all()
         assert [run.events for run in scheduler.runs] == [("p0",)]
-        await scheduler.later(MINUTE)
+        await scheduler.advance(MINUTE)
 
     assert [run.events for run in scheduler.runs] == [("p0",), ("p1", "p2", "p3", "p4")], "five minutes after the first"
 
@@ -92,7 +92,7 @@ async def test_3_a_redeploy_changes_schedules_only_when_it_may(scheduler: InProc
 
 
 async def schedules(scheduler: InProcessScheduler) -> list[str]:
-    return sorted(status.record.definition.ref.name for status in await scheduler.catalog.list())
+    return sorted(status.record.definition.ref.name for status in await scheduler.catalog.reader.schedules())
 
 
 async def test_4_an_update_starts_counting_anew(scheduler: InProcessScheduler) -> None:
@@ -100,9 +100,9 @@ async def test_4_an_update_starts_counting_anew(scheduler: InProcessScheduler) -
     await scheduler.emit(*some(1))
 
     changed = schedule_of(app_of(partitions("feed", 5), properties={"mode": "new"}))
-    await scheduler.catalog.update(changed, keep=False)
+    await scheduler.catalog.update(changed, keep=False).apply()
     await scheduler.emit(*some(4, 1))
-    await scheduler.later(timedelta(seconds=10))
+    await scheduler.advance(timedelta(seconds=10))
     assert scheduler.runs == []
     await scheduler.emit(*some(1, 5))
 
@@ -116,12 +116,12 @@ async def test_5_an_update_drops_what_waited_for_the_old_constraints(scheduler: 
 
     await scheduler.catalog.update(
         schedule_of(app_of(partitions("feed", 3), delay="100ms", properties={"mode": "new"}))
-    )
+    ).apply()
     await scheduler.emit(*some(3, 5))
-    await scheduler.later(timedelta(milliseconds=100))
+    await scheduler.advance(timedelta(milliseconds=100))
 
     assert [(run.events, run.arguments["mode"]) for run in scheduler.runs] == [(("p5", "p6", "p7"), "new")]
-    await scheduler.later(timedelta(minutes=20))
+    await scheduler.advance(timedelta(minutes=20))
     assert list((await scheduler.job_states()).values()) == ["OBSOLETE", "LAUNCHED"]
 
 
@@ -129,9 +129,9 @@ async def test_6_a_deleted_schedule_starts_nothing(scheduler: InProcessScheduler
     await scheduler.deploy(app_of(partitions("feed", 5)))
     await scheduler.emit(*some(4))
 
-    await scheduler.catalog.delete(NIGHTLY)
+    await scheduler.catalog.delete(NIGHTLY).apply()
     await scheduler.emit(*some(1, 4))
-    await scheduler.later(timedelta(seconds=10))
+    await scheduler.advance(timedelta(seconds=10))
 
     assert scheduler.runs == []
     assert await scheduler.job_states() == {}
@@ -140,10 +140,10 @@ async def test_6_a_deleted_schedule_starts_nothing(scheduler: InProcessScheduler
 async def test_7_nor_does_a_job_of_it_that_waits(scheduler: InProcessScheduler) -> None:
     await scheduler.deploy(app_of(partitions("feed", 5), delay="40s"))
     await scheduler.emit(*some(5))
-    await scheduler.later(timedelta(seconds=39.5))
+    await scheduler.advance(timedelta(seconds=39.5))
 
-    await scheduler.catalog.delete(NIGHTLY)
-    await scheduler.later(MINUTE)
+    await scheduler.catalog.delete(NIGHTLY).apply()
+    await scheduler.advance(MINUTE)
 
     assert scheduler.runs == []
     assert list((await scheduler.job_states()).values()) == ["OBSOLETE"]

@@ -11,7 +11,7 @@ from streamsched import App, at_least, cron, every, group, partitions, program, 
 from streamsched.domain.events.event import Event, Partition, PartitionsAdded
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import DatasetRef
-from tests.support.in_process_scheduler import MONDAY, InProcessScheduler, open_scheduler
+from streamsched.testing.scheduler import MONDAY, InProcessScheduler, open_scheduler
 
 pytestmark = pytest.mark.postgres
 
@@ -78,7 +78,7 @@ async def test_3_a_feed_that_arrives_once_a_day_is_processed_when_it_does_and_on
     app.schedule("daily", "load", when=partitions("feed"))
     await scheduler.deploy(app)
     for arrival in (7, 19, 3):
-        await scheduler.later(arrival * HOUR)
+        await scheduler.advance(arrival * HOUR)
         await scheduler.emit(landed(f"feed-{arrival}"))
 
     assert [(run.events, run.started_at - MONDAY) for run in scheduler.runs] == [
@@ -111,7 +111,7 @@ async def test_5_thousands_of_rare_feeds_are_processed_once_a_day(scheduler: InP
     await scheduler.emit(*(landed(f"feed{number}-{n}") for number in (3, 150) for n in range(4)))
     assert scheduler.runs == []
 
-    await scheduler.later(DAY)
+    await scheduler.advance(DAY)
 
     assert sorted((run.schedule, len(run.events)) for run in scheduler.runs) == [("f150", 5), ("f3", 5)], "and the tick"
 
@@ -142,7 +142,7 @@ async def test_7_maintenance_runs_once_a_day_in_its_window_and_only_with_new_dat
     assert [run.started_at for run in scheduler.runs] == [datetime(2026, 3, 2, 22, tzinfo=UTC)]
     await scheduler.end_all()
 
-    await scheduler.later(2 * DAY)
+    await scheduler.advance(2 * DAY)
     assert len(scheduler.runs) == 1, "no new data"
 
 
@@ -167,8 +167,8 @@ async def test_9_chunks_are_processed_when_all_have_arrived(scheduler: InProcess
     await scheduler.deploy(app)
     for n in range(4):
         await scheduler.emit(landed(f"chunks-{n}"), landed(f"burst-{n}"))
-        await scheduler.later(timedelta(minutes=10))
-    await scheduler.later(timedelta(minutes=30))
+        await scheduler.advance(timedelta(minutes=10))
+    await scheduler.advance(timedelta(minutes=30))
 
     assert [(run.program, len(run.events)) for run in scheduler.runs] == [("known", 4), ("unknown", 4)]
 

@@ -16,10 +16,10 @@ CALLERS = {
 #: Of the explanation, who turns the value into what a surface shows.
 READERS = {
     "streamsched/codec/views/explanation.py": "open keys: `schedule keys`, its route and the tree of a schedule",
-    "streamsched/api/datasets/dataset_view.py": "a dataset: `dataset show`, its route and its page",
+    "streamsched/api/dataset_view.py": "a dataset: `dataset show`, its route and its page",
 }
 #: How the periods of an event were written, which is the same question about the same periods.
-WRITES = {"streamsched/api/datasets/dataset_view.py": "a dataset"}
+WRITES = {"streamsched/api/dataset_view.py": "a dataset"}
 #: Who may divide periods into finer ones, or events into periods: the trigger itself, and what fills it again.
 DIVIDERS = {
     HOME,

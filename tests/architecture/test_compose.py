@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,9 @@ from streamsched_brokers.kafka.address import Address
 
 from compose.kafka.distribution import version
 from streamsched.api import health
-from streamsched.bootstrap import Role
-from streamsched.config import PREFIX, Settings
+from streamsched.config import Settings
+from streamsched.roles.role import Role
+from streamsched.setting_values import variable, variables_of
 
 FOLDER = Path(__file__).parents[2] / "compose"
 COMPOSE: dict[str, Any] = yaml.safe_load((FOLDER / "compose.yaml").read_text())
@@ -30,7 +30,7 @@ def test_every_role_has_a_service() -> None:
 
 
 def test_every_setting_is_one_we_read() -> None:
-    read = {PREFIX + field.name.upper() for field in fields(Settings)}
+    read = {variable(each.name) for each in variables_of(Settings)}
 
     for name, service in OURS.items():
         assert set(service["environment"]) <= read, name

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,10 +11,11 @@ import typer
 import yaml
 
 from streamsched.cli.main import make_app
-from streamsched.config import PREFIX, Settings
+from streamsched.config import Settings
+from streamsched.setting_values import PREFIX, variable, variables_of
 
 FOLDER: Final = Path(__file__).parents[2] / "compose" / "kubernetes"
-SETTINGS: Final = {PREFIX + field.name.upper(): field.default for field in fields(Settings)}
+SETTINGS: Final = {variable(each.name): each.default for each in variables_of(Settings)}
 FILES: Final = {path.stem: yaml.safe_load(path.read_text()) for path in sorted((FOLDER / "dapr").glob("*.yaml"))}
 ENDPOINT: Final = FILES["endpoint"]["spec"]["template"]["spec"]
 
@@ -42,7 +42,7 @@ def test_settings_exist_and_the_endpoint_is_a_command() -> None:
         command = command.commands[word]
 
     assert {name for name in own if name.startswith(PREFIX)} <= SETTINGS.keys()
-    assert str(SETTINGS["STREAMSCHED_DAPR_HTTP_PORT"]) in endpoint["readinessProbe"]["exec"]["command"][-1]
+    assert SETTINGS["STREAMSCHED_DAPR_HTTP_PORT"] in endpoint["readinessProbe"]["exec"]["command"][-1]
     assert SETTINGS["STREAMSCHED_DAPR_HOST"] == "127.0.0.1"
     (jobs,) = container(ENDPOINT, "app")["ports"]
     assert own["STREAMSCHED_DAPR_APP"] == f"grpc://$(POD_IP):{jobs['containerPort']}"

@@ -16,6 +16,8 @@ import typer
 import streamsched
 from streamsched import App
 from streamsched.cli.main import make_app
+from streamsched.config import Settings
+from streamsched.setting_values import variable, variables_of
 from tests.support.docs_pages import ROOT, all_pages, blocks, every_page
 from tests.trial import named_kinds
 
@@ -95,12 +97,17 @@ def test_make_has_the_targets_that_are_named(page: Path) -> None:
     assert set(re.findall(r"make trial KIND=([a-z0-9-]+)", text)) <= named_kinds().keys()
 
 
+@pytest.mark.parametrize("page", EVERY)
+def test_the_package_is_installed_from_a_clone(page: Path) -> None:
+    """It is in no registry: `pip install streamsched` would find nothing, or a package of strangers."""
+    assert not re.search(r"pip install[^\n]*\bstreamsched\b", page.read_text()), "write CLONE"
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_settings_exist(page: Path) -> None:
-    text = (ROOT / "streamsched" / "config.py").read_text()
+    known = {variable(each.name) for each in variables_of(Settings)}
     for name in re.findall(r"STREAMSCHED_[A-Z_]+", page.read_text()):
-        if not OUTSIDE_SETTINGS.match(name):
-            assert re.search(rf"^    {name.removeprefix('STREAMSCHED_').lower()}: ", text, re.MULTILINE), name
+        assert OUTSIDE_SETTINGS.match(name) or name in known
 
 
 @pytest.mark.parametrize("page", PAGES)

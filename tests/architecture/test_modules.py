@@ -6,35 +6,53 @@ import ast
 import re
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted([*(ROOT / "streamsched").rglob("*.py"), *(ROOT / "brokers").rglob("*.py")])
-TEXTS = [*SOURCES, *(ROOT / "tests").rglob("*.py"), *(ROOT / "streamsched").rglob("*.sql")]
 NAMES_THAT_SAY_NOTHING = {"utils", "util", "helpers", "helper", "manager", "common", "misc", "base", "core"}
 
 
-def named(path: Path) -> str:
+def path_in_tree(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
 @cache
 def trees() -> Mapping[str, ast.Module]:
     """The modules of the product, by path."""
-    return {named(path): ast.parse(path.read_text()) for path in SOURCES}
-
-
-def test_a_module_has_at_most_400_lines() -> None:
-    lines = {named(path): len(path.read_text().splitlines()) for path in TEXTS if path.suffix == ".py"}
-
-    long = {name: count for name, count in lines.items() if count > 400}
-    assert not long, f"find the nouns that want to be modules of their own: {long}"
+    return {path_in_tree(path): ast.parse(path.read_text()) for path in SOURCES}
 
 
 def test_a_module_is_named_by_a_noun_of_its_room() -> None:
-    assert not [named(path) for path in SOURCES if path.stem in NAMES_THAT_SAY_NOTHING]
+    assert not [path_in_tree(path) for path in SOURCES if path.stem in NAMES_THAT_SAY_NOTHING]
+
+
+def test_a_class_name_means_one_thing_where_it_is_read() -> None:
+    """Within a room a public class has its name alone, and one of `domain`, which every room reads, everywhere. Two
+    rooms that do not read each other may have the same word for a thing of their own: no module imports both, so none
+    is imported under another name. Classes with an underscore are known in their module only.
+    """
+    places: defaultdict[str, list[str]] = defaultdict(list)
+    renamed: list[str] = []
+    for name, tree in trees().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(name)
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("streamsched"):
+                renamed += [f"{name}:{node.lineno}: {each.name}" for each in node.names if _is_class_renamed(each)]
+
+    for name, found in places.items():
+        rooms = ["/".join(place.split("/")[:2]) for place in found]
+        alone = len(set(rooms)) == len(rooms) and (len(rooms) == 1 or "streamsched/domain" not in rooms)
+        assert alone, f"{name} means several things: {found}"
+    assert not renamed, f"a class has one name: {renamed}"
+
+
+def _is_class_renamed(imported: ast.alias) -> bool:
+    return imported.asname is not None and imported.name[0].isupper() and not imported.name.isupper()
 
 
 def test_only_the_clock_reads_the_clock() -> None:
@@ -81,20 +99,20 @@ def test_importing_the_package_costs_little() -> None:
 def test_every_named_query_says_its_intent() -> None:
     for path in (ROOT / "streamsched" / "store").rglob("*.sql"):
         blocks = re.split(r"^-- name: ", path.read_text(), flags=re.MULTILINE)[1:]
-        assert blocks, f"{named(path)} names no query"
+        assert blocks, f"{path_in_tree(path)} names no query"
         for block in blocks:
             name, _, rest = block.partition("\n")
-            assert rest.lstrip().startswith("--"), f"{named(path)}: query '{name}' has no comment of intent"
+            assert rest.lstrip().startswith("--"), f"{path_in_tree(path)}: query '{name}' has no comment of intent"
 
 
 def test_what_is_logged_is_spelt_in_one_way() -> None:
     for path in SOURCES:
         if "\nlog = structlog.get_logger()" not in path.read_text():
             continue
-        for node in ast.walk(trees()[named(path)]):
+        for node in ast.walk(trees()[path_in_tree(path)]):
             if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("log."):
                 event = node.args[0].value if isinstance(node.args[0], ast.Constant) else "room.action"
-                assert re.fullmatch(r"[a-z_]+(\.[a-z_]+)+", event), f"{named(path)}:{node.lineno} says '{event}'"
+                assert re.fullmatch(r"[a-z_]+(\.[a-z_]+)+", event), f"{path_in_tree(path)}:{node.lineno} says '{event}'"
                 assert "again_in" not in {fact.arg for fact in node.keywords}, (
-                    f"{named(path)}:{node.lineno}: again_in_s"
+                    f"{path_in_tree(path)}:{node.lineno}: again_in_s"
                 )

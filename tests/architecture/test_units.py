@@ -8,7 +8,6 @@ import json
 import re
 import shutil
 import subprocess
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,12 +16,13 @@ import yaml
 from fastapi.routing import APIRoute
 
 from streamsched.api import health
-from streamsched.bootstrap import Role
-from streamsched.config import PREFIX, Settings
+from streamsched.config import ApiSettings, Settings
+from streamsched.roles.role import Role
+from streamsched.setting_values import PREFIX, variable, variables_of
 
 FOLDER: Final = Path(__file__).parents[2] / "compose"
 UNITS: Final = sorted((FOLDER / "systemd").glob("*.service"))
-SETTINGS: Final = {PREFIX + field.name.upper() for field in fields(Settings)}
+SETTINGS: Final = {variable(each.name) for each in variables_of(Settings)}
 ROLES: Final = {role.value for role in Role if role is not Role.ALL}
 PROBES: Final = {route.path for route in health.router.routes if isinstance(route, APIRoute)}
 
@@ -135,7 +135,7 @@ def test_the_service_leads_to_the_api_under_the_name_that_runs_use() -> None:
     (container,) = PODS["streamsched-api"]["spec"]["containers"]
     (port,) = service["spec"]["ports"]
     assert LITERALS["STREAMSCHED_EMIT_URL"] == f"http://{service['metadata']['name']}:{port['port']}"
-    default = next(field.default for field in fields(Settings) if field.name == "api_port")
+    default = ApiSettings().port
     assert {"name": port["targetPort"], "containerPort": default} in container["ports"]
 
 

@@ -24,7 +24,13 @@ OURS = [
     *sorted((DOCS / "reference").glob("*.md")),
     *(DOCS / "explanation" / f"{name}.md" for name in ("exactness", "promises", "security", "time")),
 ]
-PAGES = [*OURS, DOCS / "glossary.md", ROOT / "CHANGELOG.md", *sorted(ADRS.glob("*.md"))]
+PAGES = [
+    *OURS,
+    DOCS / "glossary.md",
+    DOCS / "how-to" / "add-to-the-code.md",
+    ROOT / "CHANGELOG.md",
+    *sorted(ADRS.glob("*.md")),
+]
 
 
 def _name(page: Path) -> str:
@@ -47,6 +53,11 @@ def test_relative_links_lead_somewhere(page: Path) -> None:
 def test_files_that_are_named_exist(page: Path) -> None:
     for path in re.findall(r"`((?:tests|streamsched|brokers|bench|docs|examples)/[\w./-]+)`", page.read_text()):
         assert (ROOT / path).exists(), path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_no_merge_was_left_half_done(page: Path) -> None:
+    assert not re.search(r"^(<<<<<<<|=======|>>>>>>>)", page.read_text(), re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", OURS, ids=_name)

@@ -78,7 +78,7 @@ async def play(events: Sequence[Event], faults: Faults, broker: Broker | None = 
         for at in range(0, len(events), 6):
             await cluster.emit(*events[at : at + 6])
             await asyncio.sleep(0)
-        await cluster.settled()
+        await cluster.settle()
     finally:
         for runner in runners:
             runner.end()

@@ -38,7 +38,7 @@ class ReadYourWrites:
             await cluster.emit(
                 *(landed(generation * 10 + n) for n in range(2)), partition=random.randrange(cluster.count)
             )
-        await cluster.settled()
+        await cluster.settle()
 
         judged = {event_id: job.generation for job in await cluster.jobs() for event_id in event_ids(job)}
 
@@ -61,7 +61,7 @@ class ReadYourWrites:
             await cluster.emit(
                 landed(generation, now), landed(generation, before), partition=random.randrange(cluster.count)
             )
-            await cluster.settled()
+            await cluster.settle()
 
         jobs = [(job.generation, event_ids(job)) for job in await cluster.jobs()]
 
@@ -72,14 +72,14 @@ class ReadYourWrites:
         flights = Partitions(DatasetRef("default", "flights"), 1)
         await cluster.put(schedule(), flights, 1)
         await cluster.emit(landed(1), partition=1)
-        await cluster.settled()
+        await cluster.settle()
 
         await cluster.drop(schedule(), flights, 2)
         await cluster.emit(*(landed(n) for n in range(2, 30)), partition=2)
-        await cluster.settled()
+        await cluster.settle()
         await cluster.put(schedule(), flights, 3)
         await cluster.emit(landed(30), partition=0)
-        await cluster.settled()
+        await cluster.settle()
 
         assert [(job.generation, event_ids(job)) for job in await cluster.jobs()] == [
             (1, ["flights-1"]),

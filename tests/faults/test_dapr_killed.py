@@ -21,11 +21,10 @@ from aiohttp import web
 from compose.ports import free_port
 from streamsched.codec.dapr.job import ConstantFailure, DaprJob
 from streamsched.codec.dapr.scope import DaprApp
-from streamsched.dapr_endpoint import make_desk
 from streamsched.ports.clock import SystemClock
-from streamsched.ports.dapr.instances import AppInstance
+from streamsched.roles.services import make_desk
 from streamsched.store.connections import open_pool
-from streamsched.store.dapr.instances import PostgresAppInstances
+from streamsched.store.dapr.instances import AppInstance, AppInstances
 from tests.faults.processes.command import role
 from tests.faults.sites.installation_site import InstallationSite, site
 from tests.integration.dapr.sidecar import Sidecar, of_app
@@ -118,7 +117,7 @@ async def killed_with_an_app(there: InstallationSite) -> None:
     async with AsyncExitStack() as stack:
         pool = await stack.enter_async_context(await open_pool(there.database, max_size=4))
         address = await stack.enter_async_context(app.running())
-        instances = PostgresAppInstances(pool)
+        instances = AppInstances(pool)
 
         async def beat() -> None:
             while True:

@@ -19,7 +19,7 @@ from streamsched import App, cron
 from streamsched.catalog import deployment
 from streamsched.codec import event as event_codec
 from streamsched.domain.events.event import CustomHappened
-from streamsched.store.catalog.catalog import PostgresCatalogStore
+from streamsched.store.catalog.catalog import CatalogStore
 from streamsched.store.connections import open_pool
 from tests.faults.load.stored import until
 from tests.faults.processes.command import environ, module
@@ -46,7 +46,7 @@ async def deploy(pool: asyncpg.Pool, name: str, expectations: int) -> None:
         schedule = app.schedule(f"s{number}", load, when=cron("0 5 * * *"))
         app.expect(schedule, by="08:00", then=rescue)
     wanted = app.definition()
-    await PostgresCatalogStore(pool).change(
+    await CatalogStore(pool).change(
         wanted.ref,
         None,
         lambda found: deployment.deploy(found, wanted, update_schedules=True, now=now),

@@ -12,6 +12,7 @@ import httpx
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from streamsched.codec.schedules.schedule import app_to_json
+from streamsched.testing.definitions import app_definitions
 from tests.hostile.case import Made, Site
 from tests.hostile.documents import (
     Json,
@@ -25,7 +26,6 @@ from tests.hostile.documents import (
     triggers,
 )
 from tests.hostile.extremes import NUMBERS, drawn, worsened
-from tests.support.definitions import app_definitions
 
 _FAR: Final = "http://127.0.0.1:9"
 _KEPT: Final = ("name",)

@@ -119,14 +119,14 @@ async def answered(cluster: ShardCluster, case: Case) -> list[str]:
     for ref in refs:
         await cluster.put(ref, trigger, generation, **policies)
     for step in case.steps:
-        await cluster.settled()  # one by one: their order across keys matters
+        await cluster.settle()  # one by one: their order across keys matters
         match step:
             case Change():
                 generation, trigger = generation + 1, step.trigger
                 await cluster.put(refs[0], trigger, generation, enabled=step.enabled, keep=step.keep, **policies)
             case Wake():
                 while await cluster.wake():  # one that comes too early for what is due by then asks anew
-                    await cluster.settled()
+                    await cluster.settle()
             case Restart():
                 await cluster.stop()
                 await cluster.start()
@@ -136,11 +136,11 @@ async def answered(cluster: ShardCluster, case: Case) -> list[str]:
                 await cluster.signal(Occurred(own(step, case, first)))
             case Event():
                 await cluster.emit(own(step, case, first))
-    await cluster.settled()
+    await cluster.settle()
     jobs = [job for job in await cluster.jobs() if job.generation >= first]
     for ref in refs:
         await cluster.drop(ref, trigger, generation)
-    await cluster.settled()
+    await cluster.settle()
     return [
         (f"{job.key}: " if job.key else "")
         + " ".join(sorted(event.id for part in job.contributions for event in part.events))

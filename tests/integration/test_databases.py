@@ -8,7 +8,7 @@ from contextlib import closing
 import psycopg
 import pytest
 
-from tests.support.databases import SEQUENCES, TABLES, Databases
+from streamsched.testing.databases import SEQUENCES, TABLES, Databases
 
 pytestmark = pytest.mark.postgres
 

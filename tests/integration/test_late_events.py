@@ -31,7 +31,7 @@ async def test_an_event_that_comes_too_late_is_dropped_put_aside_or_counted(
     in_time, late = now - timedelta(minutes=50), now - timedelta(minutes=70)
 
     await cluster.emit(*(replace(landed(n), time=late if n == 2 else in_time) for n in (1, 2, 3)))
-    await cluster.settled()
+    await cluster.settle()
 
     assert [event_ids(job) for job in await cluster.jobs()] == [[f"flights-{n}" for n in wanted]]
     assert len(await cluster.records(LATE)) == aside

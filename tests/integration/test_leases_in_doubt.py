@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from streamsched.ports.leases import LeaseHolder
-from streamsched.store.runs.launchers import PostgresLauncherLeases
+from streamsched.store.runs.launchers import LauncherLeases
 from streamsched.store.server.leases import PostgresLeases
 from tests.support.wrong_clock import WrongClock
 
@@ -51,7 +51,7 @@ async def test_leases_end_by_a_wrong_clock_that_is_steady(wrong_clock: WrongCloc
 
 
 async def test_a_jump_takes_no_run_from_a_launcher(wrong_clock: WrongClock, pool: asyncpg.Pool) -> None:
-    judging = PostgresLauncherLeases(pool, theirs=expecting(RIGHT))
+    judging = LauncherLeases(pool, theirs=expecting(RIGHT))
     await judging.renew("me", TTL)
     await judging.renew("other", TTL)
     await pool.execute("UPDATE launchers SET since = pg_catalog.now() - interval '1 hour'")
@@ -59,6 +59,6 @@ async def test_a_jump_takes_no_run_from_a_launcher(wrong_clock: WrongClock, pool
     await pool.execute("UPDATE launchers SET expires_at = expires_at + interval '1 year' WHERE runner = 'me'")
 
     assert await judging.expired("me", TTL) == []
-    assert await PostgresLauncherLeases(pool, theirs=expecting(UNKNOWN)).expired("me", TTL) == []
+    assert await LauncherLeases(pool, theirs=expecting(UNKNOWN)).expired("me", TTL) == []
     assert await judging.recover("other", TTL, gone=True, attempts=1, now=datetime.now(UTC)) is None
-    assert await PostgresLauncherLeases(pool, theirs=expecting(AHEAD)).expired("me", TTL) == ["other"]
+    assert await LauncherLeases(pool, theirs=expecting(AHEAD)).expired("me", TTL) == ["other"]

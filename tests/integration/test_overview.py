@@ -15,7 +15,7 @@ from streamsched.admin.overview import STALE_S, Overview, survey, to_json
 from streamsched.domain.names import DatasetRef
 from streamsched.domain.triggers.trigger import Partitions
 from streamsched.ports import leases
-from streamsched.ports.server import ReportStore, ShardReport
+from streamsched.ports.reports import ReportStore, ShardReport
 from streamsched.store.server.leases import PostgresLeases
 from streamsched.store.server.reports import PostgresReportStore
 from streamsched.stream.shards.shard import ShardSettings

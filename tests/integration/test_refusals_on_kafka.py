@@ -72,7 +72,7 @@ async def halts(cluster: ShardCluster) -> dict[str, Halt]:
 
 async def launched(cluster: ShardCluster, name: str) -> list[list[str]]:
     """The events of each job of a schedule."""
-    await cluster.settled(90)
+    await cluster.settle(90)
     return [event_ids(job) for job in await cluster.jobs() if job.schedule.name == name]
 
 

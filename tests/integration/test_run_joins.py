@@ -23,10 +23,10 @@ from streamsched.domain.names import EventName, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.app import AppDefinition
 from streamsched.domain.schedules.submission_request import RerunRequest, SubmissionRequest
 from streamsched.domain.triggers.trigger import AllOf
-from streamsched.store.catalog.progress import PostgresOpenKeyReader, PostgresProgress
-from streamsched.store.jobs.descendants import PostgresDescendants
-from streamsched.store.jobs.submissions import PostgresSubmissionStore
-from tests.support.in_process_scheduler import MONDAY, InProcessScheduler, Run, open_scheduler
+from streamsched.store.catalog.progress import OpenKeyReader, PostgresProgress
+from streamsched.store.jobs.descendants import DescendantReader
+from streamsched.store.jobs.submissions import SubmissionStore
+from streamsched.testing.scheduler import MONDAY, InProcessScheduler, Run, open_scheduler
 
 pytestmark = pytest.mark.postgres
 
@@ -73,9 +73,9 @@ async def waiting_for(scheduler: InProcessScheduler, sees: Sees = lambda _: True
     while await copy.run_once(timeout=0.01):
         pass
     await copy.close()
-    record = (await scheduler.catalog.get(D)).record
-    keys = await PostgresOpenKeyReader(scheduler.pool).of(D, after="", limit=100)
-    views = await key_views(record, keys, PostgresDescendants(scheduler.pool), sees)
+    record = (await scheduler.catalog.reader.schedule(D)).record
+    keys = await OpenKeyReader(scheduler.pool).page(D, after="", limit=100)
+    views = await key_views(record, keys, DescendantReader(scheduler.pool), sees)
     return {each["runOf"]["job"] or each["key"]: [one["text"] for one in each["missing"]] for each in views}
 
 
@@ -155,7 +155,7 @@ async def test_a_retried_run_is_of_the_same_job(scheduler: InProcessScheduler) -
     assert await waiting_for(scheduler) == {
         "default.shop.a.1.1": ["default.shop.b is PENDING in run default.shop.b.1.1.r2"]
     }
-    await scheduler.later(timedelta(minutes=2))
+    await scheduler.advance(timedelta(minutes=2))
     await end(scheduler, "b")
     assert [run.events for run in begun(scheduler)] == [
         ("default.shop.b.1.1.r2:COMPLETED", "default.shop.c.1.1.r1:COMPLETED")
@@ -176,7 +176,7 @@ async def test_runs_of_a_that_are_coalesced_before_b_but_not_before_c(scheduler:
     assert (await waiting_for(scheduler))["default.shop.a.1.2"] == [
         "default.shop.b waits in job default.shop.b.1.1, which default.shop.b.1.2 joined"
     ]
-    await scheduler.later(HOUR)
+    await scheduler.advance(HOUR)
     assert [run.id for run in begun(scheduler, "b")] == ["default.shop.b.1.1.r1"]
     await end(scheduler, "b")
 
@@ -297,24 +297,24 @@ def other(**whens: TriggerExpression) -> App:
 
 async def test_deployments_of_other_apps_change_no_join_and_say_what_they_break(scheduler: InProcessScheduler) -> None:
     await scheduler.deploy(fork())
-    before = (await scheduler.catalog.get(D)).record
+    before = (await scheduler.catalog.reader.schedule(D)).record
     await scheduler.deploy(other())
-    joined = (await scheduler.catalog.get(ScheduleRef("default", "other", "j"))).record
+    joined = (await scheduler.catalog.reader.schedule(ScheduleRef("default", "other", "j"))).record
     assert str(joined.definition.trigger).endswith("for each run of default.shop.a")
     await scheduler.deploy(other(x=program("default.shop.a"), j=event("go")))
-    assert (await scheduler.catalog.get(D)).record == before
-    assert not (await scheduler.catalog.planner.deploy(fork().definition())).differs
+    assert (await scheduler.catalog.reader.schedule(D)).record == before
+    assert not (await scheduler.catalog.deploy(fork().definition()).preview()).differs
 
     await scheduler.deploy(other())
     app = fork()
     app.schedule("c2", "c", when=event("also"))
-    preview = await scheduler.catalog.planner.deploy(app.definition())
+    preview = await scheduler.catalog.deploy(app.definition()).preview()
     assert preview.broken_joins == ()  # some runs of `c` still descend from `a`
     assert [each.join for each in preview.schedules if each.schedule == D] == [
         "counts ends of different runs together: default.shop.c also starts without default.shop.a; `per_run_of` "
         "counts only the runs that descend from it"
     ]
-    moved = await scheduler.catalog.planner.deploy(replace_trigger(fork(), "c", event("also")))
+    moved = await scheduler.catalog.deploy(replace_trigger(fork(), "c", event("also"))).preview()
     assert [str(each.schedule) for each in moved.broken_joins] == ["default.other.j"]
 
 
@@ -341,12 +341,12 @@ async def test_a_thousand_and_one_runs_of_a_are_too_many(scheduler: InProcessSch
                 for number in range(part, min(part + 200, 1001))
             )
         )
-    await scheduler.later(HOUR)
+    await scheduler.advance(HOUR)
     await end(scheduler, "b")
     stored = await scheduler.pool.fetchval("SELECT ancestors FROM jobs WHERE id = 'default.shop.b.1.1'")
     assert stored == {"jobs": {program_digest(ref): []}}
     assert (await waiting_for(scheduler)) == {}
-    status = await scheduler.catalog.get(D)
+    status = await scheduler.catalog.reader.schedule(D)
     assert losses_view(status) == {
         "expiredKeys": 0,
         "droppedKeys": 0,
@@ -362,10 +362,10 @@ async def test_a_thousand_and_one_runs_of_a_are_too_many(scheduler: InProcessSch
 async def test_the_json_of_cdap_keeps_the_meaning_of_its_and(scheduler: InProcessScheduler) -> None:
     """As everything that is created and not deployed: no ancestor is chosen."""
     await scheduler.deploy(fork())
-    written = schedule_to_json((await scheduler.catalog.get(D)).record.definition)
+    written = schedule_to_json((await scheduler.catalog.reader.schedule(D)).record.definition)
     plain = {**written, "name": "e", "trigger": written["trigger"]["trigger"]}
-    created = await scheduler.catalog.create(submitted_schedule_from_json(plain).schedule, enabled=True)
-    assert isinstance(created.record.definition.trigger, AllOf)
+    created = await scheduler.catalog.create(submitted_schedule_from_json(plain).schedule, enabled=True).apply()
+    assert isinstance(created.change.schedules[0].after.definition.trigger, AllOf)
     await scheduler.rest()
     await go(scheduler, 1)
     await end(scheduler, "a")
@@ -378,12 +378,12 @@ async def test_the_json_of_cdap_keeps_the_meaning_of_its_and(scheduler: InProces
 
 
 async def rerun(scheduler: InProcessScheduler, job: str) -> None:
-    await PostgresSubmissionStore(scheduler.pool).rerun(RerunRequest(job), now=scheduler.clock.now())
+    await SubmissionStore(scheduler.pool).rerun(RerunRequest(job), now=scheduler.clock.now())
     await scheduler.rest()
 
 
 async def submit(scheduler: InProcessScheduler, owner: ScheduleRef | ProgramRef) -> None:
-    await PostgresSubmissionStore(scheduler.pool).submit(
+    await SubmissionStore(scheduler.pool).submit(
         SubmissionRequest(owner, type(owner).__name__), now=scheduler.clock.now()
     )
     await scheduler.rest()

@@ -31,14 +31,14 @@ def of(dataset: str, count: int = 1) -> Trigger:
 async def answered(cluster: ShardCluster, *events: Event) -> list[list[str]]:
     for event in events:  # one by one: their order across keys matters here
         await cluster.emit(event)
-        await cluster.settled()
+        await cluster.settle()
     return [event_ids(job) for job in await cluster.jobs()]
 
 
 async def test_five_hundred_events_and_a_job_for_each_are_five_hundred_jobs(cluster: ShardCluster) -> None:
     await cluster.put(schedule(), of("x"))
     await cluster.emit(*(x(n) for n in range(500)))
-    await cluster.settled()
+    await cluster.settle()
 
     assert [event_ids(job) for job in await cluster.jobs()] == [[f"x-{n}"] for n in range(500)]
 

@@ -29,7 +29,7 @@ class ShardOnALog:
         await cluster.start()
         await cluster.put(schedule("both"), Partitions(FLIGHTS, 2) & Partitions(WEATHER, 1))
         await cluster.emit(landed(0), landed(1), landed(0, "weather"))
-        await cluster.settled()
+        await cluster.settle()
 
         (job,) = await cluster.jobs()
         assert sorted(event_ids(job)) == ["flights-0", "flights-1", "weather-0"]
@@ -39,13 +39,13 @@ class ShardOnALog:
         for number in range(30):
             await cluster.put(schedule(f"s{number}"), Partitions(FLIGHTS, 5))
         await cluster.emit(*(landed(n) for n in range(4)))
-        await cluster.settled()
+        await cluster.settle()
         await cluster.stop()
         await cluster.broker.maintain()
 
         await cluster.start()
         await cluster.emit(landed(2), landed(4))
-        await cluster.settled()
+        await cluster.settle()
 
         jobs = await cluster.jobs()
         assert len(jobs) == 30
@@ -66,7 +66,7 @@ class ShardOnALog:
             old += cluster.shards
             await asyncio.wait((emitting,), timeout=0.2)
         await emitting
-        await cluster.settled()
+        await cluster.settle()
 
         jobs = await cluster.jobs()
         assert len({job.id for job in jobs}) == len(jobs) == 300

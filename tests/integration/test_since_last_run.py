@@ -14,10 +14,10 @@ from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import EventName, ScheduleRef, StreamRef
 from streamsched.domain.schedules.pause import Pause, PauseMode
 from streamsched.domain.schedules.submission_request import SubmissionRequest
-from streamsched.store.jobs.submissions import PostgresSubmissionStore
+from streamsched.store.jobs.submissions import SubmissionStore
 from streamsched.store.sql import queries
+from streamsched.testing.scheduler import MONDAY, InProcessScheduler, open_scheduler
 from tests.integration.store.conftest import explained
-from tests.support.in_process_scheduler import MONDAY, InProcessScheduler, open_scheduler
 
 pytestmark = pytest.mark.postgres
 
@@ -48,7 +48,7 @@ def starts(scheduler: InProcessScheduler) -> list[datetime]:
 
 
 async def next_tick(scheduler: InProcessScheduler) -> datetime | None:
-    return (await scheduler.catalog.get(REF)).next_tick_at
+    return (await scheduler.catalog.reader.schedule(REF)).next_tick_at
 
 
 async def test_every_100_gb_or_every_4_hours_whichever_is_first(scheduler: InProcessScheduler) -> None:
@@ -76,13 +76,13 @@ async def test_every_100_gb_or_every_4_hours_whichever_is_first(scheduler: InPro
 
 async def test_it_is_exact_after_a_late_look(scheduler: InProcessScheduler) -> None:
     await scheduler.deploy(app_of(REST))
-    await scheduler.later(4 * HOUR)
-    await scheduler.later(7 * MINUTE)
+    await scheduler.advance(4 * HOUR)
+    await scheduler.advance(7 * MINUTE)
     await scheduler.end_all()
 
     await scheduler.until(MONDAY + 8 * HOUR + 6 * MINUTE, step=HOUR)
     assert len(scheduler.runs) == 1
-    await scheduler.later(MINUTE)
+    await scheduler.advance(MINUTE)
     assert starts(scheduler)[1:] == [MONDAY + 8 * HOUR + 7 * MINUTE]
 
 
@@ -90,21 +90,21 @@ async def test_a_job_that_waits_is_not_joined_by_another_and_one_that_ends_witho
     scheduler: InProcessScheduler,
 ) -> None:
     await scheduler.deploy(app_of(REST, delay="1h", overlap="queue", timeout="30m"))
-    await scheduler.later(4 * HOUR)
+    await scheduler.advance(4 * HOUR)
     assert list((await scheduler.job_states()).values()) == ["PENDING_CONSTRAINT"]
-    await scheduler.later(30 * MINUTE)
+    await scheduler.advance(30 * MINUTE)
     assert list((await scheduler.job_states()).values()) == ["TIMED_OUT"]
 
     await scheduler.until(MONDAY + 8 * HOUR + 29 * MINUTE, step=MINUTE * 29)
     assert len(await scheduler.job_states()) == 1
-    await scheduler.later(MINUTE)
+    await scheduler.advance(MINUTE)
     assert len(await scheduler.job_states()) == 2
 
 
 async def test_a_submission_starts_it_over(scheduler: InProcessScheduler) -> None:
     await scheduler.deploy(app_of(REST))
     await scheduler.until(MONDAY + 3 * HOUR)
-    await PostgresSubmissionStore(scheduler.pool).submit(SubmissionRequest(REF, "token"), now=scheduler.clock.now())
+    await SubmissionStore(scheduler.pool).submit(SubmissionRequest(REF, "token"), now=scheduler.clock.now())
     await scheduler.rest()
     await scheduler.end_all()
 
@@ -132,26 +132,26 @@ async def test_composed_with_an_event_it_holds_until_the_event_comes(scheduler: 
 
 async def test_enabling_starts_the_time_over_and_pausing_does_not(scheduler: InProcessScheduler) -> None:
     await scheduler.deploy(app_of(REST))
-    await scheduler.catalog.disable(REF)
-    await scheduler.later(10 * HOUR)
-    await scheduler.catalog.enable(REF)
+    await scheduler.catalog.disable(REF).apply()
+    await scheduler.advance(10 * HOUR)
+    await scheduler.catalog.enable(REF).apply()
     assert await next_tick(scheduler) == MONDAY + 14 * HOUR
 
-    await scheduler.catalog.pause(REF, Pause())
-    await scheduler.later(4 * HOUR)
+    await scheduler.catalog.pause(REF, Pause()).apply()
+    await scheduler.advance(4 * HOUR)
     assert scheduler.runs == []
-    await scheduler.catalog.enable(REF)
+    await scheduler.catalog.enable(REF).apply()
     await scheduler.rest()
     assert starts(scheduler) == [MONDAY + 14 * HOUR]
 
 
 async def test_a_backlog_has_one_of_it_and_a_drain_none(scheduler: InProcessScheduler) -> None:
     await scheduler.deploy(app_of(REST))
-    await scheduler.catalog.pause(REF, Pause(PauseMode.BACKLOG))
+    await scheduler.catalog.pause(REF, Pause(PauseMode.BACKLOG)).apply()
     await scheduler.until(MONDAY + 20 * HOUR, step=HOUR)
     assert list((await scheduler.job_states()).values()) == ["PENDING_CONSTRAINT"]
 
-    await scheduler.catalog.pause(REF, Pause(PauseMode.DRAIN))
+    await scheduler.catalog.pause(REF, Pause(PauseMode.DRAIN)).apply()
     await scheduler.rest()
     await scheduler.end_all()
     await scheduler.until(MONDAY + 40 * HOUR, step=HOUR)

@@ -17,8 +17,8 @@ from streamsched.domain.schedules.pause import Pause, PauseMode
 from streamsched.domain.schedules.submission_request import SubmissionRequest
 from streamsched.launcher.why import why
 from streamsched.launcher.whynot import why_not
-from streamsched.store.jobs.submissions import PostgresSubmissionStore
-from tests.support.in_process_scheduler import MONDAY, InProcessScheduler, open_scheduler
+from streamsched.store.jobs.submissions import SubmissionStore
+from streamsched.testing.scheduler import MONDAY, InProcessScheduler, open_scheduler
 
 pytestmark = pytest.mark.postgres
 
@@ -49,12 +49,12 @@ def app_of(wanted: int = 1, **policies: object) -> App:
 
 
 async def pause(scheduler: InProcessScheduler, wanted: Pause) -> None:
-    await scheduler.catalog.pause(REF, wanted)
+    await scheduler.catalog.pause(REF, wanted).apply()
     await scheduler.rest()
 
 
 async def resume(scheduler: InProcessScheduler) -> None:
-    await scheduler.catalog.enable(REF)
+    await scheduler.catalog.enable(REF).apply()
     await scheduler.rest()
 
 
@@ -77,7 +77,7 @@ async def test_drain_lets_what_waits_run_and_counts_nothing_new(scheduler: InPro
     await scheduler.end_all()
 
     assert started(scheduler) == [("p0", "p1"), ("p2", "p3")]
-    status = await scheduler.catalog.get(REF)
+    status = await scheduler.catalog.reader.schedule(REF)
     assert (status.record.status, status.record.state_text.partition(":")[0]) == ("paused", "paused (draining")
     span = await scheduler.jobs.span(REF, since=scheduler.clock.now() - HOUR, until=scheduler.clock.now())
     text = why_not(status, span, since=scheduler.clock.now() - HOUR, until=scheduler.clock.now()).summary
@@ -111,7 +111,7 @@ async def test_a_draining_schedule_takes_no_submission(scheduler: InProcessSched
     await pause(scheduler, DRAIN)
 
     with pytest.raises(ConflictError, match="is draining, so it takes no new jobs"):
-        await PostgresSubmissionStore(scheduler.pool).submit(SubmissionRequest(REF, "token"), now=scheduler.clock.now())
+        await SubmissionStore(scheduler.pool).submit(SubmissionRequest(REF, "token"), now=scheduler.clock.now())
 
 
 @pytest.mark.parametrize("overlap", ["coalesce", "queue", "latest", "skip", "cancel_running", "kill_running"])
@@ -123,7 +123,7 @@ async def test_a_backlog_is_one_job_for_each_satisfaction_whatever_the_overlap(
     for n in range(4):
         await scheduler.emit(*some(1, n))
     assert scheduler.runs == []
-    assert (await scheduler.catalog.get(REF)).waiting_jobs == 4
+    assert (await scheduler.catalog.reader.schedule(REF)).waiting_jobs == 4
     text, _ = await summary(scheduler, "default.app.s.2.1")
     assert text.startswith(
         "it waits until its schedule is resumed; it is paused since 2026-03-02 12:00:00Z: the cluster is away"
@@ -140,7 +140,7 @@ async def test_a_backlog_is_one_job_for_each_satisfaction_whatever_the_overlap(
 
 async def test_a_backlog_after_disabling_and_across_an_update(scheduler: InProcessScheduler) -> None:
     await scheduler.deploy(app_of(max_concurrent=1))
-    await scheduler.catalog.disable(REF)
+    await scheduler.catalog.disable(REF).apply()
     await pause(scheduler, BACKLOG)
     await scheduler.emit(*some(1))
     await scheduler.deploy(app_of(max_concurrent=1, description="kept", on_change="keep"))
@@ -157,7 +157,7 @@ async def test_an_update_that_resets_ends_the_backlog_and_begins_another(schedul
     await scheduler.deploy(app_of())
     await pause(scheduler, BACKLOG)
     await scheduler.emit(*some(1))
-    await scheduler.catalog.update(app_of(description="anew").definition().schedules[0], keep=False)
+    await scheduler.catalog.update(app_of(description="anew").definition().schedules[0], keep=False).apply()
     await scheduler.emit(*some(1, 1))
     await resume(scheduler)
     await scheduler.end_all()
@@ -189,9 +189,9 @@ async def test_the_timeout_of_a_held_job_begins_again_at_the_resumption(
     await scheduler.emit(*some(2))
     (first,) = scheduler.active.values()
     waiting = "default.app.s.1.2"
-    await scheduler.later(30 * MINUTE)
+    await scheduler.advance(30 * MINUTE)
     await pause(scheduler, Pause(mode))
-    await scheduler.later(5 * HOUR)
+    await scheduler.advance(5 * HOUR)
     assert (await scheduler.job_states())[waiting] == "PENDING_CONSTRAINT", "it does not run out while it is held"
     _, text = await summary(scheduler, waiting)
     assert text is not None
@@ -199,14 +199,14 @@ async def test_the_timeout_of_a_held_job_begins_again_at_the_resumption(
 
     await resume(scheduler)
     resumed_at = scheduler.clock.now()
-    assert (await scheduler.catalog.get(REF)).record.resumed_at == resumed_at
-    await scheduler.later(59 * MINUTE)
+    assert (await scheduler.catalog.reader.schedule(REF)).record.resumed_at == resumed_at
+    await scheduler.advance(59 * MINUTE)
     assert (await scheduler.job_states())[waiting] == "PENDING_CONSTRAINT"
     _, text = await summary(scheduler, waiting)
     assert text is not None
     assert f"at {resumed_at + HOUR:%Y-%m-%d %H:%M:%S}Z (1:00:00 after its schedule was resumed)" in text
 
-    await scheduler.later(MINUTE)
+    await scheduler.advance(MINUTE)
     await scheduler.rest()
     state = (await scheduler.job_states())[waiting]
     assert state == ("TIMED_OUT" if on_timeout == "discard" else "LAUNCHED")
@@ -218,6 +218,6 @@ async def test_a_draining_job_times_out_as_an_enabled_one(scheduler: InProcessSc
     await scheduler.emit(*some(2))
     await pause(scheduler, DRAIN)
 
-    await scheduler.later(HOUR)
+    await scheduler.advance(HOUR)
 
     assert (await scheduler.job_states())["default.app.s.1.2"] == "TIMED_OUT"

@@ -1,4 +1,4 @@
-"""Workers of two releases share shards: no worker is given what it cannot read (ADR 0055)."""
+"""Workers of two releases share shards: no worker is given what it cannot read (ADR 5)."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.app import AppDefinition
 from streamsched.domain.schedules.process_job import BashJob
 from streamsched.domain.schedules.schedule import Program, Schedule
+from streamsched.testing.strategies import triggers
 from tests.support.schema_strategies import altered, documents
-from tests.support.strategies import triggers
 
 FILES = sorted((Path(__file__).parents[2] / "examples").rglob("app.yaml"))
 FILE = jsonschema.Draft202012Validator(app_file_schema(), format_checker=jsonschema.FormatChecker())

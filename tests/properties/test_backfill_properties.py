@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 from streamsched.cli.commands.backfill import progress
 from streamsched.cli.progress_bar import bar
 from streamsched.codec.backfills import request_from_json, request_to_json, same_request
-from streamsched.domain.backfills import backfill as machine
-from streamsched.domain.backfills.backfill import BackfillFact, BackfillState, ItemState, KnownOutcome, Only, known_of
+from streamsched.domain.backfills.backfill import ItemState, KnownOutcome, Only, known_of
 from streamsched.domain.backfills.items import items_of
 from streamsched.domain.backfills.key_values import KeyValues, parse_values
 from streamsched.domain.backfills.request import MOST_ITEMS, BackfillRequest, KeySpan, PartitionSpan, Span, TickSpan
-from streamsched.domain.errors import IllegalTransitionError, InvalidError
+from streamsched.domain.errors import InvalidError
 from streamsched.domain.events.event import Partition, PartitionsAdded
 from streamsched.domain.jobs.submission import backfill_id, backfill_job_id
 from streamsched.domain.names import DatasetRef, EventName, ProgramRef, ScheduleRef
@@ -256,20 +255,6 @@ def test_an_item_is_as_bad_as_the_worst_of_its_marks(states: Mapping[str, ItemSt
     assert Only.ALL.takes(known)
     assert Only.MISSING.takes(known) == (known is KnownOutcome.MISSING)
     assert Only.FAILED.takes(known) == (known is KnownOutcome.FAILED)
-
-
-@given(st.lists(st.sampled_from(BackfillFact), max_size=20))
-def test_a_walk_never_leaves_the_table(facts: list[BackfillFact]) -> None:
-    state = BackfillState.RUNNING
-    for fact in facts:
-        if (state, fact) in machine.TRANSITIONS:
-            assert not state.terminal
-            state = machine.advance(state, fact)
-        else:
-            with pytest.raises(IllegalTransitionError):
-                machine.advance(state, fact)
-    ends = {after for after in BackfillState if not any(before is after for before, _ in machine.TRANSITIONS)}
-    assert ends == machine.TERMINAL
 
 
 @given(st.text(min_size=1, max_size=255), st.text(min_size=1, max_size=255), st.integers(1, MOST_ITEMS))

@@ -14,10 +14,10 @@ from streamsched.domain.events.event import Event, PartitionsAdded
 from streamsched.domain.fold.fold import TriggerState, fold
 from streamsched.domain.names import AppRef, DatasetRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.pause import Pause, PauseMode
-from streamsched.domain.schedules.schedule import BashJob, Program, Schedule
+from streamsched.domain.schedules.schedule import BashJob, Program, Schedule, ScheduleRecord
 from streamsched.domain.signals.signal import Drop, Occurred, Put, Subscribe, Unsubscribe
 from streamsched.domain.triggers.trigger import Partitions, event_keys
-from streamsched.ports.catalog import AppRecord, ScheduleChange, ScheduleRecord
+from streamsched.store.catalog.records import AppRecord, ScheduleChange
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FLIGHTS, WEATHER = DatasetRef("default", "flights"), DatasetRef("default", "weather")

@@ -13,9 +13,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from streamsched.domain.fold.fold import Folded
 from streamsched.domain.signals.signal import Occurred, Put, Signal, Woken
 from streamsched.stream.agents.accumulated import TriggerStates
+from streamsched.testing import strategies as world
 from streamsched.testing.examples import examples
 from tests.support import keyed_strategies as keyed
-from tests.support import strategies as world
 from tests.support import timed_strategies as timed
 from tests.support.engine import Engine
 from tests.support.rerun import Expected, Stamped, rerun

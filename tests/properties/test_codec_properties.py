@@ -24,8 +24,9 @@ from streamsched.domain.fold.fold import TriggerState, fold
 from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.signals.signal import Occurred, Put, Signal
 from streamsched.domain.triggers.trigger import Partitions, leaf_id, leaves
+from streamsched.testing import strategies as world
 from streamsched.testing.examples import examples
-from tests.support import strategies as world
+from tests.support import strategies as drawn
 
 NOW = datetime(2013, 1, 7, tzinfo=UTC)
 USUAL = examples(120)
@@ -119,9 +120,9 @@ def valid_documents() -> st.SearchStrategy[Any]:
         outside.map(lambda event: native.plain(native.to_json(event)))
         | outside.map(lambda event: native.plain(cloudevents.to_json(event)))
         | st.sampled_from([NOTIFICATION, STATUS, STREAM])
-        | world.signals().map(lambda signal: orjson.loads(signal_codec.encode(signal)[1]))
-        | world.trigger_states().map(lambda each: orjson.loads(state.encode(each)))
-        | world.ready_jobs().map(lambda job: orjson.loads(launch.encode(job)))
+        | drawn.signals().map(lambda signal: orjson.loads(signal_codec.encode(signal)[1]))
+        | drawn.trigger_states().map(lambda each: orjson.loads(state.encode(each)))
+        | drawn.ready_jobs().map(lambda job: orjson.loads(launch.encode(job)))
     )
 
 
@@ -181,13 +182,13 @@ def test_events_come_back_equal_from_binary_cloudevents(event: Event) -> None:
 
 
 @USUAL
-@given(world.signals())
+@given(drawn.signals())
 def test_signals_come_back_equal(signal: Signal) -> None:
     assert signal_codec.decode(*signal_codec.encode(signal)) == signal
 
 
 @USUAL
-@given(world.signals())
+@given(drawn.signals())
 def test_the_identity_of_an_event_is_what_decoding_gives(signal: Signal) -> None:
     _, value = signal_codec.encode(signal)
 
@@ -201,7 +202,7 @@ def test_the_identity_of_an_event_is_what_decoding_gives(signal: Signal) -> None
 
 
 @USUAL
-@given(world.trigger_states())
+@given(drawn.trigger_states())
 def test_states_come_back_equal_and_share_their_events(kept: TriggerState) -> None:
     back = state.decode(state.encode(kept))
 
@@ -214,13 +215,13 @@ def test_states_come_back_equal_and_share_their_events(kept: TriggerState) -> No
 
 
 @USUAL
-@given(world.ready_jobs() | world.submitted_jobs())
+@given(drawn.ready_jobs() | drawn.submitted_jobs())
 def test_ready_jobs_come_back_equal(job: ReadyJob) -> None:
     assert launch.decode(launch.encode(job)) == job
 
 
 @USUAL
-@given(world.ready_jobs())
+@given(drawn.ready_jobs())
 def test_a_program_is_given_every_contributing_event(job: ReadyJob) -> None:
     reported = facts.native(job)
 
@@ -231,7 +232,7 @@ def test_a_program_is_given_every_contributing_event(job: ReadyJob) -> None:
 
 
 @USUAL
-@given(world.triggers(), world.logs(control=False))
+@given(world.triggers(), drawn.logs(control=False))
 def test_cdaps_shape_can_be_reported_for_any_trigger(trigger: Any, log: list[Signal]) -> None:
     kept = None
     for signal in [Put(world.SCHEDULE, 1, True, trigger), *log[1:]]:

@@ -22,9 +22,9 @@ from streamsched.domain.triggers.consumption import Consumption
 from streamsched.domain.triggers.correlation import Per
 from streamsched.domain.triggers.on_correction import IGNORE, RERUN, OnCorrection
 from streamsched.domain.triggers.trigger import AllOf, CustomEvent, Partitions
+from streamsched.testing import strategies as world
 from streamsched.testing.examples import examples
 from tests.support import keyed_strategies as keyed
-from tests.support import strategies as world
 from tests.support.engine import Engine, reported
 from tests.support.rerun import Stamped
 from tests.support.timed_strategies import START, STEP

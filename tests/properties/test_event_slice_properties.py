@@ -13,8 +13,8 @@ from streamsched.domain.events.event_list import EventList
 from streamsched.domain.names import DatasetRef, StreamRef
 from streamsched.domain.triggers.event_slice import measured, oldest, surplus_of
 from streamsched.domain.triggers.trigger import Measure
+from streamsched.testing import strategies as world
 from streamsched.testing.examples import examples
-from tests.support import strategies as world
 
 AT = datetime(2013, 1, 7, tzinfo=UTC)
 USUAL = examples(100)

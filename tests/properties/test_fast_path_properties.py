@@ -15,8 +15,8 @@ from streamsched.codec.records import signal as signal_codec
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.events.event import Event, Partition, PartitionsAdded
 from streamsched.domain.names import DatasetRef
+from streamsched.testing import strategies as world
 from streamsched.testing.examples import examples
-from tests.support import strategies as world
 
 NOW = datetime(2013, 1, 7, tzinfo=UTC)
 USUAL = examples(300)

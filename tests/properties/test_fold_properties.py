@@ -20,8 +20,9 @@ from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.signals.signal import Drop, Occurred, Put, Signal
 from streamsched.domain.triggers.consumption import Consumption
 from streamsched.domain.triggers.trigger import AllOf, AnyOf, Trigger
+from streamsched.testing import strategies as world
 from streamsched.testing.examples import examples
-from tests.support import strategies as world
+from tests.support import strategies as drawn
 from tests.support.rerun import Stamped, numbered, progress
 
 AT = datetime(2013, 1, 7, tzinfo=UTC)
@@ -74,7 +75,7 @@ def unordered(jobs: Sequence[tuple[int, ReadyJob]]) -> list[tuple[object, ...]]:
 
 
 @THOROUGH
-@given(world.logs())
+@given(drawn.logs())
 def test_the_fold_starts_the_jobs_that_a_rescan_of_the_whole_log_would_start(log: list[Signal]) -> None:
     state, jobs = run(log)
 
@@ -83,13 +84,13 @@ def test_the_fold_starts_the_jobs_that_a_rescan_of_the_whole_log_would_start(log
 
 
 @USUAL
-@given(world.logs(control=False))
+@given(drawn.logs(control=False))
 def test_without_changes_of_definition_too(log: list[Signal]) -> None:
     assert plain(run(log)[1]) == numbered(stamped(log))
 
 
 @THOROUGH
-@given(world.logs(), st.data())
+@given(drawn.logs(), st.data())
 def test_a_log_split_anywhere_with_the_state_through_its_bytes_gives_the_same(
     log: list[Signal], data: st.DataObject
 ) -> None:
@@ -110,7 +111,7 @@ def test_a_log_split_anywhere_with_the_state_through_its_bytes_gives_the_same(
 
 
 @USUAL
-@given(world.triggers(), world.triggers(), world.logs(control=False))
+@given(world.triggers(), world.triggers(), drawn.logs(control=False))
 def test_and_and_or_commute(a: Trigger, b: Trigger, log: list[Signal]) -> None:
     for one, other in ((a & b, b & a), (a | b, b | a)):
         jobs = [run([Put(world.SCHEDULE, 1, True, trigger), *log[1:]])[1] for trigger in (one, other)]
@@ -118,7 +119,7 @@ def test_and_and_or_commute(a: Trigger, b: Trigger, log: list[Signal]) -> None:
 
 
 @USUAL
-@given(world.triggers(3), world.triggers(3), world.triggers(3), world.logs(control=False))
+@given(world.triggers(3), world.triggers(3), world.triggers(3), drawn.logs(control=False))
 def test_and_and_or_associate(a: Trigger, b: Trigger, c: Trigger, log: list[Signal]) -> None:
     for kind in (AllOf, AnyOf):
         shapes = kind((a, kind((b, c)))), kind((kind((a, b)), c)), kind((a, b, c))
@@ -127,7 +128,7 @@ def test_and_and_or_associate(a: Trigger, b: Trigger, c: Trigger, log: list[Sign
 
 
 @USUAL
-@given(world.triggers(), world.triggers(), world.logs(control=False))
+@given(world.triggers(), world.triggers(), drawn.logs(control=False))
 def test_absorption_and_idempotence(a: Trigger, b: Trigger, log: list[Signal]) -> None:
     alone = fired(a, log)
 
@@ -138,7 +139,7 @@ def test_absorption_and_idempotence(a: Trigger, b: Trigger, log: list[Signal]) -
 
 
 @USUAL
-@given(world.logs())
+@given(drawn.logs())
 def test_once_satisfied_a_branch_stays_so_until_the_whole_fires(log: list[Signal]) -> None:
     state: TriggerState | None = None
     for signal in log:
@@ -161,7 +162,7 @@ def lost(before: Explanation, after: Explanation) -> bool:
 
 
 @USUAL
-@given(world.logs(), st.integers(0, 9), world.triggers(), st.booleans())
+@given(drawn.logs(), st.integers(0, 9), world.triggers(), st.booleans())
 def test_a_redelivered_or_older_definition_changes_nothing(
     log: list[Signal], back: int, trigger: Trigger, enabled: bool
 ) -> None:
@@ -177,7 +178,7 @@ def test_a_redelivered_or_older_definition_changes_nothing(
 
 
 @USUAL
-@given(st.none() | world.trigger_states(), world.signals())
+@given(st.none() | drawn.trigger_states(), drawn.signals())
 def test_any_signal_meets_any_state(state: TriggerState | None, signal: Signal) -> None:
     before = None if state is None else state_codec.encode(state)
 

@@ -111,16 +111,16 @@ async def reported(story: Story, *, poisoned: bool) -> Reports:
         try:
             for burst in story.bursts:
                 await cluster.emit(*(landed(number, dataset) for dataset, number in burst))
-                await cluster.settled()
+                await cluster.settle()
                 clock.advance(timedelta(minutes=1))
             for _ in range(story.tries):
                 await cluster.signal(Replay(ill, 1))
-                await cluster.settled()
+                await cluster.settle()
             bad.clear()
             await cluster.signal(Replay(ill, 1))
-            await cluster.settled()
+            await cluster.settle()
             while await cluster.wake():
-                await cluster.settled()
+                await cluster.settle()
         finally:
             for runner in runners:
                 runner.end()

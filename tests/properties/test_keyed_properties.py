@@ -15,9 +15,9 @@ from streamsched.domain.triggers.consumption import Consumption
 from streamsched.domain.triggers.correlation import OnFull
 from streamsched.domain.triggers.timed import Silence, Unless
 from streamsched.domain.triggers.trigger import AllOf, AnyOf, CustomEvent, Partitions, Per
+from streamsched.testing import strategies as world
 from streamsched.testing.examples import examples
 from tests.support import keyed_strategies as keyed
-from tests.support import strategies as world
 from tests.support.engine import reported
 from tests.support.rerun import Expected, Stamped, rerun
 from tests.support.timed_strategies import START

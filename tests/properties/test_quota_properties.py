@@ -26,7 +26,7 @@ from streamsched.domain.quotas.event_level import (
 from streamsched.domain.quotas.quota import Quota, QuotaGrowth, QuotaUse, accumulations, check_growth, growth, most_used
 from streamsched.domain.triggers.correlation import Per
 from streamsched.domain.triggers.trigger import Partitions, Trigger, Within
-from tests.support import strategies
+from streamsched.testing import strategies
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

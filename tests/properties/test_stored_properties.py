@@ -16,9 +16,9 @@ from streamsched.domain.events.event_list import EventList
 from streamsched.domain.fold.fold import fold
 from streamsched.domain.signals.signal import Drop, Put, Signal, Woken
 from streamsched.stream.agents.accumulated import TriggerStates
+from streamsched.testing import strategies as world
 from streamsched.testing.examples import examples
 from tests.support import keyed_strategies as keyed
-from tests.support import strategies as world
 from tests.support import timed_strategies as timed
 from tests.support.engine import Engine
 from tests.support.rerun import Stamped

@@ -13,8 +13,8 @@ from streamsched.domain.fold.cell import next_due
 from streamsched.domain.fold.explain import explain
 from streamsched.domain.signals.signal import Drop, Put, Woken
 from streamsched.domain.triggers.trigger import AllOf, AnyOf, Trigger
+from streamsched.testing import strategies as world
 from streamsched.testing.examples import examples
-from tests.support import strategies as world
 from tests.support import timed_strategies as timed
 from tests.support.engine import Engine, reported
 from tests.support.rerun import Expected, Stamped, rerun

@@ -10,15 +10,16 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from streamsched.domain.names import ScheduleRef
+from streamsched.domain.schedules.schedule import ScheduleRecord
 from streamsched.domain.signals.signal import Woken
 from streamsched.domain.ticks.wakeups import send_at
 from streamsched.domain.triggers.trigger import Every, leaf_id, leaves
 from streamsched.ports import notifier
-from streamsched.ports.catalog import ScheduleChange, ScheduleRecord
 from streamsched.ports.clock import Clock
 from streamsched.ports.intake import IntakeBatch, IntakeResult, ReadyJobRow
 from streamsched.ports.outbox import OutboxRecord, PendingRecord
 from streamsched.ports.timers import DueTimer, Firing, WakeUpRequest
+from streamsched.store.catalog.records import ScheduleChange
 from tests.simulation.wire import Wire
 
 

@@ -8,10 +8,10 @@ from datetime import timedelta
 from typing import Any, Final
 
 from streamsched.catalog.relay import Relay
-from streamsched.launcher.intake import Intake
 from streamsched.membership.singleton_role import SingletonRole
 from streamsched.ports.leases import LeaseHolder
 from streamsched.process.supervision import supervise
+from streamsched.store.jobs.intake import JobIntake
 from streamsched.stream.shards.shard import ShardSettings
 from streamsched.stream.shards.shard_runner import BackOff
 from streamsched.stream.shards.worker import Worker
@@ -114,7 +114,7 @@ class SimulatedCluster:
                 "relay": alone(
                     "relay", Relay(broker=broker, outbox=SimulationOutbox(database, wire), notifier=notifier).run
                 ),
-                "intake": alone("intake", Intake(broker, SimulationJobs(database, wire), clock).run),
+                "intake": alone("intake", JobIntake(broker, SimulationJobs(database, wire), clock).run),
                 "wake-ups": alone("wake-ups", WakeIntake(broker, wakes, clock).run),
                 "timers": Timers(
                     store=SimulationTimers(database, wire), wakes=wakes, notifier=notifier, clock=clock

@@ -13,7 +13,7 @@ from streamsched.codec import event as event_codec
 from streamsched.domain.events.event import CustomHappened, Event, Partition, PartitionsAdded, StreamSize
 from streamsched.domain.names import DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
 from streamsched.domain.schedules.pause import Pause, PauseMode
-from streamsched.domain.schedules.schedule import Misfire, Schedule
+from streamsched.domain.schedules.schedule import Misfire, Schedule, ScheduleRecord
 from streamsched.domain.signals.home import home
 from streamsched.domain.triggers.consumption import Consumption
 from streamsched.domain.triggers.trigger import (
@@ -31,7 +31,7 @@ from streamsched.domain.triggers.trigger import (
 )
 from streamsched.log.topics import public_topic
 from streamsched.ports.broker import Broker, Outgoing
-from streamsched.ports.catalog import ScheduleChange, ScheduleRecord
+from streamsched.store.catalog.records import ScheduleChange
 from tests.faults.load.user import Returned
 from tests.simulation.database import Database
 

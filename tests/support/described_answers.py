@@ -15,6 +15,7 @@ import jsonschema
 from streamsched.api.allowed_hosts import AllowedHosts
 from streamsched.api.app import make_api
 from streamsched.api.deps import ApiServices
+from streamsched.config import ApiSettings
 
 #: Parameters that may hold slashes.
 _DEEP = ("job_id", "event", "name")
@@ -23,7 +24,13 @@ _DEEP = ("job_id", "event", "name")
 @cache
 def api_document() -> dict[str, Any]:
     """The document of an API without services."""
-    services = SimpleNamespace(health=None, body_limit=1, metrics=None, audit=None, allowed_hosts=AllowedHosts())
+    services = SimpleNamespace(
+        health=None,
+        metrics=None,
+        settings=SimpleNamespace(api=ApiSettings()),
+        limits=SimpleNamespace(quota_watch=None),
+        access=SimpleNamespace(audit=None, allowed_hosts=AllowedHosts()),
+    )
     return make_api(cast("ApiServices", services)).openapi()
 
 

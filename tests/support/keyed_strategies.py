@@ -23,7 +23,7 @@ from streamsched.domain.signals.signal import Occurred, Put
 from streamsched.domain.time.grain import Grain
 from streamsched.domain.triggers.correlation import OnFull
 from streamsched.domain.triggers.trigger import CustomEvent, Partitions, Per, ProgramStatus, Silence, Trigger, leaves
-from tests.support import strategies as world
+from streamsched.testing import strategies as world
 from tests.support.rerun import Stamped
 from tests.support.timed_strategies import (
     NAMES,

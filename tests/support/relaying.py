@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from streamsched.bootstrap import Services, launcher_loops
 from streamsched.process.cancellation import CLOSING_S, cancel
+from streamsched.roles.launcher import launcher_loops
+from streamsched.roles.services import Services
 
 
 @asynccontextmanager

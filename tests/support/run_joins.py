@@ -14,7 +14,7 @@ from streamsched.domain.events.event import Event, Outcome, ProgramReached
 from streamsched.domain.fold.fold import Definition, TriggerState, fold
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.signals.signal import Occurred
-from streamsched.store.catalog.catalog_reader import PostgresCatalogReader
+from streamsched.store.catalog.catalog_reader import CatalogReader
 from streamsched.store.connections import Pool
 
 NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -53,7 +53,7 @@ async def open_key(pool: Pool) -> str:
         before = None if program is A else plain(ancestors_codec.to_json(FIRST))
         await pool.execute(_JOB, f"{program}.1.1", str(program), NOW, before)
         await pool.execute(_RUN, f"{program}.1.1", str(program), NOW, state, reason)
-    record = (await PostgresCatalogReader(pool).schedule(D)).record
+    record = (await CatalogReader(pool).schedule(D)).record
     definition = Definition(D, record.generation, True, record.definition.trigger)
     fact = ProgramReached(C, f"{C}.1.1.r1", Outcome.SUCCEEDED, ancestors=FIRST.then(C, f"{C}.1.1"))
     ((key, cell),) = fold(TriggerState(definition), Occurred(Event("c", "t", NOW, fact)), at=NOW).cells.items()

@@ -15,14 +15,14 @@ from typing import Any
 
 import httpx
 
-from streamsched.access_services import create_token_directly
 from streamsched.api.app import make_api
 from streamsched.api.serving import HttpServer, bind, url_of
-from streamsched.bootstrap import api_services, open_services
 from streamsched.config import Settings
+from streamsched.roles.access import create_token_directly
+from streamsched.roles.api import api_services, make_http
+from streamsched.roles.services import open_services
 from streamsched.store.server.embedded_server import start_server, stop_server
 from streamsched.store.server.migrate import migrate
-from streamsched.web_services import make_http
 from tests.support.relaying import relaying
 
 _ADMIN = {"name": "admin", "grants": [{"role": "admin"}]}
@@ -59,7 +59,7 @@ def temporary_database() -> Iterator[str]:
 @contextmanager
 def served_api(database: str, *, pages: bool = False, **settings: Any) -> Iterator[ServedApi]:
     """An API on a migrated database, with these settings, and with the pages if asked for."""
-    made = Settings(database_url=database, api_host="127.0.0.1", **settings)
+    made = Settings.from_env({}, database_url=database, api_host="127.0.0.1", **settings)
     bound = bind("127.0.0.1", 0)
     loop = asyncio.new_event_loop()
     ready: threading.Event = threading.Event()
@@ -89,7 +89,7 @@ def served_api(database: str, *, pages: bool = False, **settings: Any) -> Iterat
             loop.close()
 
     token = ""
-    if made.api_access == "tokens":
+    if made.api.access == "tokens":
         token = asyncio.run(create_token_directly(database, _ADMIN, by="test"))["text"]
     thread = threading.Thread(target=run, name="served-api", daemon=True)
     thread.start()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Self
+from datetime import UTC, datetime
+from typing import Any, Final
 
 import orjson
 
-from streamsched.codec import event as event_codec
 from streamsched.codec.records import launch as launch_codec
 from streamsched.codec.records import signal as signal_codec
 from streamsched.codec.records import wakeup as wakeup_codec
@@ -24,34 +23,22 @@ from streamsched.domain.signals.signal import Drop, Put, Signal, Subscribe, Unsu
 from streamsched.domain.triggers.consumption import Consumption
 from streamsched.domain.triggers.trigger import Trigger, event_keys
 from streamsched.log.records import records
-from streamsched.log.topics import DEAD_LETTER, LAUNCH, SIGNALS, WAKEUPS, public_topic, topic_specs
+from streamsched.log.topics import DEAD_LETTER, LAUNCH, SIGNALS, WAKEUPS
 from streamsched.ports.broker import Broker, Outgoing, Record, TopicPartition
 from streamsched.stream.poison_search import PoisonSearch
 from streamsched.stream.shards.shard import Shard, ShardSettings
 from streamsched.stream.shards.shard_runner import BackOff, ShardRunner
+from streamsched.testing.shards import Shards
 
 NOON: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
-class ShardCluster:
-    """One installation's log with `count` shards, without workers or PostgreSQL."""
+class ShardCluster(Shards):
+    """One installation's log with its shards, without workers or PostgreSQL."""
 
     def __init__(self, broker: Broker, count: int = 3) -> None:
-        self.broker = broker
-        self.count = count
-        self.shards: list[Shard] = []
+        super().__init__(broker, count)
         self._woken: dict[bytes, Wake] = {}
-
-    @classmethod
-    async def found(cls, broker: Broker, count: int = 3) -> Self:
-        """A cluster on a log whose topics exist now."""
-        await broker.create_topics(topic_specs(count, timedelta(days=7)))
-        return cls(broker, count)
-
-    async def start(self, settings: ShardSettings | None = None) -> None:
-        """Starts every shard anew; former ones are fenced, not stopped."""
-        self.shards = [Shard(self.broker, number, settings) for number in range(self.count)]
-        await asyncio.gather(*(shard.start() for shard in self.shards))
 
     @asynccontextmanager
     async def tended(self, settings: ShardSettings | None = None) -> AsyncIterator[None]:
@@ -78,10 +65,6 @@ class ShardCluster:
                 each.end()
             await asyncio.wait(running)
             self.shards = []
-
-    async def stop(self) -> None:
-        shards, self.shards = self.shards, []
-        await asyncio.gather(*(shard.stop() for shard in shards))
 
     async def signal(self, *signals: Signal) -> None:
         """Appends control as the relay would, in order."""
@@ -123,43 +106,6 @@ class ShardCluster:
         await self.signal(
             *(Unsubscribe(key, ref, generation) for key in sorted(event_keys(trigger))), Drop(ref, generation)
         )
-
-    async def emit(self, *events: Event, partition: int | None = None) -> None:
-        """Appends events to their public topics, by our own partitioner unless `partition` says another."""
-        await self.broker.append(
-            [
-                Outgoing(
-                    public_topic(event.fact),
-                    home(event.key, self.count) if partition is None else partition,
-                    event.key.encode(),
-                    event_codec.encode(event),
-                )
-                for event in events
-            ]
-        )
-
-    async def settled(self, within_s: float = 20.0) -> None:
-        """Until the shards have started and taken every record of every source, and what came of it too.
-
-        Raises:
-            TimeoutError: they did not get there.
-        """
-        async with asyncio.timeout(within_s):
-            while True:
-                started = all(shard.positions for shard in self.shards)  # asked first: one may start while we wait
-                positions = {source: at for shard in self.shards for source, at in shard.positions.items()}
-                ends = await self.broker.ends(list(positions))
-                if started and all(positions[at] >= ends[at] for at in ends):
-                    return
-                await asyncio.sleep(0.002)
-
-    async def ends(self) -> Mapping[TopicPartition, int]:
-        """How far every topic has grown."""
-        topics = [spec.name for spec in topic_specs(self.count, timedelta(days=7))]
-        parts = [
-            TopicPartition(name, number) for name in topics for number in range(await self.broker.partitions(name))
-        ]
-        return await self.broker.ends(parts)
 
     async def records(self, topic: str) -> Sequence[Record]:
         """Everything in a topic, partition by partition."""

@@ -52,7 +52,7 @@ from streamsched.domain.triggers.trigger import (
     leaf_id,
 )
 from streamsched.domain.triggers.trigger import leaves as all_leaves
-from tests.support import strategies as world
+from streamsched.testing import strategies as world
 from tests.support.rerun import Stamped
 
 START: Final = datetime(2013, 1, 7, tzinfo=UTC)

@@ -21,15 +21,15 @@ from streamsched.domain.triggers.trigger import Partitions, Trigger, leaf_id, le
 from streamsched.log.topics import LATE as LATE_TOPIC
 from streamsched.log.topics import LAUNCH
 from streamsched.ports.broker import TopicPartition
-from streamsched.store.catalog.catalog_reader import PostgresCatalogReader
-from streamsched.store.catalog.progress import PostgresOpenKeyReader, PostgresProgress
-from streamsched.store.expectations.evidence import PostgresCompletions
-from streamsched.store.expectations.judgement import PostgresExpectationStore
-from streamsched.store.expectations.records import PostgresExpectationReader
+from streamsched.store.catalog.catalog_reader import CatalogReader
+from streamsched.store.catalog.progress import OpenKeyReader, PostgresProgress
+from streamsched.store.expectations.evidence import CompletionStore
+from streamsched.store.expectations.judgement import ExpectationStore
+from streamsched.store.expectations.records import ExpectationReader
+from streamsched.testing.scheduler import InProcessScheduler, open_scheduler
 from streamsched.timers.evidence import CompletionIntake
 from streamsched.timers.expectations import ExpectationWatch
 from tests.integration.tasks.task_world import SilentNotifier
-from tests.support.in_process_scheduler import InProcessScheduler, open_scheduler
 from tests.year.differences import Differences, YearOutcome
 from tests.year.drawn_year import DAY, LATE, ZONES, Write, Year
 from tests.year.naive_model import DayJob, NaiveYear, Waiting, missed_days
@@ -102,11 +102,11 @@ class _Simulated:
         self._year = year
         self._show = show
         pool, clock = scheduler.pool, scheduler.clock
-        self._completions = CompletionIntake(PostgresCompletions(pool), clock)
-        self._watch = ExpectationWatch(PostgresExpectationStore(pool), SilentNotifier(), clock)
+        self._completions = CompletionIntake(CompletionStore(pool), clock)
+        self._watch = ExpectationWatch(ExpectationStore(pool), SilentNotifier(), clock)
         self._copy = ProgressCopy(broker=scheduler.cluster.broker, store=PostgresProgress(pool))
-        self._keys = PostgresOpenKeyReader(pool)
-        self._catalog = PostgresCatalogReader(pool)
+        self._keys = OpenKeyReader(pool)
+        self._catalog = CatalogReader(pool)
         self._launched = 0
         self._due = [self._due_after(day) for day in (year.days[0] - DAY, *year.days)]
 
@@ -119,7 +119,7 @@ class _Simulated:
             if isinstance(what, Write):
                 self._model.take(what)
                 await self._scheduler.cluster.emit(_event(what))
-                await self._scheduler.cluster.settled()
+                await self._scheduler.cluster.settle()
                 await self._run_what_started()
             else:
                 await self._look(at, shown=what)
@@ -128,7 +128,7 @@ class _Simulated:
         self._scheduler.clock.set(self._year.end)
         self._model.pass_time(self._year.end)
         await self._scheduler.rest()
-        await self._scheduler.later(DAY)  # a wake-up that was asked for late comes as much later
+        await self._scheduler.advance(DAY)  # a wake-up that was asked for late comes as much later
         await self._scheduler.end_all()
 
     def _instants(self) -> Iterator[tuple[datetime, Write | bool]]:
@@ -171,10 +171,10 @@ class _Simulated:
             pass
         for name, schedule in self._model.schedules.items():
             ref = ScheduleRef("default", "year", name)
-            (status,) = await self._catalog.some([ref])
+            (status,) = await self._catalog.find_schedules([ref])
             definition = definition_of(status.record)
             datasets, found = _leaves(definition.trigger), list[str]()
-            for key, cell in open_cells(definition, await self._keys.of(ref, after="", limit=1000)):
+            for key, cell in open_cells(definition, await self._keys.page(ref, after="", limit=1000)):
                 for slot, node in explained_leaves(definition.plan, cell, key.key):
                     if (what := node.completeness) is not None:
                         found.append(
@@ -202,7 +202,7 @@ class _Simulated:
         self._differences.compare(
             "late ones", [str(aside)], [str(len(await self._scheduler.cluster.records(LATE_TOPIC)))]
         )
-        reader, ref = PostgresExpectationReader(self._scheduler.pool), ExpectationRef("default", "year", "by-eight")
+        reader, ref = ExpectationReader(self._scheduler.pool), ExpectationRef("default", "year", "by-eight")
         misses = sorted(await reader.misses(ref, limit=1000), key=lambda miss: miss.due_at)
         last = self._due[-1] + _SETTLED
         days = (self._year.days[0] - DAY, *self._year.days)

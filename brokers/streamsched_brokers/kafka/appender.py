@@ -78,10 +78,11 @@ class KafkaAppender:
                 try:
                     await self._deliver([record for call in group.calls for record in call])
                 except OversizedError:
-                    return await self._one_by_one(group.calls)
+                    return await self._send_each(group.calls)
                 return {}
 
-    async def _one_by_one(self, calls: Sequence[Sequence[Outgoing]]) -> Mapping[int, TooLargeError]:
+    async def _send_each(self, calls: Sequence[Sequence[Outgoing]]) -> Mapping[int, TooLargeError]:
+        """Not by halves (`domain.failure_isolation`): each attempt would append the calls of its group again."""
         refused: dict[int, TooLargeError] = {}
         for index, call in enumerate(calls):
             try:

@@ -79,7 +79,7 @@ class KafkaBroker:
             return await self._catalog.partitions(topic)
 
     async def topic_size(self, topic: str, *, sizes: bool) -> TopicSize:
-        """See `ports.datasets.topic_sizes.TopicSizes`."""
+        """See `ports.topic_sizes.TopicSizes`."""
         with translated():
             return await topic_size(self._link, topic, sizes=sizes)
 

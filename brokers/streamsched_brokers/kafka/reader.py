@@ -1,4 +1,4 @@
-"""Reads partitions from explicit positions with its own fetch requests (ADR 0030).
+"""Reads partitions from explicit positions with its own fetch requests (ADR 3).
 
 aiokafka's consumer is not used: it hides gaps in the offsets, so that a reader cannot know when it has reached an end;
 it serves one partition after the other, however long their backlogs; and an empty result does not say whether the

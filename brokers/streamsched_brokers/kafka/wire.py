@@ -5,27 +5,18 @@ limited.
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections import defaultdict
 from math import inf
 from typing import Any, Final
 
 from aiokafka.client import AIOKafkaClient
 
+from streamsched.process.tcp_keepalive import TcpKeepalive
+
 #: Seconds for which sent data may be unacknowledged by TCP, and that a connection may take; the broker itself has
 #: `REQUEST_SECONDS` to answer.
 UNREACHABLE_SECONDS: Final = 5
-#: On an idle connection: seconds until the first probe, and between probes.
-_IDLE_SECONDS: Final = 3
-_PROBE_SECONDS: Final = 2
-_KEEPALIVE: Final = (
-    ("TCP_KEEPIDLE", _IDLE_SECONDS),
-    ("TCP_KEEPINTVL", _PROBE_SECONDS),
-    ("TCP_KEEPCNT", 2),
-    ("TCP_USER_TIMEOUT", UNREACHABLE_SECONDS * 1000),
-)
-
-
+_KEEPALIVE: Final = TcpKeepalive(idle_s=3, interval_s=2, probes=2, unacknowledged_s=UNREACHABLE_SECONDS)
 #: A node that did not answer for so many seconds is not tried again for as many.
 _SILENT_SECONDS: Final = 1.0
 #: Seconds between two metadata requests of one client.
@@ -44,7 +35,7 @@ def detect_dead_connections(client: AIOKafkaClient) -> AIOKafkaClient:
     async def connected(node_id: Any, **how: Any) -> Any:
         connection = await connect(node_id, **how)
         if connection is not None and connection._writer is not None and not getattr(connection, "_watched", False):
-            _watch(connection._writer.get_extra_info("socket"))
+            _KEEPALIVE.watch(connection._writer.get_extra_info("socket"))
             connection._watched = True
         return connection
 
@@ -117,10 +108,3 @@ class _MetadataUpdates:
 
 def _succeeded(update: asyncio.Future[bool]) -> bool:
     return not update.cancelled() and update.exception() is None and update.result()
-
-
-def _watch(wire: socket.socket) -> None:
-    wire.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _KEEPALIVE:
-        if hasattr(socket, name):  # Linux has all of them
-            wire.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

@@ -7,7 +7,7 @@ from typing import Any
 from streamsched.domain.clock_judge import confirmed
 from streamsched.domain.errors import ConflictError
 from streamsched.domain.limits import later
-from streamsched.ports.clock import ClockJudgements, ClockState
+from streamsched.store.server.clock_judgements import ClockJudgements, ClockState
 
 #: Longest name of a person in a judgement.
 _BY = 200

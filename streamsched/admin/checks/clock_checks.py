@@ -7,8 +7,9 @@ from typing import Final
 
 from streamsched.admin.checks.check_result import CheckLevel, CheckResult
 from streamsched.domain.time.zone import tzdata_version, zone_names
-from streamsched.ports.clock import ClockState
-from streamsched.ports.server import ProcessRow, ZoneUse
+from streamsched.store.server.clock_judgements import ClockState
+from streamsched.store.server.probe import ZoneUse
+from streamsched.store.server.processes import ProcessRow
 
 #: Seconds by which a machine's clock may differ, and a difference that is a failure.
 SKEW_OK: Final = 1.0

@@ -40,7 +40,7 @@ async def authorise(request: Request) -> None:
     rule = routes.rule(request.scope["endpoint"])
     if rule is None:
         return
-    caller: Caller = await request.app.state.services.authentication.caller(request.headers.get("authorization"))
+    caller: Caller = await request.app.state.services.access.authentication.caller(request.headers.get("authorization"))
     request.state.caller = caller
     check_rule(caller, rule, request)
     await record_change(caller, rule, routes.name(request.scope["endpoint"]), request)
@@ -75,7 +75,7 @@ async def record_change(caller: Caller, rule: Rule, action: str, request: Reques
     target = storable_text(request.url.path)
     address = request.client.host if request.client else ""
     detail = {"query": storable_text(request.url.query), "address": address}
-    number = await request.app.state.services.audit.request(caller.name, action, target, detail)
+    number = await request.app.state.services.access.audit.request(caller.name, action, target, detail)
     if number is not None:
         request.state.audited = (number, caller.name, action, target)
 

@@ -24,21 +24,20 @@ _COLLECT_S: Final = 0.1
 
 class BodyRoom:
     """Bounds the bodies that are held at one time: their bytes, and the values of those that are decoded. A body takes
-    room as it arrives. One client may have as many bytes as are free for the others: never all.
+    room as it arrives. One client may have as many bytes as are free for the others: never all. There is room for three
+    bodies of the largest size; a client alone may have half of it.
+
+    Attributes:
+        largest: bytes of a body.
     """
 
-    def __init__(self, *, most: int) -> None:
-        """`most`: bytes. A client alone may have half of them, so it is at least twice the largest body."""
-        self._most = most
+    def __init__(self, largest: int) -> None:
+        self.largest: Final = largest
+        self._most = 3 * largest
         self._bytes = Counter[str]()
         self._values = 0
         self._left = asyncio.Condition()
         self._collecting: asyncio.TimerHandle | None = None
-
-    @classmethod
-    def of_bodies(cls, largest: int) -> BodyRoom:
-        """Room for three bodies of the largest size in bytes."""
-        return cls(most=3 * largest)
 
     @contextmanager
     def place(self, client: str) -> Iterator[BodyPlace]:

@@ -1,4 +1,4 @@
-"""The connections of an HTTP server: how many there may be, and how long one may take (ADR 156).
+"""The connections of an HTTP server: how many there may be, and how long one may take (ADR 33).
 
 | the connection | |
 |---|---|

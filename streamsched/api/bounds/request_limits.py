@@ -1,5 +1,5 @@
 """What the body of a request may hold, by route. It is counted before it is decoded, its elements before they are
-worked on (ADR 156).
+worked on (ADR 33).
 
 | limit | of | status |
 |---|---|---|

@@ -40,7 +40,7 @@ async def find_program(catalog: Catalog, app: AppRef, category: str, name: str) 
     ref = ProgramRef(app.namespace, app.app, name)
     if category not in SUPPORTED:
         raise NotFoundError("program", str(ref))
-    return await catalog.program(ref)
+    return await catalog.reader.program(ref)
 
 
 def check_category(category: str) -> None:

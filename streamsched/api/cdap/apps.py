@@ -17,7 +17,7 @@ from streamsched.api.streams.long_lists import parts_of, stream_list, stream_obj
 from streamsched.codec.cdap.trigger import VERSION
 from streamsched.domain.names import AppRef
 from streamsched.domain.triggers.trigger import Partitions, Total, leaves
-from streamsched.ports.catalog import AppSummary, ScheduleStatus
+from streamsched.store.catalog.records import AppSummary, ScheduleStatus
 
 router = APIRouter()
 of_namespace = APIRouter()
@@ -55,7 +55,7 @@ async def list_apps(
     passes = _passes(name_filter, name_filter_type)
     after = "" if page_token is None else str(AppRef(namespace, page_token))
     found = parts_of(
-        lambda after, limit: catalog.apps(namespace=namespace, after=after, limit=limit),
+        lambda after, limit: catalog.reader.apps(namespace=namespace, after=after, limit=limit),
         lambda each: str(each.ref),
         after=after,
     )
@@ -91,12 +91,12 @@ async def get_app(ref: AppDep, catalog: CatalogDep) -> Response:
     """CDAP's detail of an app: its programs, all of them workflows, its schedules, and the datasets that these wait
     for.
     """
-    await catalog.app(ref)
+    await catalog.reader.app_summary(ref)
     programs = parts_of(
-        lambda after, limit: catalog.programs(app=ref, after=after, limit=limit), lambda each: str(each.ref)
+        lambda after, limit: catalog.reader.programs(app=ref, after=after, limit=limit), lambda each: str(each.ref)
     )
     schedules = parts_of(
-        lambda after, limit: catalog.list(app=ref, after=after, limit=limit),
+        lambda after, limit: catalog.reader.schedules(app=ref, after=after, limit=limit),
         lambda each: str(each.record.definition.ref),
     )
     datasets: set[str] = set()
@@ -135,5 +135,5 @@ async def delete(ref: AppDep, catalog: CatalogDep) -> Response:
     Schedules of other namespaces that wait for them stay as they are and say so. Waiting jobs end as
     OBSOLETE; active runs continue. 404 when the app does not exist.
     """
-    await catalog.delete_app(ref)
+    await catalog.delete_app(ref).apply()
     return Response()

@@ -9,7 +9,7 @@ from fastapi import Query
 
 from streamsched.codec.cdap import schedule as details
 from streamsched.codec.cdap import specification
-from streamsched.ports.catalog import ScheduleStatus
+from streamsched.store.catalog.records import ScheduleStatus
 
 
 class Form(StrEnum):

@@ -22,7 +22,7 @@ from streamsched.codec.cdap.extension import readable
 from streamsched.domain.events.event import Outcome
 from streamsched.domain.names import AppRef, ProgramRef
 from streamsched.domain.triggers.trigger import ProgramStatus, Trigger, leaves
-from streamsched.ports.catalog import ScheduleStatus
+from streamsched.store.catalog.records import ScheduleStatus
 
 of_app = APIRouter()
 of_namespace = APIRouter()
@@ -118,8 +118,8 @@ async def _of_app(catalog: Catalog, app: AppRef) -> AsyncIterator[Sequence[Sched
     Raises:
         NotFoundError: the app has neither schedules nor programs.
     """
-    await catalog.app(app)
-    return parts_of(lambda after, limit: catalog.list(app=app, after=after, limit=limit), _id)
+    await catalog.reader.app_summary(app)
+    return parts_of(lambda after, limit: catalog.reader.schedules(app=app, after=after, limit=limit), _id)
 
 
 def _id(status: ScheduleStatus) -> str:

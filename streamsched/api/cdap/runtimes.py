@@ -24,7 +24,6 @@ from streamsched.api.bounds.request_limits import MOST_TICKING, PROGRAMS
 from streamsched.api.cdap.addresses import SUPPORTED, AppDep, check_category
 from streamsched.api.deps import CatalogDep, ClockDep
 from streamsched.api.plain import message
-from streamsched.api.problems import status_of
 from streamsched.api.rendering import rendered
 from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.change import time_leaves
@@ -32,11 +31,12 @@ from streamsched.codec.cdap.schedule import millis
 from streamsched.codec.cdap.trigger import VERSION
 from streamsched.codec.json.reading import Fields, below
 from streamsched.codec.json.scalar import loads, sequence
+from streamsched.codec.problem import status_of
 from streamsched.domain.errors import NotFoundError, StreamschedError
 from streamsched.domain.names import AppRef, ProgramRef
+from streamsched.domain.schedules.schedule import ScheduleRecord
 from streamsched.domain.ticks.fire_times import next_fire, previous_fire
 from streamsched.domain.triggers.trigger import Cron, TimeLeaf
-from streamsched.ports.catalog import ScheduleRecord
 
 of_app = APIRouter()
 of_namespace = APIRouter()
@@ -91,7 +91,7 @@ async def _of_program(catalog: Catalog, ref: ProgramRef, *, tick: _Tick, now: da
     """Raises:
     HTTPException: 413, it has too many schedules.
     """
-    known = await catalog.reader.enabled_of([ref], limit=MOST_TICKING + 1)
+    known = await catalog.reader.list_enabled([ref], limit=MOST_TICKING + 1)
     if len(known.get(ref, ())) > MOST_TICKING:
         raise HTTPException(413, f"this program has more than {MOST_TICKING:,} enabled schedules")
     found = await _ticks(ref, known, tick=tick, now=now)
@@ -108,7 +108,7 @@ async def _batch(catalog: Catalog, namespace: str, body: bytes, *, tick: _Tick, 
     PROGRAMS.check_elements(len(elements))
     asked = [_asked(namespace, each, below("$", index)) for index, each in enumerate(elements)]
     counts = Counter(each for each in asked if isinstance(each, ProgramRef))
-    known = await catalog.reader.enabled_of(counts, limit=MOST_TICKING + 1)
+    known = await catalog.reader.list_enabled(counts, limit=MOST_TICKING + 1)
     if sum(len(known.get(ref, ())) * count for ref, count in counts.items()) > MOST_TICKING:
         raise HTTPException(413, f"these programs have more than {MOST_TICKING:,} schedules; ask for fewer")
     results: list[dict[str, Any]] = []

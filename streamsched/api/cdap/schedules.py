@@ -49,9 +49,9 @@ async def create(
     legacy = specification.is_specification(obj)
     schedule = specification.from_json(obj, ref) if legacy else details.from_json(obj, ref)
     _check(schedule, strict)
-    await services.catalog.program(schedule.program)
-    await services.references.check(caller, ref.namespace, schedule_references(schedule))
-    await services.catalog.create(schedule, enabled=False)
+    await services.catalog.reader.program(schedule.program)
+    await services.access.references.check(caller, ref.namespace, schedule_references(schedule))
+    await services.catalog.create(schedule, enabled=False).apply()
     return Response()
 
 
@@ -70,9 +70,9 @@ async def update(
         return after
 
     # what another update adds meanwhile, its own caller was permitted to name
-    named = amend((await services.catalog.get(ref)).record.definition)
-    await services.references.check(caller, ref.namespace, schedule_references(named))
-    await services.catalog.amend(ref, amend)
+    named = amend((await services.catalog.reader.schedule(ref)).record.definition)
+    await services.access.references.check(caller, ref.namespace, schedule_references(named))
+    await services.catalog.amend(ref, amend).apply()
     return Response()
 
 
@@ -81,7 +81,7 @@ async def show(ref: ScheduleDep, catalog: CatalogDep, form: FormDep = Form.DETAI
     """`ScheduleDetail`, or with `?format=spec` the older `ScheduleSpecification`. 404 also when the schedule cannot be
     expressed in the older form.
     """
-    found = shown(await catalog.get(ref), form)
+    found = shown(await catalog.reader.schedule(ref), form)
     if found is None:
         raise NotFoundError("schedule", str(ref))
     return rendered(found)
@@ -90,14 +90,14 @@ async def show(ref: ScheduleDep, catalog: CatalogDep, form: FormDep = Form.DETAI
 @router.delete("/{schedule}", summary="Delete a schedule")
 async def delete(ref: ScheduleDep, catalog: CatalogDep) -> Response:
     """Deletes the schedule with its accumulated events. Waiting jobs end as OBSOLETE; active runs continue."""
-    await catalog.delete(ref)
+    await catalog.delete(ref).apply()
     return Response()
 
 
 @router.get("/{schedule}/status", summary="Get the status of a schedule")
 async def status(ref: ScheduleDep, catalog: CatalogDep) -> Response:
     """`{"status": "SCHEDULED"}` when the schedule is enabled, else `{"status": "SUSPENDED"}`."""
-    enabled = (await catalog.get(ref)).record.enabled
+    enabled = (await catalog.reader.schedule(ref)).record.enabled
     return rendered({"status": "SCHEDULED" if enabled else "SUSPENDED"})
 
 
@@ -108,9 +108,9 @@ async def act(ref: ScheduleDep, action: str, catalog: CatalogDep) -> Response:
     """
     match action:
         case "enable" | "resume":
-            await catalog.enable(ref)
+            await catalog.enable(ref).apply()
         case "disable" | "suspend":
-            await catalog.disable(ref, paused=False)
+            await catalog.disable(ref, paused=False).apply()
         case _:
             raise HTTPException(
                 HTTPStatus.BAD_REQUEST,

@@ -11,7 +11,6 @@ found no handler (`unhandled`), and the error of a tick that is tried again.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
 from typing import Annotated, Any
@@ -40,22 +39,12 @@ _PREFIXES = ("/v1.0", "/v1.0-alpha1", "/v1.0/schedule")
 FireCount = Annotated[int, Query(ge=1, le=1000, description="Number of deliveries.")]
 
 
-@dataclass(frozen=True, slots=True)
-class SidecarServices:
-    """What the routes use. `body_limit`: largest request body in bytes."""
-
-    desk: DaprDesk
-    endpoint: DaprEndpoint
-    body_limit: int
-
-
-def make_sidecar(services: SidecarServices, hosts: AllowedHosts) -> FastAPI:
-    """Creates the application."""
+def make_sidecar(desk: DaprDesk, endpoint: DaprEndpoint, hosts: AllowedHosts, *, body_limit: int) -> FastAPI:
+    """Creates the application. `body_limit`: largest request body in bytes."""
     api = FastAPI(title="Dapr jobs", openapi_url=None, docs_url=None, redoc_url=None)
-    api.state.services = services
-    api.state.body_room = BodyRoom.of_bodies(services.body_limit)
+    api.state.body_room = BodyRoom(body_limit)
     for prefix in _PREFIXES:
-        api.include_router(_routes(services.desk, services.endpoint), prefix=prefix)
+        api.include_router(_routes(desk, endpoint), prefix=prefix)
     for path in ("/v1.0/healthz", "/v1.0/healthz/outbound"):
         api.add_api_route(path, _healthy)
     answer_problems(api)

@@ -23,6 +23,7 @@ from streamsched.api.description.sending import SENDING
 from streamsched.api.description.shared_schemas import REASON, SHARED
 from streamsched.api.plain import CDAP_PREFIX
 from streamsched.api.problems import CONTENT_TYPE
+from streamsched.codec import problem
 from streamsched.codec.json.scalar import DEEPEST
 from streamsched.codec.schema.apps import DEFINITIONS
 from streamsched.codec.schema.events import EVENTS
@@ -233,12 +234,7 @@ def _problems(path: str, name: str, operation: Operation, *, public: bool) -> Do
 
 
 def _problem(path: str, name: str, status: HTTPStatus) -> Document:
-    example = {
-        "type": f"urn:streamsched:problem:{status.phrase.lower().replace(' ', '-')}",
-        "title": status.phrase,
-        "status": int(status),
-        "detail": _DESCRIBED[status],
-    }
+    example = problem.to_json(status, _DESCRIBED[status])
     content: Document = {CONTENT_TYPE: {"schema": {"$ref": f"{_COMPONENTS}Problem"}, "example": example}}
     if path.startswith(CDAP_PREFIX):
         content |= {"text/plain; charset=utf-8": {"schema": {"type": "string"}, "example": _DESCRIBED[status]}}

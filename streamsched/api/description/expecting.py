@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from streamsched.api.datasets.dataset_view import DatasetState
+from streamsched.api.dataset_view import DatasetState
 from streamsched.api.description.shared_schemas import MAYBE_TEXT, SCHEDULE, STATE, WHEN, paged
 from streamsched.codec.schema.shapes import (
     Definitions,

@@ -31,7 +31,7 @@ from streamsched.domain.errors import (
     StreamschedError,
 )
 from streamsched.domain.tasks.queue import MOST_TASKS
-from streamsched.ports.tasks.queues import QueueStore
+from streamsched.store.tasks.queues import QueueStore
 from streamsched.tasks.intake import open_pagerduty_queue
 
 router = APIRouter(prefix="/api/v1", tags=["PagerDuty"])
@@ -119,7 +119,7 @@ async def list_tasks(
         raise DecodeError("fromOrderingId", "must not contain NUL")
     await queues.get(queue)
     start = (first, ordering_id, uniqueness_key)
-    found = list(await tasks.scheduled(queue, first=start, before=before, limit=int(limit)))
+    found = list(await tasks.scheduled_tasks(queue, first=start, before=before, limit=int(limit)))
     size = 0
     for index, each in enumerate(found):
         size += each.bytes

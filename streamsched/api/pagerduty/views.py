@@ -10,7 +10,7 @@ import orjson
 from streamsched.codec.pagerduty.task import TaskKey, time_text
 from streamsched.domain.tasks.identity import TaskLane, partition_of
 from streamsched.domain.tasks.task import TaskState
-from streamsched.ports.tasks.registry import TaskRecord
+from streamsched.store.tasks.registry import TaskRecord
 
 _RESULTS: Final[Mapping[str, str]] = {
     "succeeded": "Success",

@@ -10,7 +10,7 @@ from typing import Final
 
 from streamsched.domain.access.grant import EVERYWHERE, Caller
 from streamsched.domain.access.permission import Permission
-from streamsched.ports.web.link_reads import MOST_LINKED, CatalogVersion, LinkReads, ScheduleLinks
+from streamsched.store.web.link_reads import MOST_LINKED, CatalogVersion, LinkReads, ScheduleLinks
 
 #: Sets of namespaces whose links are kept at a time.
 _MOST_KEPT: Final = 8

@@ -10,7 +10,8 @@ from streamsched.catalog.paging import moment_cursor
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import AppRef, ScheduleRef
-from streamsched.ports.jobs import JobRecord, JobStore
+from streamsched.store.jobs.job_record import JobRecord
+from streamsched.store.jobs.jobs import JobStore
 
 #: Launched jobs whose last run is read for a page, at most, and how many at a time.
 _EXAMINED: Final = 10_000

@@ -15,7 +15,7 @@ from streamsched.api.body import BodyObject, reason_of
 from streamsched.api.deps import AuditDep, ClockDep, TokensDep
 from streamsched.api.paging import After, Limit, page
 from streamsched.api.rendering import rendered
-from streamsched.codec.access.grant import grant_to_json, token_request_from_json, token_to_json
+from streamsched.codec.grant import grant_to_json, token_request_from_json, token_to_json
 from streamsched.domain.access.audit import AuditEntry, Intact
 from streamsched.domain.errors import InvalidError
 

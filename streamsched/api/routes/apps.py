@@ -25,14 +25,14 @@ from streamsched.api.deps import (
     ServicesDep,
 )
 from streamsched.api.paging import After, Limit, page
-from streamsched.api.plans.views import change_view, preview_view, suspension_view
+from streamsched.api.plan_views import change_view, preview_view, suspension_view
 from streamsched.api.preconditions import ExpectedDep, TaggedDep
 from streamsched.api.rendering import rendered
 from streamsched.api.routes import changes
 from streamsched.api.routes.changes import change_name
 from streamsched.api.routes.needs.checking import check_needs
 from streamsched.api.views import app_view
-from streamsched.catalog.preview import Preview, Suspension
+from streamsched.catalog.requested_change import RequestedChange
 from streamsched.codec.schedules import pause as pause_codec
 from streamsched.codec.schedules.schedule import app_from_json
 from streamsched.domain.access.grant import Caller
@@ -41,7 +41,7 @@ from streamsched.domain.access.sight import Sees, sees_nothing
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.names import AppRef
 from streamsched.domain.schedules.app import AppDefinition
-from streamsched.ports.catalog import AppChange
+from streamsched.store.catalog.records import AppChange
 
 router = APIRouter(prefix="/v1/apps", tags=["apps"])
 
@@ -51,7 +51,7 @@ async def list_apps(
     catalog: CatalogDep, namespace: NamespaceQuery = None, after: After = "", limit: Limit = 100
 ) -> Response:
     """A page of the apps that have programs or schedules, ordered by id."""
-    found = await catalog.apps(namespace=namespace, after=after, limit=limit + 1)
+    found = await catalog.reader.apps(namespace=namespace, after=after, limit=limit + 1)
     return rendered(page("apps", found, limit, app_view, lambda each: str(each.ref)))
 
 
@@ -61,7 +61,7 @@ async def get_app(namespace: str, app: str, catalog: CatalogDep, tagged: TaggedD
     `GET /v1/schedules?app=` list them.
     """
     ref = AppRef(namespace, app)
-    return tagged(app_view(await catalog.app(ref)), await catalog.planner.revision(ref))
+    return tagged(app_view(await catalog.reader.app_summary(ref)), await catalog.revision(ref))
 
 
 @router.delete("/{namespace}/{app}", summary="Delete an app")
@@ -82,12 +82,8 @@ async def delete_app(
     `waitingElsewhere` counts them. Waiting jobs end as OBSOLETE; active runs continue.
     """
     ref = AppRef(namespace, app)
-    if dry_run:
-        await catalog.planner.expect(ref, expected)
-        return await _plan_answer(ref, await catalog.planner.delete_app(ref), caller.sees)
-    return await _suspension_answer(
-        ref, await catalog.expecting(expected).delete_app(ref, reason=reason, plan=plan), caller.sees
-    )
+    change = catalog.delete_app(ref, reason=reason).expecting(expected)
+    return await _plan_or_apply(ref, change, caller.sees, dry_run=dry_run, plan=plan)
 
 
 @router.put("/{namespace}/{app}", summary="Deploy an app")
@@ -135,24 +131,23 @@ async def deploy(
     """
     ref = AppRef(namespace, app)
     merged = {"namespace": namespace, "application": app, **body}
-    update = services.update_schedules if update_schedules is None else update_schedules
+    update = services.settings.api.update_schedules if update_schedules is None else update_schedules
     # thousands of schedules take seconds: to read, to look through and to show
     definition, references = await asyncio.to_thread(_read, ref, merged, prune)
-    check_destinations(definition.programs, services.outgoing_networks)
-    check_recipients(definition, services.mail)
+    check_destinations(definition.programs, services.settings.programs.outgoing_networks)
+    check_recipients(definition, services.settings.mail)
     await check_needs(services, caller, ref, definition.programs, dry_run=dry_run)
-    tasks = definition.tasks if prune else await services.graphs.with_others(ref, definition.tasks)
-    await services.graphs.check(tasks)
-    await services.references.check(caller, namespace, references, dry_run=dry_run)
+    tasks = definition.tasks if prune else await services.work.graphs.with_others(ref, definition.tasks)
+    await services.work.graphs.check(tasks)
+    await services.access.references.check(caller, namespace, references, dry_run=dry_run)
+    change = catalog.deploy(definition, update, keep=keep, origin=origin).expecting(expected)
     if dry_run:
-        await catalog.planner.expect(ref, expected)
-        preview = await catalog.planner.deploy(definition, update, keep=keep)
-        await services.quotas.check(namespace, preview.growth, now=services.clock.now())
-        about = {"app": str(ref), "installation": services.installation_name}
+        preview = await change.preview()
+        await services.limits.quotas.check(namespace, preview.growth, now=services.clock.now())
+        about = {"app": str(ref), "installation": services.settings.installation}
         return await asyncio.to_thread(lambda: rendered({**about, **preview_view(preview, caller.sees)}))
-    guarded = catalog.expecting(expected)
-    applied = await guarded.deploy(definition, update, keep=keep, plan=plan, origin=origin, within=wait)
-    await services.graphs.put(ref, tasks)
+    applied = await change.apply(plan, within=wait)
+    await services.work.graphs.put(ref, tasks)
     if not applied.pending:
         return await asyncio.to_thread(_change_answer, ref, applied.change, caller)
     name = change_name(applied.outbox)
@@ -196,9 +191,8 @@ async def pause(
     ref = AppRef(namespace, app)
     reason, rest = reasoned(body)
     requested = pause_codec.from_json(rest, now=clock.now())
-    if dry_run:
-        return await _plan_answer(ref, await catalog.planner.pause_app(ref, requested))
-    return await _suspension_answer(ref, await catalog.pause_app(ref, requested, reason=reason, plan=plan))
+    change = catalog.pause_app(ref, requested, reason=reason)
+    return await _plan_or_apply(ref, change, dry_run=dry_run, plan=plan)
 
 
 @router.post("/{namespace}/{app}/disable", summary="Disable an app")
@@ -215,23 +209,26 @@ async def disable(
     end as OBSOLETE. Body: `{"reason"?}`. Returns what changed and the losses of each schedule.
     """
     ref, reason = AppRef(namespace, app), reason_of(body)
-    if dry_run:
-        return await _plan_answer(ref, await catalog.planner.disable_app(ref))
-    return await _suspension_answer(ref, await catalog.disable_app(ref, reason=reason, plan=plan))
+    return await _plan_or_apply(ref, catalog.disable_app(ref, reason=reason), dry_run=dry_run, plan=plan)
 
 
 @router.post("/{namespace}/{app}/enable", summary="Enable an app")
 async def enable(namespace: str, app: str, body: BodyObject, catalog: CatalogDep) -> Response:
     """Enables the disabled and paused schedules of the app. Body: `{"reason"?}`. Returns what changed."""
     ref = AppRef(namespace, app)
-    change = (await catalog.enable_app(ref, reason=reason_of(body))).change
+    change = (await catalog.enable_app(ref, reason=reason_of(body)).apply()).change
     return await asyncio.to_thread(lambda: rendered({"app": str(ref), **change_view(change)}))
 
 
-async def _plan_answer(ref: AppRef, preview: Preview, sees: Sees = sees_nothing) -> Response:
-    """The answer to a dry run, made in a thread: an app may have thousands of schedules."""
-    return await asyncio.to_thread(lambda: rendered({"app": str(ref), **preview_view(preview, sees)}))
+async def _plan_or_apply(
+    ref: AppRef, change: RequestedChange, sees: Sees = sees_nothing, *, dry_run: bool, plan: str | None
+) -> Response:
+    """The answer is made in a thread: an app may have thousands of schedules."""
+    before = await change.preview()
+    applied = None if dry_run else await change.apply(plan)
 
+    def answer() -> Response:
+        view = preview_view(before, sees) if applied is None else suspension_view(applied, before, sees)
+        return rendered({"app": str(ref), **view})
 
-async def _suspension_answer(ref: AppRef, suspension: Suspension, sees: Sees = sees_nothing) -> Response:
-    return await asyncio.to_thread(lambda: rendered({"app": str(ref), **suspension_view(suspension, sees)}))
+    return await asyncio.to_thread(answer)

@@ -15,11 +15,11 @@ from streamsched.api.paging import After, Limit, moment_cursor, page, read_momen
 from streamsched.api.rendering import rendered
 from streamsched.api.routes.submissions import IdempotencyKey
 from streamsched.codec.backfills import request_from_json
-from streamsched.domain.backfills.backfill import BackfillFact, ItemState
+from streamsched.domain.backfills.backfill import BackfillCounts, BackfillFact, ItemState
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.names import ScheduleRef
-from streamsched.ports.submissions import BackfillCounts, BackfillJob, BackfillRecord, PlannedJob
+from streamsched.store.jobs.backfills import BackfillJob, BackfillRecord, PlannedJob
 
 router = APIRouter(prefix="/v1", tags=["backfills"])
 

@@ -30,12 +30,14 @@ from streamsched.api.access.authorise import CallerDep
 from streamsched.api.body import BodyBytes, decode_body
 from streamsched.api.bounds.request_limits import EVENTS, MOST_LISTED
 from streamsched.api.deps import ServicesDep
+from streamsched.api.problems import problem_response
 from streamsched.api.reads.logged_events import LoggedEvent, newest_events
 from streamsched.api.rendering import rendered
 from streamsched.codec import event as event_codec
 from streamsched.codec.events import cloudevents
 from streamsched.codec.json.scalar import elements
-from streamsched.domain.errors import DecodeError, ForbiddenError, Refusal
+from streamsched.codec.problem import error_to_json
+from streamsched.domain.errors import DecodeError, ForbiddenError, InvalidError, Refusal
 from streamsched.domain.events.event import (
     CustomHappened,
     Event,
@@ -89,7 +91,7 @@ async def list_events(
     """The newest events of the public topics, newest first, as the log has them: repeated ones too, and those that
     cannot be read, which have a `problem`. `position` is `topic/partition/offset`, `at` when the log appended it.
     """
-    tail = await newest_events(services.broker, PUBLIC, depth=depth, text=text, limit=limit)
+    tail = await newest_events(services.events.broker, PUBLIC, depth=depth, text=text, limit=limit)
     events = [_event_view(each) for each in tail.events]
     return rendered({"events": events, "searched": tail.searched, "searchedAll": tail.whole})
 
@@ -177,7 +179,7 @@ async def accept(
     if len(refused) > MOST_LISTED:
         answer["refused"] = len(refused)
     if check is Check.LISTENERS:
-        hints = await services.listeners.hints(events)
+        hints = await services.events.listeners.hints(events)
         answer["unheard"] = hints.unheard
         if hints.keyless:
             answer["keyless"] = [each._asdict() for each in hints.keyless]
@@ -188,16 +190,8 @@ def _answer(answer: dict[str, Any], refused: Sequence[Refusal]) -> Response:
     if answer["accepted"]:
         return rendered(answer, status=HTTPStatus.ACCEPTED)
     first = refused[0] if refused else Refusal(0, "$", "contains no event")
-    problem = {
-        "type": "urn:streamsched:problem:bad-request",
-        "title": HTTPStatus.BAD_REQUEST.phrase,
-        "status": int(HTTPStatus.BAD_REQUEST),
-        "detail": f"no event was accepted: {first.path}: {first.reason}",
-        "path": first.path,
-        "reason": first.reason,
-        "retriable": False,
-    }
-    return rendered({**problem, **answer}, status=HTTPStatus.BAD_REQUEST, media_type="application/problem+json")
+    problem = error_to_json(InvalidError(first.path, first.reason))
+    return problem_response(problem | {"detail": f"no event was accepted: {problem['detail']}"} | answer)
 
 
 def _mode(request: Request) -> ContentMode:

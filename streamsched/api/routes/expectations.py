@@ -13,7 +13,7 @@ from streamsched.api.rendering import rendered
 from streamsched.codec.schedules.expectation import expectation_to_json
 from streamsched.domain.names import AppRef, ExpectationRef
 from streamsched.domain.time.duration import duration_text
-from streamsched.ports.schedules.expectations import ExpectationRecord, StoredMiss
+from streamsched.store.expectations.records import ExpectationRecord, StoredMiss
 
 router = APIRouter(prefix="/v1/expectations", tags=["expectations"])
 

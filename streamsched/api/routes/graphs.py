@@ -26,14 +26,14 @@ from streamsched.codec.graph.task import task_to_json
 from streamsched.codec.json.reading import Fields
 from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError
 from streamsched.domain.graph.ancestry import Ancestry
-from streamsched.domain.graph.node import ENDED, NodeState
+from streamsched.domain.graph.node import NODE_STATES, NodeState
 from streamsched.domain.graph.selection import everything, selected, span
 from streamsched.domain.graph.task import MOST_VALUES, NodeId, TaskTemplate
 from streamsched.domain.jobs.job import JobCommand
 from streamsched.domain.limits import check_most
 from streamsched.domain.names import AppRef
 from streamsched.graph.submission import NodeReport, SubmissionPlan
-from streamsched.ports.graph.nodes import NodeView
+from streamsched.store.graph.nodes import NodeView
 
 router = APIRouter(prefix="/v1/graphs", tags=["graphs"])
 
@@ -67,7 +67,7 @@ async def list_nodes(
 ) -> Response:
     """A page of nodes, by task and job id."""
     after = NodeId(after_task, after_job_id)
-    found = await graphs.listed(AppRef(namespace, app), task=task, state=state, after=after, limit=limit)
+    found = await graphs.page(AppRef(namespace, app), task=task, state=state, after=after, limit=limit)
     return rendered({"nodes": [_node(each) for each in found]})
 
 
@@ -177,7 +177,7 @@ async def cancel(
         except (ConflictError, NotFoundError):
             running.append(job)
     waited = sum(state is NodeState.WAITING for state in before.values())
-    ended = sum(state in ENDED for state in before.values())
+    ended = sum(state in NODE_STATES.ends for state in before.values())
     counts = {"failed": waited, "ended": ended, "unknown": len(nodes) - len(before)}
     return rendered({"cancelled": cancelled, "running": running, **counts}, status=HTTPStatus.ACCEPTED)
 

@@ -8,7 +8,7 @@ from fastapi.responses import Response
 from streamsched.api.access.authorise import CallerDep
 from streamsched.api.deps import AppQuery, CatalogDep, DryRunQuery, NamespaceQuery, PlanQuery
 from streamsched.api.paging import After, Limit, page
-from streamsched.api.plans.views import change_view, preview_view
+from streamsched.api.plan_views import change_view, preview_view
 from streamsched.api.rendering import rendered
 from streamsched.api.views import program_view
 from streamsched.domain.names import AppRef, ProgramRef
@@ -26,14 +26,14 @@ async def list_programs(
 ) -> Response:
     """A page, ordered by id."""
     owner = None if app is None else AppRef.parse(app)
-    found = await catalog.programs(namespace=namespace, app=owner, after=after, limit=limit + 1)
+    found = await catalog.reader.programs(namespace=namespace, app=owner, after=after, limit=limit + 1)
     return rendered(page("programs", found, limit, program_view, lambda each: str(each.ref)))
 
 
 @router.get("/{program}", summary="Get a program")
 async def get_program(program: str, catalog: CatalogDep) -> Response:
     """The program's definition."""
-    return rendered(program_view(await catalog.program(ProgramRef.parse(program))))
+    return rendered(program_view(await catalog.reader.program(ProgramRef.parse(program))))
 
 
 @router.delete("/{program}", summary="Delete a program")
@@ -45,6 +45,7 @@ async def delete_program(
     of other namespaces stay as they are and say so (`removed`); `waitingElsewhere` counts them. Active runs continue.
     """
     ref = ProgramRef.parse(program)
+    change = catalog.delete_program(ref)
     if dry_run:
-        return rendered(preview_view(await catalog.planner.delete_program(ref), caller.sees))
-    return rendered(change_view((await catalog.delete_program(ref, plan=plan)).change, caller.sees))
+        return rendered(preview_view(await change.preview(), caller.sees))
+    return rendered(change_view((await change.apply(plan)).change, caller.sees))

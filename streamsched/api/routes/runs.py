@@ -21,8 +21,9 @@ from streamsched.codec.views import provenance, run_metrics
 from streamsched.domain.errors import InvalidError, NotFoundError
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import AppRef, ProgramRef
-from streamsched.ports.runs import RunQueries, RunRecord, StopRequest
+from streamsched.ports.runs import StopRequest
 from streamsched.spark.run_log import read_end, read_part
+from streamsched.store.runs.run_queries import RunQueries, RunRecord
 
 router = APIRouter(prefix="/v1/runs", tags=["runs"])
 

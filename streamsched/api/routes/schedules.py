@@ -25,7 +25,7 @@ from streamsched.api.deps import (
 )
 from streamsched.api.open_keys import key_views
 from streamsched.api.paging import After, Limit, page
-from streamsched.api.plans.views import dropped_view, preview_view
+from streamsched.api.plan_views import dropped_view, preview_view
 from streamsched.api.preconditions import ExpectedDep, TaggedDep, stored
 from streamsched.api.rendering import rendered
 from streamsched.api.routes.needs.grants import grant_view
@@ -37,7 +37,9 @@ from streamsched.api.views import (
     version_view,
     why_not_view,
 )
-from streamsched.catalog.preview import Suspended
+from streamsched.catalog.catalog import Catalog
+from streamsched.catalog.preview import Dropped
+from streamsched.catalog.requested_change import RequestedChange
 from streamsched.codec.json.reading import moment_ago
 from streamsched.codec.schedules import pause as pause_codec
 from streamsched.codec.schedules.schedule import submitted_schedule_from_json
@@ -65,7 +67,9 @@ async def list_schedules(
 ) -> Response:
     """A page, ordered by id."""
     owner = None if app is None else AppRef.parse(app)
-    found = await catalog.list(namespace=namespace, app=owner, states=state or (), after=after, limit=limit + 1)
+    found = await catalog.reader.schedules(
+        namespace=namespace, app=owner, states=state or (), after=after, limit=limit + 1
+    )
     return rendered(page("schedules", found, limit, schedule_view, lambda each: str(each.record.definition.ref)))
 
 
@@ -76,11 +80,11 @@ async def create_schedule(
     """Responds 201. The schedule is enabled unless the body has `"enabled": false`. 409 when it exists."""
     definition, enabled, _ = submitted_schedule_from_json(body)
     require(caller.may(Permission.DEPLOY, definition.ref.namespace))
-    await services.quota_watch.check_body(definition.ref.namespace, len(raw))
-    await services.references.check(caller, definition.ref.namespace, schedule_references(definition))
-    created = await catalog.create(definition, enabled=enabled)
+    await services.limits.quota_watch.check_body(definition.ref.namespace, len(raw))
+    await services.access.references.check(caller, definition.ref.namespace, schedule_references(definition))
+    await catalog.create(definition, enabled=enabled).apply()
     return rendered(
-        schedule_view(created),
+        schedule_view(await catalog.reader.schedule(definition.ref)),
         status=HTTPStatus.CREATED,
         headers={"Location": f"/v1/schedules/{definition.ref}"},
     )
@@ -92,8 +96,8 @@ async def get_schedule(schedule: str, catalog: CatalogDep, services: ServicesDep
     those of other namespaces that it relies on.
     """
     ref = ScheduleRef.parse(schedule)
-    status = await catalog.get(ref)
-    totals = [total_view(total) for total in await services.traces.totals(ref)]
+    status = await catalog.reader.schedule(ref)
+    totals = [total_view(total) for total in await services.events.traces.totals(ref)]
     used = [grant_view(each) for each in await services.grant_desk.used_by(status.record.definition)]
     shown = {**schedule_view(status), "verdicts": totals, **({"grants": used} if used else {})}
     return tagged(shown, str(status.record.generation))
@@ -114,9 +118,9 @@ async def list_keys(
     program (`runOf`) has what became of the programs whose ends it waits for (`missing`): the run that failed, and that
     a rerun of it completes the key.
     """
-    status = await catalog.get(ScheduleRef.parse(schedule))
-    found = await services.keys.of(status.record.definition.ref, after=after, limit=limit)
-    shown = await key_views(status.record, found, services.descendants, caller.sees)
+    status = await catalog.reader.schedule(ScheduleRef.parse(schedule))
+    found = await services.schedules.keys.page(status.record.definition.ref, after=after, limit=limit)
+    shown = await key_views(status.record, found, services.schedules.descendants, caller.sees)
     losses = losses_view(status)
     return rendered({"keys": shown, "losses": losses, **({"next": found[-1].key} if len(found) == limit else {})})
 
@@ -124,7 +128,7 @@ async def list_keys(
 @router.get("/{schedule}/history", summary="Get the history of a schedule")
 async def get_history(schedule: str, catalog: CatalogDep, limit: Limit = 100) -> Response:
     """The changes of the schedule with their reasons, newest first. Also available for deleted schedules."""
-    entries = await catalog.history(ScheduleRef.parse(schedule), limit=limit)
+    entries = await catalog.reader.history("schedule", str(ScheduleRef.parse(schedule)), limit=limit)
     return rendered({"history": [decision_view(each) for each in entries]})
 
 
@@ -133,7 +137,7 @@ async def list_versions(schedule: str, catalog: CatalogDep, limit: Limit = 100) 
     """The definitions that the schedule has had, newest first, at most 50. `generation` is the first one with the
     definition. `PUT /v1/schedules/{schedule}` with such a definition changes the schedule back to it.
     """
-    found = await catalog.planner.versions(ScheduleRef.parse(schedule), limit=limit)
+    found = await catalog.reader.versions(ScheduleRef.parse(schedule), limit=limit)
     return rendered({"versions": [version_view(each) for each in found]})
 
 
@@ -156,8 +160,8 @@ async def get_why_not(
     begin = moment_ago(since, "$.since", now) if since else later(end, -timedelta(days=1))
     if begin > end:
         raise DecodeError("$.since", "is after `until`")
-    span = await services.jobs.span(ref, since=begin, until=end)
-    return rendered(why_not_view(why_not(await services.catalog.get(ref), span, since=begin, until=end)))
+    span = await services.work.jobs.span(ref, since=begin, until=end)
+    return rendered(why_not_view(why_not(await services.catalog.reader.schedule(ref), span, since=begin, until=end)))
 
 
 @router.put("/{schedule}", summary="Update a schedule")
@@ -183,18 +187,21 @@ async def update_schedule(
     keep = keep if keep is not None else keeps or None
     if definition.ref != ref:
         raise DecodeError("$.name", f"is {definition.ref}, but the path has {ref}")
-    await services.references.check(caller, ref.namespace, schedule_references(definition), dry_run=dry_run)
+    await services.access.references.check(caller, ref.namespace, schedule_references(definition), dry_run=dry_run)
+    change = catalog.update(definition, keep=keep).expecting(expected)
     if dry_run:
-        await catalog.planner.expect(ref, expected)
-        return rendered(preview_view(await catalog.planner.update(definition, keep=keep)))
-    status = await catalog.expecting(expected).update(definition, keep=keep, plan=plan)
+        return rendered(preview_view(await change.preview()))
+    await change.apply(plan)
+    status = await catalog.reader.schedule(ref)
     return stored(schedule_view(status), str(status.record.generation))
 
 
 @router.post("/{schedule}/enable", summary="Enable or resume a schedule")
 async def enable_schedule(schedule: str, body: BodyObject, catalog: CatalogDep) -> Response:
     """Enables a disabled schedule or resumes a paused one. `reason` (optional) is stored in the history."""
-    return rendered(schedule_view(await catalog.enable(ScheduleRef.parse(schedule), reason=reason_of(body))))
+    ref = ScheduleRef.parse(schedule)
+    await catalog.enable(ref, reason=reason_of(body)).apply()
+    return rendered(schedule_view(await catalog.reader.schedule(ref)))
 
 
 @router.post("/{schedule}/disable", summary="Disable a schedule")
@@ -210,9 +217,7 @@ async def disable_schedule(
     `endedJobs` in the response are the losses. `reason` (optional) is stored in the history.
     """
     ref, reason = ScheduleRef.parse(schedule), reason_of(body)
-    if dry_run:
-        return rendered(preview_view(await catalog.planner.disable(ref)))
-    return _suspended(await catalog.disable(ref, reason=reason, plan=plan))
+    return await _plan_or_suspend(catalog, ref, catalog.disable(ref, reason=reason), dry_run=dry_run, plan=plan)
 
 
 @router.post("/{schedule}/pause", summary="Pause a schedule")
@@ -238,9 +243,8 @@ async def pause_schedule(
     """
     reason, rest = reasoned(body)
     ref, requested = ScheduleRef.parse(schedule), pause_codec.from_json(rest, now=clock.now())
-    if dry_run:
-        return rendered(preview_view(await catalog.planner.pause(ref, requested)))
-    return _suspended(await catalog.pause(ref, requested, reason=reason, plan=plan))
+    change = catalog.pause(ref, requested, reason=reason)
+    return await _plan_or_suspend(catalog, ref, change, dry_run=dry_run, plan=plan)
 
 
 @router.post("/{schedule}/replay", summary="Replay the parked signals of a schedule in error")
@@ -249,7 +253,7 @@ async def replay_schedule(schedule: str, services: ServicesDep) -> Response:
     replay; 409 when it is not in error. After the replay its `error` is null, or has the new cause and one more of
     `attempts`.
     """
-    status = await services.replaying.replay(ScheduleRef.parse(schedule))
+    status = await services.schedules.replaying.replay(ScheduleRef.parse(schedule))
     return rendered(schedule_view(status), status=HTTPStatus.ACCEPTED)
 
 
@@ -267,18 +271,20 @@ async def delete_schedule(
     204, or with `dry_run` 200 with the plan.
     """
     ref = ScheduleRef.parse(schedule)
+    change = catalog.delete(ref, reason=reason).expecting(expected)
     if dry_run:
-        await catalog.planner.expect(ref, expected)
-        return rendered(preview_view(await catalog.planner.delete(ref)))
-    await catalog.expecting(expected).delete(ref, reason=reason, plan=plan)
+        return rendered(preview_view(await change.preview()))
+    await change.apply(plan)
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
-def _suspended(result: Suspended) -> Response:
-    return rendered(
-        {
-            **schedule_view(result.status),
-            "dropped": dropped_view(result.dropped),
-            "endedJobs": list(result.suspension.applied.ended_jobs),
-        }
-    )
+async def _plan_or_suspend(
+    catalog: Catalog, ref: ScheduleRef, change: RequestedChange, *, dry_run: bool, plan: str | None
+) -> Response:
+    before = await change.preview()
+    if dry_run:
+        return rendered(preview_view(before))
+    applied = await change.apply(plan)
+    dropped = before.losses().get(ref, Dropped())
+    view = schedule_view(await catalog.reader.schedule(ref))
+    return rendered({**view, "dropped": dropped_view(dropped), "endedJobs": list(applied.ended_jobs)})

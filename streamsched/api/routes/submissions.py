@@ -25,7 +25,8 @@ from streamsched.domain.schedules.submission_request import (
 from streamsched.domain.time.duration import parse_duration
 from streamsched.launcher.start import start
 from streamsched.ports.clock import Clock
-from streamsched.ports.submissions import FailedJob, SubmissionStore, SubmittedJob
+from streamsched.store.jobs.failed_jobs import FailedJob
+from streamsched.store.jobs.submissions import SubmissionStore, SubmittedJob
 
 router = APIRouter(prefix="/v1", tags=["runs"])
 

@@ -42,7 +42,7 @@ async def coming_ticks(
     A tick that is one part of a composite trigger does not start the program by itself.
     """
     owner = None if app is None else AppRef.parse(app)
-    records = await catalog.reader.ticking(limit=limit, namespace=namespace, app=owner)
+    records = await catalog.reader.list_ticking(limit=limit, namespace=namespace, app=owner)
     found = await asyncio.to_thread(soonest, records, clock.now(), limit=limit, until=until)
     return rendered(
         {
@@ -69,7 +69,7 @@ async def next_ticks(schedule: str, catalog: CatalogDep, clock: ClockDep, count:
     program by itself. `sinceLastRun` has each `since_last_run` of the trigger: `at` is when it will hold at the
     earliest; null while a job waits or a run is active (it holds `after` the end), or the schedule counts no ticks.
     """
-    status = await catalog.get(ScheduleRef.parse(schedule))
+    status = await catalog.reader.schedule(ScheduleRef.parse(schedule))
     record = status.record
     ref, created_at = record.definition.ref, record.created_at
     leaves = [

@@ -11,7 +11,7 @@ from streamsched.api.deps import ServicesDep
 from streamsched.api.rendering import rendered
 from streamsched.catalog.event_report import EventReport, ReportLine, event_report
 from streamsched.codec.records.findings import reason_to_json
-from streamsched.ports.verdicts import VerdictTotal
+from streamsched.store.events.event_traces import VerdictTotal
 
 router = APIRouter(prefix="/v1/events", tags=["events"])
 
@@ -26,8 +26,8 @@ async def get_verdicts(
     """The verdict of each schedule that listens to the event, oldest first, with the job that consumed it. An unknown
     event is not an error: `verdicts` is empty, and `summary` and `hints` give possible causes.
     """
-    trace = await services.traces.follow(event, source=source, limit=limit)
-    return rendered(report_view(event_report(trace, keep=services.verdicts_keep)))
+    trace = await services.events.traces.follow(event, source=source, limit=limit)
+    return rendered(report_view(event_report(trace, keep=services.settings.keep.verdicts)))
 
 
 def report_view(report: EventReport) -> dict[str, Any]:
@@ -68,4 +68,4 @@ def _line_view(line: ReportLine) -> dict[str, Any]:
 
 def total_view(total: VerdictTotal) -> dict[str, Any]:
     """The number of events with a verdict."""
-    return {"verdict": total.verdict, "late": total.late, "total": total.total, "lastAt": total.last_at}
+    return {"verdict": total.verdict, "late": total.late or None, "total": total.total, "lastAt": total.last_at}

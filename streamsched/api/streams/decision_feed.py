@@ -27,7 +27,7 @@ from streamsched.domain.errors import (
     UnavailableError,
 )
 from streamsched.domain.webhooks.change import WorkLine
-from streamsched.ports.webhooks.work_history import WorkHistory
+from streamsched.ports.work_history import WorkHistory
 
 log = structlog.get_logger()
 
@@ -180,7 +180,7 @@ class DecisionFeed:
 
     async def _step(self) -> bool:
         """Reads the next lines into the buffer; returns whether there may be more."""
-        settled = await self._history.settled()
+        settled = await self._history.settled_number()
         if self._known is None:
             self._lines, self._from, self._known = [], settled, settled
         if settled <= self._known:

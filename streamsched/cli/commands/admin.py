@@ -172,9 +172,11 @@ def reshard(
             me=LeaseHolder(f"reshard-{os.getpid()}", socket.gethostname(), os.getpid()),
             progress=at.progress,
             shards=shards,
-            retention=settings.retention,
+            retention=settings.keep.log,
             ttl=settings.lease,
-            settings=ShardSettings(dedupe_horizon=settings.dedupe_horizon, verdicts=bool(settings.verdicts_keep)),
+            settings=ShardSettings(
+                dedupe_horizon=settings.worker.dedupe_horizon, verdicts=bool(settings.keep.verdicts)
+            ),
         )
 
     done = administer(run)

@@ -30,8 +30,8 @@ from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.backfills.backfill import BackfillOrder, Only
 from streamsched.domain.backfills.request import DEFAULT_ACTIVE, DEFAULT_FAILURES, MOST_ACTIVE, MOST_FAILURES
 from streamsched.domain.errors import InvalidError
-from streamsched.spark.commit import manifests_of
 from streamsched.spark.manifest import visible
+from streamsched.spark.posix_store import manifests_of
 
 _WIDTH: Final = 80
 #: Arguments that are in columns of their own, or the same for all jobs.

@@ -12,7 +12,7 @@ from streamsched.cli.output import console
 from streamsched.cli.server import folder_here
 
 if TYPE_CHECKING:
-    from streamsched.embedded import Started, Stopped
+    from streamsched.roles.embedded import Started, Stopped
 
 
 def dev(
@@ -44,7 +44,7 @@ def dev(
 
     close_process()  # before the imports, which take their time
     configure_memory()
-    from streamsched.embedded import run_dev
+    from streamsched.roles.embedded import run_dev
 
     run_dev(
         os.environ,
@@ -80,7 +80,7 @@ def _welcome(started: Started) -> None:
 
 def _farewell(stopped: Stopped) -> None:
     """Prints which runs continue after the stop."""
-    from streamsched.embedded import SHOWN_RUNS
+    from streamsched.roles.embedded import SHOWN_RUNS
 
     out = console()
     runs = stopped.runs

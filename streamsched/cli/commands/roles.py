@@ -56,7 +56,7 @@ def api(
 
 def migrate() -> None:
     """Migrates the database at STREAMSCHED_DATABASE_URL to the schema of this version. Idempotent."""
-    from streamsched.bootstrap import run_migrations
+    from streamsched.roles.role import run_migrations
 
     run_migrations(os.environ)
 
@@ -67,6 +67,6 @@ def _serve(role: str, broker: str | None, health_port: int | None, **options: ob
 
     close_process()  # before the imports, which take their time
     configure_memory()
-    from streamsched.bootstrap import Role, run_role
+    from streamsched.roles.role import Role, run_role
 
     run_role(Role(role), os.environ, broker_url=broker, health_port=health_port, **options)

@@ -7,19 +7,18 @@ The file is `contexts.json` in `STREAMSCHED_CONFIG_DIR`, else in `streamsched/` 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from streamsched.domain.errors import ConfigurationError, NotFoundError
+from streamsched.process.files import write_atomically
 
 CONFIG_DIR: Final = "STREAMSCHED_CONFIG_DIR"
 _NAME: Final = "contexts.json"
-#: Permissions of the folder and the file.
+#: Permissions of the folder.
 _FOLDER_MODE: Final = 0o700
-_FILE_MODE: Final = 0o600
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,14 +131,11 @@ def write_contexts(contexts: Contexts, environ: Mapping[str, str]) -> Path:
     """
     path = contexts_file(environ)
     document = {"current": contexts.current, "contexts": {name: _json(each) for name, each in contexts.known.items()}}
-    beside = path.with_name(f".{_NAME}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=_FOLDER_MODE)
-        beside.touch(mode=_FILE_MODE)
-        beside.write_text(json.dumps(document, indent=2) + "\n")
-        beside.replace(path)
+        with write_atomically(path, private=True) as file:
+            file.write(json.dumps(document, indent=2).encode() + b"\n")
     except OSError as exc:
-        beside.unlink(missing_ok=True)
         raise ConfigurationError(f"{path} cannot be written: {exc.strerror}") from exc
     return path
 

@@ -136,7 +136,7 @@ COMMANDS: Final = {
     "cron": Source("cron", "commands", "Shows what a cron expression means."),
     "dlq": Source("dlq", "commands", "Lists, replays and archives dead letters: records that could not be processed."),
     "webhook": Source(
-        "webhooks.webhook",
+        "webhook",
         "commands",
         "Manages webhooks: targets that are sent changes of jobs and runs, signed.",
     ),
@@ -177,7 +177,7 @@ COMMANDS: Final = {
         "top",
         "Shows the state of each shard and the queues of relay, timers and launchers, updated until Ctrl-C.",
     ),
-    "context": Source("contexts.context", "commands", "Names servers, and chooses the one that the commands use."),
+    "context": Source("context", "commands", "Names servers, and chooses the one that the commands use."),
 }
 
 

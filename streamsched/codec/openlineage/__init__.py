@@ -1,1 +1,1 @@
-"""OpenLineage: run events, and the events they become (ADR 118)."""
+"""OpenLineage: run events, and the events they become (ADR 24)."""

@@ -1,8 +1,8 @@
-"""The format of the changelogs: one version number for everything workers write there (ADR 0055).
+"""The format of the changelogs: one version number for everything workers write there (ADR 5).
 
 | format | states    | known event ids (`codec.records.known_ids`)      |
 |--------|-----------|--------------------------------------------------|
-| 3      | version 2 | digests, many to a record (ADR 0058)             |
+| 3      | version 2 | digests, many to a record (ADR 2)             |
 
 1 and 2 are of the time before release 0.1.0. A release reads every format up to `NEWEST`. It writes `NEWEST`, or the
 format before it while a worker is alive that cannot read the newer one.

@@ -1,4 +1,4 @@
-"""Known event ids in the changelog `seen`: digests, many to a record (ADR 0058).
+"""Known event ids in the changelog `seen`: digests, many to a record (ADR 2).
 
 An *entry* is 26 bytes: 16 of digest, 6 of the log time when the event was first seen (milliseconds, unsigned), 4 of the
 event key's hash (`domain.signals.home.key_hash`), from which its home follows for another number of shards.

@@ -66,11 +66,11 @@ def encode(job: ReadyJob) -> bytes:
     )
 
 
-def decode(raw: bytes) -> ReadyJob:
-    """Decodes a job.
+def decode(raw: bytes | str) -> ReadyJob:
+    """Decodes a job: JSON.
 
     Raises:
-        DecodeError: the bytes are not a job of a known version.
+        DecodeError: it is not a job of a known version.
     """
     found = _versioned(raw, VERSION, SUBMITTED)
     table = read_event_table(found.get("events"), "$.events")
@@ -154,7 +154,7 @@ def _rerun_to_json(rerun: Rerun) -> dict[str, object]:
     }
 
 
-def _versioned(raw: bytes, *known: int) -> Mapping[str, object]:
+def _versioned(raw: bytes | str, *known: int) -> Mapping[str, object]:
     found = mapping(loads(raw), "$")
     if (version := integer(found.get("v"), "$.v", minimum=1)) not in known:
         raise DecodeError("$.v", f"is version {version}; this code knows {' and '.join(map(str, known))}")

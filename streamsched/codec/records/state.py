@@ -8,7 +8,7 @@ A schedule that correlates has no `cell` here; each open key has its own documen
 "cell": {…}}`. Version 1 named leaves by their ids and had no pages, keys and clocks.
 
 Compatibility: a new field has a default; a field never changes its meaning; any other change is a new `v` with a reader
-for every older one, and a writer for the previous one, used until every worker reads the new one (ADR 0055). Each
+for every older one, and a writer for the previous one, used until every worker reads the new one (ADR 5). Each
 version's golden files in `tests/golden/state/` are kept and tested.
 """
 

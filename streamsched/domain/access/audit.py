@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 #: The hash before the first entry.
 ORIGIN: Final = bytes(32)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditEntry:
+class AuditEntry(NamedTuple):
     """One entry.
 
     Attributes:
@@ -40,7 +39,7 @@ class AuditEntry:
 
     def sealed(self) -> AuditEntry:
         """With its hash."""
-        return replace(self, hash=self.digest())
+        return self._replace(hash=self.digest())
 
     def digest(self) -> bytes:
         """SHA-256 of the previous hash and of the entry as JSON with sorted names."""
@@ -56,8 +55,7 @@ class AuditEntry:
         return sha256(self.previous + text.encode()).digest()
 
 
-@dataclass(frozen=True, slots=True)
-class AuditHead:
+class AuditHead(NamedTuple):
     """The last entry that was appended; number 0: none yet."""
 
     number: int

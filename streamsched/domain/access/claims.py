@@ -1,4 +1,4 @@
-"""Callers of an OpenID provider: which claims a token must have, and the roles that a claim gives (ADR 124)."""
+"""Callers of an OpenID provider: which claims a token must have, and the roles that a claim gives (ADR 30)."""
 
 from __future__ import annotations
 
@@ -46,6 +46,21 @@ class ClaimRules:
         """The caller of this name with what the roles give; None when they give nothing."""
         grants = [grant for role in dict.fromkeys(roles) for grant in self.grants.get(role, ())]
         return Caller(f"oidc:{storable_text(name)}", tuple(grants[:MOST_GRANTS])) if grants else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoginSecrets:
+    """What a login is begun with, each a random text.
+
+    Attributes:
+        state: comes back with the code.
+        nonce: comes back in the ID token.
+        verifier: sent with the code; the provider knows its digest.
+    """
+
+    state: str
+    nonce: str
+    verifier: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What a program executes, or has read, on the machine of a launcher: what needs the permission `shell` (ADR 152).
+"""What a program executes, or has read, on the machine of a launcher: what needs the permission `shell` (ADR 32).
 
 | program | on the launcher's machine |
 |---|---|

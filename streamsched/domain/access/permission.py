@@ -1,4 +1,4 @@
-"""Permissions and roles (ADR 75). A role is a set of permissions; a grant gives a role in one namespace, or in all."""
+"""Permissions and roles (ADR 30). A role is a set of permissions; a grant gives a role in one namespace, or in all."""
 
 from __future__ import annotations
 

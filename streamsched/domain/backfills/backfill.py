@@ -1,15 +1,15 @@
-"""A backfill: many jobs of one schedule over a span, as one object. Its state machine is the table `TRANSITIONS`."""
+"""A backfill: many jobs of one schedule over a span, as one object. Its state machine is `BACKFILL_STATES`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Final
 
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
-from streamsched.domain.transition import following
+from streamsched.domain.state_machine import StateMachine
 
 
 class BackfillState(StrEnum):
@@ -26,7 +26,7 @@ class BackfillState(StrEnum):
 
     @property
     def terminal(self) -> bool:
-        return self in TERMINAL
+        return self in BACKFILL_STATES.ends
 
 
 class BackfillFact(StrEnum):
@@ -38,7 +38,8 @@ class BackfillFact(StrEnum):
     EXHAUSTED = "all its jobs have ended"
 
 
-TRANSITIONS: Final[Mapping[tuple[BackfillState, BackfillFact], BackfillState]] = MappingProxyType(
+BACKFILL_STATES: Final = StateMachine(
+    "backfill",
     {
         (BackfillState.RUNNING, BackfillFact.PAUSED): BackfillState.PAUSED,
         (BackfillState.RUNNING, BackfillFact.CANCELLED): BackfillState.CANCELLED,
@@ -46,19 +47,9 @@ TRANSITIONS: Final[Mapping[tuple[BackfillState, BackfillFact], BackfillState]] =
         (BackfillState.PAUSED, BackfillFact.RESUMED): BackfillState.RUNNING,
         (BackfillState.PAUSED, BackfillFact.CANCELLED): BackfillState.CANCELLED,
         (BackfillState.PAUSED, BackfillFact.EXHAUSTED): BackfillState.COMPLETED,
-    }
+    },
+    frozenset({BackfillState.CANCELLED, BackfillState.COMPLETED}),
 )
-
-TERMINAL: Final = frozenset({BackfillState.CANCELLED, BackfillState.COMPLETED})
-
-
-def advance(state: BackfillState, fact: BackfillFact) -> BackfillState:
-    """The state after `fact`.
-
-    Raises:
-        IllegalTransitionError: the table has no such row; nothing changed.
-    """
-    return following("backfill", TRANSITIONS, state, fact)
 
 
 class ItemState(StrEnum):
@@ -84,6 +75,40 @@ def settled(job: JobState, last_run: RunState | None) -> ItemState:
             return ItemState.FAILED
         case RunState.PENDING | RunState.STARTING | RunState.RUNNING | RunState.SUSPENDED:
             return ItemState.ACTIVE
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillCounts:
+    """How many items a backfill has, in all and by state.
+
+    Attributes:
+        skipped: of its span, left out by `only`; not among `items`.
+    """
+
+    items: int
+    skipped: int
+    active: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    dropped: int = 0
+
+    @property
+    def ended(self) -> int:
+        return self.succeeded + self.failed + self.dropped
+
+    @property
+    def waiting(self) -> int:
+        return self.items - self.active - self.ended
+
+    def with_item(self, state: ItemState, *, former: ItemState = ItemState.WAITING) -> BackfillCounts:
+        """After one item has moved from its former state to this one."""
+        return replace(
+            self,
+            active=self.active + (state is ItemState.ACTIVE) - (former is ItemState.ACTIVE),
+            succeeded=self.succeeded + (state is ItemState.SUCCEEDED),
+            failed=self.failed + (state is ItemState.FAILED),
+            dropped=self.dropped + (state is ItemState.DROPPED),
+        )
 
 
 class BackfillOrder(StrEnum):

@@ -6,7 +6,7 @@ between.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -15,7 +15,7 @@ from streamsched.domain.constraints.load import Load
 from streamsched.domain.constraints.plugin import PlugIn, Question
 from streamsched.domain.constraints.pool import PoolQueue, QueuePosition, position_at
 from streamsched.domain.constraints.process_room import RoomTurn
-from streamsched.domain.constraints.rate import program_bucket_key
+from streamsched.domain.constraints.rate import TokenBucket, bucket_of, program_bucket_key
 from streamsched.domain.decisions.admission import ConstraintVerdict, Satisfied
 from streamsched.domain.decisions.resources import Resources, Taken
 from streamsched.domain.jobs.job import JobCommand, JobFact, JobNumber, ReadyJob, ScheduleKey, merged
@@ -117,9 +117,20 @@ class DecisionInput:
     resources: Resources = field(default_factory=Resources)
     lanes: Mapping[LaneName, Lane] = field(default_factory=dict)
 
-    def with_resources(self, resources: Resources, bucket_keys: Collection[str]) -> DecisionInput:
-        """The input with those of the resources that its jobs use; `bucket_keys` are those of its rates."""
-        keys = {*bucket_keys} if self.program is None else {*bucket_keys, program_bucket_key(self.program.ref)}
+    def buckets(self) -> set[TokenBucket]:
+        """The token buckets that the schedules of its jobs name."""
+        if self.program is None:
+            return set()
+        schedules = {job.schedule_key: job.schedule for job in self.due_jobs if job.schedule is not None}
+        return {
+            bucket_of(rate, self.program.ref, key) for key, schedule in schedules.items() for rate in schedule.rates
+        }
+
+    def with_resources(self, resources: Resources) -> DecisionInput:
+        """The input with those of the resources that its jobs use."""
+        keys = {bucket.key for bucket in self.buckets()}
+        if self.program is not None:
+            keys.add(program_bucket_key(self.program.ref))
         schedules = [due_job.schedule for due_job in self.due_jobs if due_job.schedule is not None]
         pools = {schedule.pool.name for schedule in schedules if schedule.pool is not None}
         loads = {load for schedule in schedules for load in schedule.loads} if resources.load_gates else set[Load]()

@@ -59,13 +59,13 @@ _TOKEN_RECHECK: Final = timedelta(minutes=1) - timedelta(milliseconds=1)
 #: Verdicts of plug-ins, by job id.
 PluginVerdicts = Mapping[str, Mapping[PlugIn, PluginVerdict]]
 
-_NO_PLUGIN_VERDICTS: Final[PluginVerdicts] = MappingProxyType({})
+NO_PLUGIN_VERDICTS: Final[PluginVerdicts] = MappingProxyType({})
 #: Recheck interval of a job that waits for a plug-in's answer, or that a plug-in holds without naming a time.
 _PLUGIN_RECHECK: Final = timedelta(seconds=10)
 
 
 def judge(
-    decision_input: DecisionInput, *, now: datetime, plugin_verdicts: PluginVerdicts = _NO_PLUGIN_VERDICTS
+    decision_input: DecisionInput, *, now: datetime, plugin_verdicts: PluginVerdicts = NO_PLUGIN_VERDICTS
 ) -> tuple[Decision, ...]:
     """One decision for each due job, in their order. `plugin_verdicts` are the latest answers of plug-ins."""
     decision_input, order = _queued(decision_input)

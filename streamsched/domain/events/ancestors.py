@@ -1,6 +1,6 @@
 """Ancestors of an event: the jobs whose runs led to it.
 
-The end of a run has its own job as an ancestor, and those of the ends of programs that started it (ADR 173). So two
+The end of a run has its own job as an ancestor, and those of the ends of programs that started it (ADR 11). So two
 programs that the end of a third one started can be joined again for each run of that one
 (`domain.triggers.run_keys`). Other events have none.
 

@@ -52,7 +52,7 @@ class Partition(NamedTuple):
 class PartitionsAdded:
     """A commit added partitions to a dataset. `count` is at least 1; it can exceed the number of named partitions.
     `run`: the run that committed, as its writer says; "" where nothing is said. `statistics_follow`: it states no bytes
-    and rows, and a repeat of the event may bring them (ADR 0182).
+    and rows, and a repeat of the event may bring them (ADR 24).
     """
 
     dataset: DatasetRef

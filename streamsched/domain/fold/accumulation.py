@@ -4,7 +4,7 @@ Streams: a delta adds its bytes. An absolute report adds its growth over the kno
 level; a smaller one means the stream was truncated, and its whole size counts as new. A satisfaction keeps levels; a
 new definition resets them unless it keeps compatible state.
 
-Partitions (ADR 0059): a `distinct` leaf counts each key once. A further commit of a known key replaces the older one
+Partitions (ADR 10): a `distinct` leaf counts each key once. A further commit of a known key replaces the older one
 (`domain.triggers.distinct`) and adds nothing; in a total its size replaces the older size. A leaf that has reached what
 it needs stays satisfied, also when a smaller size replaces a larger one.
 """

@@ -1,4 +1,4 @@
-"""The part of an accumulation that a changed definition of the schedule keeps (ADR 0012)."""
+"""The part of an accumulation that a changed definition of the schedule keeps (ADR 12)."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from math import prod
 
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError
 from streamsched.domain.graph.node import ParentOutcome
-from streamsched.domain.graph.relation import Cross, Equal, PairRelation, Parts, Relation, Select
+from streamsched.domain.graph.relation import Cross, Equal, PairRelation, Parts, Relation, ValueChoice
 from streamsched.domain.graph.task import (
     MOST_GROUPS,
     MOST_VALUES,
@@ -159,7 +159,7 @@ def _relation(
             values = tuple(each for each in values if each in set(filling))
         chosen = filling if values is None else values
         if chosen is not None:
-            select.append(Select(index, chosen))
+            select.append(ValueChoice(index, chosen))
         elif index not in same:
             raise InvalidDefinitionError(
                 path,
@@ -220,7 +220,7 @@ def _narrowed(
         selects = list(relation.select)
         if relation.literal is not None:
             selects += [
-                Select(c, tuple(dict.fromkeys(each[p] for each in relation.literal))) for p, c in relation.equal
+                ValueChoice(c, tuple(dict.fromkeys(each[p] for each in relation.literal))) for p, c in relation.equal
             ]
         for index, values in selects:
             before = allowed.get(index)
@@ -232,5 +232,5 @@ def _narrowed(
                 "applies to no job id: its entries and autofill_values have no value of "
                 f"'{task.template.components[index]}' in common",
             )
-    narrowed = tuple(Select(index, tuple(values)) for index, values in sorted(allowed.items()))
+    narrowed = tuple(ValueChoice(index, tuple(values)) for index, values in sorted(allowed.items()))
     return [(parent, replace(each, select=narrowed) if isinstance(each, Relation) else each) for parent, each in found]

@@ -1,4 +1,4 @@
-"""A node: one task at one job id. Its state machine is the table `TRANSITIONS`.
+"""A node: one task at one job id. Its state machine is `NODE_STATES`.
 
 A queued node has a job, which waits for its constraints and runs like any other; whether it waits or runs is the job's
 state and not repeated here.
@@ -6,12 +6,10 @@ state and not repeated here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Final
 
-from streamsched.domain.transition import following
+from streamsched.domain.state_machine import StateMachine
 
 
 class NodeState(StrEnum):
@@ -49,7 +47,8 @@ class NodeFact(StrEnum):
     RESET = "it or a parent is to run again"
 
 
-TRANSITIONS: Final[Mapping[tuple[NodeState, NodeFact], NodeState]] = MappingProxyType(
+NODE_STATES: Final = StateMachine(
+    "node",
     {
         (NodeState.WAITING, NodeFact.READY): NodeState.QUEUED,
         (NodeState.WAITING, NodeFact.UPSTREAM_FAILED): NodeState.UPSTREAM_FAILED,
@@ -66,20 +65,9 @@ TRANSITIONS: Final[Mapping[tuple[NodeState, NodeFact], NodeState]] = MappingProx
         (NodeState.SKIPPED, NodeFact.RESET): NodeState.WAITING,
         (NodeState.UPSTREAM_FAILED, NodeFact.UNBLOCKED): NodeState.WAITING,
         (NodeState.UPSTREAM_SKIPPED, NodeFact.UNBLOCKED): NodeState.WAITING,
-    }
+    },
+    frozenset(NodeState) - {NodeState.WAITING, NodeState.QUEUED},
 )
-
-#: A job id has reached its end until it is asked for again.
-ENDED: Final = frozenset(NodeState) - {NodeState.WAITING, NodeState.QUEUED}
-
-
-def advance(state: NodeState, fact: NodeFact) -> NodeState:
-    """The state after `fact`.
-
-    Raises:
-        IllegalTransitionError: the table has no such row; nothing changed.
-    """
-    return following("node", TRANSITIONS, state, fact)
 
 
 class ParentOutcome(StrEnum):

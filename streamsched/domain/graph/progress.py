@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from streamsched.domain.graph.graph import ParentGroup
-from streamsched.domain.graph.node import NodeFact, NodeState, ParentOutcome, advance, parent_outcome
+from streamsched.domain.graph.node import NODE_STATES, NodeFact, NodeState, ParentOutcome, parent_outcome
 from streamsched.domain.graph.reaction import Reactions
 from streamsched.domain.graph.task import NodeId
 
@@ -97,7 +97,7 @@ def new_node(
         valid: whether it has work to do.
     """
     made = GraphNode(node, groups=counted(node, parents, reported, reactions))
-    return _settled(made) if valid else replace(made, state=advance(made.state, NodeFact.SKIPPED))
+    return _settled(made) if valid else replace(made, state=NODE_STATES.advance(made.state, NodeFact.SKIPPED))
 
 
 def counted(
@@ -133,10 +133,10 @@ def left_out(node: GraphNode, shifts: Iterable[Shift]) -> GraphNode:
     groups, reopened = _shifted_counts(node, shifts)
     after = replace(node, groups=groups)
     if node.state in _BLOCKED:
-        after = replace(after, state=advance(node.state, NodeFact.UNBLOCKED))
+        after = replace(after, state=NODE_STATES.advance(node.state, NodeFact.UNBLOCKED))
     if after.state is not NodeState.WAITING:
         return _moved(after, reopened=reopened)
-    return replace(after, state=advance(after.state, NodeFact.SKIPPED))
+    return replace(after, state=NODE_STATES.advance(after.state, NodeFact.SKIPPED))
 
 
 def _shifted_counts(node: GraphNode, shifts: Iterable[Shift]) -> tuple[dict[int, GroupCount], bool]:
@@ -171,9 +171,9 @@ def _moved(node: GraphNode, *, reopened: bool) -> GraphNode:
         fact = _fact(node.groups)
         if fact is not None and fact.name == node.state.name:
             return node
-        return _settled(replace(node, state=advance(node.state, NodeFact.UNBLOCKED)))
+        return _settled(replace(node, state=NODE_STATES.advance(node.state, NodeFact.UNBLOCKED)))
     if reopened and lacking and node.state in _OWN_END:
-        return _settled(replace(node, state=advance(node.state, NodeFact.RESET)))
+        return _settled(replace(node, state=NODE_STATES.advance(node.state, NodeFact.RESET)))
     if reopened and lacking and node.state is NodeState.QUEUED:
         return replace(node, again=True)
     return node
@@ -185,10 +185,10 @@ def ended(node: GraphNode, fact: NodeFact) -> GraphNode:
     Raises:
         IllegalTransitionError: it is not queued.
     """
-    after = replace(node, state=advance(node.state, fact), again=False)
+    after = replace(node, state=NODE_STATES.advance(node.state, fact), again=False)
     if fact is NodeFact.REPLACED:
         return _settled(after)
-    return _settled(replace(after, state=advance(after.state, NodeFact.RESET))) if node.again else after
+    return _settled(replace(after, state=NODE_STATES.advance(after.state, NodeFact.RESET))) if node.again else after
 
 
 def held(node: GraphNode) -> GraphNode:
@@ -197,7 +197,7 @@ def held(node: GraphNode) -> GraphNode:
     Raises:
         IllegalTransitionError: it is not queued.
     """
-    return replace(node, state=advance(node.state, NodeFact.HELD), round=node.round - 1)
+    return replace(node, state=NODE_STATES.advance(node.state, NodeFact.HELD), round=node.round - 1)
 
 
 def reset(node: GraphNode) -> GraphNode:
@@ -209,7 +209,7 @@ def reset(node: GraphNode) -> GraphNode:
     if node.state in (NodeState.WAITING, NodeState.QUEUED):
         return node
     fact = NodeFact.UNBLOCKED if node.state in _BLOCKED else NodeFact.RESET
-    return _settled(replace(node, state=advance(node.state, fact)))
+    return _settled(replace(node, state=NODE_STATES.advance(node.state, fact)))
 
 
 def cancelled(node: GraphNode) -> GraphNode:
@@ -218,7 +218,7 @@ def cancelled(node: GraphNode) -> GraphNode:
     Raises:
         IllegalTransitionError: it does not wait.
     """
-    return replace(node, state=advance(node.state, NodeFact.CANCELLED))
+    return replace(node, state=NODE_STATES.advance(node.state, NodeFact.CANCELLED))
 
 
 def _settled(node: GraphNode) -> GraphNode:
@@ -227,7 +227,7 @@ def _settled(node: GraphNode) -> GraphNode:
     if fact is None:
         return node
     rounds = node.round + (fact is NodeFact.READY)
-    return replace(node, state=advance(node.state, fact), round=rounds)
+    return replace(node, state=NODE_STATES.advance(node.state, fact), round=rounds)
 
 
 def _fact(groups: Mapping[int, GroupCount]) -> NodeFact | None:

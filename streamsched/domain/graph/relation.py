@@ -34,7 +34,7 @@ class Cross(NamedTuple):
     values: tuple[str, ...]
 
 
-class Select(NamedTuple):
+class ValueChoice(NamedTuple):
     """Children have one of these values at the index; where the parent does not give the value, there is a child for
     each.
     """
@@ -56,7 +56,7 @@ class Relation:
     child: JobTemplate
     equal: tuple[Equal, ...] = ()
     cross: tuple[Cross, ...] = ()
-    select: tuple[Select, ...] = ()
+    select: tuple[ValueChoice, ...] = ()
     literal: tuple[Parts, ...] | None = None
 
     _taken: tuple[frozenset[str] | None, ...] = field(init=False, repr=False, compare=False)

@@ -1,4 +1,4 @@
-"""A job: one satisfaction of one schedule, waiting or launched. Its state machine is the table `TRANSITIONS`.
+"""A job: one satisfaction of one schedule, waiting or launched. Its state machine is `JOB_STATES`.
 
 A job's id is a function of schedule, generation and sequence, or of the idempotency key of its submission, so a repeat
 anywhere downstream finds the first.
@@ -7,18 +7,17 @@ anywhere downstream finds the first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from streamsched.domain.events.event import Event
 from streamsched.domain.jobs.submission import Submission
 from streamsched.domain.limits import LONGEST, later
 from streamsched.domain.names import ScheduleRef
-from streamsched.domain.transition import following
+from streamsched.domain.state_machine import StateMachine
 
 
 class JobState(StrEnum):
@@ -45,7 +44,7 @@ class JobState(StrEnum):
 
     @property
     def terminal(self) -> bool:
-        return self in TERMINAL
+        return self in JOB_STATES.ends
 
 
 class JobCommand(StrEnum):
@@ -72,7 +71,8 @@ class JobFact(StrEnum):
     LAUNCH_FAILED = "launch failed for the last time"
 
 
-TRANSITIONS: Final[Mapping[tuple[JobState, JobFact], JobState]] = MappingProxyType(
+JOB_STATES: Final = StateMachine(
+    "job",
     {
         (JobState.PENDING_TRIGGER, JobFact.SATISFIED): JobState.PENDING_CONSTRAINT,
         (JobState.PENDING_CONSTRAINT, JobFact.ADMITTED): JobState.PENDING_LAUNCH,
@@ -86,28 +86,18 @@ TRANSITIONS: Final[Mapping[tuple[JobState, JobFact], JobState]] = MappingProxyTy
         (JobState.PENDING_LAUNCH, JobFact.LAUNCHED): JobState.LAUNCHED,
         (JobState.PENDING_LAUNCH, JobFact.SUPERSEDED): JobState.OBSOLETE,
         (JobState.PENDING_LAUNCH, JobFact.LAUNCH_FAILED): JobState.LAUNCH_FAILED,
-    }
+    },
+    frozenset(
+        {
+            JobState.LAUNCHED,
+            JobState.ABORTED,
+            JobState.TIMED_OUT,
+            JobState.OBSOLETE,
+            JobState.COALESCED,
+            JobState.LAUNCH_FAILED,
+        }
+    ),
 )
-
-TERMINAL: Final = frozenset(
-    {
-        JobState.LAUNCHED,
-        JobState.ABORTED,
-        JobState.TIMED_OUT,
-        JobState.OBSOLETE,
-        JobState.COALESCED,
-        JobState.LAUNCH_FAILED,
-    }
-)
-
-
-def advance(state: JobState, fact: JobFact) -> JobState:
-    """The state after `fact`.
-
-    Raises:
-        IllegalTransitionError: the table has no such row; nothing changed.
-    """
-    return following("job", TRANSITIONS, state, fact)
 
 
 class JobNumber(NamedTuple):

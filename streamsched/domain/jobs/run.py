@@ -1,4 +1,4 @@
-"""A run: one execution of a program. Its state machine is the table `TRANSITIONS`."""
+"""A run: one execution of a program. Its state machine is `RUN_STATES`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Final
 from streamsched.domain.events.ancestors import NO_ANCESTORS, Ancestors
 from streamsched.domain.events.event import Event, Outcome, ProgramReached
 from streamsched.domain.names import ProgramRef
-from streamsched.domain.transition import following
+from streamsched.domain.state_machine import StateMachine
 
 #: Characters of the longest id that files have in their names, of the beginning of a longer one, and of its digest.
 LONGEST_FILE_NAME: Final = 200
@@ -42,7 +42,7 @@ class RunState(StrEnum):
 
     @property
     def terminal(self) -> bool:
-        return self in TERMINAL
+        return self in RUN_STATES.ends
 
 
 class RunFact(StrEnum):
@@ -59,7 +59,8 @@ class RunFact(StrEnum):
     VANISHED = "vanished"
 
 
-TRANSITIONS: Final[Mapping[tuple[RunState, RunFact], RunState]] = MappingProxyType(
+RUN_STATES: Final = StateMachine(
+    "run",
     {
         (RunState.PENDING, RunFact.CLAIMED): RunState.STARTING,
         (RunState.PENDING, RunFact.KILLED): RunState.KILLED,
@@ -79,10 +80,9 @@ TRANSITIONS: Final[Mapping[tuple[RunState, RunFact], RunState]] = MappingProxyTy
         (RunState.SUSPENDED, RunFact.FAILED): RunState.FAILED,
         (RunState.SUSPENDED, RunFact.KILLED): RunState.KILLED,
         (RunState.SUSPENDED, RunFact.VANISHED): RunState.LOST,
-    }
+    },
+    frozenset({RunState.COMPLETED, RunState.FAILED, RunState.KILLED, RunState.LOST}),
 )
-
-TERMINAL: Final = frozenset({RunState.COMPLETED, RunState.FAILED, RunState.KILLED, RunState.LOST})
 
 #: The outcome published for each run state; other states are not published.
 OUTCOMES: Final[Mapping[RunState, Outcome]] = MappingProxyType(
@@ -94,15 +94,6 @@ OUTCOMES: Final[Mapping[RunState, Outcome]] = MappingProxyType(
         RunState.LOST: Outcome.FAILED,  # of the last attempt only; earlier ones are retried
     }
 )
-
-
-def advance(state: RunState, fact: RunFact) -> RunState:
-    """The state after `fact`.
-
-    Raises:
-        IllegalTransitionError: the table has no such row; nothing changed.
-    """
-    return following("run", TRANSITIONS, state, fact)
 
 
 def status_event(

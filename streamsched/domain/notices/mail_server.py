@@ -76,14 +76,15 @@ def parse_mail_server(url: str) -> MailServer | None:
     return MailServer.parse(url) if url else None
 
 
-def parse_sender(address: str) -> None:
-    """Checks a sender's address, which may be empty.
+def parse_sender(address: str) -> str:
+    """A sender's address, which may be empty.
 
     Raises:
         InvalidDefinitionError: it is none.
     """
     if address:
         check_address(address, "$")
+    return address
 
 
 def parse_secret(reference: str) -> Secret | None:

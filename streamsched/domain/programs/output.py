@@ -1,4 +1,4 @@
-"""The datasets that a program writes, as its owner declares them (ADR 168)."""
+"""The datasets that a program writes, as its owner declares them (ADR 23)."""
 
 from __future__ import annotations
 

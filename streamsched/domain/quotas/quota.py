@@ -54,6 +54,8 @@ _MOST: Final[Mapping[Quota, int]] = MappingProxyType(
         Quota.LOGS: MOST,
     }
 )
+#: The limits that are set, by namespace.
+Limits = Mapping[str, Mapping[Quota, int]]
 #: What holds where no limit is set; others are then without one.
 DEFAULTS: Final[Mapping[Quota, int]] = MappingProxyType({Quota.NAMES: 10_000, Quota.WEBHOOKS: 20})
 

@@ -11,7 +11,7 @@ from streamsched.domain.errors import storable_text
 from streamsched.domain.limits import later
 from streamsched.domain.tasks.queue import LONGEST_WEBHOOK, HttpTarget, Target, TopicTarget, WebhookTarget, WorkerTarget
 from streamsched.domain.tasks.recurrence import Recurrence, next_tick
-from streamsched.domain.tasks.task import TaskFact, TaskState, advance
+from streamsched.domain.tasks.task import TASK_STATES, TaskFact, TaskState
 from streamsched.domain.tasks.task_retry import ConstantRetry, TaskRetry
 
 #: The wait after a worker was lost, at most so long the first time; doubles with each loss. It is drawn, so that a task
@@ -168,13 +168,13 @@ def after_attempt(task: StartedTask, end: AttemptEnd, retry: TaskRetry, *, max_l
         case Acknowledged(detail=detail):
             return _after_tick(task, TaskState.SUCCEEDED, storable_text(detail))
         case Interrupted(at=at, reason=reason):
-            advance(TaskState.IN_FLIGHT, TaskFact.INTERRUPTED)
+            TASK_STATES.advance(TaskState.IN_FLIGHT, TaskFact.INTERRUPTED)
             return TaskRetries(at, task.failures, storable_text(reason), task.losses)
         case WorkerLost(at=at, reason=reason):
             losses, text = task.losses + 1, storable_text(reason)
             if losses > max_losses:
                 return _after_tick(task, TaskState.FAILED, f"{text} (loss {losses}; its queue allows {max_losses})")
-            advance(TaskState.IN_FLIGHT, TaskFact.INTERRUPTED)
+            TASK_STATES.advance(TaskState.IN_FLIGHT, TaskFact.INTERRUPTED)
             pause = doubled(_AFTER_LOSS, losses - 1, longest=_LONGEST_AFTER_LOSS)
             return TaskRetries(later(at, jittered(pause, 1, f"{task.token}:{losses}")), task.failures, text, losses)
         case AttemptFailed(at=at, reason=reason, final=final):
@@ -182,7 +182,7 @@ def after_attempt(task: StartedTask, end: AttemptEnd, retry: TaskRetry, *, max_l
             wait = None if final else policy.wait(task.token, failures)
             if wait is None:
                 return _after_tick(task, TaskState.FAILED, storable_text(reason))
-            advance(TaskState.IN_FLIGHT, TaskFact.FAILED)
+            TASK_STATES.advance(TaskState.IN_FLIGHT, TaskFact.FAILED)
             since = task.started_at if isinstance(policy, ConstantRetry) else at
             return TaskRetries(max(at, later(since, wait)), failures, storable_text(reason), task.losses)
         case _:
@@ -194,7 +194,7 @@ def _after_tick(task: StartedTask, state: TaskState, reason: str) -> TaskEnds | 
     if task.recurrence is not None:
         following = next_tick(task.recurrence, task.fired + 1, task.planned_at)
     if following is not None:
-        advance(TaskState.IN_FLIGHT, TaskFact.TICKED)
+        TASK_STATES.advance(TaskState.IN_FLIGHT, TaskFact.TICKED)
         return TaskTicks(following, task.fired + 1, state, reason)
     fact = TaskFact.SUCCEEDED if state is TaskState.SUCCEEDED else TaskFact.EXHAUSTED
-    return TaskEnds(advance(TaskState.IN_FLIGHT, fact), reason)
+    return TaskEnds(TASK_STATES.advance(TaskState.IN_FLIGHT, fact), reason)

@@ -11,7 +11,7 @@ from streamsched.domain.errors import InvalidDefinitionError, InvalidError
 from streamsched.domain.limits import later
 from streamsched.domain.tasks.queue import QueuePolicy
 from streamsched.domain.tasks.recurrence import first_tick
-from streamsched.domain.tasks.task import OnExisting, TaskFact, TaskRequest, TaskState, advance
+from streamsched.domain.tasks.task import TASK_STATES, OnExisting, TaskFact, TaskRequest, TaskState
 from streamsched.domain.time.duration import duration_text
 from streamsched.domain.time.instants import clock
 
@@ -79,5 +79,5 @@ def registered(policy: QueuePolicy, request: TaskRequest, known: KnownTask, now:
                 return RegistrationVerdict.MADE
         case _:
             assert_never(request.on_existing)
-    advance(known.state, TaskFact.REPLACED)
+    TASK_STATES.advance(known.state, TaskFact.REPLACED)
     return RegistrationVerdict.REPLACED

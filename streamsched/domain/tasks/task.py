@@ -1,5 +1,5 @@
 """A task: an item with a due time in a lane of a queue, delivered at least once, never early, until it is acknowledged
-or its attempts are used up. Its state machine is the table `TRANSITIONS`.
+or its attempts are used up. Its state machine is `TASK_STATES`.
 
 In a lane at most one task is in flight. The others wait in the order of `TaskPosition`: a started task first (it is in
 flight or waits for its retry, and there is at most one), then by due time and key.
@@ -7,18 +7,16 @@ flight or waits for its retry, and there is at most one), then by due time and k
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.limits import check_instant
+from streamsched.domain.state_machine import StateMachine
 from streamsched.domain.tasks.recurrence import Recurrence
 from streamsched.domain.tasks.task_retry import TaskRetry
-from streamsched.domain.transition import following
 
 #: The most bytes of a task's data.
 MOST_DATA: Final = 256 * 1024
@@ -47,7 +45,7 @@ class TaskState(StrEnum):
 
     @property
     def terminal(self) -> bool:
-        return self in TERMINAL
+        return self in TASK_STATES.ends
 
 
 class TaskFact(StrEnum):
@@ -65,7 +63,8 @@ class TaskFact(StrEnum):
     DROPPED = "dropped by hand"
 
 
-TRANSITIONS: Final[Mapping[tuple[TaskState, TaskFact], TaskState]] = MappingProxyType(
+TASK_STATES: Final = StateMachine(
+    "task",
     {
         (TaskState.WAITING, TaskFact.STARTED): TaskState.IN_FLIGHT,
         (TaskState.WAITING, TaskFact.REPLACED): TaskState.WAITING,
@@ -82,21 +81,9 @@ TRANSITIONS: Final[Mapping[tuple[TaskState, TaskFact], TaskState]] = MappingProx
         (TaskState.RETRYING, TaskFact.STARTED): TaskState.IN_FLIGHT,
         (TaskState.RETRYING, TaskFact.REPLACED): TaskState.WAITING,
         (TaskState.RETRYING, TaskFact.DROPPED): TaskState.DROPPED,
-    }
+    },
+    frozenset({TaskState.SUCCEEDED, TaskState.FAILED, TaskState.EXPIRED, TaskState.CANCELLED, TaskState.DROPPED}),
 )
-
-TERMINAL: Final = frozenset(
-    {TaskState.SUCCEEDED, TaskState.FAILED, TaskState.EXPIRED, TaskState.CANCELLED, TaskState.DROPPED}
-)
-
-
-def advance(state: TaskState, fact: TaskFact) -> TaskState:
-    """The state after `fact`.
-
-    Raises:
-        IllegalTransitionError: the table has no such row; nothing changed.
-    """
-    return following("task", TRANSITIONS, state, fact)
 
 
 class TaskPosition(NamedTuple):

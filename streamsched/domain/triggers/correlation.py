@@ -7,7 +7,7 @@
     (program("clean") & program("rates")).per_run_of("extract")
 
 The key consists of the named columns (of a partition), attributes (of a custom event) or arguments (of a program's
-run). The runs of a key have its columns as arguments, so the key goes on along a chain of programs (ADR 47). A commit
+run). The runs of a key have its columns as arguments, so the key goes on along a chain of programs (ADR 9). A commit
 of several partitions counts under the key of each. Events without a key do not count, and their verdict says why.
 Stream sizes and ticks have no key, so a trigger that correlates cannot contain them.
 

@@ -90,23 +90,11 @@ def partition_amount(partition: Partition, measure: Measure | None) -> int:
 
 def oldest(events: EventList, wanted: int, measure: Measure | None, live: Live = ALL) -> EventSlice:
     """The oldest events that together bring `wanted`, exactly where the unit can be cut; all of them if too few."""
-    amount = 0
-    taken: list[Event] = []
-    for place, whole in enumerate(events):
-        event = live(events.first + place, whole)
-        if event is None:
-            continue
-        brings = _amount(event, measure)
-        if amount + brings < wanted:
-            amount += brings
-            taken.append(event)
-            continue
-        first, rest = _cut(event, _reaching(event, wanted - amount, measure), measure)
-        if first is not None:
-            amount += _amount(first, measure)
-            taken.append(first)
-        return EventSlice(amount, tuple(taken), _left(events, place, rest, event))
-    return EventSlice(amount, tuple(taken), events.without(len(events)))
+
+    def cut(event: Event, amount: int) -> int:
+        return _reaching(event, wanted - amount, measure)
+
+    return _take(events, wanted - 1, measure, live, cut)
 
 
 def first(events: EventList, wanted: int) -> EventSlice:
@@ -117,6 +105,19 @@ def first(events: EventList, wanted: int) -> EventSlice:
 
 def surplus_of(events: EventList, surplus: int, measure: Measure | None, live: Live = ALL) -> EventSlice:
     """The oldest events that together bring at most `surplus`."""
+
+    def cut(event: Event, amount: int) -> int:
+        return _within(event, surplus - amount, measure)
+
+    return _take(events, surplus, measure, live, cut)
+
+
+def _take(
+    events: EventList, most: int, measure: Measure | None, live: Live, cut: Callable[[Event, int], int]
+) -> EventSlice:
+    """The oldest events as long as they bring at most `most`, then a part of the next one: `cut` says where it is cut,
+    by the amount before it.
+    """
     amount = 0
     taken: list[Event] = []
     for place, whole in enumerate(events):
@@ -124,11 +125,11 @@ def surplus_of(events: EventList, surplus: int, measure: Measure | None, live: L
         if event is None:
             continue
         brings = _amount(event, measure)
-        if amount + brings <= surplus:
+        if amount + brings <= most:
             amount += brings
             taken.append(event)
             continue
-        first, rest = _cut(event, _within(event, surplus - amount, measure), measure)
+        first, rest = _cut(event, cut(event, amount), measure)
         if first is not None:
             amount += _amount(first, measure)
             taken.append(first)

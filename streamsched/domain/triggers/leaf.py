@@ -42,7 +42,7 @@ class Partitions(Composable):
     """`count` new partitions of a dataset; one commit of seven counts seven.
 
     With a `match`, only those whose values it accepts; partitions without a name are not accepted. `distinct`: one that
-    is rewritten before the trigger fires counts once; otherwise every commit counts (ADR 0059).
+    is rewritten before the trigger fires counts once; otherwise every commit counts (ADR 10).
     """
 
     dataset: DatasetRef

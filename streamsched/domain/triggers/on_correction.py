@@ -1,4 +1,4 @@
-"""Corrections: what a schedule does when a part of a key is written again after the key's job was made (ADR 0180)."""
+"""Corrections: what a schedule does when a part of a key is written again after the key's job was made (ADR 10)."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 When `a` starts `b` and `c`, `program("b") & program("c")` means the `b` and the `c` of one run of `a`. So a trigger
 that is an `&` of programs counts per run of the nearest common ancestor of all of them, if there is exactly one and it
-is of the same namespace (ADR 174). A program is an ancestor of another when each way by which schedules start the other
+is of the same namespace (ADR 11). A program is an ancestor of another when each way by which schedules start the other
 goes through it, so that no run that a trigger started is without a key; a program is an ancestor of itself.
 """
 

@@ -1,4 +1,4 @@
-"""Keys that are runs: `per_run_of` counts the ends of programs for each job of one of their ancestors (ADR 173).
+"""Keys that are runs: `per_run_of` counts the ends of programs for each job of one of their ancestors (ADR 11).
 
 An end counts under the key of each job of that program from which it descends, and under its own if it is of that
 program. A job that started another by several of its runs, such as a retry, is one key, and so is a job with its

@@ -7,10 +7,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
@@ -58,8 +57,7 @@ _RECOVERIES: Final = frozenset({"expectation.met_late", "run.recovered"})
 _OWNER: Final = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkLine:
+class WorkLine(NamedTuple):
     """A line of the history about a job or a run, an expectation, or a schedule that paused itself.
 
     Attributes:

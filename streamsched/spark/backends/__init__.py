@@ -1,4 +1,4 @@
-"""Drivers that run in a cluster, and Spark Connect. See ADR 112 to 114.
+"""Drivers that run in a cluster, and Spark Connect. See ADR 21.
 
     runner ── RemoteDriver ── Backend: standalone (REST), YARN, Kubernetes
            └─ ConnectProgram ── a process beside the runner ── Spark Connect server

@@ -1,1 +1,1 @@
-"""Fences of runs that were given up, in the logs of the datasets that their programs declare (ADR 168)."""
+"""Fences of runs that were given up, in the logs of the datasets that their programs declare (ADR 23)."""

@@ -18,7 +18,6 @@ from streamsched.domain.errors import ConfigurationError
 from streamsched.domain.programs.secret import Secret
 from streamsched.domain.schedules.process_job import PythonJob, SparkJob
 from streamsched.ports.clock import Clock
-from streamsched.ports.programs.fences import FenceOrder, FenceStore
 from streamsched.process.os_user import OsUser
 from streamsched.spark.child import Child
 from streamsched.spark.command import RunEnvironment, environment, secret_values
@@ -26,6 +25,7 @@ from streamsched.spark.context import RUN_CONTENT, RUN_FILE
 from streamsched.spark.fences.write_fences import LONGEST, ORDER
 from streamsched.spark.files import RunFiles
 from streamsched.spark.needs.preparation import Preparation, Prepared
+from streamsched.store.runs.fences import FenceOrder, FenceStore
 
 log = structlog.get_logger()
 
@@ -63,7 +63,7 @@ class FenceWriter:
         except (ConfigurationError, OSError) as exc:
             found = {str(each.dataset): f"its program cannot be prepared: {exc}" for each in order.outputs}
         known = {name: "" if name in kept_here else why[:LONGEST] for name, why in found.items()}
-        await self.store.written(run, known, now=self.clock.now())
+        await self.store.store_result(run, known, now=self.clock.now())
         log.info("run.fenced", run=run, outputs=len(known), unfenced=sum(map(bool, known.values())))
         return known
 

@@ -1,1 +1,1 @@
-"""The metrics of a run while it runs, and at its end (ADR 119)."""
+"""The metrics of a run while it runs, and at its end (ADR 21)."""

@@ -11,9 +11,9 @@ from typing import BinaryIO, Final
 
 from streamsched.domain.errors import ConfigurationError, InvalidError, NotFoundError
 from streamsched.domain.programs.bundle import check_digest
-from streamsched.ports.programs.bundles import BundleStore
 from streamsched.process.bundle_archive import unpack
 from streamsched.process.os_user import OsUser, private_folder
+from streamsched.store.programs.bundles import BundleStore
 
 #: Seconds after which a folder that no run has used is removed, and what a killed runner has not completed.
 _KEEP_S: Final = 30 * 86_400.0

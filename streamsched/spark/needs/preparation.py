@@ -10,13 +10,13 @@ from streamsched.domain.access.execution import profile_executions
 from streamsched.domain.errors import ConfigurationError
 from streamsched.domain.programs.secret import Secret
 from streamsched.domain.schedules.process_job import PythonJob, SparkJob
-from streamsched.ports.programs.profiles import ProfileReader
 from streamsched.ports.runs import Assignment
 from streamsched.process.os_user import OsUser
 from streamsched.secrets.redaction import Redaction
 from streamsched.secrets.resolver import Secrets
 from streamsched.spark.needs.located import python_in, spark_in
 from streamsched.spark.needs.options import with_profile
+from streamsched.store.programs.profiles import ProfileStore
 
 #: Returns the folder with the files of a bundle: of a namespace, by its digest, for the user that reads them.
 BundleFolder = Callable[[str, str, OsUser | None], Awaitable[Path]]
@@ -47,7 +47,7 @@ class Preparation:
     def __init__(
         self,
         secrets: Secrets | None = None,
-        profiles: ProfileReader | None = None,
+        profiles: ProfileStore | None = None,
         bundle_folder: BundleFolder | None = None,
     ) -> None:
         self._secrets = secrets or Secrets()
@@ -78,7 +78,7 @@ class Preparation:
         if not job.needs.profile:
             return job
         namespace, name = assignment.program.ref.namespace, job.needs.profile
-        profile = None if self._profiles is None else await self._profiles.effective(namespace, name)
+        profile = None if self._profiles is None else await self._profiles.find(namespace, name)
         if profile is None:
             raise ConfigurationError(f"Spark profile '{name}' does not exist in namespace {namespace}, nor for all")
         if not profile.shell:  # it may have been set after the program was deployed

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from streamsched.domain.errors import ConfigurationError
 from streamsched.domain.events.topic_growth import TopicSize
 from streamsched.log.drivers import open_broker
-from streamsched.ports.datasets.topic_sizes import TopicSizes
+from streamsched.ports.topic_sizes import TopicSizes
 from streamsched.spark.streaming.topic_position import StreamMeasure
 
 

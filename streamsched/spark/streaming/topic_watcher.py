@@ -70,7 +70,7 @@ class TopicWatcher:
         """Does no I/O.
 
         Args:
-            measured: measures the topic; raises as `ports.datasets.topic_sizes.TopicSizes`.
+            measured: measures the topic; raises as `ports.topic_sizes.TopicSizes`.
             first: where to begin without a bookmark: `now`, or at the `start` of what the topic holds.
             reached: called at each phase.
             new_id: makes ids of events.

@@ -24,8 +24,8 @@ from streamsched.emit.client import Emitter
 from streamsched.emit.destination import namespace, token_for
 from streamsched.spark.context import RunContext
 from streamsched.spark.manifest import Mode
-from streamsched.spark.tables.commit import TableCommit, TableSource
 from streamsched.spark.tables.table_log import TableLog, WriteCallback
+from streamsched.spark.tables.table_source import TableCommit, TableSource
 from streamsched.spark.tables.watcher import First, Watcher
 from streamsched.spark.writes.job_writes import begun_write
 

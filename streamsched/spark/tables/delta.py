@@ -7,18 +7,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
-from streamsched.codec.tables.delta import DeltaFile
+from streamsched.codec.delta import DeltaFile
 from streamsched.domain.errors import ConfigurationError, NotFoundError
 from streamsched.domain.names import DatasetRef
 from streamsched.emit.draft import hive_key, listed
 from streamsched.spark.context import RunContext
 from streamsched.spark.manifest import Mode
-from streamsched.spark.tables.commit import TableCommit
 from streamsched.spark.tables.dataset import TableDataset
 from streamsched.spark.tables.delta_log import DeltaLog
 from streamsched.spark.tables.delta_source import DeltaSource, unpartitioned
 from streamsched.spark.tables.rows import Rows
 from streamsched.spark.tables.table_log import WriteCallback
+from streamsched.spark.tables.table_source import TableCommit
 from streamsched.spark.writes.write import Author
 
 if TYPE_CHECKING:

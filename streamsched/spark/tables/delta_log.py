@@ -17,8 +17,8 @@ from urllib.parse import unquote
 
 import orjson
 
+from streamsched.codec.delta import DeltaCommit
 from streamsched.codec.json.reading import Fields
-from streamsched.codec.tables.delta import DeltaCommit
 from streamsched.domain.errors import ConfigurationError, ConflictError, InvalidError, NotFoundError, UnavailableError
 from streamsched.domain.names import DatasetRef
 from streamsched.emit.draft import hive_values

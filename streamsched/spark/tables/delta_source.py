@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from streamsched.codec.delta import DeltaCommit, commit_digest, decode_commit
 from streamsched.codec.json.reading import Fields
 from streamsched.codec.json.scalar import loads
-from streamsched.codec.tables.delta import DeltaCommit, commit_digest, decode_commit
 from streamsched.domain.errors import ConfigurationError, ConflictError, DecodeError, NotFoundError, UnavailableError
 from streamsched.process.extras import not_installed
-from streamsched.spark.tables.commit import AddedFile, LogStep, TableCommit, added_partitions
+from streamsched.spark.tables.table_source import AddedFile, LogStep, TableCommit, added_partitions
 from streamsched.spark.writes.write import run_named_by
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class _Position:
 
 
 class DeltaSource:
-    """See `commit.TableSource`."""
+    """See `table_source.TableSource`."""
 
     def __init__(self, location: str, storage_options: Mapping[str, str] | None = None) -> None:
         """Does no I/O. `storage_options` are those of `deltalake`; without any, it reads the environment, such as
@@ -229,7 +229,7 @@ class DeltaSource:
 
     @contextmanager
     def translated(self) -> Iterator[None]:
-        """Raises the errors of `commit.TableSource` in place of those of `deltalake`."""
+        """Raises the errors of `table_source.TableSource` in place of those of `deltalake`."""
         try:
             from deltalake.exceptions import DeltaError, TableNotFoundError  # noqa: PLC0415
         except ModuleNotFoundError as exc:

@@ -21,7 +21,7 @@ from streamsched.domain.events.event import Partition
 from streamsched.emit.draft import hive_values
 from streamsched.ports.clock import Clock
 from streamsched.spark.storage import FolderStorage, StoredFile
-from streamsched.spark.tables.commit import LogStep, TableCommit
+from streamsched.spark.tables.table_source import LogStep, TableCommit
 
 #: The key of files that are in the folder itself.
 ROOT_KEY: Final = "."
@@ -44,7 +44,7 @@ class Completeness:
 
 
 class FolderSource:
-    """See `commit.TableSource`. A position has a digest of each partition that was announced."""
+    """See `table_source.TableSource`. A position has a digest of each partition that was announced."""
 
     def __init__(
         self,

@@ -11,12 +11,12 @@ from streamsched.domain.names import DatasetRef
 from streamsched.emit.draft import hive_key
 from streamsched.spark.context import RunContext
 from streamsched.spark.manifest import Mode
-from streamsched.spark.tables.commit import TableCommit
 from streamsched.spark.tables.dataset import TableDataset
 from streamsched.spark.tables.iceberg_log import IcebergLog
 from streamsched.spark.tables.iceberg_source import IcebergSource, unpartitioned
 from streamsched.spark.tables.rows import Rows
 from streamsched.spark.tables.table_log import WriteCallback
+from streamsched.spark.tables.table_source import TableCommit
 from streamsched.spark.writes.write import Author
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from streamsched.domain.errors import (
     UnavailableError,
 )
 from streamsched.process.extras import not_installed
-from streamsched.spark.tables.commit import AddedFile, LogStep, TableCommit, added_partitions
+from streamsched.spark.tables.table_source import AddedFile, LogStep, TableCommit, added_partitions
 from streamsched.spark.writes.write import run_named_by
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class _Position:
 
 
 class IcebergSource:
-    """See `commit.TableSource`."""
+    """See `table_source.TableSource`."""
 
     def __init__(self, table: str | Table, *, catalog: str = "", options: Mapping[str, str] | None = None) -> None:
         """Does no I/O.
@@ -212,7 +212,7 @@ class IcebergSource:
 
     @contextmanager
     def translated(self) -> Iterator[None]:
-        """Raises the errors of `commit.TableSource` in place of those of `pyiceberg`."""
+        """Raises the errors of `table_source.TableSource` in place of those of `pyiceberg`."""
         try:
             import pyiceberg.exceptions  # noqa: F401, PLC0415
         except ModuleNotFoundError as exc:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from streamsched.spark.manifest import Mode
-from streamsched.spark.tables.commit import TableCommit
+from streamsched.spark.tables.table_source import TableCommit
 from streamsched.spark.writes.write import Author, Write
 
 
@@ -47,7 +47,7 @@ class WrittenCommit:
 
 class TableLog(Protocol):
     """One table, the rows to write to it, and the log that they are committed to. Every method raises the errors of
-    `commit.TableSource`.
+    `table_source.TableSource`.
     """
 
     def fence(self, author: Author) -> Sequence[Author]:

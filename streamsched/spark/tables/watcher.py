@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from streamsched.domain.datasets.bookmark import watch_bookmark
 from streamsched.domain.errors import ConflictError, RefusedError
 from streamsched.domain.events.event import Event
 from streamsched.domain.names import DatasetRef
 from streamsched.emit.client import Emitted
-from streamsched.emit.draft import EventDraft
-from streamsched.ports.datasets.bookmarks import watch_bookmark
-from streamsched.spark.tables.commit import TableCommit, TableSource, drafts
+from streamsched.emit.draft import EventDraft, commit_events
+from streamsched.spark.tables.table_source import TableCommit, TableSource
 
 
 class First(StrEnum):
@@ -142,7 +142,8 @@ class Watcher:
     def _announce(self, commit: TableCommit) -> str:
         """Emits the events of a commit. Returns why they were refused; "" when they were accepted."""
         try:
-            self._emitter.emit(*drafts(self.dataset, commit))
+            parts = commit_events(self.dataset, commit.partitions, event_id=commit.id, time=commit.at, run=commit.run)
+            self._emitter.emit(*parts)
         except RefusedError as exc:
             return str(exc)
         return ""

@@ -1,4 +1,4 @@
-"""A run's processes, forked from the zygote of its program or in a prepared driver, or else started cold."""
+"""A run's processes, forked from the zygote of its program or in a prepared driver; a Python program else cold."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from streamsched.spark import guard
 from streamsched.spark.child import Child, RunProcesses
 from streamsched.spark.command import Command
 from streamsched.spark.drivers.plan import DriverPlan
-from streamsched.spark.drivers.spark_submit import SparkSubmit
 from streamsched.spark.warm.messages import content_of, file_of, next_message, pair, send
 
 #: Seconds to wait for a zygote's offer; then the run starts cold.
@@ -87,8 +86,8 @@ class WarmChild(RunProcesses):
         return -int(signal.SIGKILL)
 
 
-class Starts:
-    """Starts the processes of one run; belongs to its runner.
+class ProcessStarter:
+    """Starts the process of one run where its libraries are imported already; belongs to its runner.
 
     Args:
         server: the fork server; None when the runner was not forked from one.
@@ -101,59 +100,49 @@ class Starts:
         self._learn: Callable[[], Awaitable[None]] | None = None
         self.how = ""
 
-    async def start(self, program: Command, output: int) -> RunProcesses:
-        """Starts the command; afterwards `how` says how: `warm`, of Spark `prepared`, or `cold: ` and the reason; empty
-        of a program of another kind.
+    async def start_python(self, program: Command, output: int) -> RunProcesses:
+        """Starts a Python program. Afterwards `how` says how: `warm`, or `cold: ` and the reason.
 
         Raises:
             OSError: it cannot be started.
         """
-        private = None if program.private is None else program.private[0]
-        if program.driver_python is not None:
-            if (prepared := await self._prepared(program)) is not None:
-                return prepared
-            return await SparkSubmit.submit(
-                program.argv,
-                env=program.env,
-                output=output,
-                python=program.driver_python,
-                private=private,
-                user=program.user,
-            )
-        if not program.python:
-            return await Child.start(program.argv, env=program.env, output=output, private=private, user=program.user)
         if self._server is None or program.cold:
             self.how = f"cold: {program.cold or self._cold}"
             return await Child.start(program.argv, env=program.env, output=output, user=program.user)
         key, described = _described(program)
         content = {"env": dict(program.env), "arguments": program.python}
-        answer = await self._asked(self._server, {"key": key}, content, output)
+        answer = await self._ask_fork_server(self._server, {"key": key}, content, output)
         if isinstance(answer, socket.socket):
             self.how = "warm"
             return await WarmChild.agree(answer)
         self.how = f"cold: {answer}"
-        return await self._taught(self._server, {"key": key, **described}, program, output)
+        return await self._start_cold_and_learn(self._server, {"key": key, **described}, program, output)
 
     async def learn(self) -> None:
         """After a cold run that completed: its libraries are imported for the next one."""
         if self._learn is not None:
             await self._learn()
 
-    async def _prepared(self, program: Command) -> RunProcesses | None:
-        """In a prepared driver; None when there is none. The next run may have one after this one has completed."""
+    async def start_prepared(self, program: Command) -> RunProcesses | None:
+        """Starts a Spark program in a prepared driver; None when there is none. Afterwards `how` is `prepared`, or
+        `cold: ` and the reason. The next run may have one after this one has completed.
+
+        Raises:
+            OSError: as `WarmChild.agree`.
+        """
         if self._server is None or program.driver is None:
             self.how = f"cold: {program.cold or self._cold}"
             return None
         server, plan, report = self._server, program.driver, file_of(None)
         self._learn = _learning(server, plan, report)
-        answer = await self._asked(server, {"key": plan.key, "driver": True}, plan.run, report)
+        answer = await self._ask_fork_server(server, {"key": plan.key, "driver": True}, plan.run, report)
         if isinstance(answer, str):
             self.how = f"cold: {answer}"
             return None
         self.how = "prepared"
         return await WarmChild.agree(answer)
 
-    async def _asked(
+    async def _ask_fork_server(
         self, server: socket.socket, asked: Mapping[str, Any], run: Mapping[str, Any], file: int
     ) -> socket.socket | str:
         """The connection to a keeper that offers to start, or why there is none. `file`: for the run's process."""
@@ -177,7 +166,7 @@ class Starts:
         control.close()
         return "the process with its libraries has ended" if answer is None else answer["cold"]
 
-    async def _taught(
+    async def _start_cold_and_learn(
         self, server: socket.socket, program: dict[str, Any], command: Command, output: int
     ) -> RunProcesses:
         report = file_of(None)

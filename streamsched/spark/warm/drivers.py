@@ -1,4 +1,4 @@
-"""The drivers of a fork server that wait for runs: which profiles have some, and how many. See ADR 164.
+"""The drivers of a fork server that wait for runs: which profiles have some, and how many. See ADR 20.
 
 Belongs to one process without threads.
 """

@@ -80,7 +80,7 @@ class ForkServerProcess:
         ours, theirs = pair()
         with theirs:
             self._process = start_closed(
-                "streamsched.runner",
+                "streamsched.roles.runner",
                 ["--fork-server", str(theirs.fileno())],
                 environ=self._environ,
                 stdout=subprocess.DEVNULL,

@@ -13,10 +13,10 @@ from hashlib import sha256
 from typing import Final
 from uuid import uuid4
 
+from streamsched.domain.datasets.file_set_commit import LONGEST_JOB
 from streamsched.domain.errors import AttemptFencedError, ConflictError, InvalidError
 from streamsched.domain.jobs.run import run_id
 from streamsched.domain.names import DatasetRef
-from streamsched.ports.datasets.commits import LONGEST_JOB
 
 #: Characters of a commit id, at most.
 LONGEST_COMMIT: Final = 200

@@ -1,4 +1,4 @@
-"""`ports.access.quotas.QuotaStore` on PostgreSQL.
+"""Quotas of namespaces. Times are UTC.
 
 Order of locks: a quota's row before the group of its runs; levels of events sorted by namespace.
 """
@@ -7,48 +7,87 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
-
-import asyncpg
+from typing import Final, NamedTuple
 
 from streamsched.domain.errors import NotFoundError
 from streamsched.domain.quotas.event_level import HELD, SAVED, EventLease, EventLevel, EventShare, LeaseRequest, leased
-from streamsched.domain.quotas.quota import Quota, QuotaGrowth, QuotaUse
+from streamsched.domain.quotas.quota import Limits, Quota, QuotaGrowth, QuotaUse
 from streamsched.domain.revision import Expected, digest
-from streamsched.ports.access.quotas import Limits
 from streamsched.store.catalog.history import record
 from streamsched.store.catalog.quota_counts import check, uses
-from streamsched.store.connections import translated
+from streamsched.store.connections import Connection, Pool, translated
 from streamsched.store.limits import namespace_runs
-from streamsched.store.sql import queries
+from streamsched.store.sql import Select, queries
+
+
+class _Limit(NamedTuple):
+    namespace: str
+    quota: str
+    most: int
+
+
+class _LockedQuota(NamedTuple):
+    most: int
+    reason: str
+
+    @property
+    def revision(self) -> str:
+        return digest([self.most, self.reason])
+
+
+class _Level(NamedTuple):
+    namespace: str
+    tokens: float
+    at: datetime
+
+
+class _Share(NamedTuple):
+    namespace: str
+    process: str
+    tokens: float
+    asked: float
+
 
 _SQL: Final = queries("access/quotas")
+_LIMITS: Final = Select(_SQL["limits"], _Limit)
+_LOCK: Final = Select(_SQL["lock"], _LockedQuota)
+_LOCK_LEVELS: Final = Select(_SQL["lock_levels"], _Level)
+_SHARES: Final = Select(_SQL["shares"], _Share)
 
 
-class PostgresQuotaStore:
-    """See `ports.access.quotas.QuotaStore`."""
+class QuotaStore:
+    """`ports.event_quotas.EventQuotas` on PostgreSQL, and the administration of quotas. Every call is one transaction,
+    and raises UnavailableError when PostgreSQL is unavailable.
+    """
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def limits(self) -> Limits:
         found: dict[str, dict[Quota, int]] = {}
         with translated():
-            for row in await self._pool.fetch(_SQL["limits"], list(Quota)):
-                found.setdefault(row["namespace"], {})[Quota(row["quota"])] = row["most"]
+            for row in await _LIMITS.fetch(self._pool, list(Quota)):
+                found.setdefault(row.namespace, {})[Quota(row.quota)] = row.most
         return found
 
-    async def all(self, *, now: datetime, after: str = "", limit: int | None = None) -> Sequence[QuotaUse]:
+    async def list_all(self, *, now: datetime, after: str = "", limit: int | None = None) -> Sequence[QuotaUse]:
+        """Quotas with what is in use, by namespace; those of at most `limit` namespaces after `after`."""
         with translated():
             async with self._pool.acquire() as connection:
                 return await uses(connection, None, now=now, after=after, limit=limit)
 
-    async def of(self, namespace: str, *, now: datetime) -> Sequence[QuotaUse]:
+    async def list_of(self, namespace: str, *, now: datetime) -> Sequence[QuotaUse]:
+        """The quotas of a namespace with what is in use, in the order of `Quota`."""
         with translated():
             async with self._pool.acquire() as connection:
                 return await uses(connection, namespace, now=now)
 
     async def check(self, namespace: str, growth: QuotaGrowth, *, now: datetime) -> None:
+        """Checks what a plan would add. The change itself is checked again, in its transaction.
+
+        Raises:
+            QuotaExceededError: the namespace would have more than a limit.
+        """
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 await check(connection, namespace, growth, now=now)
@@ -56,29 +95,41 @@ class PostgresQuotaStore:
     async def set(
         self, namespace: str, quota: Quota, limit: int, reason: str, *, now: datetime, expected: Expected | None = None
     ) -> QuotaUse:
+        """Sets or replaces a quota. What exists stays, also when it is more than the limit. Jobs that wait for the
+        quota `runs` are rechecked. Idempotent.
+
+        Raises:
+            RevisionChangedError: the quota has no expected revision; nothing changed.
+        """
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
-                row = await connection.fetchrow(_SQL["lock"], namespace, quota)
+                row = await _LOCK.fetchrow(connection, namespace, quota)
                 if expected is not None:
-                    expected.check(_named(namespace, quota), None if row is None else _revision(row))
+                    expected.check(_title(namespace, quota), row and row.revision)
                 await connection.execute(_SQL["set"], namespace, quota, limit, reason, now)
                 change = f"{quota} is {limit}" + (f": {reason}" if reason else "")
                 await record(connection, "namespace", namespace, "quota.set", change, at=now)
                 if quota is Quota.RUNS:
                     await namespace_runs.set_limit(connection, namespace, limit, now=now)
-                return await _one(connection, namespace, quota, now)
+                return await _use(connection, namespace, quota, now)
 
     async def unset(
         self, namespace: str, quota: Quota, reason: str, *, now: datetime, expected: Expected | None = None
     ) -> QuotaUse:
+        """Removes a quota and returns what it was.
+
+        Raises:
+            NotFoundError: it is not set.
+            RevisionChangedError: it has no expected revision; nothing changed.
+        """
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
-                row = await connection.fetchrow(_SQL["lock"], namespace, quota)
+                row = await _LOCK.fetchrow(connection, namespace, quota)
                 if row is None:
                     raise NotFoundError("quota", f"{namespace}.{quota}")
                 if expected is not None:
-                    expected.check(_named(namespace, quota), _revision(row))
-                found = await _one(connection, namespace, quota, now)
+                    expected.check(_title(namespace, quota), row.revision)
+                found = await _use(connection, namespace, quota, now)
                 await connection.execute(_SQL["unset"], namespace, quota)
                 change = f"{quota} is without limit" + (f": {reason}" if reason else "")
                 await record(connection, "namespace", namespace, "quota.unset", change, at=now)
@@ -95,22 +146,22 @@ class PostgresQuotaStore:
         leases: dict[str, EventLease] = {}
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
-                rows = await connection.fetch(_SQL["lock_levels"], names)
+                rows = await _LOCK_LEVELS.fetch(connection, names)
                 if len(rows) < len(names):
                     await connection.execute(
                         _SQL["ensure_levels"], names, [float(limits[name] * SAVED) for name in names], now
                     )
-                    rows = await connection.fetch(_SQL["lock_levels"], names)
+                    rows = await _LOCK_LEVELS.fetch(connection, names)
                 own, others = await _shares(connection, process, names, since)
-                for row in rows:
-                    name, demand = row["namespace"], demands[row["namespace"]]
+                for name, tokens, at in rows:
+                    demand = demands[name]
                     if name not in own and demand.returned > 0:
                         demand = LeaseRequest(0.0, demand.asked, demand.accepted)
-                    level = EventLevel(row["tokens"], row["at"])
-                    leases[name] = leased(limits[name], level, demand, others.get(name, ()), now)
-                tokens = [leases[name].left.tokens for name in names]
-                times = [leases[name].left.at for name in names]
-                await connection.execute(_SQL["put_levels"], names, tokens, times)
+                    leases[name] = leased(limits[name], EventLevel(tokens, at), demand, others.get(name, ()), now)
+                left = [leases[name].left for name in names]
+                await connection.execute(
+                    _SQL["put_levels"], names, [each.tokens for each in left], [each.at for each in left]
+                )
                 asked, accepted = [demands[n].asked for n in names], [demands[n].accepted for n in names]
                 held = [leases[name].tokens for name in names]
                 await connection.execute(_SQL["put_shares"], process, names, held, asked, accepted, now)
@@ -119,25 +170,21 @@ class PostgresQuotaStore:
 
 
 async def _shares(
-    connection: Any, process: str, names: Sequence[str], since: datetime
+    connection: Connection, process: str, names: Sequence[str], since: datetime
 ) -> tuple[frozenset[str], Mapping[str, Sequence[EventShare]]]:
     """The namespaces of which the process itself holds a share, and the shares of the others."""
     own, others = set[str](), dict[str, list[EventShare]]()
-    for row in await connection.fetch(_SQL["shares"], names, since):
-        if row["process"] == process:
-            own.add(row["namespace"])
+    for row in await _SHARES.fetch(connection, names, since):
+        if row.process == process:
+            own.add(row.namespace)
         else:
-            others.setdefault(row["namespace"], []).append(EventShare(row["tokens"], row["asked"]))
+            others.setdefault(row.namespace, []).append(EventShare(row.tokens, row.asked))
     return frozenset(own), others
 
 
-async def _one(connection: Any, namespace: str, quota: Quota, now: datetime) -> QuotaUse:
+async def _use(connection: Connection, namespace: str, quota: Quota, now: datetime) -> QuotaUse:
     return next(use for use in await uses(connection, namespace, now=now) if use.quota is quota)
 
 
-def _named(namespace: str, quota: Quota) -> str:
+def _title(namespace: str, quota: Quota) -> str:
     return f"quota '{quota}' of namespace '{namespace}'"
-
-
-def _revision(row: Any) -> str:
-    return digest([row["most"], row["reason"]])

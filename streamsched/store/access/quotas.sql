@@ -1,4 +1,4 @@
--- Quotas of namespaces. See ports/access/quotas.py.
+-- Quotas of namespaces.
 
 -- name: limits
 -- Those of all namespaces, of the kinds $1: a newer release may know more.

@@ -1,41 +1,51 @@
-"""`ports.access.spools.SpoolStore` on PostgreSQL."""
+"""Runs that spool events, and what was refused of their spools."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
-
-import asyncpg
+from typing import Final, NamedTuple
 
 from streamsched.domain.jobs.run import LONGEST_FILE_NAME, file_name, stands_for_long_id
+from streamsched.domain.jobs.spool import RefusedLines, SpoolingRun
 from streamsched.domain.names import ProgramRef
-from streamsched.ports.access.spools import RefusedLines, SpoolingRun
-from streamsched.store.connections import translated
-from streamsched.store.sql import queries
+from streamsched.store.connections import Connection, Pool, translated
+from streamsched.store.sql import Select, queries
+
+
+class _Run(NamedTuple):
+    id: str
+    program: str
+    active: bool
+
 
 _SQL: Final = queries("access/spools")
+_FIND: Final = Select(_SQL["find"], _Run)
+_FIND_LONG: Final = Select(_SQL["find_long"], _Run)
+_REFUSED: Final = Select(_SQL["refused"], RefusedLines)
 
 
-class PostgresSpoolStore:
-    """See `ports.access.spools.SpoolStore`."""
+class SpoolStore:
+    """Each method raises UnavailableError when PostgreSQL cannot be reached."""
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def find(self, runs: Sequence[str]) -> Mapping[str, SpoolingRun]:
+        """Those of these runs that are known, also ended ones as long as history has them; by their file names
+        (`domain.jobs.run.file_name`), which `runs` are too.
+        """
         with translated():
-            rows = await self._pool.fetch(_SQL["find"], list(runs))
+            rows = await _FIND.fetch(self._pool, runs)
             if any(map(stands_for_long_id, runs)):
-                rows += await self._pool.fetch(_SQL["find_long"], LONGEST_FILE_NAME)
-        found = (SpoolingRun(row["id"], ProgramRef.parse(row["program"]), row["active"]) for row in rows)
-        return {file_name(run.run): run for run in found}
+                rows += await _FIND_LONG.fetch(self._pool, LONGEST_FILE_NAME)
+        return {file_name(row.id): SpoolingRun(row.id, ProgramRef.parse(row.program), row.active) for row in rows}
 
     async def add_refused(self, refused: RefusedLines) -> None:
+        """Counts lines as refused, and forgets what was refused more than 30 days before."""
         with translated():
-            values = (refused.host, refused.run, refused.lines, refused.reason, refused.at)
-            await self._pool.execute(_SQL["add_refused"], *values)
+            await self._pool.execute(_SQL["add_refused"], *refused)
 
 
-async def last_refused(connection: Any, most: int) -> Sequence[RefusedLines]:
+async def last_refused(connection: Connection, most: int) -> Sequence[RefusedLines]:
     """The last `most` spools of which lines were refused, newest first."""
-    return [RefusedLines(**dict(row)) for row in await connection.fetch(_SQL["refused"], most)]
+    return await _REFUSED.fetch(connection, most)

@@ -1,36 +1,81 @@
-"""`ports.access.tokens.TokenStore` on PostgreSQL."""
+"""API tokens and the installation's key."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import asyncpg
 
-from streamsched.codec.access.grant import grant_to_json, grants_from_json
+from streamsched.codec.grant import grant_to_json, grants_from_json
 from streamsched.domain.access.token import SECRET_BYTES, TokenRecord
 from streamsched.domain.errors import ConflictError, NotFoundError
-from streamsched.ports.access.tokens import FoundToken
-from streamsched.store.connections import translated
-from streamsched.store.sql import queries
+from streamsched.store.connections import Pool, translated
+from streamsched.store.sql import Select, fetch_value, queries
 
 _SQL: Final = queries("access/tokens")
 
 
-class PostgresTokenStore:
-    """See `ports.access.tokens.TokenStore`."""
+@dataclass(frozen=True, slots=True)
+class FoundToken:
+    """A stored token with its secret's digest."""
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    record: TokenRecord
+    digest: bytes
+
+
+class _Token(NamedTuple):
+    id: str
+    name: str
+    grants: Any
+    created_at: datetime
+    created_by: str
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    revoked_by: str
+    used_at: datetime | None
+    digest: bytes
+
+    def record(self) -> TokenRecord:
+        return TokenRecord(
+            id=self.id,
+            name=self.name,
+            grants=grants_from_json(self.grants),
+            created_at=self.created_at,
+            created_by=self.created_by,
+            expires_at=self.expires_at,
+            revoked_at=self.revoked_at,
+            revoked_by=self.revoked_by,
+            used_at=self.used_at,
+        )
+
+
+_FIND: Final = Select(_SQL["find"], _Token)
+_PAGE: Final = Select(_SQL["page"], _Token)
+_REVOKE: Final = Select(_SQL["revoke"], _Token)
+
+
+class TokenStore:
+    """Each method raises UnavailableError when PostgreSQL cannot be reached."""
+
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def find(self, token: str) -> FoundToken | None:
+        """The token of this id, also an expired or revoked one; None when there is none."""
         with translated():
-            row = await self._pool.fetchrow(_SQL["find"], token)
-        return None if row is None else FoundToken(_record(row), row["digest"])
+            row = await _FIND.fetchrow(self._pool, token)
+        return None if row is None else FoundToken(row.record(), row.digest)
 
     async def create(self, record: TokenRecord, digest: bytes) -> None:
+        """Stores a token.
+
+        Raises:
+            ConflictError: one with this name exists that is not revoked.
+        """
         grants = [grant_to_json(grant) for grant in record.grants]
         values = (record.id, record.name, digest, grants, record.created_at, record.created_by, record.expires_at)
         with translated():
@@ -40,21 +85,29 @@ class PostgresTokenStore:
                 raise ConflictError(f"a token named '{record.name}' exists; revoke it, or choose another name") from exc
 
     async def page(self, *, after: tuple[str, str] = ("", ""), limit: int) -> Sequence[TokenRecord]:
+        """Tokens ordered by name and id, also those that ended, that follow `after` (name, id)."""
         with translated():
-            return [_record(row) for row in await self._pool.fetch(_SQL["page"], *after, limit)]
+            return [row.record() for row in await _PAGE.fetch(self._pool, *after, limit)]
 
     async def revoke(self, token: str, *, by: str, now: datetime) -> TokenRecord:
+        """Revokes a token by id, or by the name of one that is not revoked. A repeat changes nothing.
+
+        Raises:
+            NotFoundError: there is no such token.
+        """
         with translated():
-            row = await self._pool.fetchrow(_SQL["revoke"], token, by, now)
+            row = await _REVOKE.fetchrow(self._pool, token, by, now)
         if row is None:
             raise NotFoundError("token", token)
-        return _record(row)
+        return row.record()
 
-    async def used(self, token: str, *, now: datetime) -> None:
+    async def record_use(self, token: str, *, now: datetime) -> None:
+        """Records a use, at most once a minute."""
         with translated():
-            await self._pool.execute(_SQL["used"], token, now)
+            await self._pool.execute(_SQL["record_use"], token, now)
 
     async def key(self) -> bytes:
+        """The installation's key, with which tokens of runs are signed. Creates it when there is none."""
         with translated():
             found = await self._pool.fetchval(_SQL["key"])
             if found is None:
@@ -62,20 +115,7 @@ class PostgresTokenStore:
                 found = await self._pool.fetchval(_SQL["key"])
         return found
 
-    async def active_run(self, run: str) -> bool:
+    async def is_run_active(self, run: str) -> bool:
+        """Whether the run exists and has not ended."""
         with translated():
-            return await self._pool.fetchval(_SQL["active_run"], run)
-
-
-def _record(row: Any) -> TokenRecord:
-    return TokenRecord(
-        id=row["id"],
-        name=row["name"],
-        grants=grants_from_json(row["grants"]),
-        created_at=row["created_at"],
-        created_by=row["created_by"],
-        expires_at=row["expires_at"],
-        revoked_at=row["revoked_at"],
-        revoked_by=row["revoked_by"],
-        used_at=row["used_at"],
-    )
+            return await fetch_value(self._pool, _SQL["is_run_active"], bool, run)

@@ -1,6 +1,6 @@
 -- name: find
 -- A token with its secret's digest, to authenticate a request.
-SELECT id, name, digest, grants, created_at, created_by, expires_at, revoked_at, revoked_by, used_at
+SELECT id, name, grants, created_at, created_by, expires_at, revoked_at, revoked_by, used_at, digest
 FROM api_tokens
 WHERE id = $1;
 
@@ -11,7 +11,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7);
 
 -- name: page
 -- From behind the cursor (name, id).
-SELECT id, name, grants, created_at, created_by, expires_at, revoked_at, revoked_by, used_at
+SELECT id, name, grants, created_at, created_by, expires_at, revoked_at, revoked_by, used_at, digest
 FROM api_tokens
 WHERE (name, id) > ($1, $2)
 ORDER BY name, id
@@ -23,9 +23,9 @@ UPDATE api_tokens
 SET revoked_at = coalesce(revoked_at, $3),
     revoked_by = CASE WHEN revoked_at IS NULL THEN $2 ELSE revoked_by END
 WHERE id = coalesce((SELECT id FROM api_tokens WHERE name = $1 AND revoked_at IS NULL), $1)
-RETURNING id, name, grants, created_at, created_by, expires_at, revoked_at, revoked_by, used_at;
+RETURNING id, name, grants, created_at, created_by, expires_at, revoked_at, revoked_by, used_at, digest;
 
--- name: used
+-- name: record_use
 -- At most once a minute for each token.
 UPDATE api_tokens
 SET used_at = $2::timestamptz
@@ -39,6 +39,6 @@ INSERT INTO installation_key (key) VALUES ($1) ON CONFLICT DO NOTHING;
 -- The key that signs tokens of runs.
 SELECT key FROM installation_key;
 
--- name: active_run
+-- name: is_run_active
 -- Whether the run may still use its token.
 SELECT EXISTS (SELECT FROM runs WHERE id = $1 AND ended_at IS NULL);

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import datetime
-from typing import Any, Final
-
-import asyncpg
+from datetime import datetime, timedelta
+from typing import Any, Final, NamedTuple
 
 from streamsched.codec.schedules.expectation import expectation_to_json, stored_expectation
 from streamsched.codec.schedules.recipient import recipient_to_json, stored_recipient
@@ -15,36 +13,93 @@ from streamsched.domain.expectations.expectation import Expectation
 from streamsched.domain.names import AppRef, ExpectationRef
 from streamsched.domain.notices.recipient import Recipient
 from streamsched.domain.revision import digest
-from streamsched.domain.ticks.watched_expectation import changed, watched_from
-from streamsched.ports.schedules.expectations import AppExpectations, ExpectationChange, RecipientsChange
-from streamsched.store.catalog.expectation_rows import due_columns, watched_of
-from streamsched.store.connections import translated
-from streamsched.store.sql import queries, slices
+from streamsched.domain.ticks.due_times import DueTime
+from streamsched.domain.ticks.watched_expectation import WatchedExpectation, changed, watched_from
+from streamsched.store.catalog.records import AppExpectations, ExpectationChange, RecipientsChange
+from streamsched.store.connections import Connection, Executor, Pool, translated
+from streamsched.store.sql import Select, queries, slices
 
 _SQL: Final = queries("catalog/app_expectations")
+_SECOND: Final = timedelta(seconds=1)
 
 
-async def watched_by(connection: Any, app: AppRef) -> AppExpectations:
+class ExpectationRow(NamedTuple):
+    """An expectation with what was seen for it. `starts`: local time. `recent`: seconds."""
+
+    id: str
+    app: str
+    definition: Any
+    since: datetime
+    due_at: datetime | None
+    starts: datetime | None
+    opens_at: datetime | None
+    learning: bool
+    recent: list[int]
+    open_misses: int
+    stopped: str | None
+
+
+def watched_expectation(row: ExpectationRow) -> WatchedExpectation:
+    """Raises:
+    DecodeError, InvalidDefinitionError: a later release has stored it.
+    """
+    expectation = stored_expectation(row.definition, AppRef.parse(row.app))
+    due = None
+    if row.due_at is not None and row.starts is not None:
+        due = DueTime(row.due_at, row.starts, row.opens_at, row.learning)
+    return WatchedExpectation(expectation, row.since, due, tuple(each * _SECOND for each in row.recent))
+
+
+def due_columns(watched: WatchedExpectation) -> tuple[Any, ...]:
+    """The columns since, due_at, starts, opens_at, learning, and recent as a literal of an array."""
+    due = watched.due
+    seconds = ",".join(str(each // _SECOND) for each in watched.recent)
+    if due is None:
+        return watched.since, None, None, None, False, f"{{{seconds}}}"
+    return watched.since, due.at, due.start, due.opens_at, due.learning, f"{{{seconds}}}"
+
+
+class _OwnExpectation(NamedTuple):
+    """An expectation of an app."""
+
+    id: str
+    definition: Any
+    stopped: str | None
+
+
+class _ForeignExpectation(NamedTuple):
+    """An expectation about a dataset of another namespace."""
+
+    id: str
+    definition: Any
+
+
+_OWN: Final = Select(_SQL["expectations"], _OwnExpectation)
+_LOCKED: Final = Select(_SQL["lock"], ExpectationRow)
+_FOREIGN: Final = Select(_SQL["foreign_subjects"], _ForeignExpectation)
+
+
+async def read_expectations(executor: Executor, app: AppRef) -> AppExpectations:
     """What an app expects, and who is notified.
 
     Raises:
         ConfigurationError: this release cannot read one.
     """
-    rows = await connection.fetch(_SQL["expectations"], str(app))
-    listed = await connection.fetch(_SQL["recipients"], str(app))
+    rows = await _OWN.fetch(executor, str(app))
+    listed = await executor.fetch(_SQL["recipients"], str(app))
     try:
-        expectations = [stored_expectation(row["definition"], app) for row in rows]
-        recipients = tuple(stored_recipient(row["definition"]) for row in listed)
+        expectations = [stored_expectation(row.definition, app) for row in rows]
+        recipients = tuple(stored_recipient(definition) for (definition,) in listed)
     except InvalidError as exc:
         raise ConfigurationError(
             f"a stored expectation cannot be read by this release, a newer one may have written it: {exc}"
         ) from exc
-    stopped = frozenset(each.ref for each, row in zip(expectations, rows, strict=True) if row["stopped"] is not None)
+    stopped = frozenset(each.ref for each, row in zip(expectations, rows, strict=True) if row.stopped is not None)
     return AppExpectations({each.ref: each for each in expectations}, recipients, stopped)
 
 
 async def write(
-    connection: Any,
+    connection: Connection,
     app: AppRef,
     changes: Sequence[ExpectationChange],
     recipients: RecipientsChange | None,
@@ -65,14 +120,14 @@ async def write(
         await connection.execute(_SQL["put_recipients"], str(app), list(definitions), list(definitions.values()))
 
 
-async def _put(connection: Any, app: AppRef, expectations: Sequence[Expectation], now: datetime) -> None:
+async def _put(connection: Connection, app: AppRef, expectations: Sequence[Expectation], now: datetime) -> None:
     ids = [str(each.ref) for each in expectations]
-    former = {row["id"]: row for row in await connection.fetch(_SQL["lock"], ids)}
+    former = {row.id: row for row in await _LOCKED.fetch(connection, ids)}
     begun: list[str] = []
     rows: list[tuple[Any, ...]] = []
     for each in expectations:
         before = former.get(str(each.ref))
-        known = None if before is None or before["stopped"] is not None else watched_of(before)
+        known = None if before is None or before.stopped is not None else watched_expectation(before)
         watched = watched_from(each, now) if known is None else changed(known, each, now)
         if before is not None and (known is None or not known.expectation.same_course(each)):
             begun.append(str(each.ref))
@@ -89,17 +144,21 @@ def recipient_id(app: AppRef, recipient: Recipient) -> str:
     return f"{app}.{digest([recipient_to_json(recipient)])}"
 
 
-class PostgresExpectationGrants:
-    """See `ports.schedules.expectations.ExpectationGrants`."""
+class ExpectationGrants:
+    """What the end of a grant means for expectations. All methods raise `UnavailableError` when PostgreSQL is
+    unavailable.
+    """
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def listeners(self, namespace: str, owner: str) -> Sequence[Expectation]:
+    async def list_foreign(self, namespace: str, owner: str) -> Sequence[Expectation]:
+        """Expectations of a namespace about datasets of another one, which are judged."""
         with translated():
-            rows = await self._pool.fetch(_SQL["foreign_subjects"], namespace, owner)
-        return [stored_expectation(row["definition"], ExpectationRef.parse(row["id"]).owner) for row in rows]
+            rows = await _FOREIGN.fetch(self._pool, namespace, owner)
+        return [stored_expectation(row.definition, ExpectationRef.parse(row.id).owner) for row in rows]
 
     async def stop(self, refs: Collection[ExpectationRef], reason: str) -> None:
+        """Ends their evaluation until they are deployed again. Idempotent."""
         with translated():
             await self._pool.execute(_SQL["stop"], [str(each) for each in refs], reason)

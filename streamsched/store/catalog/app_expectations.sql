@@ -10,7 +10,8 @@ SELECT definition FROM notice_recipients WHERE app = $1 ORDER BY place;
 
 -- name: lock
 -- Some expectations with what was seen for them, in id order, the lock order.
-SELECT * FROM expectations WHERE id = ANY ($1::text[]) ORDER BY id FOR UPDATE;
+SELECT id, app, definition, since, due_at, starts, opens_at, learning, recent, open_misses, stopped
+FROM expectations WHERE id = ANY ($1::text[]) ORDER BY id FOR UPDATE;
 
 -- name: put
 -- Stores expectations; what has been missed stays.
@@ -59,8 +60,7 @@ WITH closed AS (
     UPDATE expectation_misses SET open = false WHERE expectation = ANY ($1::text[]) AND open
 )
 UPDATE expectations SET due_at = NULL, starts = NULL, opens_at = NULL, open_misses = 0, stirred = false, stopped = $2
-WHERE id = ANY ($1::text[]) AND stopped IS NULL
-RETURNING id;
+WHERE id = ANY ($1::text[]) AND stopped IS NULL;
 
 -- name: foreign_subjects
 -- Expectations of a namespace about datasets of another one, which are judged.

@@ -1,4 +1,4 @@
--- Apps, programs and schedules. Locks in one order: app, program, schedules by id, timers, jobs by id (ports/catalog.py).
+-- Apps, programs and schedules. Locks in one order: app, program, schedules by id, timers, jobs by id (catalog.py).
 
 -- name: create_namespace
 -- Creates the namespace with its first app.
@@ -31,22 +31,25 @@ SELECT id, definition FROM programs WHERE app = $1 ORDER BY id FOR UPDATE;
 
 -- name: schedules_of_app
 -- As lock_schedules_of_app, without locks.
-SELECT id, definition, generation, enabled, created_at, updated_at, deleted_at, kept_in, kept_from, resumed_at
+SELECT id, definition, generation, enabled, created_at, updated_at, deleted_at, kept_in, kept_from, resumed_at,
+    NULL::text AS mode, NULL::timestamptz AS until, NULL::text AS note
 FROM schedules WHERE app = $1 OR id = ANY ($2::text[]) ORDER BY id;
 
 -- name: lock_schedules_of_app
--- All of an app's schedules, tombstones too, and those of $2; in id order, the lock order.
-SELECT id, definition, generation, enabled, created_at, updated_at, deleted_at, kept_in, kept_from, resumed_at
+-- All of an app's schedules, tombstones too, and those of $2; in id order, the lock order. Their pauses are read afterwards.
+SELECT id, definition, generation, enabled, created_at, updated_at, deleted_at, kept_in, kept_from, resumed_at,
+    NULL::text AS mode, NULL::timestamptz AS until, NULL::text AS note
 FROM schedules WHERE app = $1 OR id = ANY ($2::text[]) ORDER BY id FOR UPDATE;
 
 -- name: lock_schedules
 -- Some schedules, tombstones too.
-SELECT id, definition, generation, enabled, created_at, updated_at, deleted_at, kept_in, kept_from, resumed_at
+SELECT id, definition, generation, enabled, created_at, updated_at, deleted_at, kept_in, kept_from, resumed_at,
+    NULL::text AS mode, NULL::timestamptz AS until, NULL::text AS note
 FROM schedules WHERE id = ANY ($1::text[]) ORDER BY id FOR UPDATE;
 
 -- name: pauses
 -- The pauses of locked schedules: a statement of its own, which sees what was committed before the locks were granted.
-SELECT schedule, generation, keep, mode, until, note FROM pauses WHERE schedule = ANY ($1::text[]);
+SELECT schedule, generation, mode, until, note FROM pauses WHERE schedule = ANY ($1::text[]);
 
 -- name: put_programs
 -- Stores programs; existing runs keep the definition they were created with.
@@ -98,8 +101,8 @@ DELETE FROM pauses WHERE schedule = ANY ($1::text[]);
 
 -- name: put_pauses
 -- The pauses of these generations.
-INSERT INTO pauses (schedule, generation, keep, mode, until, note)
-SELECT * FROM unnest($1::text[], $2::bigint[], $3::boolean[], $4::text[], $5::timestamptz[], $6::text[]);
+INSERT INTO pauses (schedule, generation, mode, until, note)
+SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::timestamptz[], $5::text[]);
 
 -- name: clear_timers
 -- Waits for an instance that is firing one of them: its tick then is of the old generation, and counts for nothing
@@ -148,7 +151,7 @@ WITH kept AS (
     UPDATE jobs SET next_check_at = timestamptz 'epoch', program = kept.program FROM kept WHERE jobs.id = kept.id
     RETURNING jobs.id
 )
-SELECT count(*), (SELECT pg_notify('launcher', '') FROM woken LIMIT 1) FROM woken;
+SELECT pg_notify('launcher', '') FROM woken LIMIT 1;
 
 -- name: release_runs
 -- Runs held back by a pause may be claimed again; the claim decides whether they run. While the schedule is paused and
@@ -166,13 +169,13 @@ WITH released AS (
     )
     RETURNING id
 )
-SELECT count(*), (SELECT pg_notify('launcher', '') FROM released LIMIT 1) FROM released;
+SELECT pg_notify('launcher', '') FROM released LIMIT 1;
 
 -- name: schedules
 -- Schedules with their state; $1 namespace, $2 app, $3 schedules, each NULL for any; at most $5 (NULL: all) after id $4;
 -- $6 states, none for any.
 SELECT s.id, s.definition, s.generation, s.enabled, s.created_at, s.updated_at, s.deleted_at, s.kept_in, s.kept_from,
-    s.resumed_at, p.progress, z.keep, z.mode, z.until, z.note, h.halt,
+    s.resumed_at, z.mode, z.until, z.note, p.progress, h.halt,
     (SELECT min(t.due_at) FROM timers t WHERE t.schedule = s.id AND NOT starts_with(t.leaf, 'since_last_run:'))
         AS next_tick_at,
     array(SELECT t.leaf FROM timers t WHERE t.schedule = s.id AND starts_with(t.leaf, 'since_last_run:') ORDER BY t.leaf)
@@ -204,7 +207,7 @@ LIMIT $5;
 -- The $3 schedules that tick soonest, of $1 namespace and $2 app, each NULL for any: only they can have one of the next
 -- $3 ticks of all.
 SELECT s.id, s.definition, s.generation, s.enabled, s.created_at, s.updated_at, s.deleted_at, s.kept_in, s.kept_from,
-    s.resumed_at, z.keep, z.mode, z.until, z.note
+    s.resumed_at, z.mode, z.until, z.note
 FROM (
     SELECT t.schedule, min(t.due_at) AS due_at FROM timers t
     JOIN schedules o ON o.id = t.schedule JOIN apps a ON a.id = o.app
@@ -216,15 +219,15 @@ JOIN schedules s ON s.id = next.schedule
 LEFT JOIN pauses z ON z.schedule = s.id AND z.generation = s.generation
 ORDER BY next.due_at, s.id;
 
+-- name: existing_programs
+-- Those of the programs $1 that exist.
+SELECT id FROM programs WHERE id = ANY ($1::text[]);
+
 -- name: enabled_of_programs
--- The programs $1 that exist with their enabled schedules; without any, a row without a schedule. At most $2 rows.
-SELECT p.id AS of_program, s.id, s.definition, s.generation, s.enabled, s.created_at, s.updated_at, s.deleted_at,
-    s.kept_in, s.kept_from, s.resumed_at
-FROM programs p
-LEFT JOIN schedules s ON s.program = p.id AND s.deleted_at IS NULL AND s.enabled
-WHERE p.id = ANY ($1::text[])
-ORDER BY p.id, s.id
-LIMIT $2;
+-- At most $2 enabled schedules of the programs $1. They have no pause.
+SELECT id, definition, generation, enabled, created_at, updated_at, deleted_at, kept_in, kept_from, resumed_at,
+    NULL::text AS mode, NULL::timestamptz AS until, NULL::text AS note
+FROM schedules WHERE program = ANY ($1::text[]) AND deleted_at IS NULL AND enabled ORDER BY program, id LIMIT $2;
 
 -- name: apps
 -- Apps that have programs, schedules or expectations; $1 namespace, $2 app, each NULL for any; at most $4 (NULL: all) after id $3.

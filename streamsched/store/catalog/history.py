@@ -7,16 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
-from streamsched.ports.catalog import HistoryEntry
-from streamsched.store.sql import queries
+from streamsched.domain.history import HistoryEntry
+from streamsched.store.connections import Connection, Executor
+from streamsched.store.sql import Select, queries
 
 _SQL = queries("catalog/history")
 
 
+#: The newest lines of one subject, newest first: its name, its kind, and how many.
+HISTORY: Final = Select(_SQL["history"], HistoryEntry)
+
+
 async def record(
-    connection: Any,
+    executor: Executor,
     kind: str,
     subject: str,
     action: str,
@@ -26,24 +31,19 @@ async def record(
     detail: Mapping[str, Any] | None = None,
 ) -> None:
     """Writes one line."""
-    await connection.execute(_SQL["record"], at, kind, subject, action, reason, detail)
+    await executor.execute(_SQL["record"], at, kind, subject, action, reason, detail)
 
 
-async def record_all(connection: Any, entries: Sequence[HistoryEntry]) -> None:
+async def record_all(connection: Connection, entries: Sequence[HistoryEntry]) -> None:
     """Writes lines in the order given."""
     if entries:
         columns = zip(*((e.at, e.subject_kind, e.subject, e.action, e.reason, e.detail) for e in entries), strict=True)
         await connection.execute(_SQL["record_all"], *columns)
 
 
-async def copy(connection: Any, lines: Iterable[tuple[datetime, str, str, str, str]]) -> None:
+async def copy(connection: Connection, lines: Iterable[tuple[datetime, str, str, str, str]]) -> None:
     """Writes many lines without detail, by COPY: (at, subject kind, subject, action, reason)."""
     records = list(lines)
     if records:
         columns = ("at", "subject_kind", "subject", "action", "reason")
         await connection.copy_records_to_table("decisions", records=records, columns=columns)
-
-
-async def history(connection: Any, subject_kind: str, subject: str, limit: int) -> list[HistoryEntry]:
-    """The newest lines of one subject, newest first."""
-    return [HistoryEntry(**row) for row in await connection.fetch(_SQL["history"], subject, subject_kind, limit)]

@@ -4,18 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from streamsched.domain.limits import later
 from streamsched.domain.ticks.since_last_run import RunActivity
 from streamsched.domain.triggers.leaf import since_last_run_of
-from streamsched.store.sql import queries
+from streamsched.store.connections import Executor
+from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("catalog/last_runs")
 
 
+class _LastRun(NamedTuple):
+    """Whether something of a schedule runs or waits, else when the last end was; the generation and number of its
+    latest job.
+    """
+
+    schedule: str
+    leaf: str
+    active: bool
+    ended_at: datetime | None
+    generation: int
+    sequence: int
+
+
+_LAST_RUNS: Final = Select(_SQL["last_runs"], _LastRun)
+
+
 async def last_runs_of(
-    connection: Any, timers: Sequence[tuple[str, str, datetime]]
+    executor: Executor, timers: Sequence[tuple[str, str, datetime]]
 ) -> Mapping[tuple[str, str], RunActivity]:
     """The last runs for these timers, by schedule and leaf id. Timers of other leaves are omitted.
 
@@ -28,10 +45,7 @@ async def last_runs_of(
     ]
     if not wanted:
         return {}
-    rows = await connection.fetch(_SQL["last_runs"], *(list(column) for column in zip(*wanted, strict=True)))
+    rows = await _LAST_RUNS.fetch(executor, *(list(column) for column in zip(*wanted, strict=True)))
     return {
-        (row["schedule"], row["leaf"]): RunActivity(
-            row["active"], row["ended_at"], (row["generation"], row["sequence"])
-        )
-        for row in rows
+        (row.schedule, row.leaf): RunActivity(row.active, row.ended_at, (row.generation, row.sequence)) for row in rows
     }

@@ -1,4 +1,4 @@
--- Grants between namespaces. See ports/access/namespace_grants.py.
+-- Grants between namespaces.
 
 -- name: owners
 -- Of groups and pools.

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any, Final
-
-import asyncpg
+from typing import Final
 
 from streamsched.ports.outbox import OutboxRecord, PendingRecord
-from streamsched.store.connections import translated
-from streamsched.store.sql import queries, slices
+from streamsched.store.connections import Connection, Pool, translated
+from streamsched.store.sql import Select, fetch_value, queries, slices
 
 _SQL = queries("catalog/outbox")
 
 #: Most bytes of keys and values of one read of the relay; a larger record is read alone.
 _BATCH_BYTES: Final = 8 * 1024 * 1024
+_PENDING: Final = Select(_SQL["pending"], PendingRecord)
 
 
-async def write(connection: Any, records: Sequence[OutboxRecord]) -> list[int]:
+async def write(connection: Connection, records: Sequence[OutboxRecord]) -> list[int]:
     """Writes records in order within the caller's transaction, and returns their ids.
 
     Transactions whose records must keep their order in the log exclude each other by a row's lock before this call.
@@ -25,33 +24,32 @@ async def write(connection: Any, records: Sequence[OutboxRecord]) -> list[int]:
     ids: list[int] = []
     for part in slices(records):
         topics, keys, values = zip(*part, strict=True)
-        ids += [row["id"] for row in await connection.fetch(_SQL["write"], topics, keys, values)]
+        ids += [number for (number,) in await connection.fetch(_SQL["write"], topics, keys, values)]
     return ids
 
 
-async def unsent(connection: Any, keys: Sequence[str]) -> list[int]:
+async def list_unsent(connection: Connection, keys: Sequence[str]) -> list[int]:
     """The ids of records with these keys that the log has not acknowledged yet."""
     if not keys:
         return []
-    return [row["id"] for row in await connection.fetch(_SQL["unsent"], keys)]
+    return [number for (number,) in await connection.fetch(_SQL["unsent"], keys)]
 
 
-async def copy(connection: Any, records: Sequence[OutboxRecord]) -> None:
+async def copy(connection: Connection, records: Sequence[OutboxRecord]) -> None:
     """Writes many records by COPY, without returning their ids."""
     if records:
         await connection.copy_records_to_table("outbox", records=records, columns=("topic", "key", "value"))
 
 
 class PostgresOutbox:
-    """See `ports.outbox.Outbox` and `ports.outbox.OutboxAcks`."""
+    """`ports.outbox.Outbox` on PostgreSQL. What is left of it tells what the log has acknowledged."""
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def pending(self, *, limit: int, beside: Collection[int] = ()) -> Sequence[PendingRecord]:
         with translated():
-            rows = await self._pool.fetch(_SQL["pending"], limit, beside, _BATCH_BYTES)
-        return [PendingRecord(*row) for row in rows]
+            return await _PENDING.fetch(self._pool, limit, beside, _BATCH_BYTES)
 
     async def forget(self, ids: Sequence[int]) -> None:
         with translated():
@@ -61,10 +59,20 @@ class PostgresOutbox:
         with translated():
             return await self._pool.fetchval(_SQL["advance"], last) is not None
 
-    async def outstanding(self, ids: Sequence[int]) -> int:
-        with translated():
-            return await self._pool.fetchval(_SQL["outstanding"], ids)
+    async def count_outstanding(self, ids: Sequence[int]) -> int:
+        """How many of these records the log has not acknowledged yet.
 
-    async def between(self, first: int, last: int) -> int:
+        Raises:
+            UnavailableError: PostgreSQL is unavailable.
+        """
         with translated():
-            return await self._pool.fetchval(_SQL["between"], first, last)
+            return await fetch_value(self._pool, _SQL["outstanding"], int, ids)
+
+    async def count_between(self, first: int, last: int) -> int:
+        """How many records with ids in this range (both included) the log has not acknowledged yet.
+
+        Raises:
+            UnavailableError: PostgreSQL is unavailable.
+        """
+        with translated():
+            return await fetch_value(self._pool, _SQL["between"], int, first, last)

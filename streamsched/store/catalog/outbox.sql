@@ -1,4 +1,4 @@
--- Records on their way to the log. See ports/outbox.py and ADR 0002.
+-- Records on their way to the log. See ports/outbox.py and ADR 3.
 
 -- name: write
 -- In the order given; ids grow in that order. The table's trigger rings the relay when the transaction commits.

@@ -1,48 +1,66 @@
-"""`ports.catalog.PauseStore` on PostgreSQL."""
+"""Pauses of schedules that start or end by themselves. Times are UTC."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-
-import asyncpg
+from typing import Final, NamedTuple
 
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedules.pause import Pause, PauseMode
-from streamsched.ports.schedules.pauses import FailureStreak
-from streamsched.store.connections import translated
-from streamsched.store.sql import queries
+from streamsched.store.catalog.records import FailureStreak
+from streamsched.store.connections import Pool, translated
+from streamsched.store.sql import Select, queries
 
-_SQL = queries("catalog/pauses")
+_SQL: Final = queries("catalog/pauses")
 
 
-class PostgresPauseStore:
-    """See `ports.catalog.PauseStore`."""
+class _Streak(NamedTuple):
+    """A failure streak, with the pause to be."""
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    schedule: str
+    generation: int
+    keep: bool
+    until: datetime | None
+    note: str
+
+
+_STREAKS: Final = Select(_SQL["streaks"], _Streak)
+
+
+class PauseStore:
+    """Pauses that start after failures or end at a set time. Every method raises UnavailableError when PostgreSQL is
+    unavailable.
+    """
+
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def broken(self, *, limit: int) -> Sequence[FailureStreak]:
+    async def list_streaks(self, *, limit: int) -> Sequence[FailureStreak]:
+        """Schedules to be paused, the earliest failure first."""
         with translated():
-            rows = await self._pool.fetch(_SQL["broken"], limit)
+            rows = await _STREAKS.fetch(self._pool, limit)
         return [
             FailureStreak(
-                ScheduleRef.parse(row["schedule"]),
-                row["generation"],
-                Pause(PauseMode.of(keep=row["keep"]), row["until"], row["note"]),
+                ScheduleRef.parse(row.schedule),
+                row.generation,
+                Pause(PauseMode.of(keep=row.keep), row.until, row.note),
             )
             for row in rows
         ]
 
-    async def mended(self, broken: FailureStreak) -> None:
+    async def remove_streak(self, streak: FailureStreak) -> None:
+        """The schedule was paused, or has changed. Idempotent."""
         with translated():
-            await self._pool.execute(_SQL["mended"], str(broken.schedule), broken.generation)
+            await self._pool.execute(_SQL["remove_streak"], str(streak.schedule), streak.generation)
 
-    async def over(self, *, now: datetime, limit: int) -> Sequence[ScheduleRef]:
+    async def list_ended(self, *, now: datetime, limit: int) -> Sequence[ScheduleRef]:
+        """Schedules whose pause has ended by `now`, the earliest first."""
         with translated():
-            rows = await self._pool.fetch(_SQL["over"], now, limit)
-        return [ScheduleRef.parse(row["schedule"]) for row in rows]
+            rows = await self._pool.fetch(_SQL["ended"], now, limit)
+        return [ScheduleRef.parse(schedule) for (schedule,) in rows]
 
     async def next_end(self) -> datetime | None:
+        """When the next pause ends; None when no pause has an end."""
         with translated():
             return await self._pool.fetchval(_SQL["next_end"])

@@ -1,6 +1,6 @@
 -- Pauses with an end. A row whose generation is not its schedule's is ignored: another release resumed the schedule.
 
--- name: over
+-- name: ended
 -- Schedules whose pause has ended, the earliest first.
 SELECT p.schedule FROM pauses p JOIN schedules s ON s.id = p.schedule AND s.generation = p.generation
 WHERE p.until <= $1
@@ -14,10 +14,10 @@ WHERE p.until IS NOT NULL
 ORDER BY p.until
 LIMIT 1;
 
--- name: broken
+-- name: streaks
 -- Schedules to be paused because their runs failed, the earliest first.
 SELECT schedule, generation, keep, until, note FROM breaks ORDER BY at LIMIT $1;
 
--- name: mended
+-- name: remove_streak
 -- It was paused, or has changed since.
 DELETE FROM breaks WHERE schedule = $1 AND generation = $2;

@@ -1,8 +1,8 @@
--- Preferences of namespaces. See ports/catalog.py.
+-- Preferences of namespaces.
 
 -- name: get
 -- Those of one namespace; always one row.
-SELECT EXISTS (SELECT FROM namespaces WHERE name = $1) AS deployed, coalesce(p.arguments, '{}') AS arguments,
+SELECT $1::text AS namespace, EXISTS (SELECT FROM namespaces WHERE name = $1) AS deployed, coalesce(p.arguments, '{}') AS arguments,
     coalesce(p.reason, '') AS reason, p.changed_at
 FROM (SELECT 1) AS one LEFT JOIN preferences p ON p.namespace = $1;
 

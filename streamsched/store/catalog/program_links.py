@@ -1,9 +1,9 @@
-"""Which schedules of a namespace start which programs, as a deployment needs them (`ports.catalog.ProgramLink`)."""
+"""Which schedules of a namespace start which programs, as a deployment needs them (`ProgramLink`)."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import structlog
 
@@ -11,26 +11,38 @@ from streamsched.codec.triggers import trigger as trigger_codec
 from streamsched.domain.errors import InvalidError, described
 from streamsched.domain.limits import as_stored
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
-from streamsched.ports.schedules.program_links import ProgramLink
-from streamsched.store.sql import queries
+from streamsched.store.catalog.records import ProgramLink
+from streamsched.store.connections import Connection
+from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("catalog/program_links")
 log = structlog.get_logger()
 
 
-async def read_links(connection: Any, app: AppRef, awaited: Collection[ProgramRef]) -> Sequence[Any]:
+class LinkRow(NamedTuple):
+    """A schedule and what starts its program."""
+
+    id: str
+    program: str
+    trigger: Any
+
+
+_LINKS: Final = Select(_SQL["links"], LinkRow)
+
+
+async def read_links(connection: Connection, app: AppRef, awaited: Collection[ProgramRef]) -> Sequence[LinkRow]:
     """Rows of the schedules of other apps of the namespace that lead to these programs, or to what stored schedules of
     the app and joins of the namespace wait for; and of these joins.
     """
-    return await connection.fetch(_SQL["links"], str(app), app.namespace, [str(each) for each in awaited])
+    return await _LINKS.fetch(connection, str(app), app.namespace, [str(each) for each in awaited])
 
 
-def links_of(rows: Iterable[Any]) -> Iterator[ProgramLink]:
+def links_of(rows: Iterable[LinkRow]) -> Iterator[ProgramLink]:
     """The links of rows; those that this release cannot read are logged and left out."""
     for row in rows:
         try:
             with as_stored():
-                trigger = trigger_codec.from_json(row["trigger"])
-            yield ProgramLink(ScheduleRef.parse(row["id"]), ProgramRef.parse(row["program"]), trigger)
+                trigger = trigger_codec.from_json(row.trigger)
+            yield ProgramLink(ScheduleRef.parse(row.id), ProgramRef.parse(row.program), trigger)
         except InvalidError as failure:
-            log.error("schedule.unreadable", schedule=row["id"], reason=described(failure))
+            log.error("schedule.unreadable", schedule=row.id, reason=described(failure))

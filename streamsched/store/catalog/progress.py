@@ -1,17 +1,17 @@
-"""`ports.intake.ProgressStore` and `OpenKeyReader` on PostgreSQL."""
+"""The read model of accumulations, and the open keys of schedules that correlate."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from hashlib import sha256
-from typing import Any, Final
-
-import asyncpg
+from typing import Any, Final, NamedTuple
 
 from streamsched.domain.names import ScheduleRef
 from streamsched.ports.intake import OpenKey, ProgressBatch
-from streamsched.store.connections import translated
-from streamsched.store.sql import queries
+from streamsched.store.connections import Pool, translated
+from streamsched.store.positions import POSITIONS
+from streamsched.store.sql import Select, queries
 
 _SQL = queries("catalog/progress")
 #: Longest key, in bytes, that is indexed as it is beside a schedule's name: an index refuses rows above 2704 bytes.
@@ -19,7 +19,7 @@ _INDEXED: Final = 1000
 _BEGINNING: Final = 400
 
 
-def _fitting(key: str) -> tuple[str, str | None]:
+def _index_form(key: str) -> tuple[str, str | None]:
     """The indexed form of the key, and the key itself when it differs."""
     raw = key.encode()
     if len(raw) <= _INDEXED:
@@ -27,16 +27,28 @@ def _fitting(key: str) -> tuple[str, str | None]:
     return f"{raw[:_BEGINNING].decode(errors='ignore')}…{sha256(raw).hexdigest()}", key
 
 
-class PostgresProgress:
-    """See `ports.intake.RestartableProgressStore`."""
+class _OpenKey(NamedTuple):
+    """The fields of `OpenKey` after its schedule."""
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    key: str
+    generation: int
+    state: Mapping[str, Any]
+    at: datetime
+
+
+_KEYS: Final = Select(_SQL["keys"], _OpenKey)
+_NEWEST_KEYS: Final = Select(_SQL["newest_keys"], _OpenKey)
+
+
+class PostgresProgress:
+    """`ports.intake.ProgressStore` on PostgreSQL."""
+
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def positions(self, topic: str) -> Mapping[int, int]:
         with translated():
-            rows = await self._pool.fetch(_SQL["positions"], topic)
-        return {row["partition"]: row["position"] for row in rows}
+            return dict(await POSITIONS.fetch(self._pool, topic))
 
     async def save(self, topic: str, copied: ProgressBatch) -> bool:
         rows = [(str(p.schedule), p.generation, p.sequence, p.explanation, p.at) for p in copied.progress]
@@ -52,7 +64,7 @@ class PostgresProgress:
                     await connection.execute(_SQL["remove"], gone)
                     await connection.execute(_SQL["forget_keys"], gone)
                 if copied.keys:
-                    keys = [(str(k.schedule), *_fitting(k.key), k.generation, k.state, k.at) for k in copied.keys]
+                    keys = [(str(k.schedule), *_index_form(k.key), k.generation, k.state, k.at) for k in copied.keys]
                     await connection.execute(_SQL["put_keys"], *zip(*keys, strict=True))
                 if copied.halted:
                     halts = [(str(h.schedule), h.halt, h.at) for h in copied.halted]
@@ -60,7 +72,7 @@ class PostgresProgress:
                 if copied.healed:
                     await connection.execute(_SQL["remove_halts"], [str(ref) for ref in copied.healed])
                 if copied.closed:
-                    closed = [(str(ref), _fitting(key)[0]) for ref, key in copied.closed]
+                    closed = [(str(ref), _index_form(key)[0]) for ref, key in copied.closed]
                     await connection.execute(_SQL["close_keys"], *zip(*closed, strict=True))
         return True
 
@@ -69,22 +81,20 @@ class PostgresProgress:
             await self._pool.execute(_SQL["forget_positions"], topic)
 
 
-class PostgresOpenKeyReader:
-    """See `ports.intake.OpenKeyReader`."""
+class OpenKeyReader:
+    """Reads open keys for API, CLI and UI. All methods raise `UnavailableError` when PostgreSQL is unavailable."""
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def of(self, schedule: ScheduleRef, *, after: str, limit: int) -> Sequence[OpenKey]:
+    async def page(self, schedule: ScheduleRef, *, after: str, limit: int) -> Sequence[OpenKey]:
+        """The open keys of a schedule after the key `after`, ordered by key."""
         with translated():
-            rows = await self._pool.fetch(_SQL["keys"], str(schedule), _fitting(after)[0], limit)
-        return _open_keys(schedule, rows)
+            rows = await _KEYS.fetch(self._pool, str(schedule), _index_form(after)[0], limit)
+        return [OpenKey(schedule, *row) for row in rows]
 
-    async def newest(self, schedule: ScheduleRef, *, limit: int) -> Sequence[OpenKey]:
+    async def list_newest(self, schedule: ScheduleRef, *, limit: int) -> Sequence[OpenKey]:
+        """The last open keys of a schedule by key, the last one first: of periods the newest."""
         with translated():
-            rows = await self._pool.fetch(_SQL["newest_keys"], str(schedule), limit)
-        return _open_keys(schedule, rows)
-
-
-def _open_keys(schedule: ScheduleRef, rows: Sequence[Any]) -> list[OpenKey]:
-    return [OpenKey(schedule, row["key"], row["generation"], row["state"], row["updated_at"]) for row in rows]
+            rows = await _NEWEST_KEYS.fetch(self._pool, str(schedule), limit)
+        return [OpenKey(schedule, *row) for row in rows]

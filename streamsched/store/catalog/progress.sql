@@ -1,9 +1,5 @@
 -- The read model of accumulations, and the positions of its copy.
 
--- name: positions
--- The stored positions.
-SELECT partition, position FROM intake_positions WHERE topic = $1;
-
 -- name: move
 -- Compare and set: no row when the position is not $4. The row's lock excludes a second copy until commit.
 INSERT INTO intake_positions AS known (topic, partition, position) VALUES ($1, $2, $3)
@@ -54,14 +50,14 @@ DELETE FROM schedule_halts WHERE schedule = ANY ($1::text[]);
 
 -- name: keys
 -- A page of the open keys of a schedule.
-SELECT schedule, coalesce(whole, key) AS key, generation, state, updated_at FROM open_keys
+SELECT coalesce(whole, key) AS key, generation, state, updated_at AS at FROM open_keys
 WHERE schedule = $1 AND open_keys.key > $2
 ORDER BY open_keys.key
 LIMIT $3;
 
 -- name: newest_keys
 -- The last open keys of a schedule, the last one first.
-SELECT schedule, coalesce(whole, key) AS key, generation, state, updated_at FROM open_keys
+SELECT coalesce(whole, key) AS key, generation, state, updated_at AS at FROM open_keys
 WHERE schedule = $1
 ORDER BY open_keys.key DESC
 LIMIT $2;

@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final, NamedTuple
 
+from streamsched.domain.history import HistoryEntry
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.programs.removed_program import RemovedProgram
-from streamsched.ports.catalog import Action, AppChange, HistoryEntry
-from streamsched.ports.schedules.program_links import ForeignWait
-from streamsched.store import audit_entries
+from streamsched.store import audit
 from streamsched.store.catalog.history import record_all
-from streamsched.store.sql import queries
+from streamsched.store.catalog.records import Action, AppChange, ForeignWait
+from streamsched.store.connections import Connection, Executor
+from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("catalog/removed_programs")
 
@@ -26,8 +27,26 @@ ACTION: Final = "program.removed"
 _NAMED: Final = 20
 
 
+class _Wait(NamedTuple):
+    """A schedule that waits for a program."""
+
+    id: str
+    program: str
+
+
+class _Enabled(NamedTuple):
+    """Whether a schedule is enabled."""
+
+    id: str
+    enabled: bool
+
+
+_WAITS: Final = Select(_SQL["awaiting"], _Wait)
+_ENABLED: Final = Select(_SQL["activity"], _Enabled)
+
+
 async def find_waiting(
-    connection: Any, app: AppRef, programs: Iterable[ProgramRef]
+    connection: Connection, app: AppRef, programs: Iterable[ProgramRef]
 ) -> tuple[list[str], tuple[ForeignWait, ...]]:
     """The schedules of other apps that wait for one of these programs of the app: the ids of those of its namespace in
     order, and those of other namespaces.
@@ -35,18 +54,18 @@ async def find_waiting(
     given = [(str(ref), _program_id(ref)) for ref in programs]
     if not given:
         return [], ()
-    rows = await connection.fetch(_SQL["awaiting"], str(app), *map(list, zip(*given, strict=True)))
-    found = [ForeignWait(ScheduleRef.parse(row["id"]), ProgramRef.parse(row["program"])) for row in rows]
+    rows = await _WAITS.fetch(connection, str(app), *map(list, zip(*given, strict=True)))
+    found = [ForeignWait(ScheduleRef.parse(row.id), ProgramRef.parse(row.program)) for row in rows]
     own = {str(each.schedule) for each in found if each.schedule.namespace == app.namespace}
     return sorted(own), tuple(each for each in found if each.schedule.namespace != app.namespace)
 
 
-async def find_waiting_in(connection: Any, namespace: str, program: ProgramRef) -> list[str]:
+async def find_waiting_in(executor: Executor, namespace: str, program: ProgramRef) -> list[str]:
     """The ids of the schedules of a namespace that wait for the program."""
-    return [row["id"] for row in await connection.fetch(_SQL["awaiting_in"], namespace, _program_id(program))]
+    return [schedule for (schedule,) in await executor.fetch(_SQL["awaiting_in"], namespace, _program_id(program))]
 
 
-async def record_removals(connection: Any, change: AppChange, by: str, now: datetime) -> None:
+async def record_removals(connection: Connection, change: AppChange, by: str, now: datetime) -> None:
     """Notes which schedules of other namespaces the change leaves waiting, and which programs exist again."""
     deployed = [str(each.program.ref) for each in change.programs if each.action is not Action.DELETED]
     if deployed:
@@ -58,8 +77,7 @@ async def record_removals(connection: Any, change: AppChange, by: str, now: date
         return
     pairs = [(str(each.schedule), str(each.program)) for each in change.foreign_waits]
     await connection.execute(_SQL["put"], *map(list, zip(*pairs, strict=True)), now, by)
-    rows = await connection.fetch(_SQL["activity"], sorted({schedule for schedule, _ in pairs}))
-    enabled = {row["id"]: row["enabled"] for row in rows}
+    enabled = dict(await _ENABLED.fetch(connection, sorted({schedule for schedule, _ in pairs})))
     lines = [
         HistoryEntry(
             now,
@@ -75,7 +93,7 @@ async def record_removals(connection: Any, change: AppChange, by: str, now: date
     await _audit(connection, change.foreign_waits, by, now)
 
 
-async def _audit(connection: Any, waits: Sequence[ForeignWait], by: str, now: datetime) -> None:
+async def _audit(connection: Connection, waits: Sequence[ForeignWait], by: str, now: datetime) -> None:
     """An entry for each namespace whose schedules wait."""
     of_namespace: defaultdict[str, list[ForeignWait]] = defaultdict(list)
     for each in waits:
@@ -83,11 +101,11 @@ async def _audit(connection: Any, waits: Sequence[ForeignWait], by: str, now: da
     for namespace, own in sorted(of_namespace.items()):
         schedules = {str(each.schedule) for each in own}
         detail = {
-            "programs": _some(str(each.program) for each in own),
-            "schedules": _some(schedules),
+            "programs": _first_names(str(each.program) for each in own),
+            "schedules": _first_names(schedules),
             "total": len(schedules),
         }
-        await audit_entries.append(connection, caller=by, action=ACTION, target=namespace, detail=detail, now=now)
+        await audit.append(connection, caller=by, action=ACTION, target=namespace, detail=detail, now=now)
 
 
 def _program_id(ref: ProgramRef) -> dict[str, str]:
@@ -95,5 +113,5 @@ def _program_id(ref: ProgramRef) -> dict[str, str]:
     return {"namespace": ref.namespace, "application": ref.app, "program": ref.name}
 
 
-def _some(names: Iterable[str]) -> Collection[str]:
+def _first_names(names: Iterable[str]) -> Collection[str]:
     return sorted(set(names))[:_NAMED]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, NamedTuple
 
 from streamsched.codec.schedules.schedule import schedule_to_json
-from streamsched.ports.catalog import Action, ScheduleChange, ScheduleRecord
-from streamsched.ports.schedules.version import ScheduleVersion
-from streamsched.store.sql import queries
+from streamsched.domain.schedules.schedule import ScheduleRecord
+from streamsched.store.catalog.records import Action, ScheduleChange
+from streamsched.store.connections import Connection
+from streamsched.store.sql import Select, queries
 
 _SQL = queries("catalog/versions")
 
@@ -16,25 +18,30 @@ _SQL = queries("catalog/versions")
 MOST_VERSIONS: Final = 50
 
 
-async def record_versions(connection: Any, changes: Sequence[ScheduleChange]) -> None:
-    """Stores the definitions that are new, and before each the former one if the schedule has no version."""
-    new = [each for each in changes if each.action is not Action.DELETED and _differs(each)]
+class ScheduleVersion(NamedTuple):
+    """A definition that a schedule has had, as JSON; `generation` is the first one with it."""
+
+    generation: int
+    at: datetime
+    reason: str
+    definition: Mapping[str, Any]
+
+
+#: The newest versions of one schedule, newest first: its id, and how many.
+VERSIONS: Final = Select(_SQL["versions"], ScheduleVersion)
+
+
+async def record_versions(connection: Connection, changes: Sequence[ScheduleChange]) -> None:
+    """Stores the definitions that are new."""
+    new = [each for each in changes if each.action is not Action.DELETED and _is_new(each)]
     if not new:
         return
-    former = [_row(each.before, "") for each in new if each.before is not None]
-    if former:
-        await connection.execute(_SQL["put_first"], *map(list, zip(*former, strict=True)))
     rows = [_row(each.after, each.reason) for each in new]
     await connection.execute(_SQL["put"], *map(list, zip(*rows, strict=True)))
     await connection.execute(_SQL["forget"], [row[0] for row in rows], MOST_VERSIONS)
 
 
-async def versions(connection: Any, schedule: str, limit: int) -> list[ScheduleVersion]:
-    """The newest versions of one schedule, newest first."""
-    return [ScheduleVersion(**row) for row in await connection.fetch(_SQL["versions"], schedule, limit)]
-
-
-def _differs(change: ScheduleChange) -> bool:
+def _is_new(change: ScheduleChange) -> bool:
     before = change.before
     return before is None or not before.exists or before.definition != change.after.definition
 

@@ -8,15 +8,6 @@ FROM unnest($1::text[], $2::bigint[], $3::timestamptz[], $4::text[], $5::jsonb[]
     AS given (schedule, generation, at, reason, definition)
 ON CONFLICT (schedule, generation) DO NOTHING;
 
--- name: put_first
--- Definitions of schedules that have no version yet: those stored by a release without versions.
-INSERT INTO schedule_versions (schedule, generation, at, reason, definition)
-SELECT schedule, generation, at, reason, definition
-FROM unnest($1::text[], $2::bigint[], $3::timestamptz[], $4::text[], $5::jsonb[])
-    AS given (schedule, generation, at, reason, definition)
-WHERE NOT EXISTS (SELECT FROM schedule_versions known WHERE known.schedule = given.schedule)
-ON CONFLICT (schedule, generation) DO NOTHING;
-
 -- name: forget
 -- Removes all but the newest versions of these schedules.
 DELETE FROM schedule_versions old

@@ -1,26 +1,46 @@
-"""`ports.dapr.instances.AppInstances` on PostgreSQL."""
+"""The instances of apps that get jobs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from datetime import timedelta
+from typing import Final, NamedTuple
 
-import asyncpg
+from streamsched.store.connections import Pool, translated
+from streamsched.store.sql import Select, queries
 
-from streamsched.ports.dapr.instances import SILENCE, AppInstance
-from streamsched.store.connections import translated
-from streamsched.store.sql import queries
+#: An instance whose endpoint sent no heartbeat for so long gets no jobs.
+SILENCE: Final = timedelta(seconds=15)
+#: In place of a queue: the addresses at which launchers are Dapr's scheduler. No app has this queue.
+SCHEDULERS: Final = "dapr.scheduler"
+
+
+class AppInstance(NamedTuple):
+    """Where an app gets its jobs.
+
+    Attributes:
+        queue: of its jobs.
+        address: `http://host:port` or `grpc://host:port`.
+        token: sent as `dapr-api-token`; empty: none.
+    """
+
+    queue: str
+    address: str
+    token: str = ""
+
 
 _SQL: Final = queries("dapr/instances")
+_LIVE: Final = Select(_SQL["live"], AppInstance)
 
 
-class PostgresAppInstances:
-    """See `ports.dapr.instances.AppInstances`."""
+class AppInstances:
+    """All methods raise `UnavailableError` when PostgreSQL is unavailable."""
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def beat(self, instances: Sequence[AppInstance]) -> None:
+        """Adds instances, or renews their heartbeats. Idempotent."""
         with translated():
             await self._pool.execute(
                 _SQL["beat"],
@@ -30,12 +50,13 @@ class PostgresAppInstances:
             )
 
     async def remove(self, instances: Sequence[AppInstance]) -> None:
+        """Removes instances. Idempotent."""
         with translated():
             await self._pool.execute(
                 _SQL["remove"], [each.queue for each in instances], [each.address for each in instances]
             )
 
-    async def live(self) -> Sequence[AppInstance]:
+    async def live_instances(self) -> Sequence[AppInstance]:
+        """The instances with a heartbeat within `SILENCE`."""
         with translated():
-            rows = await self._pool.fetch(_SQL["live"], SILENCE)
-        return [AppInstance(row["queue"], row["address"], row["token"]) for row in rows]
+            return await _LIVE.fetch(self._pool, SILENCE)

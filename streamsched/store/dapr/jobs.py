@@ -1,26 +1,26 @@
-"""`ports.dapr.jobs.DaprJobStore` on PostgreSQL."""
+"""Jobs of an app, as the tasks of its queue."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
-
-import asyncpg
+from typing import Final, NamedTuple
 
 from streamsched.codec.dapr.export import ExportedLine, JobCounters
 from streamsched.domain.errors import InvalidError, NotFoundError, storable_text
 from streamsched.domain.tasks.identity import TaskLane, task_id
 from streamsched.domain.tasks.registration import RegistrationVerdict
 from streamsched.domain.tasks.task import TaskRequest, TaskState
-from streamsched.ports.dapr.jobs import MOST_JOBS, JobTask
-from streamsched.store.connections import translated
-from streamsched.store.sql import queries
+from streamsched.store.connections import Connection, Pool, translated
+from streamsched.store.sql import Select, queries
 from streamsched.store.tasks.queues import stored_queue
-from streamsched.store.tasks.registration import checked, register
+from streamsched.store.tasks.registration import check_registrations, register, stored_state
 
 _SQL: Final = queries("dapr/jobs")
+#: The most jobs of one message, and of one import.
+MOST_JOBS: Final = 100_000
 #: Jobs ended by one statement, and restored.
 _AT_ONCE: Final = 500
 #: Jobs read at a time: other requests are answered between two batches.
@@ -31,25 +31,80 @@ _FEW: Final = 2
 _LONGEST_S: Final = 600.0
 
 
+class _JobRow(NamedTuple):
+    id: str
+    key: str
+    data: bytes
+    state: str
+    due_at: datetime
+    planned_at: datetime
+    next_at: datetime
+    fired: int
+    failures: int
+    skipped: int
+    unhandled: int
+    created_at: datetime
+    error: str
+    until: datetime | None
+    in_flight: bool
+    last_at: datetime | None
+
+
+class _JobKey(NamedTuple):
+    id: str
+    lane_id: str
+
+
+_GET: Final = Select(_SQL["get"], _JobRow)
+_LIST: Final = Select(_SQL["list"], _JobRow)
+_SOME: Final = Select(_SQL["some"], _JobKey)
+_STAGED: Final = Select(_SQL["staged"], ExportedLine)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobTask:
+    """The task of a job that has not ended.
+
+    Attributes:
+        content: the job (`codec.dapr.stored`).
+        last_at: planned time of the tick before (UTC); None: there was none.
+        error: of the last attempt.
+    """
+
+    task: str
+    name: str
+    content: bytes
+    state: TaskState
+    counters: JobCounters
+    last_at: datetime | None
+    error: str
+
+
 class _ExistError(Exception):
     """Rolls an import back."""
 
 
-class PostgresDaprJobs:
-    """See `ports.dapr.jobs.DaprJobStore`."""
+class DaprJobStore:
+    """All methods raise `UnavailableError` when PostgreSQL is unavailable."""
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._few = asyncio.Semaphore(_FEW)
 
     async def get(self, queue: str, name: str) -> JobTask:
+        """Raises:
+        NotFoundError: there is no such job.
+        """
         with translated():
-            row = await self._pool.fetchrow(_SQL["get"], task_id(TaskLane(queue, name), name))
+            row = await _GET.fetchrow(self._pool, task_id(TaskLane(queue, name), name))
         if row is None:
             raise NotFoundError("job", name)
         return _job(row)
 
     async def snapshot(self, queue: str, prefix: str) -> AsyncIterator[Sequence[JobTask]]:
+        """The jobs whose names begin with a prefix, by name, all at one moment, in batches. It holds a connection until
+        it ends; few go on at a time.
+        """
         with translated():
             async with (
                 asyncio.timeout(_LONGEST_S),
@@ -57,25 +112,28 @@ class PostgresDaprJobs:
                 self._pool.acquire() as connection,
                 connection.transaction(readonly=True),
             ):
-                cursor = await connection.cursor(_SQL["list"], queue, prefix)
-                while rows := await cursor.fetch(_SHOWN):
+                async for rows in _LIST.batches(connection, _SHOWN, queue, prefix):
                     yield [_job(row) for row in rows]
 
     async def delete(self, queue: str, name: str, reason: str, *, now: datetime) -> bool:
+        """Ends a job in any state; False without one."""
         lane = TaskLane(queue, name)
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 return await _end(connection, [task_id(lane, name)], [lane.id], reason, now) > 0
 
     async def delete_prefix(self, queue: str, prefix: str, reason: str, *, now: datetime) -> int:
+        """Ends the jobs whose names begin with a prefix; returns how many. Not at one moment: call it again after an
+        error.
+        """
         ended = 0
         while True:
             with translated():
                 async with self._pool.acquire() as connection, connection.transaction():
-                    rows = await connection.fetch(_SQL["some"], queue, prefix, _AT_ONCE)
-                    tasks, lanes = [row["id"] for row in rows], [row["lane_id"] for row in rows]
+                    found = await _SOME.fetch(connection, queue, prefix, _AT_ONCE)
+                    tasks, lanes = [each.id for each in found], [each.lane_id for each in found]
                     ended += await _end(connection, tasks, lanes, reason, now)
-            if len(rows) < _AT_ONCE:
+            if len(found) < _AT_ONCE:
                 return ended
 
     async def restore(
@@ -86,6 +144,15 @@ class PostgresDaprJobs:
         *,
         now: datetime,
     ) -> tuple[int, Sequence[str]]:
+        """Stores exported jobs with their counters, all or none. They are first set aside as they come, and then read
+        in the order in which their lanes are locked; `read` may take its time.
+
+        Returns how many were stored, and the names of those that exist already: then nothing was stored.
+
+        Raises:
+            NotFoundError: there is no such queue.
+            InvalidError: a job is invalid, or there are more than `MOST_JOBS`; also whatever `staged` raises.
+        """
         known: list[str] = []
         count = 0
         try:
@@ -94,12 +161,11 @@ class PostgresDaprJobs:
                     policy = (await stored_queue(self._pool, queue)).queue.policy
                     async with self._pool.acquire() as connection, connection.transaction():
                         count = await _stage(connection, queue, staged)
-                        cursor = await connection.cursor(_SQL["staged"])
-                        while rows := await cursor.fetch(_AT_ONCE):
-                            lines = [ExportedLine(row["position"], row["name"], bytes(row["line"])) for row in rows]
+                        async for lines in _STAGED.batches(connection, _AT_ONCE):
                             part = await asyncio.to_thread(read, lines)
                             requests = [request for request, _ in part]
-                            found = await register(connection, policy, checked(policy, queue, requests, now), now)
+                            checked = check_registrations(policy, queue, requests, now)
+                            found = await register(connection, policy, checked, now)
                             known += [
                                 request.key
                                 for request, each in zip(requests, found, strict=True)
@@ -113,7 +179,7 @@ class PostgresDaprJobs:
         return count, ()
 
 
-async def _stage(connection: Any, queue: str, staged: AsyncIterator[Sequence[ExportedLine]]) -> int:
+async def _stage(connection: Connection, queue: str, staged: AsyncIterator[Sequence[ExportedLine]]) -> int:
     """Copies jobs into a table of the transaction; returns how many."""
     await connection.execute(_SQL["stage"])
     count = 0
@@ -126,7 +192,7 @@ async def _stage(connection: Any, queue: str, staged: AsyncIterator[Sequence[Exp
     return count
 
 
-async def _restore(connection: Any, tasks: Sequence[str], counters: Sequence[JobCounters]) -> None:
+async def _restore(connection: Connection, tasks: Sequence[str], counters: Sequence[JobCounters]) -> None:
     await connection.execute(
         _SQL["restore"],
         list(tasks),
@@ -140,7 +206,7 @@ async def _restore(connection: Any, tasks: Sequence[str], counters: Sequence[Job
     )
 
 
-async def _end(connection: Any, tasks: Sequence[str], lanes: Sequence[str], reason: str, now: datetime) -> int:
+async def _end(connection: Connection, tasks: Sequence[str], lanes: Sequence[str], reason: str, now: datetime) -> int:
     await connection.fetch(_SQL["lock_lanes"], lanes)
     ended = await connection.fetch(_SQL["end"], tasks, now, storable_text(reason))
     if ended:
@@ -149,23 +215,23 @@ async def _end(connection: Any, tasks: Sequence[str], lanes: Sequence[str], reas
     return len(ended)
 
 
-def _job(row: Any) -> JobTask:
+def _job(row: _JobRow) -> JobTask:
     return JobTask(
-        task=row["id"],
-        name=row["key"],
-        content=bytes(row["data"]),
-        state=TaskState.IN_FLIGHT if row["in_flight"] else TaskState(row["state"]),
+        task=row.id,
+        name=row.key,
+        content=row.data,
+        state=stored_state(row.state, in_flight=row.in_flight),
         counters=JobCounters(
-            due_at=row["due_at"],
-            planned_at=row["planned_at"],
-            next_at=row["next_at"],
-            fired=row["fired"],
-            failures=row["failures"],
-            created_at=row["created_at"],
-            until=row["until"],
-            skipped=row["skipped"],
-            unhandled=row["unhandled"],
+            due_at=row.due_at,
+            planned_at=row.planned_at,
+            next_at=row.next_at,
+            fired=row.fired,
+            failures=row.failures,
+            created_at=row.created_at,
+            until=row.until,
+            skipped=row.skipped,
+            unhandled=row.unhandled,
         ),
-        last_at=row["last_at"],
-        error=row["error"],
+        last_at=row.last_at,
+        error=row.error,
     )

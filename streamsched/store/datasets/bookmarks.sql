@@ -1,6 +1,6 @@
--- Bookmarks of readers. See ports/datasets/bookmarks.py.
+-- Bookmarks of readers.
 
--- name: all
+-- name: list
 -- A page by name, without values, which may be large.
 SELECT name, '' AS value, revision, changed_at FROM bookmarks WHERE name > $1 ORDER BY name LIMIT $2;
 

@@ -1,55 +1,72 @@
-"""`ports.datasets.commits.FileSetCommitStore` on PostgreSQL."""
+"""Commits of file sets (`domain.datasets.file_set_commit`)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import asyncpg
 
+from streamsched.domain.datasets.file_set_commit import FileSetCommit, JobEpoch
 from streamsched.domain.errors import AttemptFencedError, ConflictError
-from streamsched.ports.datasets.commits import FileSetCommit, JobEpoch
-from streamsched.store.connections import translated
-from streamsched.store.sql import queries
+from streamsched.store.connections import Pool, translated
+from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("datasets/file_set_commits")
+_AFTER: Final = Select(_SQL["after"], FileSetCommit)
+_FIND: Final = Select(_SQL["find"], FileSetCommit)
+_ADD: Final = Select(_SQL["add"], FileSetCommit)
 
 
-class PostgresFileSetCommitStore:
-    """See `ports.datasets.commits.FileSetCommitStore`."""
+class FileSetCommitStore:
+    """Every method raises `UnavailableError` when PostgreSQL is unavailable."""
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def after(self, dataset: str, number: int, *, limit: int) -> Sequence[FileSetCommit]:
+    async def list_after(self, dataset: str, number: int, *, limit: int) -> Sequence[FileSetCommit]:
+        """The commits with greater numbers, in order."""
         with translated():
-            return [_commit(row) for row in await self._pool.fetch(_SQL["after"], dataset, number, limit)]
+            return await _AFTER.fetch(self._pool, dataset, number, limit)
 
     async def location(self, dataset: str) -> str | None:
+        """Where the dataset's files are; None when it has no commits."""
         with translated():
             return await self._pool.fetchval(_SQL["location"], dataset)
 
     async def add(
         self, dataset: str, location: str, commit: str, manifest: str, epoch: JobEpoch | None = None
     ) -> FileSetCommit:
-        job, attempt = (None, None) if epoch is None else (epoch.job, epoch.attempt)
+        """Makes a commit visible, as the last one. Returns the commit of that id, which may be visible already, then
+        with the manifest it has. To repeat a call whose answer was lost changes nothing.
+
+        Raises:
+            ConflictError: the dataset's commits are at another location.
+            AttemptFencedError: a later attempt of the epoch's job has fenced or committed.
+        """
+        job, attempt = epoch or (None, None)
         with translated():
-            row = await self._pool.fetchrow(_SQL["find"], dataset, commit)
-            if row is None:
+            found = await _FIND.fetchrow(self._pool, dataset, commit)
+            if found is None:
                 try:
-                    row = await self._pool.fetchrow(_SQL["add"], dataset, location, commit, manifest, job, attempt)
+                    found = await _ADD.fetchrow(self._pool, dataset, location, commit, manifest, job, attempt)
                 except asyncpg.UniqueViolationError:
-                    row = await self._pool.fetchrow(_SQL["find"], dataset, commit)
-        if row is None:
+                    found = await _FIND.fetchrow(self._pool, dataset, commit)
+        if found is None:
             await self._check_fence(dataset, epoch)
             known = await self.location(dataset)
             raise ConflictError(
                 f"the commits of {dataset} are at {known}, and not at {location}: give each location a dataset of its "
                 "own, or the same URL in every process"
             )
-        return _commit(row)
+        return found
 
     async def fence(self, dataset: str, epoch: JobEpoch) -> None:
+        """Keeps the earlier attempts of the job from committing, also where they have begun to.
+
+        Raises:
+            AttemptFencedError: a later attempt has fenced or committed.
+        """
         with translated():
             done = await self._pool.fetchval(_SQL["fence"], dataset, epoch.job, epoch.attempt)
         if done is None:
@@ -64,9 +81,6 @@ class PostgresFileSetCommitStore:
             raise AttemptFencedError(epoch.job, epoch.attempt, fence)
 
     async def forget(self, dataset: str) -> int:
+        """Deletes all commits of a dataset; returns how many there were. Its files stay."""
         with translated():
             return await self._pool.fetchval(_SQL["forget"], dataset) or 0
-
-
-def _commit(row: Any) -> FileSetCommit:
-    return FileSetCommit(row["number"], row["commit_id"], row["manifest"])

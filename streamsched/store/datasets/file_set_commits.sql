@@ -1,12 +1,12 @@
--- Commits of file sets. See ports/datasets/commits.py.
+-- Commits of file sets.
 
 -- name: after
 -- A page, in order.
-SELECT number, commit_id, manifest FROM file_set_commits WHERE dataset = $1 AND number > $2 ORDER BY number LIMIT $3;
+SELECT number, commit_id AS commit, manifest FROM file_set_commits WHERE dataset = $1 AND number > $2 ORDER BY number LIMIT $3;
 
 -- name: find
 -- The commit with an id.
-SELECT number, commit_id, manifest FROM file_set_commits WHERE dataset = $1 AND commit_id = $2;
+SELECT number, commit_id AS commit, manifest FROM file_set_commits WHERE dataset = $1 AND commit_id = $2;
 
 -- name: add
 -- The next number. The row of the file set is locked until the commit is visible, so numbers appear in order. A commit
@@ -23,7 +23,7 @@ WITH epoch AS (
     RETURNING commits
 )
 INSERT INTO file_set_commits (dataset, number, commit_id, manifest) SELECT $1, commits, $3, $4 FROM head
-RETURNING number, commit_id, manifest;
+RETURNING number, commit_id AS commit, manifest;
 
 -- name: fence
 -- Raises the epoch of a job; no row: it is higher already.

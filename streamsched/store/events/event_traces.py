@@ -1,27 +1,25 @@
-"""`ports.verdicts.EventTraces` on PostgreSQL; the log gives how far the table is behind it."""
+"""Traces of events: what their verdicts say, and what became of the jobs; the log gives how far the table is behind."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, NamedTuple
 
-import asyncpg
-
-from streamsched.domain.events.lateness import OnLate
 from streamsched.domain.jobs.job import JobState, job_id
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ScheduleRef
+from streamsched.domain.schedules.schedule import ScheduleRecord
 from streamsched.domain.signals.finding import KNOWN_BY, AtSchedule, Finding, NoListener
-from streamsched.domain.signals.verdict import Verdict
 from streamsched.domain.triggers.trigger import event_keys
 from streamsched.log.topics import VERDICTS
 from streamsched.ports.broker import Broker, TopicPartition
-from streamsched.ports.verdicts import ConsumingJob, CurrentSchedule, EventTrace, VerdictTotal
-from streamsched.store.catalog.catalog import schedule_record
-from streamsched.store.catalog.catalog_reader import pause_of
-from streamsched.store.connections import translated
-from streamsched.store.events.verdicts import finding
-from streamsched.store.sql import queries
+from streamsched.store.catalog.app_rows import ScheduleRow, schedule_record
+from streamsched.store.connections import Executor, Pool, translated
+from streamsched.store.events.verdicts import FindingRow, read_finding
+from streamsched.store.positions import POSITIONS
+from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("events/event_traces")
 
@@ -31,24 +29,125 @@ _JOBS: Final = 500
 _GENERATIONS: Final = 20
 _JOBS_OF_A_LATER_ONE: Final = 20
 #: Most schedules examined for listeners of a key.
-_MENTIONING: Final = 2000
+_EXAMINED: Final = 2000
 
 
-class PostgresEventTraces:
-    """See `ports.verdicts.EventTraces`. Its reads are not of one snapshot."""
+@dataclass(frozen=True, slots=True)
+class ConsumingJob:
+    """The job that consumed an event.
 
-    def __init__(self, pool: asyncpg.Pool, broker: Broker) -> None:
+    Attributes:
+        joined: the job into which a COALESCED one was coalesced.
+        runs: ids of its runs, or of the job it was coalesced into, first attempt first.
+        run_state: of the last run; None without any.
+    """
+
+    job: str
+    state: JobState
+    reason: str
+    joined: str | None
+    runs: tuple[str, ...]
+    run_state: RunState | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentSchedule:
+    """A schedule at present.
+
+    Attributes:
+        progress: the accumulation of this generation, `domain.fold.explain` as JSON; None before the first event.
+    """
+
+    record: ScheduleRecord
+    progress: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EventTrace:
+    """The trace of an event.
+
+    Attributes:
+        findings: oldest first, up to the limit of the query.
+        consuming_jobs: for each finding the job that has consumed the event since, or None.
+        schedules: those of the findings; one that does not exist is missing.
+        listeners: for each event key without a listener at the time, the schedules that listen to it now.
+        behind: how many records of topic `verdicts` (one for each turn) are not stored yet.
+    """
+
+    event: str
+    findings: Sequence[Finding]
+    consuming_jobs: Sequence[ConsumingJob | None]
+    schedules: Mapping[ScheduleRef, CurrentSchedule]
+    listeners: Mapping[str, Sequence[CurrentSchedule]]
+    behind: int
+
+
+class VerdictTotal(NamedTuple):
+    """How often a schedule gave a verdict, of all time; `late`: the policy applied to late events, else empty."""
+
+    verdict: str
+    late: str
+    total: int
+    last_at: datetime
+
+
+class _ConsumingJob(NamedTuple):
+    id: str
+    state: str
+    reason: str
+    joined: str | None
+    runs: list[str]
+    run_state: str | None
+
+
+class _CurrentSchedule(NamedTuple):
+    """The columns of `ScheduleRow`, and the progress."""
+
+    id: str
+    definition: Any
+    generation: int
+    enabled: bool
+    created_at: datetime
+    updated_at: datetime
+    deleted_at: datetime | None
+    kept_in: int | None
+    kept_from: int | None
+    resumed_at: datetime | None
+    mode: str | None
+    until: datetime | None
+    note: str | None
+    progress: dict[str, Any] | None
+
+
+_FINDINGS: Final = Select(_SQL["findings"], FindingRow)
+_CONSUMING_JOB: Final = Select(_SQL["consuming_job"], _ConsumingJob)
+_STANDINGS: Final = Select(_SQL["standings"], _CurrentSchedule)
+_MENTIONING: Final = Select(_SQL["mentioning"], _CurrentSchedule)
+_TOTALS: Final = Select(_SQL["totals"], VerdictTotal)
+
+
+async def read_totals(executor: Executor, schedule: ScheduleRef) -> Sequence[VerdictTotal]:
+    """The schedule's verdict counts, ordered by name."""
+    return await _TOTALS.fetch(executor, str(schedule))
+
+
+class EventTraces:
+    """Reads traces for API, CLI and UI. Its reads are not of one snapshot."""
+
+    def __init__(self, pool: Pool, broker: Broker) -> None:
         self._pool = pool
         self._broker = broker
 
     async def follow(self, event: str, *, source: str | None = None, limit: int = 100) -> EventTrace:
+        """The trace of an event, of any source when none is given. An unknown event has no findings.
+
+        Raises:
+            UnavailableError: PostgreSQL or the log is unavailable.
+        """
         known = None if source is None else source[:KNOWN_BY]
-        behind = (
-            await self._behind()
-        )  # read before the findings, so that a finding stored in between is not reported as missing
+        behind = await self._behind()  # before the findings, so that one stored in between is not reported as missing
         with translated():
-            rows = await self._pool.fetch(_SQL["findings"], event[:KNOWN_BY], known, limit)
-            findings = [finding(row) for row in rows]
+            findings = [read_finding(row) for row in await _FINDINGS.fetch(self._pool, event[:KNOWN_BY], known, limit)]
             schedules = await self._schedules(findings)
             consuming_jobs = [await self._consuming_job(each, schedules) for each in findings]
             listeners = await self.listeners(sorted(_unheard_keys(findings)))
@@ -56,7 +155,7 @@ class PostgresEventTraces:
 
     async def _schedules(self, findings: Sequence[Finding]) -> Mapping[ScheduleRef, CurrentSchedule]:
         names = {str(each.reason.schedule) for each in findings if isinstance(each.reason, AtSchedule)}
-        found = [_current_schedule(row) for row in await self._pool.fetch(_SQL["standings"], sorted(names))]
+        found = [_current_schedule(row) for row in await _STANDINGS.fetch(self._pool, sorted(names))]
         return {each.record.definition.ref: each for each in found}
 
     async def _consuming_job(
@@ -68,44 +167,42 @@ class PostgresEventTraces:
         current = schedules.get(reason.schedule)
         candidates = list(_candidates(reason, reason.generation if current is None else current.record.generation))
         held = {"events": [{"id": found.event, "source": found.source}]}
-        row = await self._pool.fetchrow(_SQL["consuming_job"], candidates, held, found.at)
+        row = await _CONSUMING_JOB.fetchrow(self._pool, candidates, held, found.at)
         if row is None:
             return None
-        return ConsumingJob(
-            row["id"],
-            JobState(row["state"]),
-            row["reason"],
-            row["joined"],
-            tuple(row["runs"]),
-            None if row["run_state"] is None else RunState(row["run_state"]),
-        )
+        run_state = None if row.run_state is None else RunState(row.run_state)
+        return ConsumingJob(row.id, JobState(row.state), row.reason, row.joined, tuple(row.runs), run_state)
 
     async def listeners(self, keys: Sequence[str]) -> Mapping[str, Sequence[CurrentSchedule]]:
+        """For each event key the schedules that listen to it, enabled or not; a key for which too many schedules would
+        have to be examined is missing.
+
+        Raises:
+            UnavailableError: PostgreSQL is unavailable.
+        """
         with translated():
-            rows = await self._pool.fetch(_SQL["mentioning"], sorted(set(map(_subject, keys))), _MENTIONING)
+            rows = await _MENTIONING.fetch(self._pool, sorted(set(map(_subject, keys))), _EXAMINED)
         found: dict[str, list[CurrentSchedule]] = {key: [] for key in keys}
         for current in map(_current_schedule, rows):
             for key in found.keys() & event_keys(current.record.definition.trigger):
                 found[key].append(current)
-        whole = len(rows) < _MENTIONING
+        whole = len(rows) < _EXAMINED
         return {key: schedules for key, schedules in found.items() if schedules or whole}
 
     async def totals(self, schedule: ScheduleRef) -> Sequence[VerdictTotal]:
+        """The schedule's verdict counts, ordered by name.
+
+        Raises:
+            UnavailableError: PostgreSQL is unavailable.
+        """
         with translated():
-            rows = await self._pool.fetch(_SQL["totals"], str(schedule))
-        return [
-            VerdictTotal(
-                Verdict(row["verdict"]), OnLate(row["late"]) if row["late"] else None, row["total"], row["last_at"]
-            )
-            for row in rows
-        ]
+            return await read_totals(self._pool, schedule)
 
     async def _behind(self) -> int:
         partitions = range(await self._broker.partitions(VERDICTS))
         ends = await self._broker.ends([TopicPartition(VERDICTS, partition) for partition in partitions])
         with translated():
-            rows = await self._pool.fetch(_SQL["positions"], VERDICTS)
-        taken = {row["partition"]: row["position"] for row in rows}
+            taken = dict(await POSITIONS.fetch(self._pool, VERDICTS))
         return sum(max(0, end - taken.get(at.partition, 0)) for at, end in ends.items())
 
 
@@ -127,5 +224,5 @@ def _subject(key: str) -> str:
     return key.split(":")[1].rpartition(".")[2]
 
 
-def _current_schedule(row: Any) -> CurrentSchedule:
-    return CurrentSchedule(schedule_record(row, pause_of(row)), row["progress"])
+def _current_schedule(row: _CurrentSchedule) -> CurrentSchedule:
+    return CurrentSchedule(schedule_record(ScheduleRow(*row[:13])), row.progress)

@@ -29,8 +29,8 @@ LIMIT 1;
 
 -- name: standings
 -- Current schedules, tombstones too.
-SELECT s.definition, s.generation, s.enabled, s.created_at, s.updated_at, s.deleted_at, s.kept_in, s.kept_from,
-    s.resumed_at, z.keep, z.mode, z.until, z.note, p.progress
+SELECT s.id, s.definition, s.generation, s.enabled, s.created_at, s.updated_at, s.deleted_at, s.kept_in,
+    s.kept_from, s.resumed_at, z.mode, z.until, z.note, p.progress
 FROM schedules s
 LEFT JOIN pauses z ON z.schedule = s.id AND z.generation = s.generation
 LEFT JOIN trigger_progress p ON p.schedule = s.id AND p.generation = s.generation
@@ -38,8 +38,8 @@ WHERE s.id = ANY ($1::text[]);
 
 -- name: mentioning
 -- Schedules whose definition contains one of these texts: a prefilter before definitions are decoded.
-SELECT s.definition, s.generation, s.enabled, s.created_at, s.updated_at, s.deleted_at, s.kept_in, s.kept_from,
-    s.resumed_at, z.keep, z.mode, z.until, z.note, NULL::jsonb AS progress
+SELECT s.id, s.definition, s.generation, s.enabled, s.created_at, s.updated_at, s.deleted_at, s.kept_in,
+    s.kept_from, s.resumed_at, z.mode, z.until, z.note, NULL::jsonb AS progress
 FROM schedules s
 LEFT JOIN pauses z ON z.schedule = s.id AND z.generation = s.generation
 WHERE s.deleted_at IS NULL
@@ -47,10 +47,6 @@ WHERE s.deleted_at IS NULL
 ORDER BY s.id
 LIMIT $2;
 
--- name: positions
--- How far the topic is stored.
-SELECT partition, position FROM intake_positions WHERE topic = $1;
-
 -- name: totals
--- The verdict counts of a schedule.
+-- The verdict counts of a schedule, of all time.
 SELECT verdict, late, total, last_at FROM verdict_totals WHERE subject = $1 ORDER BY verdict, late;

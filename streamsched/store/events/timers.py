@@ -1,13 +1,12 @@
-"""`ports.timers.TimerStore` on PostgreSQL."""
+"""Timers: the next tick of each time leaf of each enabled schedule."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Final, assert_never
+from typing import Final, NamedTuple, assert_never
 
-import asyncpg
 import structlog
 
 from streamsched.codec.json.reading import Fields
@@ -15,6 +14,7 @@ from streamsched.codec.json.scalar import loads
 from streamsched.codec.schedules import policy as policies
 from streamsched.codec.triggers import trigger as triggers
 from streamsched.domain.errors import SYSTEMIC, described
+from streamsched.domain.history import HistoryEntry
 from streamsched.domain.limits import as_stored
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.quarantine import Quarantine
@@ -25,14 +25,13 @@ from streamsched.domain.ticks.misfire import COUNTED, CaughtUp, caught_up
 from streamsched.domain.ticks.review import MovedTick
 from streamsched.domain.ticks.since_last_run import NO_RUN, RunActivity
 from streamsched.domain.triggers.trigger import At, Cron, Every, SinceLastRun, TickingLeaf, Trigger, leaf_id, leaves
-from streamsched.ports.catalog import HistoryEntry
-from streamsched.ports.timers import DueTimer, Firing, ReviewedPage, TicksReview
+from streamsched.ports.timers import DueTimer, Firing
 from streamsched.store.catalog import outbox
 from streamsched.store.catalog.history import record, record_all
 from streamsched.store.catalog.last_runs import last_runs_of
-from streamsched.store.connections import translated
+from streamsched.store.connections import Connection, Pool, translated
 from streamsched.store.expected_time import ExpectedTime, expected
-from streamsched.store.sql import queries
+from streamsched.store.sql import Select, queries
 
 log = structlog.get_logger()
 
@@ -44,16 +43,53 @@ _CACHED: Final = 4096
 _Decided = Sequence[tuple[DueTimer, Firing]]
 
 
+class TicksReview(NamedTuple):
+    """By which rules of zones, and after which judgement about the clock, stored ticks were reviewed.
+
+    Attributes:
+        tzdata: the release of IANA's data.
+        judgement: the number of the judgement; 0: there was none.
+    """
+
+    tzdata: str
+    judgement: int
+
+
+class ReviewedPage(NamedTuple):
+    """A page of timers that were reviewed; `last`: the schedule and leaf of the last one, None after all."""
+
+    last: tuple[str, str] | None
+    moved: int
+
+
+class _TimerRow(NamedTuple):
+    schedule: str
+    leaf: str
+    generation: int
+    due_at: datetime
+    tick_at: datetime | None
+    created_at: datetime
+    trigger: str
+    misfire: str
+    catch_up: str | None
+    overlap: str
+
+
+_CLAIM: Final = Select(_SQL["claim"], _TimerRow)
+_PAGE: Final = Select(_SQL["page"], _TimerRow)
+_LAST_REVIEW: Final = Select(_SQL["last_review"], TicksReview)
+
+
 class PostgresTimers:
-    """See `ports.timers.TimerStore` and `TimerReviewStore`. Rows are claimed by their locks, so a claim ends with its
-    transaction.
+    """`ports.timers.TimerStore` on PostgreSQL. One process at a time reviews the timers (`domain.ticks.review`). Rows
+    are claimed by their locks, so a claim ends with its transaction.
 
     Timers that raise (an unreadable schedule, an arithmetic overflow) do not delay others: the failure is written to
     the schedule's history, and they are retried at growing intervals. With `theirs` nothing is due while PostgreSQL's
     clock says something else: a process whose clocks are wrong fires nothing early.
     """
 
-    def __init__(self, pool: asyncpg.Pool, *, theirs: ExpectedTime | None = None) -> None:
+    def __init__(self, pool: Pool, *, theirs: ExpectedTime | None = None) -> None:
         self._pool = pool
         self._theirs = theirs
         self._failed: Quarantine[str] = Quarantine()
@@ -71,7 +107,7 @@ class PostgresTimers:
             log.warning("timers.batch_failed", reason=described(failure))
         fired = 0
         for _ in range(limit):  # one by one, to quarantine the one that cannot be stored
-            claimed: list[Any] = []
+            claimed: list[_TimerRow] = []
             try:
                 found = await self._fire(now, 1, decide, claimed)
             except SYSTEMIC:
@@ -88,14 +124,14 @@ class PostgresTimers:
         return fired
 
     async def _fire(
-        self, now: datetime, limit: int, decide: Callable[[DueTimer], Firing], claimed: list[Any] | None = None
+        self, now: datetime, limit: int, decide: Callable[[DueTimer], Firing], claimed: list[_TimerRow] | None = None
     ) -> int:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
-                rows = await connection.fetch(_SQL["claim"], now, limit, self._held, expected(self._theirs))
+                rows = await _CLAIM.fetch(connection, now, limit, self._held, expected(self._theirs))
                 if claimed is not None:
                     claimed += rows
-                last_runs = await last_runs_of(connection, [(row["schedule"], row["leaf"], now) for row in rows])
+                last_runs = await last_runs_of(connection, [(row.schedule, row.leaf, now) for row in rows])
                 decided: list[tuple[DueTimer, Firing]] = []
                 for row in rows:
                     try:
@@ -121,9 +157,15 @@ class PostgresTimers:
         limit: int,
         decide: Callable[[DueTimer, datetime], MovedTick | None],
     ) -> ReviewedPage:
+        """Moves up to `limit` timers after a schedule and leaf to what `decide` says, with a line in the history of the
+        schedule; without those that another instance has locked or that cannot be read.
+
+        Raises:
+            UnavailableError: PostgreSQL is unavailable; call it again.
+        """
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
-                rows = await connection.fetch(_SQL["page"], *behind, limit)
+                rows = await _PAGE.fetch(connection, *behind, limit)
                 moved: list[tuple[DueTimer, MovedTick]] = []
                 for row in rows:
                     try:
@@ -132,7 +174,7 @@ class PostgresTimers:
                     except SYSTEMIC:
                         raise
                     except Exception as failure:  # noqa: BLE001 - as in `fire`, which sets it apart when it is due
-                        log.warning("timer.not_reviewed", schedule=row["schedule"], reason=described(failure))
+                        log.warning("timer.not_reviewed", schedule=row.schedule, reason=described(failure))
                     else:
                         moved += [] if found is None else [(timer, found)]
                 if moved:
@@ -140,33 +182,42 @@ class PostgresTimers:
                     await connection.execute(_SQL["advance"], *zip(*ticks, strict=True))
                     await record_all(connection, [_moved_line(timer, found, now) for timer, found in moved])
                     await connection.execute(_SQL["notify"])
-        last = (rows[-1]["schedule"], rows[-1]["leaf"]) if len(rows) == limit else None
+        last = rows[-1][:2] if len(rows) == limit else None
         return ReviewedPage(last, len(moved))
 
     async def last_review(self) -> TicksReview | None:
+        """The last complete review; None: there was none.
+
+        Raises:
+            UnavailableError: PostgreSQL is unavailable.
+        """
         with translated():
-            row = await self._pool.fetchrow(_SQL["last_review"])
-        return None if row is None else TicksReview(**row)
+            return await _LAST_REVIEW.fetchrow(self._pool)
 
     async def note_review(self, review: TicksReview, *, now: datetime) -> None:
+        """Stores that a review is complete.
+
+        Raises:
+            UnavailableError: PostgreSQL is unavailable.
+        """
         with translated():
             await self._pool.execute(_SQL["note_review"], review.tzdata, review.judgement, now)
 
-    async def _quarantine(self, connection: Any, row: Any, failure: Exception, now: datetime) -> None:
+    async def _quarantine(self, connection: Connection, row: _TimerRow, failure: Exception, now: datetime) -> None:
         """Skips all timers of the definition for a while, and writes that to its history."""
-        name = f"{row['schedule']}.{row['generation']}"
+        name = f"{row.schedule}.{row.generation}"
         if name in self._held:
             return
         retry_at = self._failed.add(name, now)
         self._held.append(name)
-        log.error("timer.failed", schedule=row["schedule"], generation=row["generation"], reason=described(failure))
+        log.error("timer.failed", schedule=row.schedule, generation=row.generation, reason=described(failure))
         reason = (
             f"its ticks cannot be planned: {described(failure)}; the next attempt is at {retry_at:%Y-%m-%d %H:%M:%S}Z"
         )
-        await record(connection, "schedule", row["schedule"], "ticks_failed", reason, at=now)
+        await record(connection, "schedule", row.schedule, "ticks_failed", reason, at=now)
 
 
-async def _store(connection: Any, decided: _Decided, now: datetime) -> None:
+async def _store(connection: Connection, decided: _Decided, now: datetime) -> None:
     next_ticks = [
         (str(timer.schedule), timer.leaf_id, firing.tick_at, firing.next_at)
         for timer, firing in decided
@@ -215,7 +266,7 @@ def _moved_line(timer: DueTimer, moved: MovedTick, now: datetime) -> HistoryEntr
     return HistoryEntry(now, "schedule", str(timer.schedule), "tick_moved", reason, {"leaf": timer.leaf_id})
 
 
-def _due_timer(row: Any, last_runs: Mapping[tuple[str, str], RunActivity]) -> DueTimer:
+def _due_timer(row: _TimerRow, last_runs: Mapping[tuple[str, str], RunActivity]) -> DueTimer:
     schedule, leaf, generation, due_at, tick_at, created_at, trigger, misfire, catch_up, overlap = row
     policy, bounds, overlapping = _policy(misfire, catch_up, overlap)
     tree, ticking = _time_leaves(trigger)

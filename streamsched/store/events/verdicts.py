@@ -1,47 +1,49 @@
-"""`ports.verdicts.VerdictStore` on PostgreSQL: a table with a partition for each day, filled by COPY."""
+"""The stored copy of topic `verdicts`: a table with a partition for each day, filled by COPY."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime, timedelta
-from typing import Any, Final, assert_never
-
-import asyncpg
+from typing import Any, Final, NamedTuple, assert_never
 
 from streamsched.domain.events.lateness import OnLate
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.signals.finding import AtSchedule, Duplicate, Finding, FindingReason, NoListener, Undecodable
 from streamsched.domain.signals.verdict import JudgedEvent, Verdict
 from streamsched.ports.intake import IntakeBatch, IntakeResult
-from streamsched.ports.verdicts import Page
-from streamsched.store.connections import translated
+from streamsched.store.connections import Pool, translated
 from streamsched.store.positions import StoredPositions
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("events/verdicts")
 
-_COLUMNS: Final = (
-    "at",
-    "event",
-    "source",
-    "verdict",
-    "subject",
-    "generation",
-    "next_job",
-    "leaves",
-    "cells",
-    "late",
-    "since",
-    "path",
-    "reason",
-    "why",
-)
+#: The findings of one record.
+Page = Sequence[Finding]
 
 
-class PostgresVerdicts(StoredPositions):
-    """See `ports.verdicts.VerdictStore`."""
+class FindingRow(NamedTuple):
+    """A row of `verdicts`."""
 
-    def __init__(self, pool: asyncpg.Pool, *, keep: timedelta) -> None:
+    at: datetime
+    event: str
+    source: str
+    verdict: str
+    subject: str
+    generation: int | None
+    next_job: int | None
+    leaves: list[str] | None
+    cells: list[str] | None
+    late: str | None
+    since: datetime | None
+    path: str | None
+    reason: str | None
+    why: str | None
+
+
+class VerdictStore(StoredPositions):
+    """Stores pages for a limited time: `ports.intake.IntakeStore[Page]`."""
+
+    def __init__(self, pool: Pool, *, keep: timedelta) -> None:
         """`keep`: findings older than that are not stored."""
         super().__init__(pool)
         self._keep = keep
@@ -66,46 +68,54 @@ class PostgresVerdicts(StoredPositions):
                 taken = frozenset(row["partition"] for row in moved)
                 stored = [row for partition in taken for row in rows[partition]]
                 if stored:
-                    await connection.copy_records_to_table("verdicts", records=stored, columns=_COLUMNS)
+                    await connection.copy_records_to_table("verdicts", records=stored, columns=FindingRow._fields)
                     await connection.execute(_SQL["count"], *_totals(stored))
         return IntakeResult(taken, len(stored), 0)
 
     async def forget(self, *, before: datetime) -> int:
+        """Drops the findings of days (UTC) that ended before then; returns the number of days.
+
+        Raises:
+            UnavailableError: PostgreSQL is unavailable.
+        """
         with translated():
             dropped: int = await self._pool.fetchval(_SQL["drop_days"], before.date())
         return dropped
 
-    async def _make_days(self, partitions: Iterable[Sequence[tuple[Any, ...]]]) -> None:
-        days = frozenset(row[0].date() for rows in partitions for row in rows)
+    async def _make_days(self, partitions: Iterable[Sequence[FindingRow]]) -> None:
+        days = frozenset(row.at.date() for rows in partitions for row in rows)
         if not days <= self._days:
             await self._pool.execute(_SQL["make_days"], sorted(days))
             self._days = days
 
 
-def _row(finding: Finding) -> tuple[Any, ...]:
-    """In the order of `_COLUMNS`."""
+def _row(finding: Finding) -> FindingRow:
     head = finding.at, finding.event, finding.source, finding.verdict.value
     match finding.reason:
         case AtSchedule(schedule=ref, generation=generation, next_job=number, judged=judged, late=late):
             leaves, cells = (list(map(_text, named)) or None for named in (judged.leaves, judged.cells))
             policy = None if late is None else late.value
             why = _text(judged.why) or None
-            return *head, str(ref), generation, number, leaves, cells, policy, finding.since, None, None, why
+            return FindingRow(
+                *head, str(ref), generation, number, leaves, cells, policy, finding.since, None, None, why
+            )
         case Duplicate(key=key) | NoListener(key=key):
-            return *head, _text(key), None, None, None, None, None, finding.since, None, None, None
+            return FindingRow(*head, _text(key), None, None, None, None, None, finding.since, None, None, None)
         case Undecodable(place=place, path=path, reason=reason):
-            return *head, place, None, None, None, None, None, finding.since, _text(path), _text(reason), None
+            return FindingRow(
+                *head, place, None, None, None, None, None, finding.since, _text(path), _text(reason), None
+            )
         case _:
             assert_never(finding.reason)
 
 
-def finding(row: Any) -> Finding:
-    """A row of `verdicts`."""
-    return Finding(row["event"], row["source"], row["at"], _reason(row), row["since"])
+def read_finding(row: FindingRow) -> Finding:
+    """The finding of a row."""
+    return Finding(row.event, row.source, row.at, _reason(row), row.since)
 
 
-def _reason(row: Any) -> FindingReason:
-    verdict, subject = Verdict(row["verdict"]), row["subject"]
+def _reason(row: FindingRow) -> FindingReason:
+    verdict, subject = Verdict(row.verdict), row.subject
     match verdict:
         case (
             Verdict.COUNTED
@@ -117,26 +127,28 @@ def _reason(row: Any) -> FindingReason:
             | Verdict.REFUSED
             | Verdict.PARKED
         ):
-            judged = JudgedEvent(verdict, tuple(row["leaves"] or ()), tuple(row["cells"] or ()), row["why"] or "")
-            late = None if row["late"] is None else OnLate(row["late"])
-            return AtSchedule(ScheduleRef.parse(subject), row["generation"], row["next_job"], judged, late)
+            judged = JudgedEvent(verdict, tuple(row.leaves or ()), tuple(row.cells or ()), row.why or "")
+            late = None if row.late is None else OnLate(row.late)
+            assert row.generation is not None
+            assert row.next_job is not None
+            return AtSchedule(ScheduleRef.parse(subject), row.generation, row.next_job, judged, late)
         case Verdict.DUPLICATE:
             return Duplicate(subject)
         case Verdict.NO_LISTENER:
             return NoListener(subject)
         case Verdict.DEAD_LETTERED:
-            return Undecodable(subject, row["path"], row["reason"])
+            return Undecodable(subject, row.path or "", row.reason or "")
         case _:
             assert_never(verdict)
 
 
-def _totals(rows: Sequence[tuple[Any, ...]]) -> tuple[list[Any], ...]:
+def _totals(rows: Sequence[FindingRow]) -> tuple[list[Any], ...]:
     """The number of rows and the newest time for each schedule (or none), verdict and policy."""
     found: dict[tuple[str, str, str], tuple[int, datetime]] = {}
-    for at, _, _, verdict, subject, generation, _, _, _, late, *_ in rows:
-        key = subject if generation is not None else "", verdict, late or ""
-        total, newest = found.get(key, (0, at))
-        found[key] = total + 1, max(newest, at)
+    for row in rows:
+        key = row.subject if row.generation is not None else "", row.verdict, row.late or ""
+        total, newest = found.get(key, (0, row.at))
+        found[key] = total + 1, max(newest, row.at)
     return tuple(list(column) for column in zip(*((*key, *count) for key, count in found.items()), strict=True))
 
 

@@ -1,12 +1,11 @@
-"""`ports.timers.WakeStore` and the intake of topic `wakeups`, on PostgreSQL."""
+"""Wake-ups of folds: the intake of topic `wakeups`, and what is due."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-import asyncpg
 import structlog
 
 from streamsched.domain.errors import SYSTEMIC, described
@@ -17,10 +16,10 @@ from streamsched.ports.intake import IntakeBatch, IntakeResult
 from streamsched.ports.outbox import OutboxRecord
 from streamsched.ports.timers import WakeUpRequest
 from streamsched.store.catalog import outbox
-from streamsched.store.connections import translated
+from streamsched.store.connections import Pool, translated
 from streamsched.store.expected_time import ExpectedTime, expected
 from streamsched.store.positions import StoredPositions
-from streamsched.store.sql import queries
+from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("events/wakes")
 
@@ -32,23 +31,41 @@ _RETRY: Final = timedelta(hours=1)
 log = structlog.get_logger()
 
 
+class _Wake(NamedTuple):
+    schedule: str
+    cell: bytes
+    generation: int
+    at: datetime
+
+
+class _Taken(NamedTuple):
+    partitions: list[int]
+    stored: int
+    obsolete: int
+    rung: int
+
+
+_CLAIM: Final = Select(_SQL["claim"], _Wake)
+_TAKE: Final = Select(_SQL["take"], _Taken)
+
+
 class PostgresWakes(StoredPositions):
-    """See `ports.timers.WakeStore` and `ports.intake.IntakeStore[WakeUpRequest]`.
+    """`ports.timers.WakeStore` and `ports.intake.IntakeStore[WakeUpRequest]` on PostgreSQL.
 
     Rows are claimed by deleting them, so a claim ends with its transaction. A request that arrives while its row is
     claimed waits for that transaction and is stored after it. With `theirs` nothing is due while PostgreSQL's clock
     says something else.
     """
 
-    def __init__(self, pool: asyncpg.Pool, *, theirs: ExpectedTime | None = None) -> None:
+    def __init__(self, pool: Pool, *, theirs: ExpectedTime | None = None) -> None:
         super().__init__(pool)
         self._theirs = theirs
 
     async def take(self, topic: str, batches: Sequence[IntakeBatch[WakeUpRequest]], *, now: datetime) -> IntakeResult:
         columns = [list(column) for column in zip(*_newest(batches, now), strict=True)] or [[] for _ in range(6)]
         with translated():
-            row = await self._pool.fetchrow(
-                _SQL["take"],
+            taken = await _TAKE.one(
+                self._pool,
                 topic,
                 [batch.partition for batch in batches],
                 [batch.start for batch in batches],
@@ -56,26 +73,24 @@ class PostgresWakes(StoredPositions):
                 *columns,
                 now + _SOON,
             )
-        assert row is not None
-        return IntakeResult(frozenset(row["partitions"]), row["stored"], row["obsolete"])
+        return IntakeResult(frozenset(taken.partitions), taken.stored, taken.obsolete)
 
     async def fire(self, *, now: datetime, limit: int, record: Callable[[Woken], OutboxRecord]) -> int:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
-                rows = await connection.fetch(_SQL["claim"], now, limit, expected(self._theirs))
-                records, unreadable = [], []
+                rows = await _CLAIM.fetch(connection, now, limit, expected(self._theirs))
+                records, unreadable = list[OutboxRecord](), list[_Wake]()
                 for row in rows:
                     try:
                         records.append(record(_woken(row)))
                     except SYSTEMIC:
                         raise
                     except Exception as failure:  # noqa: BLE001 - a damaged row may raise anything
-                        log.error("wake.unreadable", schedule=row["schedule"], reason=described(failure))
+                        log.error("wake.unreadable", schedule=row.schedule, reason=described(failure))
                         unreadable.append(row)
                 await outbox.write(connection, records)
                 if unreadable:
-                    columns = [[row[name] for row in unreadable] for name in ("schedule", "cell", "generation", "at")]
-                    await connection.execute(_SQL["put_off"], *columns, now + _RETRY)
+                    await connection.execute(_SQL["put_off"], *map(list, zip(*unreadable, strict=True)), now + _RETRY)
                 return len(rows)
 
     async def next_due(self) -> datetime | None:
@@ -96,5 +111,5 @@ def _newest(batches: Sequence[IntakeBatch[WakeUpRequest]], now: datetime) -> Ite
         yield partition, str(wake.schedule), wake.cell.encode(), wake.generation, at, due_at
 
 
-def _woken(row: Any) -> Woken:
-    return Woken(ScheduleRef.parse(row["schedule"]), row["generation"], row["cell"].decode(), row["at"])
+def _woken(row: _Wake) -> Woken:
+    return Woken(ScheduleRef.parse(row.schedule), row.generation, row.cell.decode(), row.at)

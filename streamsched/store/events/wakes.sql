@@ -1,4 +1,4 @@
--- Wake-ups requested by folds. See ports/timers.py; positions: positions.sql.
+-- Wake-ups requested by folds. Positions: positions.sql.
 
 -- name: take
 -- One statement, so that requests and positions change together and no client can die or pause in between. A batch is

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from streamsched.codec import event as event_codec
 from streamsched.domain.events.event import Event
 from streamsched.domain.expectations.expectation import Expectation, SubjectKind
 from streamsched.domain.expectations.miss import ExpectationMiss, LateCame
 from streamsched.domain.expectations.presence import Awaited
+from streamsched.domain.history import HistoryEntry
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.ticks.due_times import DueTime
 from streamsched.domain.ticks.watched_expectation import MissedDue, Settled, WatchedExpectation, came_late, settled
 from streamsched.log.topics import public_topic
-from streamsched.ports.catalog import HistoryEntry
 from streamsched.ports.outbox import OutboxRecord
-from streamsched.ports.schedules.expectations import Judged
 from streamsched.store.catalog import outbox
-from streamsched.store.catalog.expectation_rows import due_columns, watched_of
+from streamsched.store.catalog.app_expectations import ExpectationRow, due_columns, watched_expectation
 from streamsched.store.catalog.history import record_all
+from streamsched.store.connections import Connection
 from streamsched.store.runs import manual_runs
-from streamsched.store.sql import queries
+from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("expectations/judgement")
 #: Misses of an expectation that may still come; older ones are not looked for any more.
@@ -30,13 +30,47 @@ MOST_OPEN: Final = 100
 _PREFIX: Final = "expectation."
 
 
+class Judged(NamedTuple):
+    """What one transaction has judged: the number of expectations, and of misses and what came late those that are
+    announced.
+    """
+
+    expectations: int
+    misses: Sequence[ExpectationMiss]
+    came: Sequence[LateCame]
+
+
+class _OpenMiss(NamedTuple):
+    """A due time whose subject may still come."""
+
+    expectation: str
+    due_at: datetime
+    starts: datetime
+    key: str
+    announced: bool
+
+
+class _ScheduleState(NamedTuple):
+    """What may hold up a schedule. `note`: of its pause."""
+
+    id: str
+    deleted_at: datetime | None
+    enabled: bool
+    note: str | None
+    paused: bool
+
+
+_OPEN_MISSES: Final = Select(_SQL["open_misses"], _OpenMiss)
+_SCHEDULES: Final = Select(_SQL["schedules"], _ScheduleState)
+
+
 class ExpectationTurn:
     """Belongs to one transaction. `definitions`: of the locked programs that misses may start; None: it was removed."""
 
     def __init__(
         self,
-        connection: Any,
-        rows: Sequence[Any],
+        connection: Connection,
+        rows: Sequence[ExpectationRow],
         definitions: Mapping[ProgramRef, Any],
         until: Mapping[SubjectKind, datetime],
         now: datetime,
@@ -45,15 +79,15 @@ class ExpectationTurn:
         self._definitions = definitions
         self._until = until
         self._now = now
-        self._watched: dict[str, WatchedExpectation] = {row["id"]: watched_of(row) for row in rows}
-        self._opened = [row["id"] for row in rows if row["open_misses"] > 0]
+        self._watched: dict[str, WatchedExpectation] = {row.id: watched_expectation(row) for row in rows}
+        self._opened = [row.id for row in rows if row.open_misses > 0]
         self._came_already = set[str]()
         self._history: list[HistoryEntry] = []
         self._events: list[Event] = []
 
-    async def judged(self) -> Judged:
+    async def judge(self) -> Judged:
         """Judges, and stores what follows."""
-        came = await self._come()
+        came = await self._find_late()
         misses = await self._settle()
         await self._advance()
         await record_all(self._connection, self._history)
@@ -63,19 +97,16 @@ class ExpectationTurn:
             await self._start(miss)
         return Judged(len(self._watched), misses, came)
 
-    async def _come(self) -> list[LateCame]:
+    async def _find_late(self) -> list[LateCame]:
         """What has come for former misses, in the order of their due times."""
         if not self._opened:
             return []
-        rows = await self._connection.fetch(_SQL["open_misses"], self._opened)
         missed: list[tuple[str, MissedDue, bool]] = []
-        for row in rows:
-            expectation = self._watched[row["expectation"]].expectation
-            awaited = Awaited(expectation.kind, str(expectation.subject), row["key"], row["due_at"])
-            missed.append(
-                (row["expectation"], MissedDue(DueTime(row["due_at"], row["starts"]), awaited), row["announced"])
-            )
-        firsts = await self._firsts(each.awaited for _, each, _ in missed)
+        for row in await _OPEN_MISSES.fetch(self._connection, self._opened):
+            expectation = self._watched[row.expectation].expectation
+            awaited = Awaited(expectation.kind, str(expectation.subject), row.key, row.due_at)
+            missed.append((row.expectation, MissedDue(DueTime(row.due_at, row.starts), awaited), row.announced))
+        firsts = await self._find_first(each.awaited for _, each, _ in missed)
         found: list[LateCame] = []
         announced: list[LateCame] = []
         for (ref, each, said), first in zip(missed, firsts, strict=True):
@@ -99,8 +130,9 @@ class ExpectationTurn:
                 awaited[ref] = wanted
         if not awaited:
             return []
-        firsts = dict(zip(awaited, await self._firsts(awaited.values()), strict=True))
-        why = await self._reasons([self._watched[ref] for ref, first in firsts.items() if self._is_late(ref, first)])
+        firsts = dict(zip(awaited, await self._find_first(awaited.values()), strict=True))
+        late = [self._watched[ref] for ref, first in firsts.items() if self._is_late(ref, first)]
+        why = await self._find_reasons(late)
         outcomes = {
             ref: settled(self._watched[ref], first, self._now, why=why.get(ref, "")) for ref, first in firsts.items()
         }
@@ -139,23 +171,23 @@ class ExpectationTurn:
         if rows:
             await self._connection.execute(_SQL["advance"], *map(list, zip(*rows, strict=True)))
 
-    async def _firsts(self, awaited: Iterable[Awaited]) -> list[datetime | None]:
+    async def _find_first(self, awaited: Iterable[Awaited]) -> list[datetime | None]:
         listed = list(awaited)
         if not listed:
             return []
         columns = zip(*listed, strict=True)
-        return [row["at"] for row in await self._connection.fetch(_SQL["first_evidence"], *map(list, columns))]
+        return [at for (at,) in await self._connection.fetch(_SQL["first_evidence"], *map(list, columns))]
 
-    async def _reasons(self, missed: Sequence[WatchedExpectation]) -> Mapping[str, str]:
+    async def _find_reasons(self, missed: Sequence[WatchedExpectation]) -> Mapping[str, str]:
         """What is known about expectations that are missed: when something came last, and what holds up a schedule."""
         asked = [(each.expectation, each.due.at) for each in missed if each.due is not None]
         if not asked:
             return {}
         columns = zip(*((each.kind.value, str(each.subject), due_at) for each, due_at in asked), strict=True)
-        seen = [row["at"] for row in await self._connection.fetch(_SQL["seen"], *map(list, columns))]
+        seen = [at for (at,) in await self._connection.fetch(_SQL["seen"], *map(list, columns))]
         schedules = sorted({str(each.subject) for each, _ in asked if each.kind is SubjectKind.SCHEDULE})
-        rows = await self._connection.fetch(_SQL["schedules"], schedules) if schedules else ()
-        held = {row["id"]: _held_by(row) for row in rows}
+        rows = await _SCHEDULES.fetch(self._connection, schedules) if schedules else ()
+        held = {row.id: _reason_held(row) for row in rows}
         return {
             str(each.ref): _why(each, held.get(str(each.subject), "it does not exist"), at)
             for (each, _), at in zip(asked, seen, strict=True)
@@ -188,14 +220,14 @@ class ExpectationTurn:
         await record_all(self._connection, [answered])
 
 
-def _held_by(row: Any) -> str:
+def _reason_held(row: _ScheduleState) -> str:
     """Why a schedule may not run; empty when it may."""
-    if row["deleted_at"] is not None:
+    if row.deleted_at is not None:
         return "it was deleted"
-    if row["enabled"]:
+    if row.enabled:
         return ""
-    note = f": {row['note']}" if row["note"] else ""
-    return f"it is paused{note}" if row["paused"] else "it is disabled"
+    note = f": {row.note}" if row.note else ""
+    return f"it is paused{note}" if row.paused else "it is disabled"
 
 
 def _why(expectation: Expectation, held: str, seen: datetime | None) -> str:

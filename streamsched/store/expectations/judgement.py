@@ -1,5 +1,5 @@
-"""`ports.schedules.expectations.ExpectationStore` on PostgreSQL. A batch is judged in one transaction; when that fails,
-each is judged alone, and one that cannot be is set aside for a while.
+"""The judgement of expectations that are due. A batch is judged in one transaction; when that fails, each is judged
+alone, and one that cannot be is set aside for a while.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-import asyncpg
 import structlog
 
 from streamsched.domain.errors import SYSTEMIC, described
@@ -16,11 +15,11 @@ from streamsched.domain.expectations.expectation import SubjectKind
 from streamsched.domain.limits import later
 from streamsched.domain.names import AppRef, ProgramRef
 from streamsched.domain.quarantine import Quarantine
-from streamsched.ports.schedules.expectations import Judged
-from streamsched.store.connections import translated
-from streamsched.store.expectations.expectation_turn import ExpectationTurn
-from streamsched.store.runs.ending import SQL as RUNS
-from streamsched.store.sql import queries
+from streamsched.store.catalog.app_expectations import ExpectationRow
+from streamsched.store.connections import Pool, translated
+from streamsched.store.expectations.expectation_turn import ExpectationTurn, Judged
+from streamsched.store.runs.rows import SQL as RUNS
+from streamsched.store.sql import Select, queries
 
 log = structlog.get_logger()
 
@@ -29,24 +28,50 @@ _SQL: Final = queries("expectations/judgement")
 SETTLES: Final = timedelta(seconds=2)
 
 
-class _Candidate(NamedTuple):
-    """An expectation to judge, with the program that its miss starts."""
+class _Due(NamedTuple):
+    """An expectation to judge. `program`: the name of the one of its app that its miss starts."""
 
     id: str
-    program: ProgramRef | None
+    program: str | None
+    app: str
+
+    @property
+    def reaction(self) -> ProgramRef | None:
+        """The program that its miss starts."""
+        app = AppRef.parse(self.app)
+        return None if self.program is None else ProgramRef(app.namespace, app.app, self.program)
 
 
-class PostgresExpectationStore:
-    """See `ports.schedules.expectations.ExpectationStore`."""
+class _ReadTo(NamedTuple):
+    """Up to when all evidence of a kind is stored."""
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    kind: str
+    at: datetime
+
+
+_READ_TO: Final = Select(_SQL["read_to"], _ReadTo)
+_DUE: Final = Select(_SQL["due"], _Due)
+_STIRRED: Final = Select(_SQL["stirred"], _Due)
+_LOCKED: Final = Select(_SQL["lock"], ExpectationRow)
+
+
+class ExpectationStore:
+    """Stored expectations. Any number of instances may judge them; each due time is judged once. All methods raise
+    `UnavailableError` when PostgreSQL is unavailable.
+    """
+
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._failed: Quarantine[str] = Quarantine()
 
     async def judge(self, *, now: datetime, limit: int) -> Judged:
+        """Judges expectations that are due, those due longest first, and those for whose misses something came; skips
+        those that another instance has locked. What follows (history, event, program) is part of the transaction. A
+        due time is judged when all that came up to then is known to have been read.
+        """
         with translated():
-            until = await self._until()
-            candidates = await self._candidates(until, limit, self._failed.held(now))
+            until = await self._find_until()
+            candidates = await self._find_due(until, limit, self._failed.held(now))
         if not candidates:
             return Judged(0, (), ())
         try:
@@ -60,27 +85,23 @@ class PostgresExpectationStore:
         return Judged(sum(each.expectations for each in parts), misses, [came for each in parts for came in each.came])
 
     async def next_due(self) -> datetime | None:
+        """The earliest due time."""
         with translated():
             found = [await self._pool.fetchval(_SQL["next_due"], kind.value) for kind in SubjectKind]
         return min((due for due in found if due is not None), default=None)
 
-    async def _until(self) -> Mapping[SubjectKind, datetime]:
+    async def _find_until(self) -> Mapping[SubjectKind, datetime]:
         """Up to which due times each kind can be judged; a kind of which nothing was read is missing."""
-        rows = await self._pool.fetch(_SQL["read_to"])
-        return {SubjectKind(row["kind"]): later(row["at"], -SETTLES) for row in rows}
+        rows = await _READ_TO.fetch(self._pool)
+        return {SubjectKind(row.kind): later(row.at, -SETTLES) for row in rows}
 
-    async def _candidates(
-        self, until: Mapping[SubjectKind, datetime], limit: int, held: Sequence[str]
-    ) -> Sequence[_Candidate]:
-        found: dict[str, _Candidate] = {}
-        for row in await self._pool.fetch(_SQL["stirred"], limit, held):
-            found[row["id"]] = _Candidate(row["id"], _program(row))
+    async def _find_due(self, until: Mapping[SubjectKind, datetime], limit: int, held: Sequence[str]) -> Sequence[_Due]:
+        found = {row.id: row for row in await _STIRRED.fetch(self._pool, limit, held)}
         for kind, at in until.items():
-            for row in await self._pool.fetch(_SQL["due"], kind.value, at, limit, held):
-                found[row["id"]] = _Candidate(row["id"], _program(row))
+            found |= {row.id: row for row in await _DUE.fetch(self._pool, kind.value, at, limit, held)}
         return list(found.values())
 
-    async def _judge_alone(self, candidate: _Candidate, until: Mapping[SubjectKind, datetime], now: datetime) -> Judged:
+    async def _judge_alone(self, candidate: _Due, until: Mapping[SubjectKind, datetime], now: datetime) -> Judged:
         try:
             judged = await self._judge([candidate], until, now)
         except SYSTEMIC:
@@ -96,21 +117,12 @@ class PostgresExpectationStore:
         self._failed.release(candidate.id)
         return judged
 
-    async def _judge(
-        self, candidates: Sequence[_Candidate], until: Mapping[SubjectKind, datetime], now: datetime
-    ) -> Judged:
+    async def _judge(self, candidates: Sequence[_Due], until: Mapping[SubjectKind, datetime], now: datetime) -> Judged:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
-                programs = sorted({each.program for each in candidates if each.program is not None})
+                programs = sorted({program for each in candidates if (program := each.reaction) is not None})
                 definitions: dict[ProgramRef, Any] = {
                     ref: await connection.fetchval(RUNS["lock_program"], str(ref)) for ref in programs
                 }
-                rows = await connection.fetch(_SQL["lock"], [each.id for each in candidates])
-                return await ExpectationTurn(connection, rows, definitions, until, now).judged()
-
-
-def _program(row: Any) -> ProgramRef | None:
-    if row["program"] is None:
-        return None
-    app = AppRef.parse(row["app"])
-    return ProgramRef(app.namespace, app.app, row["program"])
+                rows = await _LOCKED.fetch(connection, [each.id for each in candidates])
+                return await ExpectationTurn(connection, rows, definitions, until, now).judge()

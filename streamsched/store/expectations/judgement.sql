@@ -20,7 +20,8 @@ SELECT due_at FROM expectations WHERE kind = $1 AND due_at IS NOT NULL ORDER BY 
 
 -- name: lock
 -- The holder of the lock judges it; a locked one is skipped.
-SELECT * FROM expectations WHERE id = ANY ($1::text[]) ORDER BY id FOR UPDATE SKIP LOCKED;
+SELECT id, app, definition, since, due_at, starts, opens_at, learning, recent, open_misses, stopped
+FROM expectations WHERE id = ANY ($1::text[]) ORDER BY id FOR UPDATE SKIP LOCKED;
 
 -- name: open_misses
 -- Misses of these whose subject may still come, in the order of their due times.
@@ -29,7 +30,7 @@ ORDER BY expectation, due_at;
 
 -- name: first_evidence
 -- When the first evidence of each came: of a key at all, without one after an instant; of the others NULL.
-SELECT n.place, CASE WHEN n.key = ''
+SELECT CASE WHEN n.key = ''
     THEN (SELECT e.at FROM evidence e WHERE e.kind = n.kind AND e.subject = n.subject AND e.at > n.after ORDER BY e.at LIMIT 1)
     ELSE (SELECT k.at FROM evidence_keys k WHERE k.kind = n.kind AND k.subject = n.subject AND k.key = n.key)
     END AS at

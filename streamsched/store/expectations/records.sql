@@ -2,7 +2,9 @@
 
 -- name: page
 -- $1 namespace, $2 app, each NULL for any; with $3 only those with an open miss; at most $5 of those after id $4.
-SELECT e.*, (SELECT v.at FROM evidence v WHERE v.kind = e.kind AND v.subject = e.subject ORDER BY v.at DESC LIMIT 1) AS seen_at,
+SELECT e.id, e.app, e.definition, e.since, e.due_at, e.starts, e.opens_at, e.learning, e.recent, e.open_misses, e.stopped,
+    e.created_at, e.changed_at,
+    (SELECT v.at FROM evidence v WHERE v.kind = e.kind AND v.subject = e.subject ORDER BY v.at DESC LIMIT 1) AS seen_at,
     m.due_at AS missed_due_at, m.key AS missed_key, m.reason AS missed_reason, m.found_at AS missed_found_at,
     m.announced AS missed_announced, m.open AS missed_open, m.came_at AS missed_came_at
 FROM (
@@ -22,7 +24,9 @@ SELECT id FROM expectations WHERE kind = $1 AND subject = $2 ORDER BY id LIMIT $
 
 -- name: some
 -- As page, of these.
-SELECT e.*, (SELECT v.at FROM evidence v WHERE v.kind = e.kind AND v.subject = e.subject ORDER BY v.at DESC LIMIT 1) AS seen_at,
+SELECT e.id, e.app, e.definition, e.since, e.due_at, e.starts, e.opens_at, e.learning, e.recent, e.open_misses, e.stopped,
+    e.created_at, e.changed_at,
+    (SELECT v.at FROM evidence v WHERE v.kind = e.kind AND v.subject = e.subject ORDER BY v.at DESC LIMIT 1) AS seen_at,
     m.due_at AS missed_due_at, m.key AS missed_key, m.reason AS missed_reason, m.found_at AS missed_found_at,
     m.announced AS missed_announced, m.open AS missed_open, m.came_at AS missed_came_at
 FROM expectations e

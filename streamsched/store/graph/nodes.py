@@ -1,90 +1,201 @@
-"""`ports.graph.nodes.NodeStore` on PostgreSQL. A transaction has a fixed number of statements, however many nodes it
-moves.
+"""Graphs and their nodes. Every change of nodes is one transaction under the lock of the app's graph, with as many
+statements however many nodes it moves.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
-
-import asyncpg
+from typing import Final, NamedTuple
 
 from streamsched.codec.graph.task import task_to_json, tasks_from_json
 from streamsched.domain.errors import ConflictError, NotFoundError
-from streamsched.domain.graph.graph import ParentGroup
-from streamsched.domain.graph.node import ENDED, NodeFact, NodeState, ParentOutcome, parent_outcome
-from streamsched.domain.graph.progress import (
-    Shift,
-    cancelled,
-    counted,
-    ended,
-    left_out,
-    new_node,
-    recount,
-    reset,
-    shifted,
-)
+from streamsched.domain.graph.node import NODE_STATES, NodeFact, NodeState
+from streamsched.domain.graph.progress import GraphNode, cancelled, counted, ended, left_out, recount, reset, shifted
 from streamsched.domain.graph.task import NodeId, TaskTemplate
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.limits import as_stored
 from streamsched.domain.names import AppRef
-from streamsched.ports.graph.nodes import Edges, NodeEnd, NodeView, OldNode, StoredGraph, UnreportedNode
-from streamsched.store.connections import translated
-from streamsched.store.graph.rows import SQL, NodeBatch, columns, lock, node_of, yielding
+from streamsched.store.connections import Pool, translated
+from streamsched.store.graph.reporting import choose_children, create_nodes, find_shifts, parents_in, report_to_children
+from streamsched.store.graph.rows import (
+    REPORTED_STATES,
+    SQL,
+    Edges,
+    NodeBatch,
+    NodeViewRow,
+    StoredGraph,
+    columns,
+    lock_graph,
+    node_of,
+)
+from streamsched.store.sql import Select, fetch_value
 
 
-class PostgresNodeStore:
-    """See `ports.graph.nodes.NodeStore`."""
+class NodeEnd(NamedTuple):
+    """The end of a node's job, not yet counted. `number`: of the row that says so. `exit_code`: of its last run.
+    `stuck`: of the node.
+    """
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    number: int
+    app: str
+    node: NodeId
+    job: str
+    fact: NodeFact
+    reason: str
+    exit_code: int | None = None
+    stuck: tuple[str, ...] = ()
+
+
+class OldNode(NamedTuple):
+    """A node that ended at this time (UTC)."""
+
+    app: str
+    node: NodeId
+    ended_at: datetime
+
+
+class UnreportedNode(NamedTuple):
+    """A node that its children have not counted yet as it is, whose parents are to be counted anew, or that waited for
+    its schedule. `stuck`: of the node (`domain.graph.progress.GraphNode`).
+    """
+
+    app: str
+    node: NodeId
+    stuck: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A node for readers. `run_state`: of the last run of its job; None without one."""
+
+    node: GraphNode
+    job: str | None
+    reason: str
+    created_at: datetime
+    changed_at: datetime
+    run_state: str | None = None
+
+
+class _GraphRow(NamedTuple):
+    generation: int
+    tasks: str
+
+
+class _NodeCount(NamedTuple):
+    task: str
+    state: str
+    nodes: int
+
+
+class _UnreportedRow(NamedTuple):
+    app: str
+    task: str
+    job_id: str
+    stuck: list[str]
+
+
+class _OldRow(NamedTuple):
+    app: str
+    task: str
+    job_id: str
+    changed_at: datetime
+
+
+class _EndRow(NamedTuple):
+    id: int
+    job: str
+    app: str | None
+    task: str
+    job_id: str
+    state: str | None
+    reason: str | None
+    run_state: str | None
+    run_reason: str | None
+    exit_code: int | None
+    stands: bool
+    stuck: list[str]
+
+
+_GRAPH: Final = Select(SQL["graph"], _GraphRow)
+_VIEWS: Final = Select(SQL["views"], NodeViewRow)
+_PAGE: Final = Select(SQL["page"], NodeViewRow)
+_COUNTS: Final = Select(SQL["counts"], _NodeCount)
+_UNREPORTED: Final = Select(SQL["unreported"], _UnreportedRow)
+_OUTDATED: Final = Select(SQL["outdated"], _UnreportedRow)
+_HELD: Final = Select(SQL["held"], _UnreportedRow)
+_OLD: Final = Select(SQL["old"], _OldRow)
+_ENDS: Final = Select(SQL["ends"], _EndRow)
+
+
+class NodeStore:
+    """Nodes by app, task and job id."""
+
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def put(self, app: AppRef, tasks: Sequence[TaskTemplate], *, now: datetime) -> int:
+        """Stores the tasks of an app in place of all former ones; returns the generation. Equal tasks change nothing.
+        Nodes stay; those of other tasks than before are counted anew.
+        """
         text = json.dumps({task.name: task_to_json(task) for task in tasks}, ensure_ascii=False)
         with translated():
-            generation: int = await self._pool.fetchval(SQL["put"], str(app), text, now)
+            generation = await fetch_value(self._pool, SQL["put"], int, str(app), text, now)
             await self._pool.execute(SQL["ring"])
             return generation
 
     async def graph(self, app: AppRef) -> StoredGraph:
+        """Raises:
+        NotFoundError: the app has no tasks.
+        """
         with translated():
-            row = await self._pool.fetchrow(SQL["graph"], str(app))
+            row = await _GRAPH.fetchrow(self._pool, str(app))
         if row is None:
             raise NotFoundError("graph of app", str(app))
         with as_stored():
-            return StoredGraph(app, row["generation"], tasks_from_json(json.loads(row["tasks"])))
+            return StoredGraph(app, row.generation, tasks_from_json(json.loads(row.tasks)))
 
     async def states(self, app: AppRef, nodes: Sequence[NodeId]) -> Mapping[NodeId, NodeState]:
+        """The states of those that exist."""
         with translated():
-            rows = await self._pool.fetch(SQL["states"], str(app), *columns(nodes))
-        return {NodeId(row["task"], row["job_id"]): NodeState(row["state"]) for row in rows}
+            rows = await REPORTED_STATES.fetch(self._pool, str(app), *columns(nodes))
+        return {NodeId(row.task, row.job_id): NodeState(row.state) for row in rows}
 
     async def views(self, app: AppRef, nodes: Sequence[NodeId]) -> Mapping[NodeId, NodeView]:
+        """Those that exist."""
         with translated():
-            rows = await self._pool.fetch(SQL["views"], str(app), *columns(nodes))
-        return {NodeId(row["task"], row["job_id"]): _view(row) for row in rows}
+            rows = await _VIEWS.fetch(self._pool, str(app), *columns(nodes))
+        return {NodeId(row.task, row.job_id): _view(row) for row in rows}
 
-    async def listed(
+    async def page(
         self, app: AppRef, *, task: str | None, state: NodeState | None, after: NodeId, limit: int
     ) -> Sequence[NodeView]:
+        """Nodes by task and job id, after that one."""
         with translated():
-            rows = await self._pool.fetch(SQL["listed"], str(app), task, state, after.task, after.job_id, limit)
+            rows = await _PAGE.fetch(self._pool, str(app), task, state, after.task, after.job_id, limit)
         return [_view(row) for row in rows]
 
     async def counts(self, app: AppRef) -> Mapping[tuple[str, NodeState], int]:
+        """The number of nodes by task and state."""
         with translated():
-            rows = await self._pool.fetch(SQL["counts"], str(app))
-        return {(row["task"], NodeState(row["state"])): row["nodes"] for row in rows}
+            rows = await _COUNTS.fetch(self._pool, str(app))
+        return {(row.task, NodeState(row.state)): row.nodes for row in rows}
 
     async def submit(self, graph: StoredGraph, edges: Edges, again: Sequence[NodeId], *, now: datetime) -> int:
+        """Creates the nodes of `edges.parents` that do not exist, resets those of `again` that have ended, and makes
+        the jobs of those that are ready; returns the number of jobs. Idempotent. The nodes of `edges.children`, parents
+        first, are reported to their existing children in the same transaction.
+
+        Raises:
+            ConflictError: the graph changed meanwhile; nothing was stored.
+        """
         async with self._batch(graph, now) as batch:
             await batch.read([*edges.parents, *again, *edges.children])
-            await _create(batch, [node for node in edges.parents if node not in batch.nodes], edges)
+            await create_nodes(batch, [node for node in edges.parents if node not in batch.nodes], edges)
             for node in again:
                 if node in batch.nodes:
                     batch.put(reset(batch.nodes[node]), "")
@@ -92,12 +203,17 @@ class PostgresNodeStore:
             for node in edges.children:  # parents first: a blocked node waits in the same moment as its parents
                 if node in batch.nodes and batch.nodes[node].stuck:  # its children are counted anew, afterwards
                     continue
-                for child, shifts in _report(batch, node, edges).items():
+                for child, shifts in report_to_children(batch, node, edges).items():
                     if child in batch.nodes:
                         batch.put(shifted(batch.nodes[child], shifts))
             return await batch.write()
 
     async def cancel(self, graph: StoredGraph, nodes: Sequence[NodeId], reason: str, *, now: datetime) -> Sequence[str]:
+        """Fails those that wait; returns the jobs of those that are queued, which are to be cancelled.
+
+        Raises:
+            ConflictError: the graph changed meanwhile; nothing was stored.
+        """
         async with self._batch(graph, now) as batch:
             await batch.read(nodes)
             found = [batch.nodes[node] for node in nodes if node in batch.nodes]
@@ -108,27 +224,38 @@ class PostgresNodeStore:
             return [job for node in found if node.state is NodeState.QUEUED and (job := batch.job(node.id)) is not None]
 
     async def ends(self, limit: int) -> Sequence[NodeEnd]:
+        """Ends of jobs, oldest first. Forgets those that are not the end of a current job of a node."""
         with translated():
-            rows = await self._pool.fetch(SQL["ends"], limit)
-            found = {row["id"]: _end(row) for row in rows}
+            found = {row.id: _end(row) for row in await _ENDS.fetch(self._pool, limit)}
             if over := [number for number, end in found.items() if end is None]:
                 await self._pool.execute(SQL["forget"], over)
         return [end for end in found.values() if end is not None]
 
-    async def unreported(self, limit: int, *, now: datetime) -> Sequence[UnreportedNode]:
-        return await self._listed("unreported", limit, now)
+    async def unreported_nodes(self, limit: int, *, now: datetime) -> Sequence[UnreportedNode]:
+        """Nodes that changed and that their children have not counted, longest waiting first, and those that are stuck,
+        without those that are postponed.
+        """
+        return await self._read_unreported(_UNREPORTED, limit, now)
 
     async def postpone(self, app: AppRef, nodes: Mapping[NodeId, str], *, until: datetime) -> None:
+        """Nodes whose children cannot be computed, each with the reason, are not given by `unreported` until then."""
         with translated():
             await self._pool.execute(SQL["postpone"], str(app), *columns(nodes), list(nodes.values()), until)
 
-    async def outdated(self, limit: int) -> Sequence[UnreportedNode]:
-        return await self._listed("outdated", limit)
+    async def outdated_nodes(self, limit: int) -> Sequence[UnreportedNode]:
+        """Nodes whose parents were counted by a former generation of their graph."""
+        return await self._read_unreported(_OUTDATED, limit)
 
-    async def held(self, limit: int) -> Sequence[UnreportedNode]:
-        return await self._listed("held", limit)
+    async def held_nodes(self, limit: int) -> Sequence[UnreportedNode]:
+        """Nodes that were ready while their schedules were paused or disabled, of schedules that are enabled now."""
+        return await self._read_unreported(_HELD, limit)
 
     async def release(self, graph: StoredGraph, nodes: Sequence[NodeId], *, now: datetime) -> int:
+        """Makes the jobs of those that wait only for their schedule; returns their number. Idempotent.
+
+        Raises:
+            ConflictError: the graph changed meanwhile; nothing was stored.
+        """
         async with self._batch(graph, now) as batch:
             await batch.read(nodes)
             for node in [batch.nodes[each] for each in nodes if each in batch.nodes]:
@@ -136,35 +263,46 @@ class PostgresNodeStore:
                     batch.rewrite(recount(node, node.groups))
             return await batch.write()
 
-    async def old(self, before: datetime, *, behind: OldNode | None, limit: int) -> Sequence[OldNode]:
+    async def old_nodes(self, before: datetime, *, behind: OldNode | None, limit: int) -> Sequence[OldNode]:
+        """Nodes that ended before, in all graphs, oldest first, after that one."""
         first = (datetime.min.replace(tzinfo=UTC), "", "", "")
         after = first if behind is None else (behind.ended_at, behind.app, *behind.node)
         with translated():
-            rows = await self._pool.fetch(SQL["old"], before, *after, limit)
-        return [OldNode(row["app"], NodeId(row["task"], row["job_id"]), row["changed_at"]) for row in rows]
+            rows = await _OLD.fetch(self._pool, before, *after, limit)
+        return [OldNode(row.app, NodeId(row.task, row.job_id), row.changed_at) for row in rows]
 
-    async def leave(
+    async def delete(
         self, graph: StoredGraph, nodes: Sequence[NodeId], children: Sequence[NodeId], *, before: datetime
     ) -> int:
+        """Deletes those that ended before, and returns their number. `children` are theirs.
+
+        Raises:
+            ConflictError: the graph changed meanwhile, or a child has not ended; nothing was deleted.
+        """
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
-                await lock(connection, graph)
-                rows = await connection.fetch(SQL["states"], str(graph.app), *columns(children))
-                if any(NodeState(row["state"]) not in ENDED for row in rows):
+                await lock_graph(connection, graph)
+                rows = await REPORTED_STATES.fetch(connection, str(graph.app), *columns(children))
+                if any(NodeState(row.state) not in NODE_STATES.ends for row in rows):
                     raise ConflictError("a child was asked for meanwhile")
-                return await connection.fetchval(SQL["leave"], str(graph.app), *columns(nodes), before)
+                return await fetch_value(connection, SQL["delete"], int, str(graph.app), *columns(nodes), before)
 
-    async def _listed(self, query: str, *arguments: object) -> Sequence[UnreportedNode]:
+    async def _read_unreported(self, query: Select[_UnreportedRow], *args: object) -> Sequence[UnreportedNode]:
         with translated():
-            rows = await self._pool.fetch(SQL[query], *arguments)
-        return [
-            UnreportedNode(row["app"], NodeId(row["task"], row["job_id"]), tuple(row.get("stuck") or ()))
-            for row in rows
-        ]
+            rows = await query.fetch(self._pool, *args)
+        return [UnreportedNode(row.app, NodeId(row.task, row.job_id), tuple(row.stuck)) for row in rows]
 
     async def move(
         self, graph: StoredGraph, ends: Sequence[NodeEnd], nodes: Sequence[NodeId], edges: Edges, *, now: datetime
     ) -> int:
+        """Stores the ends, and reports these nodes and `nodes` to their children: they count the change, are created
+        where the end of a parent counts for them, skipped where a parent's exit code leaves them out, and those that
+        are ready get their jobs. One transaction; returns the number of jobs. The end of a node that was to run again,
+        and whose children have not counted that, is left for the next call.
+
+        Raises:
+            ConflictError: the graph or a node changed meanwhile; nothing was stored.
+        """
         movers = list(dict.fromkeys([*(end.node for end in ends), *nodes]))
         async with self._batch(graph, now) as batch:
             await batch.read(movers)
@@ -179,10 +317,12 @@ class PostgresNodeStore:
                         fact, reason = graph.reactions.end(end.node.task, end.exit_code)
                     batch.put(ended(node, fact), reason)
                 counted_ends.append(end.number)
-            left, again = await _chosen(batch, movers, edges)
-            shifts, anew = _shifts(batch, movers, edges)
+            left, again = await choose_children(batch, movers, edges)
+            shifts, anew = find_shifts(batch, movers, edges)
             await batch.read([*shifts, *anew])
-            reported = await batch.reported(_all(edges.parents[child] for child in anew if child in edges.parents))
+            reported = await batch.read_reported(
+                parents_in(edges.parents[child] for child in anew if child in edges.parents)
+            )
             missing = []
             for child in dict.fromkeys([*shifts, *anew]):
                 changes = [*shifts.get(child, ()), *anew.get(child, ())]
@@ -201,15 +341,21 @@ class PostgresNodeStore:
                     batch.put(reset(shifted(known, changes)), "")
                 else:
                     batch.put(shifted(known, changes))
-            await _create(batch, missing, edges, left)
+            await create_nodes(batch, missing, edges, left)
             made = await batch.write()
             await batch.connection.execute(SQL["forget"], counted_ends)
             return made
 
     async def recount(self, graph: StoredGraph, nodes: Sequence[NodeId], edges: Edges, *, now: datetime) -> int:
+        """Counts the parents of these nodes anew and makes the jobs of those that are ready; returns their number. One
+        whose parents are not given keeps its counts.
+
+        Raises:
+            ConflictError: the graph changed meanwhile; nothing was stored.
+        """
         async with self._batch(graph, now) as batch:
             await batch.read(nodes)
-            reported = await batch.reported(_all(edges.parents.values()))
+            reported = await batch.read_reported(parents_in(edges.parents.values()))
             for node in nodes:
                 if node in batch.nodes:
                     known = batch.nodes[node]
@@ -224,119 +370,26 @@ class PostgresNodeStore:
         """A transaction under the lock of the graph."""
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
-                await lock(connection, graph)
+                await lock_graph(connection, graph)
                 yield NodeBatch(connection, graph, now)
 
 
-def _report(batch: NodeBatch, node: NodeId, edges: Edges) -> dict[NodeId, list[Shift]]:
-    """What the children of a node have to count; none when they have, when it does not exist, or when its children are
-    not given.
-    """
-    known = batch.nodes.get(node)
-    if known is None or not (known.unreported or known.stuck) or node not in edges.children:
-        return {}
-    before, after = known.reported, parent_outcome(known.state)
-    stuck = tuple(sorted(edges.stuck.get(node, ())))
-    batch.put(replace(known, reported=after, stuck=stuck), "" if after is ParentOutcome.COMPLETE else None)
-    shifts: dict[NodeId, list[Shift]] = {}
-    counted_as = batch.graph.reactions.counted
-    for child, group in edges.children[node]:
-        counts = (counted_as(child.task, group, node.task, each) for each in (before, after))
-        shifts.setdefault(child, []).append(Shift(group, *counts))
-    return shifts
+def _view(row: NodeViewRow) -> NodeView:
+    return NodeView(node_of(row), row.job, row.reason, row.created_at, row.changed_at, row.run_state)
 
 
-def _shifts(
-    batch: NodeBatch, movers: Iterable[NodeId], edges: Edges
-) -> tuple[dict[NodeId, list[Shift]], dict[NodeId, list[Shift]]]:
-    """What children have to count, and the changes of those that are to be counted anew, because not all children of
-    their task could be computed now or before.
-
-    Raises:
-        ConflictError: the parents of one of these were not given, and it is not one of those.
-    """
-    shifts: dict[NodeId, list[Shift]] = {}
-    anew: dict[NodeId, list[Shift]] = {}
-    for mover in movers:
-        known = batch.nodes.get(mover)
-        now = edges.stuck.get(mover, frozenset())
-        stuck = now if known is None else now.union(known.stuck)
-        for child, changes in _report(batch, mover, edges).items():
-            if child.task not in stuck:
-                shifts.setdefault(child, []).extend(changes)
-                continue
-            if child not in edges.parents and child.task not in now:
-                raise ConflictError("the children of a node could not be computed meanwhile; try again")
-            anew.setdefault(child, []).extend(changes)
-    return shifts, anew
-
-
-async def _chosen(
-    batch: NodeBatch, movers: Iterable[NodeId], edges: Edges
-) -> tuple[Mapping[NodeId, str], frozenset[NodeId]]:
-    """By exit codes of nodes that completed and whose children have not counted that: the children that are skipped,
-    with the reason, and those that go on although an earlier round may have skipped them.
-    """
-    reactions = batch.graph.reactions
-    found = [
-        node
-        for node in (batch.nodes.get(mover) for mover in movers if reactions.branches(mover.task))
-        if node is not None and node.state is NodeState.COMPLETED and node.unreported and node.id in edges.children
-    ]
-    if not found:
-        return {}, frozenset()
-    rows = await batch.connection.fetch(SQL["exit_codes"], [batch.job(node.id) for node in found])
-    codes = {row["job"]: row["exit_code"] for row in rows}
-    left: dict[NodeId, str] = {}
-    again: set[NodeId] = set()
-    for node in found:
-        code = codes.get(batch.job(node.id))
-        for child, _ in edges.children[node.id]:
-            if reactions.left_out(node.id.task, code, child.task):
-                left[child] = f"left out by {node.id}, whose run had exit code {code}"
-            elif node.round > 1 and child not in edges.invalid:
-                again.add(child)
-    return left, frozenset(again - left.keys())
-
-
-async def _create(
-    batch: NodeBatch, nodes: Sequence[NodeId], edges: Edges, left: Mapping[NodeId, str] | None = None
-) -> None:
-    """Creates nodes; those of `left` are skipped, with the reason.
-
-    Raises:
-        ConflictError: the parents of one of them were not given.
-    """
-    if any(node not in edges.parents for node in nodes):
-        raise ConflictError("a node was deleted meanwhile; try again")
-    reported = await batch.reported(_all(edges.parents[node] for node in nodes))
-    async for node in yielding(nodes):
-        reason = None if left is None else left.get(node)
-        valid = node not in edges.invalid and reason is None
-        batch.put(new_node(node, edges.parents[node], reported, batch.graph.reactions, valid=valid), reason)
-
-
-def _all(parents: Iterable[Sequence[ParentGroup]]) -> Iterable[NodeId]:
-    return (node for groups in parents for group in groups for node in group.parents)
-
-
-def _view(row: Any) -> NodeView:
-    return NodeView(node_of(row), row["job"], row["reason"], row["created_at"], row["changed_at"], row["run_state"])
-
-
-def _end(row: Any) -> NodeEnd | None:
+def _end(row: _EndRow) -> NodeEnd | None:
     """The end of a node's job; None when it is not, or not yet, the end of the current job of a queued node."""
-    if row["app"] is None:
+    if row.app is None:
         return None
-    state, run = row["state"], row["run_state"]
+    state, run = row.state, row.run_state
     if state in (JobState.LAUNCHED, JobState.PENDING_LAUNCH) and run is not None and RunState(run).terminal:
         fact = NodeFact.SUCCEEDED if run == RunState.COMPLETED else NodeFact.FAILED
-        reason = "" if fact is NodeFact.SUCCEEDED else f"its run {run}: {row['run_reason']}"
+        reason = "" if fact is NodeFact.SUCCEEDED else f"its run {run}: {row.run_reason}"
     elif state is not None and state != JobState.LAUNCHED and JobState(state).terminal:
-        fact = NodeFact.REPLACED if state == JobState.OBSOLETE and row["stands"] else NodeFact.FAILED
-        reason = f"its job {state}: {row['reason']}"
+        fact = NodeFact.REPLACED if state == JobState.OBSOLETE and row.stands else NodeFact.FAILED
+        reason = f"its job {state}: {row.reason}"
     else:
         return None
-    node = NodeId(row["task"], row["job_id"])
-    stuck = tuple(row["stuck"])
-    return NodeEnd(row["id"], row["app"], node, row["job"], fact, reason, row["exit_code"], stuck)
+    node = NodeId(row.task, row.job_id)
+    return NodeEnd(row.id, row.app, node, row.job, fact, reason, row.exit_code, tuple(row.stuck))

@@ -1,4 +1,4 @@
--- Graphs and their nodes. See ports/graph/nodes.py.
+-- Graphs and their nodes.
 
 -- name: graph
 -- The tasks of an app, as it deployed them last.
@@ -18,7 +18,8 @@ SELECT generation FROM graphs WHERE app = $1 FOR NO KEY UPDATE;
 
 -- name: nodes
 -- Those of the given nodes that exist.
-SELECT n.* FROM unnest($2::text[], $3::text[]) AS w (task, job_id)
+SELECT n.task, n.job_id, n.state, n.reported, n.groups, n.round, n.again, n.stuck, n.generation, n.job, n.reason, n.held
+FROM unnest($2::text[], $3::text[]) AS w (task, job_id)
 JOIN graph_nodes n ON n.app = $1 AND n.task = w.task AND n.job_id = w.job_id;
 
 -- name: states
@@ -28,13 +29,15 @@ JOIN graph_nodes n ON n.app = $1 AND n.task = w.task AND n.job_id = w.job_id;
 
 -- name: views
 -- Nodes with the state of the last run of their job.
-SELECT n.*, (SELECT r.state FROM runs r WHERE r.job = n.job ORDER BY r.attempt DESC LIMIT 1) AS run_state
+SELECT n.task, n.job_id, n.state, n.reported, n.groups, n.round, n.again, n.stuck, n.job, n.reason, n.created_at,
+    n.changed_at, (SELECT r.state FROM runs r WHERE r.job = n.job ORDER BY r.attempt DESC LIMIT 1) AS run_state
 FROM unnest($2::text[], $3::text[]) AS w (task, job_id)
 JOIN graph_nodes n ON n.app = $1 AND n.task = w.task AND n.job_id = w.job_id;
 
--- name: listed
+-- name: page
 -- One page by task and job id.
-SELECT n.*, (SELECT r.state FROM runs r WHERE r.job = n.job ORDER BY r.attempt DESC LIMIT 1) AS run_state
+SELECT n.task, n.job_id, n.state, n.reported, n.groups, n.round, n.again, n.stuck, n.job, n.reason, n.created_at,
+    n.changed_at, (SELECT r.state FROM runs r WHERE r.job = n.job ORDER BY r.attempt DESC LIMIT 1) AS run_state
 FROM graph_nodes n
 WHERE app = $1 AND ($2::text IS NULL OR task = $2) AND ($3::text IS NULL OR state = $3) AND (task, job_id) > ($4, $5)
 ORDER BY task, job_id
@@ -110,7 +113,7 @@ WHERE n.app = $1 AND n.task = w.task AND n.job_id = w.job_id AND (n.unreported O
 
 -- name: outdated
 -- A few of each graph, so that one which cannot be counted does not hold up the others.
-SELECT n.app, n.task, n.job_id FROM graphs g CROSS JOIN LATERAL (
+SELECT n.app, n.task, n.job_id, '{}'::text[] AS stuck FROM graphs g CROSS JOIN LATERAL (
     SELECT app, task, job_id FROM graph_nodes WHERE app = g.app AND generation < g.generation
     ORDER BY generation LIMIT 100
 ) AS n
@@ -127,7 +130,7 @@ WITH RECURSIVE holding AS (
         ORDER BY app, task LIMIT 1
     ) AS n
 )
-SELECT n.app, n.task, n.job_id FROM holding h
+SELECT n.app, n.task, n.job_id, '{}'::text[] AS stuck FROM holding h
 JOIN schedules s ON s.id = h.app || '.' || h.task AND s.enabled AND s.deleted_at IS NULL
 CROSS JOIN LATERAL (
     SELECT app, task, job_id FROM graph_nodes WHERE held AND state = 'WAITING' AND app = h.app AND task = h.task
@@ -143,7 +146,7 @@ WHERE state NOT IN ('WAITING', 'QUEUED') AND NOT unreported AND stuck = '{}' AND
 ORDER BY changed_at, app, task, job_id
 LIMIT $6;
 
--- name: leave
+-- name: delete
 -- Those of the given nodes that have ended and are as old.
 WITH gone AS (
     DELETE FROM graph_nodes n USING unnest($2::text[], $3::text[]) AS w (task, job_id)

@@ -1,51 +1,98 @@
-"""`ports.archive.Archive` on PostgreSQL: tables partitioned by time, filled in batches; old partitions are dropped."""
+"""The history of ended jobs and runs: tables partitioned by time, filled in batches; old partitions are dropped."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final
-
-import asyncpg
+from typing import Final, NamedTuple
 
 from streamsched.codec.schedules import constraint as constraint_codec
 from streamsched.domain.decisions.retention import TimePartition, looks_back
 from streamsched.domain.limits import as_stored
 from streamsched.log.topics import LAUNCH
-from streamsched.ports.archive import ArchiveCursor, EndedRows
-from streamsched.store.connections import translated
-from streamsched.store.sql import queries
+from streamsched.store.connections import Pool, translated
+from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("jobs/archive")
+
+
+class ArchiveCursor(NamedTuple):
+    """A cursor in a walk through ended rows: the row before the next."""
+
+    created_at: datetime
+    id: str
+
+
 _BEGINNING: Final = ArchiveCursor(datetime.min.replace(tzinfo=UTC), "")
 
 
-class PostgresArchive:
-    """See `ports.archive.Archive`."""
+@dataclass(frozen=True, slots=True)
+class EndedRows:
+    """Ended jobs, or ended manual runs, with the time of the last end in each: of the job and its runs (UTC)."""
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    done_at: Mapping[str, datetime]
+    last: ArchiveCursor | None = None
+
+
+class EarlyRow(NamedTuple):
+    """Rows that were written before their partition existed: an instant of the missing partition."""
+
+    table: str
+    at: datetime
+
+
+class _EndedRow(NamedTuple):
+    id: str
+    created_at: datetime
+    done_at: datetime
+
+
+_PICK_JOBS: Final = Select(_SQL["pick_jobs"], _EndedRow)
+_PICK_RUNS: Final = Select(_SQL["pick_runs"], _EndedRow)
+_EARLY: Final = Select(_SQL["early"], EarlyRow)
+
+
+class Archive:
+    """Several processes may call it at a time. Each call is one or more short transactions. All raise
+    `UnavailableError` when PostgreSQL is unavailable.
+    """
+
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._existing: set[tuple[str, TimePartition]] = set()
 
     async def lookback(self) -> timedelta:
+        """How long ended runs matter to the constraints of schedules; the longest.
+
+        Raises:
+            InvalidError: this release cannot read a constraint.
+        """
         with translated():
             rows = await self._pool.fetch(_SQL["lookback"])
         with as_stored():
             return max((looks_back(constraint_codec.from_json(row["each"])) for row in rows), default=timedelta(0))
 
     async def dedupe(self) -> timedelta:
+        """How long ended tasks are needed to recognise repeats; the longest of all queues."""
         with translated():
             return await self._pool.fetchval(_SQL["dedupe"])
 
     async def ended_jobs(self, before: datetime, *, behind: ArchiveCursor | None, limit: int) -> EndedRows:
+        """The next jobs that ended before then with all their runs, in order of creation, after the cursor."""
         with translated():
-            return _ended_rows(await self._pool.fetch(_SQL["pick_jobs"], before, *(behind or _BEGINNING), limit))
+            return _ended_rows(await _PICK_JOBS.fetch(self._pool, before, *(behind or _BEGINNING), limit))
 
     async def ended_runs(self, before: datetime, *, behind: ArchiveCursor | None, limit: int) -> EndedRows:
+        """The same of manual runs."""
         with translated():
-            return _ended_rows(await self._pool.fetch(_SQL["pick_runs"], before, *(behind or _BEGINNING), limit))
+            return _ended_rows(await _PICK_RUNS.fetch(self._pool, before, *(behind or _BEGINNING), limit))
 
     async def move_jobs(self, ended: EndedRows, *, keep_from: datetime) -> int:
+        """Moves them to the history with their runs and the jobs coalesced into them; those done before `keep_from` are
+        deleted. Their partitions must exist. From then on a repeat of their satisfaction from the log makes no new job
+        (promise G3). Returns how many were moved or deleted.
+        """
         jobs, done = list(ended.done_at), list(ended.done_at.values())
         with translated():
             await self._pool.execute(_SQL["mark_archived"], jobs)
@@ -53,30 +100,38 @@ class PostgresArchive:
             return await self._pool.fetchval(_SQL["move_jobs"], jobs, done, keep_from)
 
     async def move_runs(self, ended: EndedRows, *, keep_from: datetime) -> int:
+        """The same of manual runs."""
         with translated():
             return await self._pool.fetchval(
                 _SQL["move_runs"], list(ended.done_at), list(ended.done_at.values()), keep_from
             )
 
     async def known_runs(self, runs: Sequence[str]) -> Collection[str]:
+        """Those of the runs that exist, live or in the history."""
         with translated():
             return {row["id"] for row in await self._pool.fetch(_SQL["known_runs"], runs)}
 
     async def active_runs(self, runs: Sequence[str]) -> Collection[str]:
+        """Those of the runs that have not ended."""
         with translated():
             return {row["id"] for row in await self._pool.fetch(_SQL["active_runs"], runs)}
 
-    async def early(self) -> Sequence[tuple[str, datetime]]:
+    async def early_rows(self) -> Sequence[EarlyRow]:
+        """Rows written before their partition existed: one for each missing partition."""
         with translated():
-            return [(row["parent"], row["at"]) for row in await self._pool.fetch(_SQL["early"])]
+            return await _EARLY.fetch(self._pool)
 
     async def make(self, table: str, part: TimePartition) -> None:
+        """Creates a partition and moves `early_rows` into it. Idempotent."""
         if (table, part) not in self._existing:
             with translated():
                 await self._pool.execute(_SQL["make_part"], table, *part)
             self._existing.add((table, part))
 
     async def drop(self, table: str, *, before: datetime) -> int:
+        """Drops the partitions that ended by then, the oldest first; one that stays locked is left to the next call.
+        Returns how many were dropped.
+        """
         dropped = 0
         with translated():
             while await self._pool.fetchval(_SQL["drop_part"], table, before):
@@ -86,6 +141,6 @@ class PostgresArchive:
         return dropped
 
 
-def _ended_rows(rows: Sequence[asyncpg.Record]) -> EndedRows:
-    last = ArchiveCursor(rows[-1]["created_at"], rows[-1]["id"]) if rows else None
-    return EndedRows({row["id"]: row["done_at"] for row in rows}, last)
+def _ended_rows(rows: Sequence[_EndedRow]) -> EndedRows:
+    last = ArchiveCursor(rows[-1].created_at, rows[-1].id) if rows else None
+    return EndedRows({row.id: row.done_at for row in rows}, last)

@@ -1,4 +1,4 @@
--- Moves ended jobs and runs to the history and deletes old history. Migration 0016, ADR 0043.
+-- Moves ended jobs and runs to the history and deletes old history. Migration 0016, ADR 18.
 
 -- name: lookback
 -- The constraints of schedules that depend on ended runs.
@@ -96,7 +96,7 @@ SELECT id FROM runs WHERE id = ANY($1::text[]) AND ended_at IS NULL;
 
 -- name: early
 -- Times of history that came before its partition was made: the first of each day.
-SELECT 'work_decisions' AS parent, min(at) AS at FROM work_decisions_rest GROUP BY date_trunc('day', at, 'UTC')
+SELECT 'work_decisions' AS "table", min(at) AS at FROM work_decisions_rest GROUP BY date_trunc('day', at, 'UTC')
 UNION ALL
 SELECT 'tasks_history', min(at) FROM tasks_history_rest GROUP BY date_trunc('day', at, 'UTC')
 UNION ALL
@@ -113,7 +113,7 @@ SELECT drop_part_v1($1, $2);
 
 -- name: standing
 -- What there is: tables, their partitions, and how large they are. For people.
-SELECT p.relname AS parent, count(i.inhrelid) AS partitions,
+SELECT p.relname::text AS "table", count(i.inhrelid) AS parts,
     coalesce(sum(pg_total_relation_size(i.inhrelid)), 0)::bigint AS bytes,
     min(substring(pg_get_expr(c.relpartbound, c.oid) FROM 'FROM \(''([^'']+)''\)')::timestamptz) AS oldest
 FROM unnest($1::text[]) AS wanted (name) JOIN pg_class p ON p.oid = to_regclass(wanted.name)

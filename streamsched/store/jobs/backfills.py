@@ -1,4 +1,4 @@
-"""`ports.submissions.BackfillStore` on PostgreSQL."""
+"""Backfills: plans, starts, reads, and what a person changes of them. Their jobs are made by `backfill_feed`."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, Final, assert_never
-
-import asyncpg
+from typing import Any, Final, NamedTuple, assert_never
 
 from streamsched.codec.backfills import request_to_json, same_request
 from streamsched.codec.json.scalar import loads
 from streamsched.codec.records import launch
 from streamsched.codec.schedules.schedule import stored_program_from_json, stored_schedule_from_json
 from streamsched.domain.backfills.backfill import (
+    BACKFILL_STATES,
+    BackfillCounts,
     BackfillFact,
     BackfillOrder,
     BackfillState,
     ItemState,
     KnownOutcome,
-    advance,
     known_of,
     settled,
 )
@@ -36,9 +35,8 @@ from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedules.arguments import arguments
 from streamsched.domain.schedules.preferences import with_preferences
 from streamsched.domain.schedules.schedule import Program, Schedule
-from streamsched.ports.submissions import BackfillCounts, BackfillJob, BackfillPlan, BackfillRecord, PlannedJob
-from streamsched.store.connections import NEWEST, translated
-from streamsched.store.sql import queries
+from streamsched.store.connections import NEWEST, Connection, Pool, translated
+from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("jobs/backfills")
 #: Most backfills that have not ended.
@@ -57,13 +55,132 @@ _TARGETS: Final[Mapping[BackfillFact, BackfillState]] = MappingProxyType(
 _ITEMS: Final = 10_000
 
 
-class PostgresBackfillStore:
-    """See `ports.submissions.BackfillStore`."""
+@dataclass(frozen=True, slots=True)
+class BackfillRecord:
+    """A stored backfill. Times are UTC.
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    Attributes:
+        request: what was asked for, as `codec.backfills` writes it.
+        reason: why it is in its state.
+        changed_at: when it entered its state.
+    """
+
+    id: str
+    schedule: ScheduleRef
+    request: Mapping[str, Any]
+    state: BackfillState
+    reason: str
+    counts: BackfillCounts
+    created_at: datetime
+    changed_at: datetime
+    ended_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillJob:
+    """An item of a stored backfill. `outcome` and its `reason` are those of its job and last run, "" before."""
+
+    number: int
+    state: ItemState
+    ready: ReadyJob
+    outcome: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedJob:
+    """A job that a backfill would make.
+
+    Attributes:
+        arguments: those of its run.
+        known: what earlier jobs of the schedule did with its tick, key or partitions.
+        latest: the id of the latest of these; "" when there is none.
+    """
+
+    ready: ReadyJob
+    arguments: Mapping[str, str]
+    known: KnownOutcome
+    latest: str
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillPlan:
+    """What a request would do: all its jobs are counted, and the first ones listed in the order they would start."""
+
+    counts: BackfillCounts
+    jobs: Sequence[PlannedJob]
+
+
+class BackfillRow(NamedTuple):
+    """A row of `backfills`."""
+
+    id: str
+    schedule: str
+    request: dict[str, Any]
+    state: str
+    reason: str
+    items: int
+    skipped: int
+    active: int
+    succeeded: int
+    failed: int
+    dropped: int
+    created_at: datetime
+    changed_at: datetime
+    ended_at: datetime | None
+    max_active: int
+    newest_first: bool
+
+
+class _ScheduleRow(NamedTuple):
+    definition: str
+    generation: int
+    enabled: bool
+    oldest_valid_generation: int
+    created_at: datetime
+    program_definition: str
+    preferences: str | None
+
+
+class _KnownJob(NamedTuple):
+    mark: str
+    id: str
+    state: str
+    run: str | None
+
+
+class _ItemRow(NamedTuple):
+    number: int
+    state: str
+    ready: str
+    outcome: str
+    reason: str
+
+
+_GET: Final = Select(_SQL["get"], BackfillRow)
+_LOCK: Final = Select(_SQL["lock"], BackfillRow)
+_RECENT: Final = Select(_SQL["recent"], BackfillRow)
+_CHANGE: Final = Select(_SQL["change"], BackfillRow)
+_SCHEDULE: Final = Select(_SQL["schedule"], _ScheduleRow)
+_KNOWN: Final = Select(_SQL["known"], _KnownJob)
+_ITEM_ROWS: Final = Select(_SQL["items"], _ItemRow)
+
+
+class BackfillStore:
+    """Backfills. Their jobs are made by `BackfillFeed`."""
+
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def plan(self, request: BackfillRequest, *, now: datetime, limit: int) -> BackfillPlan:
+        """What `start` would do, with the first `limit` jobs.
+
+        Raises:
+            NotFoundError: no such schedule.
+            InvalidError: span, key or arguments do not fit the schedule, or the span has too many items.
+            ConflictError: the schedule is disabled.
+            UnavailableError: PostgreSQL is unavailable.
+        """
         with translated():
             chosen = await self._choose(request, now)
         numbered = list(enumerate(chosen.items, start=1))
@@ -79,6 +196,13 @@ class PostgresBackfillStore:
         return BackfillPlan(BackfillCounts(len(chosen.items), chosen.skipped), jobs)
 
     async def start(self, request: BackfillRequest, *, now: datetime) -> tuple[BackfillRecord, bool]:
+        """Stores the backfill with all its items; whether an earlier request with the same token had stored it.
+
+        Raises:
+            NotFoundError, InvalidError, ConflictError, UnavailableError: as `plan`; nothing was stored.
+            InvalidError: also when no job is left to make, or more than `UNCONFIRMED` and that was not confirmed.
+            ConflictError: also when the token belongs to another request, or too many backfills have not ended.
+        """
         with translated():
             if (known := await self._repeated(request)) is not None:
                 return known, True
@@ -103,11 +227,14 @@ class PostgresBackfillStore:
         return await self.get(request.id), False
 
     async def get(self, backfill: str) -> BackfillRecord:
+        """Raises:
+        NotFoundError: no such backfill.
+        """
         with translated():
-            row = await self._pool.fetchrow(_SQL["get"], backfill)
+            row = await _GET.fetchrow(self._pool, backfill)
         if row is None:
             raise NotFoundError("backfill", backfill)
-        return record(row)
+        return backfill_record(row)
 
     async def recent(
         self,
@@ -117,79 +244,79 @@ class PostgresBackfillStore:
         limit: int,
         before: tuple[datetime, str] | None = None,
     ) -> Sequence[BackfillRecord]:
+        """The newest first, older than `before` (time of creation and id); of all schedules and namespaces when none is
+        named.
+        """
         name = None if schedule is None else str(schedule)
         at, last = before or NEWEST
         with translated():
-            rows = await self._pool.fetch(_SQL["recent"], name, limit, at, last, namespace)
-        return [record(row) for row in rows]
+            return [backfill_record(row) for row in await _RECENT.fetch(self._pool, name, limit, at, last, namespace)]
 
     async def jobs(
         self, backfill: str, *, states: Sequence[ItemState] = (), limit: int, after: int = 0
     ) -> Sequence[BackfillJob]:
+        """Items with a number above `after`, by number; of all states when none is named.
+
+        Raises:
+            NotFoundError: no such backfill.
+        """
         await self.get(backfill)
         with translated():
-            rows = await self._pool.fetch(_SQL["items"], backfill, list(states), after, limit)
-        return [
-            BackfillJob(
-                row["number"],
-                ItemState(row["state"]),
-                launch.decode(row["ready"].encode()),
-                row["outcome"],
-                row["reason"],
-            )
-            for row in rows
-        ]
+            rows = await _ITEM_ROWS.fetch(self._pool, backfill, list(states), after, limit)
+        return [BackfillJob(row.number, ItemState(row.state), launch.decode(row.ready), *row[3:]) for row in rows]
 
     async def change(self, backfill: str, fact: BackfillFact, reason: str, *, now: datetime) -> BackfillRecord:
+        """Pauses, resumes or cancels: its waiting jobs are held, released or cancelled with it; runs go on. Idempotent.
+
+        Raises:
+            NotFoundError: no such backfill.
+            ConflictError: it has ended.
+            UnavailableError: PostgreSQL is unavailable.
+        """
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
-                row = await connection.fetchrow(_SQL["lock"], backfill)
+                row = await _LOCK.fetchrow(connection, backfill)
                 if row is None:
                     raise NotFoundError("backfill", backfill)
-                current = record(row)
+                current = backfill_record(row)
                 if current.state is _TARGETS.get(fact):
                     return current
                 if current.state.terminal:
                     raise ConflictError(f"backfill '{backfill}' is {current.state}")
-                return await changed(connection, current, fact, reason, now)
+                return await change_state(connection, current, fact, reason, now)
 
     async def _choose(self, request: BackfillRequest, now: datetime) -> _Chosen:
         """The items of a request that `only` takes."""
-        row = await self._pool.fetchrow(_SQL["schedule"], str(request.schedule))
+        row = await _SCHEDULE.fetchrow(self._pool, str(request.schedule))
         if row is None:
             raise NotFoundError("schedule", str(request.schedule))
-        schedule = stored_schedule_from_json(loads(row["definition"], "$"))
+        schedule = stored_schedule_from_json(loads(row.definition, "$"))
         refused = superseded(
             known=True,
-            current=row["generation"],
-            enabled=row["enabled"],
-            generation=row["generation"],
-            oldest_valid_generation=row["oldest_valid_generation"],
+            current=row.generation,
+            enabled=row.enabled,
+            generation=row.generation,
+            oldest_valid_generation=row.oldest_valid_generation,
         )
         if refused is not None:
             raise ConflictError(f"schedule '{request.schedule}' is disabled; enable it first")
         request.check_arguments(schedule)
         items = await asyncio.to_thread(
-            items_of,
-            schedule,
-            request.span,
-            generation=row["generation"],
-            created_at=row["created_at"],
-            now=now,
+            items_of, schedule, request.span, generation=row.generation, created_at=row.created_at, now=now
         )
         path, variables = _mark_path(request.span)
         marks = list(dict.fromkeys(mark for item in items for mark in item.marks))
-        rows = await self._pool.fetch(_SQL["known"], str(request.schedule), _EXAMINED, path, variables, marks)
+        known = await _KNOWN.fetch(self._pool, str(request.schedule), _EXAMINED, path, variables, marks)
         program = with_preferences(
-            stored_program_from_json(loads(row["program_definition"], "$")), loads(row["preferences"] or "{}", "$")
+            stored_program_from_json(loads(row.program_definition, "$")), loads(row.preferences or "{}", "$")
         )
         whole = _Chosen(
             schedule,
             program,
-            row["generation"],
+            row.generation,
             items,
-            {each["mark"]: settled(JobState(each["state"]), _run_state(each["run"])) for each in rows},
-            {each["mark"]: each["id"] for each in rows},
+            {each.mark: settled(JobState(each.state), _run_state(each.run)) for each in known},
+            {each.mark: each.id for each in known},
         )
         kept = [item for item in items if request.only.takes(whole.known(item))]
         return replace(whole, items=kept, skipped=len(items) - len(kept))
@@ -200,12 +327,12 @@ class PostgresBackfillStore:
         Raises:
             ConflictError: that was a different request.
         """
-        row = await self._pool.fetchrow(_SQL["get"], request.id)
+        row = await _GET.fetchrow(self._pool, request.id)
         if row is None:
             return None
-        if not same_request(row["request"], request):
+        if not same_request(row.request, request):
             raise ConflictError(f"the idempotency key belongs to another request, which made backfill '{request.id}'")
-        return record(row)
+        return backfill_record(row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,28 +380,27 @@ def submitted(found: ReadyJob, request: Mapping[str, Any], generation: int, sequ
     return replace(found, generation=generation, sequence=sequence, satisfied_at=now, submission=submission)
 
 
-def record(row: Any) -> BackfillRecord:
+def backfill_record(row: BackfillRow) -> BackfillRecord:
     """A backfill from its row."""
+    name, schedule, request, state, reason, *counts = row[:11]
     return BackfillRecord(
-        row["id"],
-        ScheduleRef.parse(row["schedule"]),
-        row["request"],
-        BackfillState(row["state"]),
-        row["reason"],
-        BackfillCounts(
-            *(row[name] for name in ("items", "skipped", "active", "succeeded", "failed", "dropped")),
-        ),
-        row["created_at"],
-        row["changed_at"],
-        row["ended_at"],
+        name,
+        ScheduleRef.parse(schedule),
+        request,
+        BackfillState(state),
+        reason,
+        BackfillCounts(*counts),
+        row.created_at,
+        row.changed_at,
+        row.ended_at,
     )
 
 
-async def changed(
-    connection: Any, current: BackfillRecord, fact: BackfillFact, reason: str, now: datetime
+async def change_state(
+    connection: Connection, current: BackfillRecord, fact: BackfillFact, reason: str, now: datetime
 ) -> BackfillRecord:
     """Makes a transition of a locked backfill; its jobs that wait for constraints follow."""
-    state = advance(current.state, fact)
+    state = BACKFILL_STATES.advance(current.state, fact)
     held = f"backfill {current.id} is paused"
     match fact:
         case BackfillFact.PAUSED:
@@ -293,8 +419,7 @@ async def changed(
         await connection.execute(_SQL["command"], current.id, order, why, formerly, now, f"job.{action}_ordered")
     ended_at = now if state.terminal else None
     action = f"backfill.{state.lower()}" if fact is not BackfillFact.RESUMED else "backfill.resumed"
-    row = await connection.fetchrow(_SQL["change"], current.id, state, reason, now, ended_at, action)
-    return record(row)
+    return backfill_record(await _CHANGE.one(connection, current.id, state, reason, now, ended_at, action))
 
 
 def _check_size(request: BackfillRequest, chosen: _Chosen) -> None:

@@ -1,8 +1,8 @@
--- Backfills and their items. See ports/submissions.py.
+-- Backfills and their items.
 
 -- name: schedule
 -- The current definition, its program's, and the preferences of the program's namespace.
-SELECT s.definition::text AS definition, s.generation, s.enabled, s.oldest_valid_generation, s.created_at, s.updated_at, s.program,
+SELECT s.definition::text AS definition, s.generation, s.enabled, s.oldest_valid_generation, s.created_at,
     p.definition::text AS program_definition,
     (SELECT arguments::text FROM preferences n WHERE n.namespace = split_part(p.id, '.', 1)) AS preferences
 FROM schedules s JOIN programs p ON p.id = s.program
@@ -52,8 +52,10 @@ WITH inserted AS (
     RETURNING id
 ), recorded AS (
     INSERT INTO decisions (at, subject_kind, subject, action, reason) SELECT $9, 'job', id, 'backfill.started', $10 FROM inserted
+), rung AS (
+    SELECT pg_notify('backfills', '') FROM inserted
 )
-SELECT id, pg_notify('backfills', '') FROM inserted;
+SELECT id FROM inserted WHERE EXISTS (SELECT FROM rung);
 
 -- name: insert_items
 -- Its items, waiting.
@@ -62,15 +64,21 @@ SELECT $1, n.number, $2, n.ready::jsonb FROM unnest($3::integer[], $4::text[]) A
 
 -- name: get
 -- One backfill.
-SELECT * FROM backfills WHERE id = $1;
+SELECT id, schedule, request, state, reason, items, skipped, active, succeeded, failed, dropped, created_at, changed_at,
+    ended_at, max_active, newest_first
+FROM backfills WHERE id = $1;
 
 -- name: lock
 -- One backfill, locked: no feeding is concurrent.
-SELECT * FROM backfills WHERE id = $1 FOR UPDATE;
+SELECT id, schedule, request, state, reason, items, skipped, active, succeeded, failed, dropped, created_at, changed_at,
+    ended_at, max_active, newest_first
+FROM backfills WHERE id = $1 FOR UPDATE;
 
 -- name: recent
 -- The newest, of all schedules and namespaces ($5) when none is named; older than the one created at $3 with id $4.
-SELECT * FROM backfills
+SELECT id, schedule, request, state, reason, items, skipped, active, succeeded, failed, dropped, created_at, changed_at,
+    ended_at, max_active, newest_first
+FROM backfills
 WHERE ($1::text IS NULL OR schedule = $1) AND (created_at, id) < ($3::timestamptz, $4::text)
     AND ($5::text IS NULL OR starts_with(id, $5 || '.'))
 ORDER BY created_at DESC, id DESC
@@ -97,8 +105,12 @@ WITH changed AS (
     RETURNING *
 ), recorded AS (
     INSERT INTO decisions (at, subject_kind, subject, action, reason) SELECT $4, 'job', id, $6, $3 FROM changed
+), rung AS (
+    SELECT pg_notify('backfills', '') FROM changed
 )
-SELECT *, pg_notify('backfills', '') FROM changed;
+SELECT id, schedule, request, state, reason, items, skipped, active, succeeded, failed, dropped, created_at, changed_at,
+    ended_at, max_active, newest_first
+FROM changed WHERE EXISTS (SELECT FROM rung);
 
 -- name: lock_program
 -- Waits for a decision about the program of a schedule in progress.
@@ -121,7 +133,9 @@ SELECT pg_notify('launcher', '') FROM commanded LIMIT 1;
 
 -- name: to_feed
 -- Backfills that are running or have active jobs, those not checked for longest first, locked; others feed the rest.
-SELECT * FROM backfills WHERE state = 'RUNNING' OR active > 0 ORDER BY fed_at, id LIMIT $1 FOR UPDATE SKIP LOCKED;
+SELECT id, schedule, request, state, reason, items, skipped, active, succeeded, failed, dropped, created_at, changed_at,
+    ended_at, max_active, newest_first
+FROM backfills WHERE state = 'RUNNING' OR active > 0 ORDER BY fed_at, id LIMIT $1 FOR UPDATE SKIP LOCKED;
 
 -- name: any_to_feed
 -- Whether there is one.

@@ -8,20 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from streamsched.codec.records import launch
 from streamsched.domain.decisions.decision import Admit, Join, with_coalesced
 from streamsched.domain.decisions.decision_batch import DecidedProgram
 from streamsched.domain.jobs.job import ReadyJob
-from streamsched.store.sql import queries
+from streamsched.store.connections import Connection
+from streamsched.store.sql import Select, queries
 
-_SQL: Final = queries("jobs/decisions")
+
+class _CoalescedJob(NamedTuple):
+    joined: str
+    ready: str
+
+
+_COALESCED: Final = Select(queries("jobs/decisions")["coalesced"], _CoalescedJob)
 #: Rows of one batch; decoding them takes some 30 ms.
 PREFETCH: Final = 500
 
 
-async def with_coalesced_jobs(connection: Any, decided: Sequence[DecidedProgram]) -> Sequence[DecidedProgram]:
+async def with_coalesced_jobs(connection: Connection, decided: Sequence[DecidedProgram]) -> Sequence[DecidedProgram]:
     """The decisions, each admission with the satisfactions coalesced into its job, earlier or in this batch.
 
     Raises:
@@ -31,8 +38,8 @@ async def with_coalesced_jobs(connection: Any, decided: Sequence[DecidedProgram]
     if not jobs:
         return decided
     stored: dict[str, list[ReadyJob]] = {}
-    async for row in connection.cursor(_SQL["coalesced"], list(jobs), prefetch=PREFETCH):
-        stored.setdefault(row["joined"], []).append(launch.decode(row["ready"]))
+    async for row in _COALESCED.rows(connection, list(jobs), prefetch=PREFETCH):
+        stored.setdefault(row.joined, []).append(launch.decode(row.ready))
     return [_completed(each, stored) for each in decided] if stored else decided
 
 

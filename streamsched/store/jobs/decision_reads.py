@@ -5,11 +5,11 @@ A row that cannot be decoded fails its own jobs; those of other rows are decided
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import asyncpg
 
@@ -17,7 +17,6 @@ from streamsched.codec.json.scalar import loads
 from streamsched.codec.records import launch
 from streamsched.codec.schedules.schedule import stored_program_from_json, stored_schedule_from_json
 from streamsched.domain.constraints.pool import slots_name
-from streamsched.domain.constraints.rate import TokenBucket, bucket_of
 from streamsched.domain.decisions.decision import DecisionInput, DueJob, superseded
 from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.errors import described
@@ -28,10 +27,84 @@ from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.preferences import with_preferences
 from streamsched.domain.schedules.program_limits import limits_of_program
 from streamsched.domain.schedules.schedule import Program, Schedule
+from streamsched.store.connections import Connection
 from streamsched.store.limits import clusters, groups, lanes, pools, process_room, rates
-from streamsched.store.sql import queries
+from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("jobs/decisions")
+
+
+class _ProgramRow(NamedTuple):
+    id: str
+    definition: str
+    preferences: str | None
+    metered: bool
+    limited: bool
+
+
+class _DueRow(NamedTuple):
+    id: str
+    schedule: str | None
+
+
+class _ScheduleRow(NamedTuple):
+    id: str
+    definition: str
+    generation: int
+    oldest_valid_generation: int
+    admits: bool
+    deleted_at: datetime | None
+    priority_set: int | None
+    resumed_at: datetime | None
+
+
+class _JobRow(NamedTuple):
+    id: str
+    program: str
+    schedule: str | None
+    waiting: list[dict[str, Any]] | None
+    command: str | None
+    command_reason: str | None
+    ready: str
+
+
+class _WaitingJob(NamedTuple):
+    schedule: str
+    key: str
+    generation: int
+    sequence: int
+    submitted: bool
+    satisfied_at: datetime
+    id: str
+
+
+class _ProgramSchedules(NamedTuple):
+    program: str
+    definitions: list[str]
+
+
+class _ProgramFacts(NamedTuple):
+    program: str
+    active_runs: list[str]
+    last_completed_at: datetime | None
+
+
+class _OwnRuns(NamedTuple):
+    schedule: str
+    key: str
+    runs: list[str]
+    live: list[str]
+
+
+_LOCK_PROGRAMS: Final = Select(_SQL["lock_programs"], _ProgramRow)
+_DUE_OF_PROGRAMS: Final = Select(_SQL["due_of_programs"], _DueRow)
+_DUE_OF_JOBS: Final = Select(_SQL["due_of_jobs"], _DueRow)
+_LOCK_SCHEDULES: Final = Select(_SQL["lock_schedules"], _ScheduleRow)
+_LOCK_JOBS: Final = Select(_SQL["lock_jobs"], _JobRow)
+_OLDEST_WAITING_JOBS: Final = Select(_SQL["oldest_waiting_jobs"], _WaitingJob)
+_PROGRAM_SCHEDULES: Final = Select(_SQL["program_schedules"], _ProgramSchedules)
+_FACTS: Final = Select(_SQL["facts"], _ProgramFacts)
+_OWN_RUNS: Final = Select(_SQL["own_runs"], _OwnRuns)
 
 #: Definitions whose decoded form is cached, by their text.
 _CACHED: Final = 4096
@@ -40,7 +113,7 @@ _QUEUE_AHEAD: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
-class LockedProgram:
+class _LockedProgram:
     """A program whose row is locked.
 
     Attributes:
@@ -65,7 +138,28 @@ class LockedInputs:
     failed: Mapping[str, str]
 
 
-async def wait_for_program(connection: Any, program: str) -> bool:
+async def lock_and_read(
+    connection: Connection,
+    programs: Sequence[str],
+    *,
+    now: datetime,
+    limit: int,
+    wait: bool,
+    jobs: Sequence[str] | None,
+) -> LockedInputs:
+    """See `DecisionStore.lock`; nothing when no program is free or no job due."""
+    nothing = LockedInputs({}, Resources(), {})
+    if wait and not await _wait_for_program(connection, programs[0]):
+        return nothing
+    locked = await _lock_programs(connection, programs)
+    if jobs is None:
+        due = await _DUE_OF_PROGRAMS.fetch(connection, list(locked), now, limit)
+    else:
+        due = await _DUE_OF_JOBS.fetch(connection, jobs, list(locked), now)
+    return await _read_inputs(connection, locked, due, now) if due else nothing
+
+
+async def _wait_for_program(connection: Connection, program: str) -> bool:
     """Waits at most a second for the program's lock: its holder may be paused, and other programs become due."""
     try:
         async with connection.transaction():  # a savepoint: it restores the timeout
@@ -77,44 +171,43 @@ async def wait_for_program(connection: Any, program: str) -> bool:
     return True
 
 
-async def lock_programs(connection: Any, programs: Sequence[str]) -> Mapping[str, LockedProgram]:
+async def _lock_programs(connection: Connection, programs: Sequence[str]) -> Mapping[str, _LockedProgram]:
     """Locks those of the programs that are not locked; a removed program counts as locked."""
-    found = {row["id"]: _locked(row) for row in await connection.fetch(_SQL["lock_programs"], programs)}
+    found = {row.id: _locked_program(row) for row in await _LOCK_PROGRAMS.fetch(connection, programs)}
     missing = [program for program in programs if program not in found]
     if missing:
-        existing = {row["id"] for row in await connection.fetch(_SQL["standing_programs"], missing)}
-        found |= {program: LockedProgram() for program in missing if program not in existing}
+        existing = {row["id"] for row in await connection.fetch(_SQL["existing_programs"], missing)}
+        found |= {program: _LockedProgram() for program in missing if program not in existing}
     return found
 
 
-async def read_inputs(
-    connection: Any, locked: Mapping[str, LockedProgram], due: Sequence[Any], now: datetime
+async def _read_inputs(
+    connection: Connection, locked: Mapping[str, _LockedProgram], due: Sequence[_DueRow], now: datetime
 ) -> LockedInputs:
     """Locks and reads the due jobs, their schedules and the resources that these use."""
-    named = {row["schedule"] for row in due}
-    schedules = {row["id"]: row for row in await connection.fetch(_SQL["lock_schedules"], list(named - {None}))}
+    named = {row.schedule for row in due}
+    schedules = {row.id: row for row in await _LOCK_SCHEDULES.fetch(connection, list(named - {None}))}
     definitions, unreadable = _definitions(schedules)
     if None in named:
         of_programs = await _of_programs(connection, list(locked))
         definitions, unreadable = {**definitions, **of_programs.limits}, {**unreadable, **of_programs.unreadable}
-    wanted = {row["id"] for row in due}
+    wanted = {row.id for row in due}
     newest_only = [name for name, known in definitions.items() if known.overlap.newest_only]
     if newest_only:
         wanted |= {row["id"] for row in await connection.fetch(_SQL["siblings"], newest_only)}
-    rows = await connection.fetch(_SQL["lock_cases"], list(wanted), list(locked))
     jobs: dict[str, list[DueJob]] = {}
     failed: dict[str, str] = {}
-    for row in rows:
+    for row in await _LOCK_JOBS.fetch(connection, list(wanted), list(locked)):
         try:
             job = _due_job(row, schedules, definitions)
         except Exception as failure:  # noqa: BLE001 - a row may hold anything
-            failed[row["id"]] = f"it cannot be decided: what satisfied it cannot be read: {described(failure)}"
+            failed[row.id] = f"it cannot be decided: what satisfied it cannot be read: {described(failure)}"
             continue
-        wrong = locked[row["program"]].unreadable or unreadable.get(row["schedule"] or _own(row["program"]))
+        wrong = locked[row.program].unreadable or unreadable.get(row.schedule or _own_limits(row.program))
         if wrong is not None and _current(job):
-            failed[row["id"]] = wrong
+            failed[row.id] = wrong
         else:
-            jobs.setdefault(row["program"], []).append(job)
+            jobs.setdefault(row.program, []).append(job)
     used_pools = {each.pool.name for each in definitions.values() if each.pool is not None}
     used_groups = {each.name for known in definitions.values() for each in known.groups}
     quotas = {quota_slots(ProgramRef.parse(name).namespace) for name, each in locked.items() if each.limited}
@@ -122,12 +215,12 @@ async def read_inputs(
     inputs = await _inputs(connection, locked, jobs, definitions)
     due_jobs = [job for each in inputs.values() for job in each.due_jobs]
     rated = [each.program.ref for each in (locked[name] for name in inputs) if each.rated and each.program is not None]
-    buckets = (bucket for each in inputs.values() for bucket in _buckets(each))
+    buckets = (bucket for each in inputs.values() for bucket in each.buckets())
     resources = Resources(
         await groups.occupancy_for(connection, due_jobs, quotas),
         await pools.queues_of(connection, used_pools, limit=_QUEUE_AHEAD + len(due_jobs)),
-        await rates.locked(connection, buckets, now=now, programs=rated),
-        await clusters.locked(connection, {load for each in definitions.values() for load in each.loads}),
+        await rates.lock_buckets(connection, buckets, now=now, programs=rated),
+        await clusters.lock_gates(connection, {load for each in definitions.values() for load in each.loads}),
         await process_room.lock_rooms(
             connection, (each.program for each in inputs.values() if each.program is not None), now
         ),
@@ -135,18 +228,13 @@ async def read_inputs(
     return LockedInputs(inputs, resources, failed)
 
 
-def bucket_keys(decision_input: DecisionInput) -> Collection[str]:
-    """The keys of the token buckets that the schedules of the jobs name."""
-    return {bucket.key for bucket in _buckets(decision_input)}
-
-
 async def _inputs(
-    connection: Any,
-    locked: Mapping[str, LockedProgram],
+    connection: Connection,
+    locked: Mapping[str, _LockedProgram],
     jobs: Mapping[str, Sequence[DueJob]],
     definitions: Mapping[str, Schedule],
 ) -> Mapping[str, DecisionInput]:
-    facts = {row["program"]: row for row in await connection.fetch(_SQL["facts"], list(jobs))}
+    facts = {row.program: row for row in await _FACTS.fetch(connection, list(jobs))}
     waiting = await _oldest_waiting(connection, definitions)
     own_runs, lane_runs = await _own_runs(connection, jobs, definitions)
     all_lanes = await lanes.lanes_of(connection, (job for of_program in jobs.values() for job in of_program), lane_runs)
@@ -155,9 +243,9 @@ async def _inputs(
             locked[program].program,
             tuple(of_program),
             waiting=waiting,
-            active_runs=tuple(facts[program]["active_runs"]),
+            active_runs=tuple(facts[program].active_runs),
             own_runs=own_runs,
-            last_completed_at=facts[program]["last_completed_at"],
+            last_completed_at=facts[program].last_completed_at,
             lanes=all_lanes,
         )
         for program, of_program in jobs.items()
@@ -165,7 +253,7 @@ async def _inputs(
 
 
 async def _own_runs(
-    connection: Any, programs: Collection[str], definitions: Mapping[str, Schedule]
+    connection: Connection, programs: Collection[str], definitions: Mapping[str, Schedule]
 ) -> tuple[Mapping[ScheduleKey, tuple[str, ...]], Mapping[ScheduleKey, tuple[str, ...]]]:
     """The non-terminal runs of the schedules that need them, by schedule key: those that overlap policies see, without
     backfills, and all, which lanes count.
@@ -178,91 +266,89 @@ async def _own_runs(
     if not wanted:
         return {}, {}
     rows = {
-        ScheduleKey(ScheduleRef.parse(row["schedule"]), row["key"]): row
-        for row in await connection.fetch(_SQL["own_runs"], list(programs), wanted)
+        ScheduleKey(ScheduleRef.parse(row.schedule), row.key): row
+        for row in await _OWN_RUNS.fetch(connection, list(programs), wanted)
     }
-    return {key: tuple(row["live"]) for key, row in rows.items()}, {
-        key: tuple(row["runs"]) for key, row in rows.items()
-    }
+    return {key: tuple(row.live) for key, row in rows.items()}, {key: tuple(row.runs) for key, row in rows.items()}
 
 
-async def _oldest_waiting(connection: Any, definitions: Mapping[str, Schedule]) -> Mapping[ScheduleKey, JobNumber]:
+async def _oldest_waiting(
+    connection: Connection, definitions: Mapping[str, Schedule]
+) -> Mapping[ScheduleKey, JobNumber]:
     """Of each schedule key the waiting job into which others are coalesced."""
     coalescing = [name for name, known in definitions.items() if known.overlap is Overlap.COALESCE]
     skipping = [name for name, known in definitions.items() if known.overlap is Overlap.SKIP]
     if not coalescing and not skipping:
         return {}
     return {
-        ScheduleKey(ScheduleRef.parse(row["schedule"]), row["key"]): JobNumber(
-            row["generation"],
-            row["sequence"],
-            row["satisfied_at"].timestamp() if row["submitted"] else 0.0,
-            row["id"],
+        ScheduleKey(ScheduleRef.parse(row.schedule), row.key): JobNumber(
+            row.generation, row.sequence, row.satisfied_at.timestamp() if row.submitted else 0.0, row.id
         )
-        for row in await connection.fetch(_SQL["oldest_waiting_jobs"], coalescing, skipping)
+        for row in await _OLDEST_WAITING_JOBS.fetch(connection, coalescing, skipping)
     }
 
 
 @dataclass(frozen=True, slots=True)
 class _OfPrograms:
-    """Limits of submissions to programs, or why they cannot be read; by `_own` of the program."""
+    """Limits of submissions to programs, or why they cannot be read; by `_own_limits` of the program."""
 
     limits: Mapping[str, Schedule]
     unreadable: Mapping[str, str]
 
 
-def _own(program: str) -> str:
+def _own_limits(program: str) -> str:
     """The name under which the limits of a program are among the definitions; not a schedule's."""
     return f"program {program}"
 
 
-async def _of_programs(connection: Any, programs: Sequence[str]) -> _OfPrograms:
+async def _of_programs(connection: Connection, programs: Sequence[str]) -> _OfPrograms:
     limits, unreadable = dict[str, Schedule](), dict[str, str]()
-    for row in await connection.fetch(_SQL["program_schedules"], programs):
-        name = _own(row["program"])
+    for row in await _PROGRAM_SCHEDULES.fetch(connection, programs):
+        name = _own_limits(row.program)
         try:
-            limits[name] = limits_of_program(ProgramRef.parse(row["program"]), map(_schedule, row["definitions"]))
+            limits[name] = limits_of_program(ProgramRef.parse(row.program), map(_schedule, row.definitions))
         except Exception as failure:  # noqa: BLE001 - a row may hold anything
             unreadable[name] = f"it cannot be decided: {described(failure)}"
     return _OfPrograms(limits, unreadable)
 
 
-def _locked(row: Any) -> LockedProgram:
+def _locked_program(row: _ProgramRow) -> _LockedProgram:
     try:
-        return LockedProgram(_program(row["definition"], row["preferences"]), row["metered"], row["limited"])
+        return _LockedProgram(_program(row.definition, row.preferences), row.metered, row.limited)
     except Exception as failure:  # noqa: BLE001 - a row may hold anything
-        return LockedProgram(unreadable=f"it cannot be decided: its program cannot be read: {described(failure)}")
+        return _LockedProgram(unreadable=f"it cannot be decided: its program cannot be read: {described(failure)}")
 
 
-def _definitions(schedules: Mapping[str, Any]) -> tuple[Mapping[str, Schedule], Mapping[str, str]]:
+def _definitions(schedules: Mapping[str, _ScheduleRow]) -> tuple[Mapping[str, Schedule], Mapping[str, str]]:
     """The definitions of schedules that were not deleted, and why the others of them cannot be decoded."""
     definitions, unreadable = dict[str, Schedule](), dict[str, str]()
     for name, row in schedules.items():
-        if row["deleted_at"] is not None:
+        if row.deleted_at is not None:
             continue
         try:
-            definitions[name] = _schedule(row["definition"])
+            definitions[name] = _schedule(row.definition)
         except Exception as failure:  # noqa: BLE001 - a row may hold anything
             unreadable[name] = f"it cannot be decided: its schedule cannot be read: {described(failure)}"
     return definitions, unreadable
 
 
-def _due_job(row: Any, schedules: Mapping[str, Any], definitions: Mapping[str, Schedule]) -> DueJob:
-    ready = launch.decode(row["ready"])
-    name = _own(row["program"]) if ready.schedule is None else str(ready.schedule)
+def _due_job(row: _JobRow, schedules: Mapping[str, _ScheduleRow], definitions: Mapping[str, Schedule]) -> DueJob:
+    ready = launch.decode(row.ready)
+    name = _own_limits(row.program) if ready.schedule is None else str(ready.schedule)
     current = schedules.get(name)
-    verdicts = row["waiting"]
     return DueJob(
         ready,
         definitions.get(name),
-        current["generation"] if current else 0,
-        ready.schedule is None or bool(current and current["admits"]),
-        held_by=None if verdicts is None else tuple(n for n, v in enumerate(verdicts) if v["kind"] != "satisfied"),
-        command=None if row["command"] is None else JobCommand(row["command"]),
-        command_reason=row["command_reason"] or "",
-        oldest_valid_generation=current["oldest_valid_generation"] if current else None,
-        priority=current["priority_set"] if current else None,
-        resumed_at=current["resumed_at"] if current else None,
+        current.generation if current else 0,
+        ready.schedule is None or bool(current and current.admits),
+        held_by=None
+        if row.waiting is None
+        else tuple(n for n, verdict in enumerate(row.waiting) if verdict["kind"] != "satisfied"),
+        command=None if row.command is None else JobCommand(row.command),
+        command_reason=row.command_reason or "",
+        oldest_valid_generation=current.oldest_valid_generation if current else None,
+        priority=current.priority_set if current else None,
+        resumed_at=current.resumed_at if current else None,
     )
 
 
@@ -278,14 +364,6 @@ def _current(job: DueJob) -> bool:
         )
         is None
     )
-
-
-def _buckets(decision_input: DecisionInput) -> Iterator[TokenBucket]:
-    if decision_input.program is not None:
-        schedules = {job.schedule_key: job.schedule for job in decision_input.due_jobs if job.schedule is not None}
-        for key, schedule in schedules.items():
-            for rate in schedule.rates:
-                yield bucket_of(rate, decision_input.program.ref, key)
 
 
 @lru_cache(_CACHED)

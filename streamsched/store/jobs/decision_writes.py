@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, assert_never
+from typing import Final, assert_never
 
 import orjson
 
@@ -15,15 +16,15 @@ from streamsched.domain.decisions.decision import Admit, Decision, End, Join, Wa
 from streamsched.domain.decisions.decision_batch import DecidedProgram
 from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.errors import ConflictError
-from streamsched.domain.jobs.job import JobFact, JobState, advance
+from streamsched.domain.jobs.job import JOB_STATES, JobFact, JobState
 from streamsched.domain.limits import later
-from streamsched.domain.schedules.schedule import HttpJob
-from streamsched.ports.jobs import InlineRoom
+from streamsched.domain.schedules.schedule import HttpJob, Program
 from streamsched.ports.runs import Assignment
 from streamsched.store.catalog.history import copy
+from streamsched.store.connections import Connection
 from streamsched.store.limits import clusters, groups, lanes, pools, process_room, rates
 from streamsched.store.runs import deadlines
-from streamsched.store.sql import queries
+from streamsched.store.sql import fetch_value, queries
 
 _SQL: Final = queries("jobs/decision_writes")
 _WAITING: Final = JobState.PENDING_CONSTRAINT
@@ -32,8 +33,25 @@ _WAITING: Final = JobState.PENDING_CONSTRAINT
 _Line = tuple[str, str, str, str]
 
 
-async def store(
-    connection: Any,
+@dataclass(frozen=True, slots=True)
+class InlineRoom:
+    """An `InlineRunner` for which a decision claims admitted runs at once.
+
+    Attributes:
+        runner: its `RunnerId` as text.
+        requests: how many runs that send a request it accepts now.
+        publications: how many runs that publish an event or make a task it accepts now.
+        fits: whether it executes a program.
+    """
+
+    runner: str
+    requests: int
+    publications: int
+    fits: Callable[[Program], bool]
+
+
+async def write_decisions(
+    connection: Connection,
     decided: Sequence[DecidedProgram],
     *,
     before: Resources,
@@ -61,12 +79,12 @@ async def store(
     )
     joins = [decision for decision in decisions if isinstance(decision, Join)]
     if joins:
-        state = advance(_WAITING, JobFact.JOINED)
+        state = JOB_STATES.advance(_WAITING, JobFact.JOINED)
         columns = [j.job for j in joins], [j.into for j in joins], [j.reason for j in joins]
         _all_moved(joins, len(await connection.fetch(_SQL["join"], state, _WAITING, now, *columns)))
     ends = [decision for decision in decisions if isinstance(decision, End)]
     if ends:
-        states = [advance(_WAITING, end.fact) for end in ends]
+        states = [JOB_STATES.advance(_WAITING, end.fact) for end in ends]
         columns = [e.job for e in ends], states, [e.reason for e in ends]
         _all_moved(ends, len(await connection.fetch(_SQL["end"], _WAITING, now, *columns)))
     await groups.settle(connection, due_jobs, before.groups, decisions)
@@ -85,7 +103,7 @@ async def store(
 
 
 async def _admit(
-    connection: Any,
+    connection: Connection,
     decided: Sequence[DecidedProgram],
     claimed: Mapping[str, Assignment],
     runner: str | None,
@@ -107,13 +125,13 @@ async def _admit(
         await connection.execute(_SQL["joined_by"], *_columns(coalesced))
     for claimed_by, rows in ((runner, inline), (None, pending)):
         if rows:
-            _all_moved(rows, await connection.fetchval(_SQL["admit"], now, claimed_by, *_columns(rows)))
+            _all_moved(rows, await fetch_value(connection, _SQL["admit"], int, now, claimed_by, *_columns(rows)))
     run_deadlines = [(each.run, _deadline(each, now)) for each in claimed.values()]
     if run_deadlines := [row for row in run_deadlines if row[1] is not None]:
         await connection.execute(_SQL["bound"], *_columns(run_deadlines))
 
 
-async def _wait(connection: Any, waits: Sequence[Wait], now: datetime) -> None:
+async def _wait(connection: Connection, waits: Sequence[Wait], now: datetime) -> None:
     if not waits:
         return
     texts = [orjson.dumps([constraint_verdict.to_json(each) for each in wait.verdicts]).decode() for wait in waits]
@@ -173,7 +191,7 @@ def _history(decision: Decision) -> Iterator[_Line]:
             yield "job", job, "job.coalesced", reason
             yield "job", into, "job.joined", f"by {job}"
         case End(job=job, fact=fact, reason=reason):
-            yield "job", job, f"job.{advance(_WAITING, fact).lower()}", reason
+            yield "job", job, f"job.{JOB_STATES.advance(_WAITING, fact).lower()}", reason
         case _:
             assert_never(decision)
 

@@ -51,7 +51,7 @@ SELECT set_config('lock_timeout', '0', true);
 -- Waits for the lock.
 SELECT id FROM programs WHERE id = $1 FOR UPDATE;
 
--- name: standing_programs
+-- name: existing_programs
 -- Distinguishes programs locked by another transaction from removed ones.
 SELECT id FROM programs WHERE id = ANY($1::text[]);
 
@@ -69,7 +69,7 @@ SELECT due.* FROM unnest($1::text[]) AS asked (program) CROSS JOIN LATERAL (
 SELECT id, definition::text AS definition, generation, oldest_valid_generation, admits, deleted_at, priority_set, resumed_at
 FROM schedules WHERE id = ANY($1::text[]) ORDER BY id FOR SHARE;
 
--- name: lock_cases
+-- name: lock_jobs
 -- The jobs to decide, as they are once locked. A change that keeps jobs may have moved one to another program meanwhile.
 SELECT id, program, schedule, waiting, command, command_reason, ready::text AS ready FROM jobs
 WHERE id = ANY($1::text[]) AND state = 'PENDING_CONSTRAINT' AND program = ANY($2::text[])
@@ -154,14 +154,14 @@ WITH failed AS (
 )
 SELECT id FROM failed;
 
--- name: look
+-- name: make_due
 -- Makes a waiting job due.
 WITH woken AS (
     UPDATE jobs SET next_check_at = timestamptz 'epoch' WHERE id = $1 AND state = 'PENDING_CONSTRAINT' RETURNING id
 )
 SELECT pg_notify('launcher', '') FROM woken;
 
--- name: recall
+-- name: recheck_all
 -- The sweep in case a wake-up was lost: jobs not checked since $1, those with a next check only when it is far away;
 -- and jobs whose schedule changed, or program was removed, without waking them.
 UPDATE jobs SET next_check_at = timestamptz 'epoch'

@@ -1,4 +1,4 @@
--- Jobs by what they descend from (jobs.ancestors). See ports/schedules/descendants.py.
+-- Jobs by what they descend from (jobs.ancestors).
 
 -- name: latest
 -- For each digest of a job of the program with the digest $1, and each program: its newest job that descends from that

@@ -1,4 +1,4 @@
--- Jobs whose last run failed. See ports/submissions.py.
+-- Jobs whose last run failed.
 
 -- name: failed
 -- Of the newest $3 jobs of a schedule made since $2, and as many of the history, those whose last run is in one of the
@@ -27,7 +27,7 @@ WITH examined AS (
 ), failed AS (
     SELECT * FROM last WHERE outcome = ANY ($4::text[]) AND ended_at IS NOT NULL
 )
-SELECT n.examined, f.*, f.run IN (SELECT repeats FROM examined WHERE repeats IS NOT NULL) AS repeated
+SELECT n.examined, f.id, f.run, f.attempt, f.outcome, f.reason, f.ended_at, f.run IN (SELECT repeats FROM examined WHERE repeats IS NOT NULL) AS repeated
 FROM (SELECT count(*) AS examined FROM examined) AS n LEFT JOIN failed f ON true
 ORDER BY f.created_at, f.id;
 

@@ -1,4 +1,4 @@
--- Adds runs of another scheduler to the history. ADR 0195.
+-- Adds runs of another scheduler to the history. ADR 29.
 
 -- name: lock
 -- One import at a time: ids in the history are not unique by themselves.

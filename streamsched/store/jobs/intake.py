@@ -1,36 +1,73 @@
-"""`ports.intake.IntakeStore` of ready jobs on PostgreSQL: one statement stores jobs, positions and history."""
+"""Ready jobs from topic `launch` to the table of jobs: one statement stores jobs, positions and history."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
+from streamsched.codec.records import launch
 from streamsched.codec.records.descent import ancestors_of_record
 from streamsched.codec.records.withheld import foreign_programs, without_details
 from streamsched.domain.access.namespace_grant import NamespaceGrant, SharedKind, covering
-from streamsched.domain.jobs.job import JobState
+from streamsched.domain.jobs.job import JobState, job_id
 from streamsched.domain.names import ProgramRef
-from streamsched.ports.intake import IntakeBatch, IntakeResult, ReadyJobRow
-from streamsched.store.catalog.namespace_grants import grant_of
+from streamsched.log.intake import TopicIntake
+from streamsched.log.topics import LAUNCH
+from streamsched.ports.broker import Broker, Record
+from streamsched.ports.clock import Clock
+from streamsched.ports.intake import IntakeBatch, IntakeResult, IntakeStore, ReadyJobRow
+from streamsched.store.catalog.namespace_grants import BETWEEN, grant_of
 from streamsched.store.connections import translated
 from streamsched.store.positions import StoredPositions
-from streamsched.store.sql import queries
+from streamsched.store.sql import Select, queries
+from streamsched.telemetry.metrics import Metrics
 
 _SQL: Final = queries("jobs/intake")
-_GRANTS: Final = queries("catalog/namespace_grants")
+
+
+class JobIntake(TopicIntake[ReadyJobRow]):
+    """Stores each ready job once; belongs to one task. `metrics` observe how long each took from its satisfaction."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        store: IntakeStore[ReadyJobRow],
+        clock: Clock,
+        metrics: Metrics | None = None,
+        *,
+        max_records: int = 2000,
+    ) -> None:
+        self._metrics = metrics or Metrics()
+        super().__init__(
+            LAUNCH, _row, broker=broker, store=store, clock=clock, max_records=max_records, stored=self._measure
+        )
+
+    def _measure(self, rows: Sequence[ReadyJobRow], now: datetime) -> None:
+        for row in rows:
+            self._metrics.observe("event_to_job_seconds", max(0.0, (now - row.satisfied_at).total_seconds()))
+
+
+class _Taken(NamedTuple):
+    partitions: list[int]
+    jobs: int
+    obsolete: int
+    rung: int
+
+
+_TAKE: Final = Select(_SQL["take"], _Taken)
 
 
 class PostgresIntake(StoredPositions):
-    """See `ports.intake.IntakeStore`."""
+    """`ports.intake.IntakeStore` of ready jobs on PostgreSQL."""
 
     async def take(self, topic: str, batches: Sequence[IntakeBatch[ReadyJobRow]], *, now: datetime) -> IntakeResult:
         with translated():
             jobs = await self._permitted([(batch.partition, job) for batch in batches for job in batch.rows])
             rows = [(partition, *job, ancestors_of_record(job.ready)) for partition, job in jobs]
             columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(8)]
-            row = await self._pool.fetchrow(
-                _SQL["take"],
+            taken = await _TAKE.one(
+                self._pool,
                 topic,
                 [batch.partition for batch in batches],
                 [batch.start for batch in batches],
@@ -40,8 +77,7 @@ class PostgresIntake(StoredPositions):
                 JobState.PENDING_CONSTRAINT,
                 JobState.OBSOLETE,
             )
-        assert row is not None
-        return IntakeResult(frozenset(row["partitions"]), row["jobs"], row["obsolete"])
+        return IntakeResult(frozenset(taken.partitions), taken.jobs, taken.obsolete)
 
     async def _permitted(self, jobs: Sequence[tuple[int, ReadyJobRow]]) -> Sequence[tuple[int, ReadyJobRow]]:
         """The jobs without details of programs of other namespaces that no grant gives. Asks only when there are ends
@@ -51,10 +87,10 @@ class PostgresIntake(StoredPositions):
         if not foreign:
             return jobs
         pairs = {(_namespace(job), program.namespace) for job, programs in foreign.items() for program in programs}
-        rows = await self._pool.fetch(_GRANTS["between"], *map(list, zip(*sorted(pairs), strict=True)))
+        rows = await BETWEEN.fetch(self._pool, *map(list, zip(*sorted(pairs), strict=True)))
         granted: dict[tuple[str, str], list[NamespaceGrant]] = {}
         for row in rows:
-            granted.setdefault((row["grantee"], row["owner"]), []).append(grant_of(row))
+            granted.setdefault((row.grantee, row.owner), []).append(grant_of(row))
         permitted = {}
         for job, programs in foreign.items():
             withheld = {
@@ -62,6 +98,12 @@ class PostgresIntake(StoredPositions):
             }
             permitted[job] = job._replace(ready=without_details(job.ready, withheld)) if withheld else job
         return [(partition, permitted.get(job, job)) for partition, job in jobs]
+
+
+def _row(logged: Record) -> ReadyJobRow:
+    value = logged.value or b""
+    ref, generation, sequence, satisfied_at = launch.peek(value)
+    return ReadyJobRow(job_id(ref, generation, sequence), str(ref), generation, sequence, satisfied_at, value.decode())
 
 
 def _namespace(job: ReadyJobRow) -> str:

@@ -1,13 +1,19 @@
 -- name: get
 -- One job with the ids of its runs; from the history when it was moved there.
-SELECT j.*, array(SELECT id FROM runs r WHERE r.job = j.id ORDER BY attempt) AS runs FROM jobs j WHERE j.id = $1
-UNION ALL
-SELECT j.*, h.runs FROM jobs_history h, jsonb_populate_record(NULL::jobs, h.record) AS j WHERE h.id = $1;
+SELECT id, schedule, generation, sequence, program, state, reason, satisfied_at, created_at, next_check_at, waiting,
+    checked_at, ready, joined, ended_at, command, command_reason, missed, failures, submitted, backfill, spans, runs
+FROM (
+    SELECT j.*, array(SELECT id FROM runs r WHERE r.job = j.id ORDER BY attempt) AS runs FROM jobs j WHERE j.id = $1
+    UNION ALL
+    SELECT j.*, h.runs FROM jobs_history h, jsonb_populate_record(NULL::jobs, h.record) AS j WHERE h.id = $1
+) AS known;
 
 -- name: recent
 -- The newest jobs, of all schedules ($1), apps or namespaces ($4) and states where none is named, with the history; older than the
 -- one created at $5 with id $6. The history is not searched for states that only jobs have that have not ended.
-SELECT * FROM (
+SELECT id, schedule, generation, sequence, program, state, reason, satisfied_at, created_at, next_check_at, waiting,
+    checked_at, ready, joined, ended_at, command, command_reason, missed, failures, submitted, backfill, spans, runs
+FROM (
     (SELECT j.*, array(SELECT id FROM runs r WHERE r.job = j.id ORDER BY attempt) AS runs FROM jobs j
     WHERE ($1::text IS NULL OR j.schedule = $1) AND (cardinality($2::text[]) = 0 OR j.state = ANY($2::text[]))
         AND ($4::text IS NULL OR starts_with(j.schedule, $4 || '.'))
@@ -38,12 +44,16 @@ FROM runs_history h, jsonb_populate_record(NULL::runs, h.record) AS r WHERE h.id
 -- name: satisfied
 -- The jobs of a schedule that were satisfied in a span of time, without backfills, the newest first. The clocks of the log
 -- and of the intake may differ by an hour, no more.
-SELECT j.*, array(SELECT id FROM runs r WHERE r.job = j.id ORDER BY attempt) AS runs FROM jobs j
-WHERE j.schedule = $1 AND j.satisfied_at BETWEEN $2 AND $3 AND j.created_at >= $2 - interval '1 hour'
-UNION ALL
-SELECT j.*, h.runs FROM jobs_history h, jsonb_populate_record(NULL::jobs, h.record) AS j
-WHERE h.schedule = $1 AND h.created_at >= $2 - interval '1 hour' AND h.done_at >= $2 - interval '1 hour'
-    AND j.satisfied_at BETWEEN $2 AND $3
+SELECT id, schedule, generation, sequence, program, state, reason, satisfied_at, created_at, next_check_at, waiting,
+    checked_at, ready, joined, ended_at, command, command_reason, missed, failures, submitted, backfill, spans, runs
+FROM (
+    SELECT j.*, array(SELECT id FROM runs r WHERE r.job = j.id ORDER BY attempt) AS runs FROM jobs j
+    WHERE j.schedule = $1 AND j.satisfied_at BETWEEN $2 AND $3 AND j.created_at >= $2 - interval '1 hour'
+    UNION ALL
+    SELECT j.*, h.runs FROM jobs_history h, jsonb_populate_record(NULL::jobs, h.record) AS j
+    WHERE h.schedule = $1 AND h.created_at >= $2 - interval '1 hour' AND h.done_at >= $2 - interval '1 hour'
+        AND j.satisfied_at BETWEEN $2 AND $3
+) AS known
 ORDER BY created_at DESC, id DESC
 LIMIT 1000;
 
@@ -67,10 +77,6 @@ WHERE subject = $1 AND subject_kind = 'schedule' AND action IN ('paused', 'disab
     ), $2)
 ORDER BY at, id
 LIMIT 100;
-
--- name: tallies
--- The verdict counts of a schedule, of all time.
-SELECT verdict, late, total, last_at FROM verdict_totals WHERE subject = $1 ORDER BY verdict, late;
 
 -- name: standing
 -- The current schedule of a job.
@@ -131,10 +137,10 @@ WITH commanded AS (
 ), recorded AS (
     INSERT INTO decisions (at, subject_kind, subject, action, reason) SELECT $4, 'job', id, $5, $3 FROM commanded
 )
-SELECT id, pg_notify('launcher', '') FROM commanded;
+SELECT pg_notify('launcher', '') FROM commanded;
 
 -- name: history
 -- The history of these subjects, oldest first, the newest thousand lines.
-SELECT * FROM (
+SELECT at, subject, action, reason FROM (
     SELECT id, at, subject, action, reason FROM decisions WHERE subject = ANY($1::text[]) ORDER BY id DESC LIMIT 1000
 ) AS newest ORDER BY id;

@@ -1,4 +1,4 @@
--- Spans of jobs and runs that have ended. Migration 0088, ADR 0146.
+-- Spans of jobs and runs that have ended. Migration 0088, ADR 18.
 
 -- name: due_jobs
 -- The jobs that ended first. The first run was made when the job was admitted.

@@ -1,4 +1,4 @@
--- Jobs that a person asked for. See ports/submissions.py.
+-- Jobs that a person asked for.
 
 -- name: known
 -- A job of this id, here or in the history.
@@ -67,4 +67,4 @@ WITH incoming AS (
 ), rung AS (
     SELECT pg_notify('launcher', '') FROM inserted LIMIT 1
 )
-SELECT id, (SELECT count(*) FROM rung) AS rung FROM inserted;
+SELECT id FROM inserted WHERE EXISTS (SELECT FROM rung);

@@ -9,7 +9,7 @@ INSERT INTO gates (cluster, terms) SELECT DISTINCT cluster, terms FROM asked ORD
 
 -- name: lock
 -- Gates with the state of their clusters; the holder of these locks admits runs through them.
-SELECT g.cluster, g.terms, g.open, g.since, g.at, g.started, c.reading, c.failed, c.failing
+SELECT g.terms, g.open, g.since, g.at, g.started, c.reading, c.failed, c.failing
 FROM gates g JOIN clusters c ON c.name = g.cluster
 WHERE (g.cluster, g.terms) IN (SELECT cluster, terms::jsonb FROM unnest($1::text[], $2::text[]) AS n (cluster, terms))
 ORDER BY g.cluster, g.terms
@@ -17,7 +17,7 @@ FOR UPDATE OF g;
 
 -- name: peek
 -- The same without locks.
-SELECT g.cluster, g.terms, g.open, g.since, g.at, g.started, c.reading, c.failed, c.failing
+SELECT g.terms, g.open, g.since, g.at, g.started, c.reading, c.failed, c.failing
 FROM gates g JOIN clusters c ON c.name = g.cluster
 WHERE (g.cluster, g.terms) IN (SELECT cluster, terms::jsonb FROM unnest($1::text[], $2::text[]) AS n (cluster, terms));
 
@@ -39,7 +39,7 @@ WITH queued AS (
     FROM unnest($1::text[], $2::text[], $3::text[]) AS n (job, cluster, terms) JOIN jobs j ON j.id = n.job
     RETURNING job
 )
-SELECT count(*), (SELECT pg_notify('probes', '') FROM queued LIMIT 1) FROM queued;
+SELECT pg_notify('probes', '') FROM queued LIMIT 1;
 
 -- name: wanted
 -- Clusters with waiting jobs whose reading is old and which are not reserved; reserves them for the caller.
@@ -63,7 +63,7 @@ UPDATE clusters SET reading = $2::jsonb, at = $3, failed = NULL, failing = NULL,
 
 -- name: gates
 -- Locks the gates of a cluster for an update.
-SELECT cluster, terms, open, since, at, started FROM gates WHERE cluster = $1 ORDER BY cluster, terms FOR UPDATE;
+SELECT terms, open, since FROM gates WHERE cluster = $1 ORDER BY cluster, terms FOR UPDATE;
 
 -- name: turn
 -- The state of a gate after a reading.
@@ -74,7 +74,7 @@ UPDATE gates SET open = $3, since = $4, at = $5, started = 0 WHERE cluster = $1 
 UPDATE clusters SET failed = $2, failing = coalesce(failing, $3) WHERE name = $1;
 
 -- name: wake
--- Wakes the first jobs that wait for a gate. Under the gate's lock, so no decision is concurrent.
+-- Wakes the first jobs that wait for a gate; a row for each. Under the gate's lock, so no decision is concurrent.
 WITH first AS (
     SELECT w.job FROM gate_waits w JOIN jobs j ON j.id = w.job
     WHERE w.cluster = $1 AND w.terms = $2::jsonb AND j.state = 'PENDING_CONSTRAINT'
@@ -84,7 +84,7 @@ WITH first AS (
 ), woken AS (
     UPDATE jobs SET next_check_at = timestamptz 'epoch' WHERE id IN (SELECT job FROM first) RETURNING id
 )
-SELECT count(*) AS woken, (SELECT pg_notify('launcher', '') FROM woken LIMIT 1) FROM woken;
+SELECT pg_notify('launcher', '') FROM woken;
 
 -- name: forget
 -- Rows of jobs that no longer wait.
@@ -102,6 +102,6 @@ FROM clusters c ORDER BY c.name;
 
 -- name: list_gates
 -- Every gate, and how many jobs it holds.
-SELECT g.cluster, g.terms, g.open, g.since, g.at, g.started, c.reading, c.failed, c.failing,
+SELECT g.terms, g.open, g.since, g.at, g.started, c.reading, c.failed, c.failing, g.cluster,
     (SELECT count(*) FROM gate_waits w WHERE w.cluster = g.cluster AND w.terms = g.terms) AS waiting
 FROM gates g JOIN clusters c ON c.name = g.cluster ORDER BY g.cluster, g.terms;

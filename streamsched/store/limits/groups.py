@@ -1,4 +1,4 @@
-"""`ports.limits.GroupStore` on PostgreSQL, and the slots taken and freed in the transactions of decisions and run ends.
+"""Groups, and their slots, taken and freed in the transactions of decisions and run ends.
 
 Slots are taken and freed under the lock of the group's row. Groups are locked sorted by name: by a decision after the
 program, its schedules and jobs, by every other transaction last. The holder of a group's lock waits for no job: jobs
@@ -9,21 +9,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, NamedTuple
-
-import asyncpg
+from typing import Final, NamedTuple
 
 from streamsched.domain.constraints.group import GroupSlot, Occupancy
 from streamsched.domain.constraints.pool import slots_name
 from streamsched.domain.decisions.admission import Satisfied
 from streamsched.domain.decisions.decision import Admit, Decision, DueJob, Wait
 from streamsched.domain.limits import MOST_SLOTS
+from streamsched.domain.names import ScheduleRef
 from streamsched.domain.quotas.quota import slots_name as quota_slots
-from streamsched.ports.limits import GroupRecord
 from streamsched.store.catalog.history import record
-from streamsched.store.connections import translated
-from streamsched.store.sql import queries
+from streamsched.store.connections import Connection, Pool, translated
+from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("limits/groups")
 _POOL: Final = slots_name("")
@@ -32,17 +31,85 @@ _POOL: Final = slots_name("")
 _CHANGED: Final = 1000
 
 
-class PostgresGroupStore:
-    """See `ports.limits.GroupStore`."""
+class _GroupRow(NamedTuple):
+    name: str
+    slots: int | None
+    changed_at: datetime | None
+    runs: list[str]
+    weights: list[int]
+    waiting: int
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+
+class _SlotsTaken(NamedTuple):
+    name: str
+    slots: int | None
+    taken: int
+
+
+class _SlotsHeld(NamedTuple):
+    name: str
+    slots: int
+
+
+class HolderRow(NamedTuple):
+    """A row of a `BlockingRun`."""
+
+    id: str
+    state: str
+    since: datetime
+    schedule: str | None
+
+
+_LIST: Final = Select(_SQL["list"], _GroupRow)
+_TAKEN: Final = Select(_SQL["taken"], _SlotsTaken)
+_LOCK_HELD: Final = Select(_SQL["lock_held"], _SlotsHeld)
+_HOLDERS: Final = Select(_SQL["holders"], HolderRow)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRecord:
+    """A group that a job used or whose limit was set.
+
+    Attributes:
+        waiting: how many jobs wait for a slot.
+        changed_at: when its limit was last set or removed.
+    """
+
+    name: str
+    occupancy: Occupancy
+    waiting: int
+    changed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class BlockingRun:
+    """A non-terminal run, of the program of a job or with slots of its groups, for which the job may wait."""
+
+    run: str
+    state: str
+    since: datetime
+    schedule: ScheduleRef | None
+
+
+def blocking_run(row: HolderRow) -> BlockingRun:
+    return BlockingRun(*row[:3], None if row.schedule is None else ScheduleRef.parse(row.schedule))
+
+
+class GroupStore:
+    """Reads and settings of groups for API, CLI and UI."""
+
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def all(self, *, after: str = "", limit: int | None = None) -> Sequence[GroupRecord]:
+        """Ordered by name; at most `limit` of those after the name `after`."""
         with translated():
-            return [_record(row) for row in await self._pool.fetch(_SQL["list"], None, after, limit)]
+            return [_record(row) for row in await _LIST.fetch(self._pool, None, after, limit)]
 
     async def set_limit(self, name: str, limit: int | None, reason: str, *, now: datetime) -> GroupRecord:
+        """Sets the number of slots: 0 closes the group, None leaves it to the schedules. Runs that hold more continue;
+        waiting jobs are rechecked. `reason` (who and why) is written to the history.
+        """
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 await connection.execute(_SQL["set_limit"], name, limit, now)
@@ -50,10 +117,10 @@ class PostgresGroupStore:
                 change = f"{change}: {reason}" if reason else change
                 await record(connection, "group", name, "group.limit_set", change, at=now)
                 await wake(connection, {name: _CHANGED})
-                return _record(await connection.fetchrow(_SQL["list"], [name], "", None))
+                return _record(await _LIST.one(connection, [name], "", None))
 
 
-async def lock(connection: Any, names: Iterable[str]) -> None:
+async def lock(connection: Connection, names: Iterable[str]) -> None:
     """Locks the groups until the transaction ends; missing ones are created."""
     wanted = sorted(set(names))
     if not wanted:
@@ -64,7 +131,7 @@ async def lock(connection: Any, names: Iterable[str]) -> None:
     await connection.execute(_SQL["lock"], wanted)
 
 
-async def locked(connection: Any, names: Iterable[str]) -> Mapping[str, Occupancy]:
+async def lock_and_read(connection: Connection, names: Iterable[str]) -> Mapping[str, Occupancy]:
     """Locks the groups and reads their occupancy."""
     wanted = sorted(set(names))
     await lock(connection, wanted)
@@ -90,7 +157,7 @@ def _wanted(job: DueJob, quotas: Collection[str]) -> list[_SlotsWanted]:
 
 
 async def occupancy_for(
-    connection: Any, due_jobs: Sequence[DueJob], quotas: Collection[str] = ()
+    connection: Connection, due_jobs: Sequence[DueJob], quotas: Collection[str] = ()
 ) -> Mapping[str, Occupancy]:
     """The occupancy of the groups the jobs use, which are locked, and of `quotas`, groups of namespaces. Holders, which
     may be thousands, are read only of groups without room for all the jobs: only their verdicts name them.
@@ -102,30 +169,30 @@ async def occupancy_for(
     for group in wanted:
         slots[group.name] += group.weight
         limits[group.name] = min(group.limit, limits.get(group.name, group.limit))
-    rows = {row["name"]: row for row in await connection.fetch(_SQL["taken"], sorted(limits))}
+    rows = {row.name: row for row in await _TAKEN.fetch(connection, sorted(limits))}
     roomy = {
-        name: Occupancy(row["slots"], taken=row["taken"])
+        name: Occupancy(row.slots, taken=row.taken)
         for name, row in rows.items()
-        if row["taken"] + slots[name] <= (limits[name] if row["slots"] is None else row["slots"])
+        if row.taken + slots[name] <= (limits[name] if row.slots is None else row.slots)
     }
     return {**roomy, **await occupancy(connection, rows.keys() - roomy.keys())}
 
 
-async def occupancy(connection: Any, names: Iterable[str]) -> Mapping[str, Occupancy]:
+async def occupancy(connection: Connection, names: Iterable[str]) -> Mapping[str, Occupancy]:
     """The occupancy by group; groups that do not exist are missing."""
     wanted = sorted(set(names))
-    rows = await connection.fetch(_SQL["list"], wanted, "", None) if wanted else ()
-    return {row["name"]: _record(row).occupancy for row in rows}
+    rows = await _LIST.fetch(connection, wanted, "", None) if wanted else ()
+    return {row.name: _record(row).occupancy for row in rows}
 
 
-async def holders(connection: Any, names: Iterable[str]) -> Sequence[Any]:
-    """Rows of the runs that hold slots of these groups, oldest first."""
+async def holders(connection: Connection, names: Iterable[str]) -> Sequence[BlockingRun]:
+    """The runs that hold slots of these groups, oldest first."""
     wanted = sorted(set(names))
-    return await connection.fetch(_SQL["holders"], wanted) if wanted else ()
+    return [blocking_run(row) for row in await _HOLDERS.fetch(connection, wanted)] if wanted else ()
 
 
 async def settle(
-    connection: Any, due_jobs: Sequence[DueJob], before: Mapping[str, Occupancy], decisions: Sequence[Decision]
+    connection: Connection, due_jobs: Sequence[DueJob], before: Mapping[str, Occupancy], decisions: Sequence[Decision]
 ) -> None:
     """Admitted runs take their slots, and jobs that wait for a slot are queued; the groups are locked. While slots are
     left of a group whose jobs were not admitted, the next waiting jobs are woken: those may have been woken in vain.
@@ -170,30 +237,30 @@ def _to_wake(
     return {name: counts[name] for name in sorted(room) if room[name] > 0}
 
 
-async def wake(connection: Any, free_slots: Mapping[str, int]) -> None:
+async def wake(connection: Connection, free_slots: Mapping[str, int]) -> None:
     """Wakes the jobs that wait longest, as many as slots are free in each group; the groups are locked."""
     if free_slots:
         await connection.execute(_SQL["wake"], list(free_slots), list(free_slots.values()))
 
 
-async def take(connection: Any, slots: Sequence[tuple[str, str, int]]) -> None:
+async def take(connection: Connection, slots: Sequence[tuple[str, str, int]]) -> None:
     """Stores slots of new runs as (group, run, weight); the groups are locked."""
     if slots:
         await connection.execute(_SQL["take"], *(list(column) for column in zip(*slots, strict=True)))
 
 
-async def free(connection: Any, *runs: str) -> None:
+async def free(connection: Connection, *runs: str) -> None:
     """Frees the runs' slots and wakes jobs that wait for them. Its locks are the last of the transaction."""
-    held = await connection.fetch(_SQL["lock_held"], runs)
+    held = await _LOCK_HELD.fetch(connection, runs)
     if held:
         await connection.execute(_SQL["free"], runs)
-        freed: dict[str, int] = {row["name"]: row["slots"] for row in held}
+        freed = {row.name: row.slots for row in held}
         places = {name: slots for name, slots in freed.items() if name.startswith(_POOL)}
         await wake(connection, {name: amount for name, amount in freed.items() if name not in places})
         await wake_pool_queues(connection, places)
 
 
-async def wake_pool_queues(connection: Any, places: Mapping[str, int]) -> None:
+async def wake_pool_queues(connection: Connection, places: Mapping[str, int]) -> None:
     """Wakes the first jobs of pools' queues, as many as slots are free; one that takes no slot wakes the next.
     `places`: free slots by group name; the groups are locked.
     """
@@ -201,11 +268,11 @@ async def wake_pool_queues(connection: Any, places: Mapping[str, int]) -> None:
         await connection.execute(_SQL["wake_lines"], list(places), list(places.values()))
 
 
-async def hand_over(connection: Any, runs: Sequence[str], again: Sequence[str]) -> None:
+async def hand_over(connection: Connection, runs: Sequence[str], again: Sequence[str]) -> None:
     """Moves the slots of runs to their next attempts, in the same order."""
     await connection.execute(_SQL["hand_over"], runs, again)
 
 
-def _record(row: Any) -> GroupRecord:
-    slots = tuple(GroupSlot(run, weight) for run, weight in zip(row["runs"], row["weights"], strict=True))
-    return GroupRecord(row["name"], Occupancy(row["slots"], slots), row["waiting"], row["changed_at"])
+def _record(row: _GroupRow) -> GroupRecord:
+    slots = tuple(GroupSlot(run, weight) for run, weight in zip(row.runs, row.weights, strict=True))
+    return GroupRecord(row.name, Occupancy(row.slots, slots), row.waiting, row.changed_at)

@@ -96,7 +96,7 @@ WITH room AS MATERIALIZED (
 ), left_queue AS (
     DELETE FROM group_waits WHERE job IN (SELECT id FROM woken) AND group_name = ANY($1::text[])
 )
-SELECT count(*), (SELECT pg_notify('launcher', '') FROM woken LIMIT 1) FROM woken;
+SELECT pg_notify('launcher', '') FROM woken LIMIT 1;
 
 -- name: wake_lines
 -- Wakes the first jobs of each pool's queue, as many as places are free. Runs under the pools' locks; a job locked by
@@ -116,4 +116,4 @@ WITH first AS (
 ), woken AS (
     UPDATE jobs SET next_check_at = timestamptz 'epoch' WHERE id IN (SELECT id FROM idle) RETURNING id
 )
-SELECT count(*), (SELECT pg_notify('launcher', '') FROM woken LIMIT 1) FROM woken;
+SELECT pg_notify('launcher', '') FROM woken LIMIT 1;

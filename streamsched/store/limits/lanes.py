@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from hashlib import md5
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from streamsched.domain.constraints.constraint import ConcurrencyScope
 from streamsched.domain.constraints.lane import Lane, LaneName
@@ -17,15 +18,33 @@ from streamsched.domain.decisions.decision import Admit, Decision, DecisionInput
 from streamsched.domain.decisions.lanes import holding, lane_position, limits_of
 from streamsched.domain.jobs.job import ReadyJob, ScheduleKey
 from streamsched.domain.schedules.schedule import Schedule
-from streamsched.store.sql import queries
+from streamsched.store.connections import Connection, Executor
+from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("limits/lanes")
 #: Most waiting jobs of a lane that are read, or woken, at once.
 _MOST: Final = 1000
 
 
+class _Waiting(NamedTuple):
+    place: int
+    job: str
+    satisfied_at: datetime
+    sequence: int
+
+
+class _LaneLeft(NamedTuple):
+    schedule: str
+    scope: str
+    key_hash: str
+
+
+_FIRST: Final = Select(_SQL["first"], _Waiting)
+_LEAVE: Final = Select(_SQL["leave"], _LaneLeft)
+
+
 async def lanes_of(
-    connection: Any, due_jobs: Iterable[DueJob], own_runs: Mapping[ScheduleKey, Sequence[str]]
+    connection: Connection, due_jobs: Iterable[DueJob], own_runs: Mapping[ScheduleKey, Sequence[str]]
 ) -> Mapping[LaneName, Lane]:
     """The lanes of the jobs. `own_runs`: the non-terminal runs of their schedules, by schedule key."""
     limits, jobs = dict[LaneName, int](), Counter[LaneName]()
@@ -41,7 +60,7 @@ async def lanes_of(
     return {name: Lane(runs[name], positions[name]) for name in limits}
 
 
-async def current(connection: Any, schedule: Schedule | None, ready: ReadyJob) -> Mapping[LaneName, Lane]:
+async def current(connection: Connection, schedule: Schedule | None, ready: ReadyJob) -> Mapping[LaneName, Lane]:
     """The lanes of one job, without locks; of each the first jobs that wait."""
     names = limits_of(schedule, ready)
     if schedule is None or not names:
@@ -55,7 +74,7 @@ async def current(connection: Any, schedule: Schedule | None, ready: ReadyJob) -
     return found
 
 
-async def settle(connection: Any, decision_input: DecisionInput, decisions: Sequence[Decision]) -> None:
+async def settle(connection: Connection, decision_input: DecisionInput, decisions: Sequence[Decision]) -> None:
     """Decided jobs leave their lanes, and those that wait enter them. While places are left, the first jobs are woken:
     for each job that gave its position up, and for jobs that wait behind one that nothing has woken.
     """
@@ -87,23 +106,22 @@ async def settle(connection: Any, decision_input: DecisionInput, decisions: Sequ
     await _wake(connection, {name: places - started[name] for name, places in free.items()})
 
 
-async def wake_after(connection: Any, runs: Collection[str]) -> None:
+async def wake_after(connection: Connection, runs: Collection[str]) -> None:
     """Wakes the heads of the lanes of runs that ended. The programs are locked."""
     await connection.execute(_SQL["wake_after"], list(runs))
 
 
-async def leave(connection: Any, jobs: Sequence[str]) -> None:
+async def leave(connection: Connection, jobs: Sequence[str]) -> None:
     """Removes jobs that cannot be decided from their lanes, and wakes the jobs that become first."""
-    rows = await connection.fetch(_SQL["leave"], jobs)
-    if rows:
-        freed = Counter((row["schedule"], row["scope"], row["key_hash"]) for row in rows)
+    freed = Counter(await _LEAVE.fetch(connection, jobs))
+    if freed:
         columns = zip(*((*lane, places) for lane, places in sorted(freed.items())), strict=True)
         await connection.execute(_SQL["wake"], *(list(column) for column in columns))
 
 
-async def forget(connection: Any) -> None:
+async def forget(executor: Executor) -> None:
     """Deletes rows of jobs that no longer wait."""
-    await connection.execute(_SQL["forget"])
+    await executor.execute(_SQL["forget"])
 
 
 def _wakes(due_job: DueJob, decision: Decision) -> frozenset[LaneName]:
@@ -120,18 +138,20 @@ def _wakes(due_job: DueJob, decision: Decision) -> frozenset[LaneName]:
     return behind | (limits_of(due_job.schedule, due_job.ready).keys() - kept if waited else frozenset())
 
 
-async def _wake(connection: Any, lanes: Mapping[LaneName, int]) -> None:
+async def _wake(connection: Connection, lanes: Mapping[LaneName, int]) -> None:
     rows = [(*_columns_of(name), min(places, _MOST)) for name, places in lanes.items() if places > 0]
     if rows:
         await connection.execute(_SQL["wake"], *(list(column) for column in zip(*rows, strict=True)))
 
 
-async def _first(connection: Any, wanted: Mapping[LaneName, int]) -> Mapping[LaneName, tuple[QueuePosition, ...]]:
+async def _first(
+    connection: Connection, wanted: Mapping[LaneName, int]
+) -> Mapping[LaneName, tuple[QueuePosition, ...]]:
     names = list(wanted)
     rows = [(*_columns_of(name), min(wanted[name], _MOST)) for name in names]
     found: dict[LaneName, list[QueuePosition]] = {name: [] for name in names}
-    for row in await connection.fetch(_SQL["first"], *(list(column) for column in zip(*rows, strict=True))):
-        found[names[row["place"] - 1]].append(QueuePosition(row["satisfied_at"], row["sequence"], row["job"]))
+    for row in await _FIRST.fetch(connection, *(list(column) for column in zip(*rows, strict=True))):
+        found[names[row.place - 1]].append(QueuePosition(row.satisfied_at, row.sequence, row.job))
     return {name: tuple(positions) for name, positions in found.items()}
 
 

@@ -36,7 +36,7 @@ WITH first AS MATERIALIZED (
 ), woken AS (
     UPDATE jobs SET next_check_at = timestamptz 'epoch' WHERE id IN (SELECT id FROM first) RETURNING id
 )
-SELECT count(*), (SELECT pg_notify('launcher', '') FROM woken LIMIT 1) FROM woken;
+SELECT pg_notify('launcher', '') FROM woken LIMIT 1;
 
 -- name: wake_after
 -- Runs ended: wakes the first job of each of their lanes for each of them, under the lock of their programs. A run of a
@@ -61,7 +61,7 @@ WITH ended AS MATERIALIZED (
 ), woken AS (
     UPDATE jobs SET next_check_at = timestamptz 'epoch' WHERE id IN (SELECT id FROM first) RETURNING id
 )
-SELECT count(*), (SELECT pg_notify('launcher', '') FROM woken LIMIT 1) FROM woken;
+SELECT pg_notify('launcher', '') FROM woken LIMIT 1;
 
 -- name: runs
 -- The non-terminal runs of a schedule, or with a key those of the key, oldest first.

@@ -38,4 +38,4 @@ WITH waiting AS (
         SELECT id FROM jobs WHERE id IN (SELECT job FROM waiting) AND state = 'PENDING_CONSTRAINT' FOR UPDATE SKIP LOCKED
     ) RETURNING id
 )
-SELECT count(*), (SELECT pg_notify('launcher', '') FROM woken LIMIT 1) FROM woken;
+SELECT pg_notify('launcher', '') FROM woken LIMIT 1;

@@ -123,7 +123,7 @@ WITH first AS (
 ), woken AS (
     UPDATE jobs SET next_check_at = timestamptz 'epoch' WHERE id = ANY(ARRAY(SELECT id FROM idle)) RETURNING id
 )
-SELECT count(*), (SELECT pg_notify('launcher', '') FROM woken LIMIT 1) FROM woken;
+SELECT pg_notify('launcher', '') FROM woken LIMIT 1;
 
 -- name: leave
 -- Decided jobs wait for room no more; the decision may let them wait again.

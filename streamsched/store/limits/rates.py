@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from streamsched.domain.constraints.pace import BucketLevel
 from streamsched.domain.constraints.rate import TokenBucket, program_bucket_key
@@ -17,9 +17,23 @@ from streamsched.domain.decisions.decision import Admit, Decision
 from streamsched.domain.errors import UnavailableError
 from streamsched.domain.limits import later, longer
 from streamsched.domain.names import ProgramRef
-from streamsched.store.sql import queries
+from streamsched.store.connections import Connection, Executor
+from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("limits/rates")
+
+
+class _Bucket(NamedTuple):
+    scope: str
+    max_runs: int
+    per: timedelta
+    burst: int
+    remaining: float
+    at: datetime
+
+
+_LOCK: Final = Select(_SQL["lock"], _Bucket)
+_PEEK: Final = Select(_SQL["peek"], _Bucket)
 #: How long a full bucket is kept after its last use.
 _FORGOTTEN: Final = timedelta(days=1)
 _SECOND: Final = timedelta(seconds=1)
@@ -27,8 +41,8 @@ _SECOND: Final = timedelta(seconds=1)
 _TRIES: Final = 3
 
 
-async def locked(
-    connection: Any, buckets: Iterable[TokenBucket], *, now: datetime, programs: Iterable[ProgramRef] = ()
+async def lock_buckets(
+    connection: Connection, buckets: Iterable[TokenBucket], *, now: datetime, programs: Iterable[ProgramRef] = ()
 ) -> Mapping[TokenBucket, BucketLevel]:
     """Locks these buckets and all others of their keys and of the programs' keys until the transaction ends; missing
     ones are created, full.
@@ -44,20 +58,20 @@ async def locked(
     for _ in range(_TRIES):
         if rows:
             await connection.execute(_SQL["ensure"], now, *(list(column) for column in zip(*rows, strict=True)))
-        found = _buckets(await connection.fetch(_SQL["lock"], sorted(keys)))
+        found = _buckets(await _LOCK.fetch(connection, sorted(keys)))
         if found.keys() >= set(wanted):  # one that existed may be deleted before it is locked
             return found
     raise UnavailableError("buckets of rates are forgotten while they are asked for")
 
 
-async def current(connection: Any, buckets: Iterable[TokenBucket]) -> Mapping[TokenBucket, BucketLevel]:
+async def current(connection: Connection, buckets: Iterable[TokenBucket]) -> Mapping[TokenBucket, BucketLevel]:
     """All buckets of the keys of these, without locks; those that do not exist are missing."""
     keys = sorted({each.key for each in buckets})
-    return _buckets(await connection.fetch(_SQL["peek"], keys)) if keys else {}
+    return _buckets(await _PEEK.fetch(connection, keys)) if keys else {}
 
 
 async def settle(
-    connection: Any, buckets: Mapping[TokenBucket, BucketLevel], decisions: Sequence[Decision], now: datetime
+    connection: Connection, buckets: Mapping[TokenBucket, BucketLevel], decisions: Sequence[Decision], now: datetime
 ) -> None:
     """Admitted runs take their tokens; the buckets are locked."""
     if buckets:
@@ -66,7 +80,9 @@ async def settle(
         )
 
 
-async def take(connection: Any, buckets: Mapping[TokenBucket, BucketLevel], keys: Iterable[str], now: datetime) -> None:
+async def take(
+    connection: Connection, buckets: Mapping[TokenBucket, BucketLevel], keys: Iterable[str], now: datetime
+) -> None:
     """Takes a token for each occurrence of a key, from every bucket of that key; the buckets are locked."""
     runs = Counter(keys)
     rows: list[tuple[object, ...]] = []
@@ -79,13 +95,10 @@ async def take(connection: Any, buckets: Mapping[TokenBucket, BucketLevel], keys
         await connection.execute(_SQL["draw"], *(list(column) for column in zip(*rows, strict=True)))
 
 
-async def forget(connection: Any, now: datetime) -> None:
+async def forget(executor: Executor, now: datetime) -> None:
     """Deletes buckets that have been full for a day: a missing bucket counts as full."""
-    await connection.execute(_SQL["forget"], now - _FORGOTTEN)
+    await executor.execute(_SQL["forget"], now - _FORGOTTEN)
 
 
-def _buckets(rows: Iterable[Any]) -> Mapping[TokenBucket, BucketLevel]:
-    return {
-        TokenBucket(row["scope"], row["max_runs"], row["per"], row["burst"]): BucketLevel(row["remaining"], row["at"])
-        for row in rows
-    }
+def _buckets(rows: Iterable[_Bucket]) -> Mapping[TokenBucket, BucketLevel]:
+    return {TokenBucket(*row[:4]): BucketLevel(*row[4:]) for row in rows}

@@ -1,21 +1,35 @@
-"""`ports.programs.bundles.BundleStore` on PostgreSQL."""
+"""Bundles: folders of apps as archives, stored by namespace and digest. Times are UTC."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from streamsched.domain.errors import NotFoundError
-from streamsched.ports.programs.bundles import BundleRecord
 from streamsched.store.connections import Pool, translated
-from streamsched.store.sql import queries
+from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("programs/bundles")
 
 
-class PostgresBundleStore:
-    """See `ports.programs.bundles.BundleStore`."""
+class BundleRecord(NamedTuple):
+    """A stored bundle. `used_at`: of its latest upload or deployment. `programs`: how many refer to it."""
+
+    namespace: str
+    digest: str
+    bytes: int
+    files: int
+    created_at: datetime
+    used_at: datetime
+    programs: int
+
+
+_LIST: Final = Select(_SQL["list"], BundleRecord)
+
+
+class BundleStore:
+    """The archives."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -23,6 +37,12 @@ class PostgresBundleStore:
     async def put(
         self, namespace: str, digest: str, chunks: Iterable[bytes], *, size: int, files: int, now: datetime
     ) -> bool:
+        """Stores the archive; False when it was stored already. In both cases it is in use from now on for a while. The
+        caller has checked that the chunks have this digest.
+
+        Raises:
+            UnavailableError: PostgreSQL is unavailable; the call may be repeated.
+        """
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 if await connection.fetchval(_SQL["put"], namespace, digest, size, files, now) is None:
@@ -33,14 +53,22 @@ class PostgresBundleStore:
         return True
 
     async def use(self, namespace: str, digest: str, *, now: datetime) -> bool:
+        """Whether the bundle exists; it is in use from now on for a while."""
         with translated():
             return await self._pool.fetchval(_SQL["use"], namespace, digest, now) is not None
 
     async def list(self, namespace: str) -> Sequence[BundleRecord]:
+        """Those of the namespace, the newest first, at most 1000."""
         with translated():
-            return [BundleRecord(**row) for row in await self._pool.fetch(_SQL["list"], namespace)]
+            return await _LIST.fetch(self._pool, namespace)
 
     async def read(self, namespace: str, digest: str) -> AsyncIterator[bytes]:
+        """The archive in chunks.
+
+        Raises:
+            NotFoundError: there is no such bundle.
+            UnavailableError: PostgreSQL is unavailable.
+        """
         number = 0
         while True:
             with translated():
@@ -53,5 +81,10 @@ class PostgresBundleStore:
             raise NotFoundError("bundle", f"{namespace}.{digest}")
 
     async def remove_unused(self, *, before: datetime) -> Sequence[str]:
+        """Removes bundles not in use since then, to which no program and no active run refers; returns their digests.
+
+        Raises:
+            UnavailableError: PostgreSQL is unavailable.
+        """
         with translated():
             return [row["digest"] for row in await self._pool.fetch(_SQL["remove_unused"], before)]

@@ -1,4 +1,4 @@
--- Bundles of programs. See ports/programs/bundles.py.
+-- Bundles of programs.
 
 -- name: use
 -- Whether it exists; it is in use from now on.

@@ -1,4 +1,4 @@
--- Profiles of Spark programs. See ports/programs/profiles.py.
+-- Profiles of Spark programs.
 
 -- name: effective
 -- That of the namespace $1 by name $2, or else the installation's.

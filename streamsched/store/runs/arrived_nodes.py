@@ -4,16 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from streamsched.domain.errors import NotFoundError
-from streamsched.ports.runs import ArrivedNode
-from streamsched.store.sql import queries
+from streamsched.domain.graph.task import NodeId
+from streamsched.domain.names import AppRef
+from streamsched.store.connections import Connection
+from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("runs/arrived_nodes")
 
 
-async def arrive(connection: Any, nodes: Sequence[ArrivedNode], now: datetime) -> None:
+class ArrivedNode(NamedTuple):
+    """A node of an app's graph that the end of a run completes. `job`: of the run; None without one."""
+
+    app: AppRef
+    node: NodeId
+    job: str | None
+
+
+class _KnownTask(NamedTuple):
+    app: str
+    task: str
+    rung: int
+
+
+_ARRIVE: Final = Select(_SQL["arrive"], _KnownTask)
+
+
+async def complete_nodes(connection: Connection, nodes: Sequence[ArrivedNode], now: datetime) -> None:
     """Completes the nodes; those that are complete stay as they are. Their children count them later, so this does not
     wait for the lock of the graph.
 
@@ -26,8 +45,7 @@ async def arrive(connection: Any, nodes: Sequence[ArrivedNode], now: datetime) -
         [each.node.job_id for each in nodes],
         [each.job for each in nodes],
     )
-    rows = await connection.fetch(_SQL["arrive"], *columns, now)
-    known = {(row["app"], row["task"]) for row in rows}
+    known = {(each.app, each.task) for each in await _ARRIVE.fetch(connection, *columns, now)}
     for each in nodes:
         if (str(each.app), each.node.task) not in known:
             raise NotFoundError("task of a graph", f"{each.app}.{each.node.task}")

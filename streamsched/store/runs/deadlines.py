@@ -1,4 +1,4 @@
-"""`ports.timers.DeadlineStore` on PostgreSQL: deadlines are stored at a job's first decision or a run's claim, and
+"""Deadlines of jobs and runs: they are stored at a job's first decision or a run's claim, and
 settled in one transaction. Locks: programs by id, then the deadline, the job, its runs.
 """
 
@@ -6,9 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-import asyncpg
 import orjson
 import structlog
 
@@ -34,26 +33,67 @@ from streamsched.domain.schedules.retry import OVERDUE
 from streamsched.domain.schedules.schedule import Schedule
 from streamsched.log.topics import public_topic
 from streamsched.ports.outbox import OutboxRecord
-from streamsched.ports.timers import WatchedDeadline
 from streamsched.store.catalog import outbox
 from streamsched.store.catalog.history import record
-from streamsched.store.connections import translated
+from streamsched.store.connections import Connection, Pool, translated
 from streamsched.store.runs import manual_runs
-from streamsched.store.runs.ending import SQL as RUNS
-from streamsched.store.runs.ending import cancel_pending, locked
-from streamsched.store.sql import queries
+from streamsched.store.runs.ending import cancel_pending, lock_run
+from streamsched.store.runs.rows import SQL as RUNS
+from streamsched.store.sql import Select, queries
 
 log = structlog.get_logger()
 
 _SQL: Final = queries("runs/deadlines")
 _JOBS: Final = queries("jobs/jobs")
+
+
+class _LockedJob(NamedTuple):
+    state: str
+    ended_at: datetime | None
+
+
+class _StoredDeadline(NamedTuple):
+    due_at: datetime
+    said: Any
+    schedule: str
+    program: str
+
+
+class _JobRun(NamedTuple):
+    id: str
+    state: str
+    ended_at: datetime | None
+
+
+class DeadlineAhead(NamedTuple):
+    """A deadline of a job, or of its run, that was not evaluated yet. `said`: as `codec.schedules.deadline` has it."""
+
+    run: str
+    due_at: datetime
+    said: Any
+
+
+class WatchedDeadline(NamedTuple):
+    """A deadline by its job, its run (or "") and its index in the schedule."""
+
+    job: str
+    run: str
+    place: int
+
+
+_LOCK_JOB: Final = Select(_SQL["lock_job"], _LockedJob)
+_DUE: Final = Select(_SQL["due"], WatchedDeadline)
+_GET: Final = Select(_SQL["get"], _StoredDeadline)
+_RUNS: Final = Select(_SQL["runs"], _JobRun)
+DEADLINES_AHEAD: Final = Select(_SQL["of_job"], DeadlineAhead)
+
 _PREFIX: Final = "deadline."
 
 _Row = tuple[str, str, int, datetime, str]
 
 
 async def watch_jobs(
-    connection: Any, decision_input: DecisionInput, decisions: Sequence[Decision], now: datetime
+    connection: Connection, decision_input: DecisionInput, decisions: Sequence[Decision], now: datetime
 ) -> None:
     """Stores the deadlines of jobs that wait or are admitted by their first decision; the program is locked."""
     active = {decision.job for decision in decisions if isinstance(decision, Admit | Wait)}
@@ -69,30 +109,39 @@ async def watch_jobs(
     await _watch(connection, rows, now)
 
 
-async def watch_run(connection: Any, schedule: Schedule | None, job: str | None, run: str, *, now: datetime) -> None:
+async def watch_run(
+    connection: Connection, schedule: Schedule | None, job: str | None, run: str, *, now: datetime
+) -> None:
     """Stores the deadlines on the duration of a run, at its claim."""
     if schedule is not None and job is not None:
         await _watch(connection, _rows(schedule, job, run, now), now)
 
 
-class PostgresDeadlineStore:
-    """See `ports.timers.DeadlineStore`."""
+class DeadlineStore:
+    """Stored deadlines. Any number of instances may use it. All raise `UnavailableError` when PostgreSQL is
+    unavailable.
+    """
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._failed: Quarantine[WatchedDeadline] = Quarantine()
         self._held: list[WatchedDeadline] = []
 
     async def due(self, now: datetime, *, limit: int) -> Sequence[WatchedDeadline]:
+        """The due deadlines, those due longest first; not claimed."""
         self._held = self._failed.held(now)
         with translated():
-            return [WatchedDeadline(*row) for row in await self._pool.fetch(_SQL["due"], now, limit, *self._without())]
+            return await _DUE.fetch(self._pool, now, limit, *self._held_columns())
 
     async def next_due(self) -> datetime | None:
+        """When the next deadline is due."""
         with translated():
-            return await self._pool.fetchval(_SQL["next_due"], *self._without())
+            return await self._pool.fetchval(_SQL["next_due"], *self._held_columns())
 
     async def settle(self, watched: WatchedDeadline, *, now: datetime) -> DeadlineMiss | None:
+        """Evaluates a due deadline and removes it. If it was missed, history, event and action are part of the same
+        transaction, so each happens once. None: it was met, or another instance has locked it.
+        """
         try:
             miss = await self._settle(watched, now)
         except SYSTEMIC:
@@ -109,33 +158,31 @@ class PostgresDeadlineStore:
         self._failed.release(watched)
         return miss
 
-    def _without(self) -> list[list[object]]:
+    def _held_columns(self) -> list[list[object]]:
         return [list(column) for column in zip(*self._held, strict=True)] or [[], [], []]
 
     async def _settle(self, watched: WatchedDeadline, now: datetime) -> DeadlineMiss | None:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
-                row = await connection.fetchrow(_SQL["get"], *watched)
+                row = await _GET.fetchrow(connection, *watched)
                 if row is None:
                     return None
                 with as_stored():
-                    deadline = codec.from_json(row["said"])
-                schedule, program = ScheduleRef.parse(row["schedule"]), ProgramRef.parse(row["program"])
-                program_to_start = _started(deadline, schedule)
+                    deadline = codec.from_json(row.said)
+                schedule, program = ScheduleRef.parse(row.schedule), ProgramRef.parse(row.program)
+                program_to_start = _program_to_start(deadline, schedule)
                 definitions = {
                     ref: await connection.fetchval(RUNS["lock_program"], str(ref))
                     for ref in sorted({program, *([] if program_to_start is None else [program_to_start])})
                 }
                 if await connection.fetchrow(_SQL["lock"], *watched) is None:
                     return None
-                shortfall = missed(deadline, row["due_at"], await _course(connection, watched))
+                shortfall = missed(deadline, row.due_at, await _job_times(connection, watched))
                 await connection.execute(_SQL["settled"], *watched)
                 if shortfall is None:
                     return None
                 run = watched.run or None
-                miss = DeadlineMiss(
-                    schedule, program, watched.job, run, watched.place, deadline, row["due_at"], shortfall
-                )
+                miss = DeadlineMiss(schedule, program, watched.job, run, watched.place, deadline, row.due_at, shortfall)
                 await _record_miss(connection, miss, now)
                 if deadline.then is OnMiss.CANCEL:
                     await _cancel(connection, miss, now)
@@ -153,27 +200,27 @@ def _rows(schedule: Schedule, job: str, run: str, since: datetime) -> list[_Row]
     ]
 
 
-async def _watch(connection: Any, rows: Sequence[_Row], now: datetime) -> None:
+async def _watch(connection: Connection, rows: Sequence[_Row], now: datetime) -> None:
     if rows:
         await connection.execute(_SQL["watch"], now, *(list(column) for column in zip(*rows, strict=True)))
 
 
-def _started(deadline: Deadline, schedule: ScheduleRef) -> ProgramRef | None:
+def _program_to_start(deadline: Deadline, schedule: ScheduleRef) -> ProgramRef | None:
     return None if deadline.program is None else ProgramRef(schedule.namespace, schedule.app, deadline.program)
 
 
-async def _course(connection: Any, watched: WatchedDeadline) -> JobTimes:
-    job = await connection.fetchrow(_SQL["lock_job"], watched.job)
-    runs = await connection.fetch(_SQL["runs"], watched.job, watched.run)
-    launched = job["state"] == JobState.LAUNCHED
+async def _job_times(connection: Connection, watched: WatchedDeadline) -> JobTimes:
+    job = await _LOCK_JOB.one(connection, watched.job)
+    runs = await _RUNS.fetch(connection, watched.job, watched.run)
+    launched = job.state == JobState.LAUNCHED
     return JobTimes(
-        job["ended_at"] if launched else None,
-        None if launched else job["ended_at"],
-        tuple(RunEnding(RunState(run["state"]), run["ended_at"]) for run in runs),
+        job.ended_at if launched else None,
+        None if launched else job.ended_at,
+        tuple(RunEnding(RunState(run.state), run.ended_at) for run in runs),
     )
 
 
-async def _record_miss(connection: Any, miss: DeadlineMiss, now: datetime) -> None:
+async def _record_miss(connection: Connection, miss: DeadlineMiss, now: datetime) -> None:
     """Records the miss in the job and the history, and publishes its event."""
     await connection.execute(_SQL["note"], miss.job, miss.reason)
     await record(connection, "job", miss.job, "job.deadline_missed", miss.reason, at=now)
@@ -181,28 +228,28 @@ async def _record_miss(connection: Any, miss: DeadlineMiss, now: datetime) -> No
     await outbox.write(connection, [OutboxRecord(public_topic(event.fact), event.key, event_codec.encode(event))])
 
 
-async def _cancel(connection: Any, miss: DeadlineMiss, now: datetime) -> None:
+async def _cancel(connection: Connection, miss: DeadlineMiss, now: datetime) -> None:
     """A waiting job gets a cancel command and is checked at once. PENDING runs end here; a stop is requested of the
     others, unless one was requested for another reason than the run's maximum duration.
     """
-    await connection.fetchrow(
+    await connection.execute(
         _JOBS["tell"], miss.job, JobCommand.CANCEL, miss.reason, now, f"job.{JobCommand.CANCEL}_ordered"
     )
     stop = OVERDUE if miss.run is not None else miss.reason
-    for run in await connection.fetch(_SQL["runs"], miss.job, miss.run or ""):
-        if RunState(run["state"]).terminal:
+    for run in await _RUNS.fetch(connection, miss.job, miss.run or ""):
+        if RunState(run.state).terminal:
             continue
-        row = await locked(connection, run["id"])
-        if row is None or (current_stop := row["stop_requested"]) not in (None, OVERDUE) or current_stop == stop:
+        row = await lock_run(connection, run.id)
+        if row is None or (current_stop := row.stop_requested) not in (None, OVERDUE) or current_stop == stop:
             continue
-        if row["state"] == RunState.PENDING:
+        if row.state == RunState.PENDING:
             await cancel_pending(connection, row, stop, at=now)
-        elif await connection.fetchval(RUNS["request_stop"], run["id"], stop, False) is not None:
-            await record(connection, "run", run["id"], "run.stop_requested", stop, at=now)
+        elif await connection.fetchval(RUNS["request_stop"], run.id, stop, False) is not None:
+            await record(connection, "run", run.id, "run.stop_requested", stop, at=now)
 
 
 async def _start(
-    connection: Any, program: ProgramRef, definition: Any | None, miss: DeadlineMiss, now: datetime
+    connection: Connection, program: ProgramRef, definition: Any | None, miss: DeadlineMiss, now: datetime
 ) -> None:
     """Starts the deadline's program, with the facts of the miss as arguments."""
     if definition is None:

@@ -1,4 +1,4 @@
--- Deadlines that have not been evaluated. See ports/timers.py.
+-- Deadlines that have not been evaluated.
 
 -- name: watch
 -- Stores deadlines and notifies when one may be due before the others. Existing ones stay unchanged.

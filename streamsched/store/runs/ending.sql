@@ -1,22 +1,32 @@
 -- name: get
 -- One run, with the schedule of its job, the run that this repeats, and what its trace is derived from; from the history
 -- when it was moved there.
-SELECT r.*, j.schedule, j.generation, j.ready -> 'submission' -> 'rerun' ->> 'run' AS rerun_of,
-    jsonb_build_object('traceparent', j.ready -> 'traceparent', 'satisfied_at', j.ready -> 'satisfied_at') AS traced
-FROM runs r LEFT JOIN jobs j ON j.id = r.job WHERE r.id = $1
-UNION ALL
-SELECT r.*, h.schedule, (j.record ->> 'generation')::bigint, j.record -> 'ready' -> 'submission' -> 'rerun' ->> 'run',
-    jsonb_build_object(
-        'traceparent', j.record -> 'ready' -> 'traceparent', 'satisfied_at', j.record -> 'ready' -> 'satisfied_at'
-    )
-FROM runs_history h CROSS JOIN LATERAL jsonb_populate_record(NULL::runs, h.record) AS r
-LEFT JOIN LATERAL (SELECT record FROM jobs_history WHERE id = r.job LIMIT 1) AS j ON true
-WHERE h.id = $1;
+SELECT id, job, schedule, attempt, program, arguments, state, reason, created_at, started_at, ended_at, exit_code, runner,
+    heartbeat_at, log_path, muted, start, metrics, driver, failure, executable ->> 'bundle' AS bundle, fence, spans,
+    generation, rerun_of, commits, traced
+FROM (
+    SELECT r.*, j.schedule, j.generation, j.ready -> 'submission' -> 'rerun' ->> 'run' AS rerun_of,
+        jsonb_build_object('traceparent', j.ready -> 'traceparent', 'satisfied_at', j.ready -> 'satisfied_at') AS traced
+    FROM runs r LEFT JOIN jobs j ON j.id = r.job WHERE r.id = $1
+    UNION ALL
+    SELECT r.*, h.schedule, (j.record ->> 'generation')::bigint,
+        j.record -> 'ready' -> 'submission' -> 'rerun' ->> 'run',
+        jsonb_build_object(
+            'traceparent', j.record -> 'ready' -> 'traceparent', 'satisfied_at', j.record -> 'ready' -> 'satisfied_at'
+        )
+    FROM runs_history h CROSS JOIN LATERAL jsonb_populate_record(NULL::runs, h.record) AS r
+    LEFT JOIN LATERAL (SELECT record FROM jobs_history WHERE id = r.job LIMIT 1) AS j ON true
+    WHERE h.id = $1
+) AS known;
 
 -- name: recent
--- The newest runs, of all programs ($1), apps or namespaces ($4) and states where none is named, the history included; older than the
--- one created at $5 with id $6. The history is not searched for states that only runs have that have not ended.
-SELECT * FROM (
+-- The newest runs, of all programs ($1), apps or namespaces ($4) and states where none is named, the history included;
+-- older than the one created at $5 with id $6. The history is not searched for states that only runs have that have not
+-- ended.
+SELECT id, job, schedule, attempt, program, arguments, state, reason, created_at, started_at, ended_at, exit_code, runner,
+    heartbeat_at, log_path, muted, start, metrics, driver, failure, executable ->> 'bundle' AS bundle, fence, spans,
+    NULL::bigint AS generation, NULL::text AS rerun_of, NULL::jsonb AS commits, NULL::jsonb AS traced
+FROM (
     (SELECT r.*, j.schedule FROM runs r LEFT JOIN jobs j ON j.id = r.job
     WHERE ($1::text IS NULL OR r.program = $1) AND (cardinality($2::text[]) = 0 OR r.state = ANY($2::text[]))
         AND ($4::text IS NULL OR starts_with(r.program, $4 || '.'))
@@ -83,7 +93,7 @@ SELECT state FROM jobs WHERE id = $1;
 
 -- name: lock_run
 -- Waits for the run's lock.
-SELECT state, runner, heartbeat_at FROM runs WHERE id = $1 FOR UPDATE;
+SELECT FROM runs WHERE id = $1 FOR UPDATE;
 
 -- name: lock_schedule
 -- The current definition: a concurrent disabling waits, or is seen here.
@@ -97,8 +107,7 @@ UPDATE runs SET spawn_at = timestamptz 'infinity' WHERE id = $1 AND state = 'PEN
 -- One runner gets it.
 UPDATE runs SET state = $3, runner = $4, log_path = $5, heartbeat_at = $6::timestamptz, spawn_at = NULL,
     deadline_at = $7::timestamptz
-WHERE id = $1 AND state = $2
-RETURNING id;
+WHERE id = $1 AND state = $2;
 
 -- name: release_runner
 -- A detached run whose runner is gone; a runner that is started for it claims it.
@@ -138,31 +147,29 @@ UPDATE runs SET metrics = $2::jsonb WHERE id = $1;
 -- name: end_run
 -- The end, once.
 UPDATE runs SET state = $3, reason = $4, ended_at = $5::timestamptz, exit_code = $6, failure = $7, spawn_at = NULL
-WHERE id = $1 AND state = $2
-RETURNING id;
+WHERE id = $1 AND state = $2;
 
 -- name: announce
 -- The status event of the stored state.
 INSERT INTO outbox (topic, key, value) VALUES ('program-status', $1, $2);
 
 -- name: wake
--- A run of the program ended: wakes those jobs that this may admit and that wait longest, a bounded number. The next
--- ones follow when one of these has run, or by the sweep. Under the program's lock, so no decision is concurrent.
+-- Runs of these programs ended: wakes those jobs of each that this may admit and that wait longest, a bounded number. The
+-- next ones follow when one of these has run, or by the sweep. Under the programs' locks, so no decision is concurrent.
 WITH woken AS (
     UPDATE jobs SET next_check_at = timestamptz 'epoch'
     WHERE id IN (
-        SELECT id FROM jobs
-        WHERE coalesce(program, '') = $1 AND state = 'PENDING_CONSTRAINT'
-            AND next_check_at IS DISTINCT FROM timestamptz 'epoch' AND spared_at IS DISTINCT FROM checked_at
-        ORDER BY satisfied_at, sequence
-        LIMIT 100
+        SELECT first.id FROM unnest($1::text[]) AS ended (program) CROSS JOIN LATERAL (
+            SELECT id FROM jobs j
+            WHERE coalesce(j.program, '') = ended.program AND state = 'PENDING_CONSTRAINT'
+                AND next_check_at IS DISTINCT FROM timestamptz 'epoch' AND spared_at IS DISTINCT FROM checked_at
+            ORDER BY satisfied_at, sequence
+            LIMIT 100
+        ) AS first
     )
     RETURNING id
-), rung AS (
-    SELECT pg_notify('launcher', '') FROM woken LIMIT 1
 )
-SELECT (SELECT count(*) FROM woken) AS woken, (SELECT count(*) FROM rung) AS rung;
-
+SELECT pg_notify('launcher', '') FROM woken LIMIT 1;
 
 -- name: claim_inline
 -- PENDING runs that launchers execute inline; $5, the launcher that takes them.
@@ -176,7 +183,7 @@ WHERE id IN (
     LIMIT $3
     FOR UPDATE SKIP LOCKED
 )
-RETURNING id, spawns;
+RETURNING id AS run, spawns;
 
 -- name: bucket
 -- The tokens left of a pace, locked until the transaction ends; full on first use.
@@ -227,7 +234,7 @@ SELECT id FROM runs WHERE state = 'PENDING' AND stop_requested IS NOT NULL ORDER
 
 -- name: silent
 -- Claimed runs without a recent heartbeat, longest silent first; one page.
-SELECT id, attempt, runner, heartbeat_at, log_path, coalesce(executable ->> 'deploy_mode', '') = 'cluster' AS detached
+SELECT id AS run, attempt, runner, heartbeat_at, coalesce(executable ->> 'deploy_mode', '') = 'cluster' AS detached
 FROM runs
 WHERE state IN ('STARTING', 'RUNNING', 'SUSPENDED') AND heartbeat_at < $1 AND (heartbeat_at, id) > ($3, $4)
 ORDER BY heartbeat_at, id
@@ -237,5 +244,4 @@ LIMIT $2;
 -- The next attempt of a failed run's job, with the same program and arguments, to be started then.
 INSERT INTO runs (id, job, attempt, program, executable, arguments, state, created_at, spawn_at, muted, pool, turn_at)
 SELECT $2, job, attempt + 1, program, executable, arguments, $3, $4::timestamptz, $5::timestamptz, muted, pool, turn_at
-FROM runs WHERE id = $1
-RETURNING id;
+FROM runs WHERE id = $1;

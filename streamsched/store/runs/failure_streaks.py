@@ -5,7 +5,7 @@ schedule, under its lock.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import structlog
 
@@ -15,34 +15,44 @@ from streamsched.domain.errors import described
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.limits import as_stored
 from streamsched.domain.schedules.retry import OVERDUE
-from streamsched.store.sql import queries
+from streamsched.store.connections import Connection
+from streamsched.store.runs.rows import StoredRun
+from streamsched.store.sql import Select, queries
 
 log = structlog.get_logger()
 
 _SQL: Final = queries("runs/failure_streaks")
 
 
-async def record_failure(connection: Any, row: Any, reason: str, *, at: datetime) -> None:
-    """Requests a pause when the streak is long enough. `row`: a run (query `state`) that ended without success and
+class _Policy(NamedTuple):
+    policy: Any
+    updated_at: datetime
+
+
+_POLICY: Final = Select(_SQL["policy"], _Policy)
+
+
+async def record_failure(connection: Connection, row: StoredRun, reason: str, *, at: datetime) -> None:
+    """Requests a pause when the streak is long enough. `row`: a run that ended without success and
     without a further attempt; its program is locked.
     """
-    if row["schedule"] is None:
+    if row.schedule is None:
         return
-    stored = await connection.fetchrow(_SQL["policy"], row["schedule"], row["generation"])
+    stored = await _POLICY.fetchrow(connection, row.schedule, row.generation)
     if stored is None:
         return
     try:
         with as_stored():
-            policy = codec.after_from_json(Fields(stored["policy"]))
+            policy = codec.after_from_json(Fields(stored.policy))
     except Exception as failure:  # noqa: BLE001 - a row may hold anything; the run ends anyway
-        log.error("schedule.policy_unreadable", schedule=row["schedule"], reason=described(failure))
+        log.error("schedule.policy_unreadable", schedule=row.schedule, reason=described(failure))
         return
     ends = await connection.fetch(
-        _SQL["latest"], row["schedule"], row["generation"], policy.failures, OVERDUE, stored["updated_at"]
+        _SQL["latest"], row.schedule, row.generation, policy.failures, OVERDUE, stored.updated_at
     )
     if len(ends) < policy.failures or any(each["state"] == RunState.COMPLETED for each in ends):
         return
-    pause = policy.pause(row["id"], reason, at=at)
+    pause = policy.pause(row.id, reason, at=at)
     await connection.execute(
-        _SQL["request_pause"], row["schedule"], row["generation"], at, pause.keep, pause.until, pause.note
+        _SQL["request_pause"], row.schedule, row.generation, at, pause.keep, pause.until, pause.note
     )

@@ -1,4 +1,4 @@
--- Fences of runs that were given up. See ports/programs/fences.py.
+-- Fences of runs that were given up.
 
 -- name: want
 -- What is known about later commits, and when the fence is to be written: of a run that may live ($4), or after attempts

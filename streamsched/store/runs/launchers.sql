@@ -65,12 +65,14 @@ WITH kept AS (
     SELECT $3::timestamptz, 'run', id, 'run.requeued', $4 FROM requeued WHERE state = 'STARTING'
 ), unwatched AS (
     DELETE FROM deadlines d USING requeued r, runs o WHERE o.id = r.id AND d.job = o.job AND d.run = r.id
+), rung AS (
+    SELECT pg_notify('launcher', '') FROM requeued LIMIT 1
 )
-SELECT count(*), (SELECT pg_notify('launcher', '') FROM requeued LIMIT 1) FROM requeued;
+SELECT count(*) FROM requeued WHERE EXISTS (SELECT FROM rung);
 
 -- name: lock_schedules
 -- Of the jobs of these runs: a concurrent disabling waits, or is seen here.
-SELECT id, definition, generation, enabled, deleted_at FROM schedules
+SELECT FROM schedules
 WHERE id IN (SELECT j.schedule FROM runs r JOIN jobs j ON j.id = r.job WHERE r.id = ANY($1::text[]))
 ORDER BY id FOR SHARE;
 

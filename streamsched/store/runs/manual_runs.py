@@ -23,12 +23,14 @@ from streamsched.domain.schedules.preferences import with_preferences
 from streamsched.domain.schedules.schedule import Schedule
 from streamsched.store.catalog.history import record
 from streamsched.store.catalog.preferences import preferences_of
+from streamsched.store.connections import Connection
 from streamsched.store.limits import groups, namespace_runs, rates
-from streamsched.store.runs.ending import SQL
+from streamsched.store.runs.rows import SQL
+from streamsched.store.sql import fetch_value
 
 
 async def make_run(
-    connection: Any,
+    connection: Connection,
     program: ProgramRef,
     definition: Any,
     run: str,
@@ -48,7 +50,7 @@ async def make_run(
         ConflictError: `at_most` runs are active, or a group or pool is full.
         QuotaExceededError: the namespace has as many active runs as its quota allows.
     """
-    if await connection.fetchrow(SQL["get"], run) is not None:
+    if await connection.fetchval(SQL["get"], run) is not None:
         return
     rows = await connection.fetch(SQL["schedules"], str(program))
     schedules = [stored_schedule_from_json(row["definition"]) for row in rows]
@@ -57,7 +59,7 @@ async def make_run(
     held = [*((each.name, each.weight) for each in slots), *((slots_name(each.name), 1) for each in pools)]
     if await namespace_runs.limit_of(connection, program.namespace) is not None:
         held.append((quota_slots(program.namespace), 1))
-    occupancy = await groups.locked(connection, (name for name, _ in held))
+    occupancy = await groups.lock_and_read(connection, (name for name, _ in held))
     if not over_quota:
         _require_quota(program, occupancy)
     if not force:
@@ -77,7 +79,7 @@ async def make_run(
 
 
 async def answer(
-    connection: Any,
+    connection: Connection,
     program: ProgramRef,
     definition: Any,
     name: str,
@@ -105,7 +107,9 @@ def _require_quota(program: ProgramRef, occupancy: Mapping[str, Occupancy]) -> N
         raise QuotaExceededError(program.namespace, Quota.RUNS, found.limit, used=found.taken, wanted=1)
 
 
-async def _take_tokens(connection: Any, program: ProgramRef, schedules: Sequence[Schedule], now: datetime) -> None:
+async def _take_tokens(
+    connection: Connection, program: ProgramRef, schedules: Sequence[Schedule], now: datetime
+) -> None:
     """Takes tokens from the buckets of the program, and of the groups named by rates of its schedules."""
     no_key = ScheduleKey(ScheduleRef(program.namespace, program.app, program.name))
     named = {
@@ -114,12 +118,12 @@ async def _take_tokens(connection: Any, program: ProgramRef, schedules: Sequence
         for rate in each.rates
         if rate.of in (RateScope.PROGRAM, RateScope.GROUP)
     }
-    buckets = await rates.locked(connection, named, now=now)
+    buckets = await rates.lock_buckets(connection, named, now=now)
     await rates.take(connection, buckets, {bucket.key for bucket in buckets}, now)
 
 
 async def _require_room(
-    connection: Any,
+    connection: Connection,
     program: ProgramRef,
     at_most: int | None,
     shared: Sequence[Group | Pool],
@@ -128,7 +132,7 @@ async def _require_room(
     """Raises:
     ConflictError: `at_most` runs are active, or a group or pool is full.
     """
-    active = await connection.fetchval(SQL["active"], str(program))
+    active = await fetch_value(connection, SQL["active"], int, str(program))
     if at_most is not None and active >= at_most:
         raise ConflictError(f"program '{program}' has {active} active runs; at most {at_most} were asked for")
     room = check_all(

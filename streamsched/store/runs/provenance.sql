@@ -1,4 +1,4 @@
--- Where runs come from. See ports/runs.py.
+-- Where runs come from.
 
 -- name: run
 -- A run with what its arguments come from: the satisfaction of its job, the current definition of its schedule, the

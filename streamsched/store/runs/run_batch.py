@@ -1,4 +1,4 @@
-"""`ports.runs.RunBatch` on PostgreSQL: many runs claimed and ended in a fixed number of statements.
+"""Many runs of one process, claimed and ended in a fixed number of statements.
 
 Only the plain case is handled here. A run that is to stop, a schedule that changed or limits the duration of runs, and
 an end without success are left to `store.runs.run_store`, so that each rule is stated once.
@@ -8,63 +8,137 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
-
-import asyncpg
+from typing import Any, Final, NamedTuple
 
 from streamsched.codec import event as event_codec
-from streamsched.codec.schedules.schedule import stored_schedule_from_json
+from streamsched.codec.schedules.schedule import stored_program_from_json, stored_schedule_from_json
 from streamsched.domain.errors import ConflictError
 from streamsched.domain.events.event import Event
-from streamsched.domain.jobs.run import RunFact, RunState, advance, status_event
+from streamsched.domain.jobs.run import RUN_STATES, RunFact, RunState, status_event
 from streamsched.domain.names import ProgramRef
+from streamsched.domain.schedules.schedule import Schedule
+from streamsched.domain.tasks.task import TaskRequest
 from streamsched.log.topics import PROGRAM_STATUS, public_topic
 from streamsched.ports.outbox import OutboxRecord
-from streamsched.ports.runs import ArrivedNode, Assignment, EnqueuedTask, Product, RunEnd, StopRequest
+from streamsched.ports.runs import Assignment, RunEnd, StopRequest
 from streamsched.store.catalog import history, outbox
-from streamsched.store.connections import translated
+from streamsched.store.connections import Connection, Pool, translated
 from streamsched.store.limits import groups, lanes
 from streamsched.store.runs import failing
-from streamsched.store.runs.arrived_nodes import arrive
+from streamsched.store.runs.arrived_nodes import ArrivedNode, complete_nodes
 from streamsched.store.runs.ending import ancestors_of_run
-from streamsched.store.runs.run_store import FACTS, PostgresRunStore, assigned, satisfaction
-from streamsched.store.sql import queries
+from streamsched.store.runs.rows import SQL, LiveRun
+from streamsched.store.runs.run_store import FACTS, PostgresRunStore, satisfaction, stop_request
+from streamsched.store.sql import Select, queries
 from streamsched.store.tasks.registration import enqueue
 
 _SQL: Final = queries("runs/run_batch")
 
 
-class PostgresRunBatch:
-    """See `ports.runs.RunBatch`. Each call is one transaction, and one more for each run that is not plain."""
+class EnqueuedTask(NamedTuple):
+    """A task that the end of a run makes."""
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    queue: str
+    request: TaskRequest
+
+
+#: What the end of a run makes.
+Product = EnqueuedTask | ArrivedNode
+
+
+class _LockedSchedule(NamedTuple):
+    id: str
+    definition: Any
+
+
+class _ClaimedRun(NamedTuple):
+    id: str
+    attempt: int
+    job: str | None
+    executable: Any
+    arguments: Mapping[str, str]
+    schedule: str | None
+    ready: str | None
+
+
+class _BeatenRun(NamedTuple):
+    id: str
+    stop_requested: str | None
+    stop_at_once: bool
+
+
+class _RunState(NamedTuple):
+    id: str
+    state: str
+
+
+_LOCK_SCHEDULES: Final = Select(_SQL["lock_schedules"], _LockedSchedule)
+_CLAIM: Final = Select(_SQL["claim"], _ClaimedRun)
+_BEAT: Final = Select(_SQL["beat"], _BeatenRun)
+_STARTING: Final = Select(_SQL["starting"], LiveRun)
+_GOING_ON: Final = Select(_SQL["going_on"], LiveRun)
+_LIVE: Final = Select(_SQL["live"], _RunState)
+
+
+class RunBatch:
+    """As `ports.runs.RunStore`, for many runs of one process. Each call is idempotent, and one transaction, with one
+    more for each run that is not plain.
+    """
+
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._single = PostgresRunStore(pool)
 
     async def claim(
         self, runs: Sequence[str], *, runner: str, log_path: str | None, now: datetime
     ) -> Sequence[Assignment]:
+        """`RunStore.claim` for each; the runs it gives to the caller.
+
+        Raises:
+            InvalidError: one of them cannot be read; some may be claimed, and the call may be repeated.
+            UnavailableError: PostgreSQL is unavailable.
+        """
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
-                definitions = {
-                    row["id"]: stored_schedule_from_json(row["definition"])
-                    for row in await connection.fetch(_SQL["lock_schedules"], runs)
+                definitions: Mapping[str | None, Schedule] = {
+                    row.id: stored_schedule_from_json(row.definition)
+                    for row in await _LOCK_SCHEDULES.fetch(connection, runs)
                 }
-                rows = await connection.fetch(_SQL["claim"], runs, runner, log_path, now)
-        claimed = [assigned(row, satisfaction(row), definitions.get(row["schedule"])) for row in rows]
+                rows = await _CLAIM.fetch(connection, runs, runner, log_path, now)
+        claimed = [
+            Assignment(
+                row.id,
+                row.attempt,
+                stored_program_from_json(row.executable),
+                row.arguments,
+                row.job,
+                satisfaction(row.ready),
+                definitions.get(row.schedule),
+            )
+            for row in rows
+        ]
         for run in set(runs) - {each.run for each in claimed}:
             assignment = await self._single.claim(run, runner=runner, log_path=log_path, now=now)
             if assignment is not None:
                 claimed.append(assignment)
         return claimed
 
-    async def started(self, runs: Sequence[str], *, runner: str, now: datetime) -> Mapping[str, StopRequest | None]:
+    async def mark_started(
+        self, runs: Sequence[str], *, runner: str, now: datetime
+    ) -> Mapping[str, StopRequest | None]:
+        """STARTING → RUNNING, with events on `program-status`, except of runs that are to stop. Returns what
+        `heartbeat` returns.
+
+        Raises:
+            InvalidError: one of them cannot be stored; nothing changed.
+            UnavailableError: PostgreSQL is unavailable; the call may be repeated.
+        """
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
-                rows = await connection.fetch(_SQL["starting"], runs, runner)
+                rows = await _STARTING.fetch(connection, runs, runner)
                 starts = _StartRecords(now)
                 for row in rows:
-                    if row["state"] == RunState.STARTING and row["stop_requested"] is None:
+                    if row.state == RunState.STARTING and row.stop_requested is None:
                         starts.add(row)
                 await connection.execute(_SQL["start"], starts.runs, now)
                 await outbox.copy(connection, starts.announced.records)
@@ -72,9 +146,14 @@ class PostgresRunBatch:
         return _stops(rows)
 
     async def heartbeat(self, runs: Sequence[str], *, runner: str, now: datetime) -> Mapping[str, StopRequest | None]:
+        """Stores heartbeats. Returns the requested stops; a missing run is no longer this runner's: it was taken back,
+        marked lost, or has ended.
+
+        Raises:
+            UnavailableError: PostgreSQL is unavailable.
+        """
         with translated():
-            rows = await self._pool.fetch(_SQL["beat"], runs, runner, now)
-        return _stops(rows)
+            return _stops(await _BEAT.fetch(self._pool, runs, runner, now))
 
     async def finish(
         self,
@@ -83,6 +162,16 @@ class PostgresRunBatch:
         events: Mapping[str, Event],
         products: Mapping[str, Product] | None = None,
     ) -> Sequence[str]:
+        """`RunStore.finish` for each; publishes the events, makes the tasks and completes the nodes of runs COMPLETED
+        by this call in the same transaction. A node that has been completed stays so. Returns those that had not ended
+        before.
+
+        Raises:
+            NotFoundError: there is no such queue for a task, or no such task in the graph of a node.
+            InvalidError: one of them cannot be stored; some of the others may be, and the call may be repeated.
+            ConflictError: concurrent changes of these runs, repeatedly.
+            UnavailableError: PostgreSQL is unavailable.
+        """
         plain = {run: each for run, each in endings.items() if each.state is RunState.COMPLETED}
         ended = await self._end(plain, events, products or {}) if plain else []
         ended += [run for run, each in endings.items() if run not in plain and await self._single.finish(run, each)]
@@ -99,26 +188,25 @@ class PostgresRunBatch:
         with translated():
             try:
                 async with self._pool.acquire() as connection, connection.transaction():
-                    rows = await connection.fetch(_SQL["going_on"], list(endings))
+                    rows = await _GOING_ON.fetch(connection, list(endings))
                     if not rows:
                         return []
                     ends = _EndRecords()
                     for row in rows:
-                        ends.add(row, endings[row["id"]], events.get(row["id"]))
+                        ends.add(row, endings[row.id], events.get(row.id))
                     await outbox.copy(connection, ends.announced.records)
                     await history.copy(connection, ends.announced.history)
-                    runs = [row["id"] for row in rows]
-                    await _make(connection, [products[run] for run in runs if run in products], endings)
+                    runs = [row.id for row in rows]
+                    await _store_products(connection, [products[run] for run in runs if run in products], endings)
                     await connection.execute(_SQL["lock_programs"], list(ends.programs))
-                    locked = await connection.fetch(_SQL["live"], runs)
-                    if [(row["id"], row["state"]) for row in rows] != [(row["id"], row["state"]) for row in locked]:
+                    if [(row.id, row.state) for row in rows] != await _LIVE.fetch(connection, runs):
                         raise ConflictError("a run changed while its end was being written")
                     await failing.note_recovery(connection, rows, max(each.at for each in endings.values()))
                     for outcome, rows_of_it in ends.by_outcome.items():
                         await connection.execute(
                             _SQL["finish"], *outcome, *(list(each) for each in zip(*rows_of_it, strict=True))
                         )
-                    await connection.execute(_SQL["wake"], list(ends.programs))
+                    await connection.execute(SQL["wake"], list(ends.programs))
                     await lanes.wake_after(connection, runs)
                     await groups.free(connection, *runs)
                     return runs
@@ -128,7 +216,7 @@ class PostgresRunBatch:
         return await self._end(endings, events, products, tries - 1)
 
 
-async def _make(connection: Any, products: Sequence[Product], endings: Mapping[str, RunEnd]) -> None:
+async def _store_products(connection: Connection, products: Sequence[Product], endings: Mapping[str, RunEnd]) -> None:
     """Raises:
     NotFoundError, InvalidError: as `RunBatch.finish`.
     """
@@ -138,7 +226,7 @@ async def _make(connection: Any, products: Sequence[Product], endings: Mapping[s
     if tasks := [each for each in products if isinstance(each, EnqueuedTask)]:
         await enqueue(connection, tasks, now)
     if nodes := [each for each in products if isinstance(each, ArrivedNode)]:
-        await arrive(connection, nodes, now)
+        await complete_nodes(connection, nodes, now)
 
 
 class _StatusRecords:
@@ -148,13 +236,13 @@ class _StatusRecords:
         self.records: list[OutboxRecord] = []
         self.history: list[tuple[datetime, str, str, str, str]] = []
 
-    def add(self, row: Any, program: ProgramRef, state: RunState, *, at: datetime, reason: str = "") -> None:
-        if row["muted"]:
-            self.history.append((at, "run", row["id"], "run.muted", f"no schedule is given its status {state}"))
+    def add(self, row: LiveRun, program: ProgramRef, state: RunState, *, at: datetime, reason: str = "") -> None:
+        if row.muted:
+            self.history.append((at, "run", row.id, "run.muted", f"no schedule is given its status {state}"))
             return
         error = None if state in (RunState.COMPLETED, RunState.RUNNING) else reason
-        ancestors, arguments = ancestors_of_run(row, program), row["arguments"]
-        event = status_event(row["id"], program, state, at=at, arguments=arguments, error=error, ancestors=ancestors)
+        ancestors, arguments = ancestors_of_run(row, program), row.arguments
+        event = status_event(row.id, program, state, at=at, arguments=arguments, error=error, ancestors=ancestors)
         if event is not None:
             self.records.append(OutboxRecord(PROGRAM_STATUS, event.key, event_codec.encode(event)))
 
@@ -168,12 +256,12 @@ class _StartRecords:
         self.runs: list[str] = []
         self.announced = _StatusRecords()
 
-    def add(self, row: Any) -> None:
-        name = row["program"]
+    def add(self, row: LiveRun) -> None:
+        name = row.program
         program = self._programs.get(name) or self._programs.setdefault(name, ProgramRef.parse(name))
-        self.announced.add(row, program, advance(RunState.STARTING, RunFact.STARTED), at=self._at)
-        self.announced.history.append((self._at, "run", row["id"], "run.started", ""))
-        self.runs.append(row["id"])
+        self.announced.add(row, program, RUN_STATES.advance(RunState.STARTING, RunFact.STARTED), at=self._at)
+        self.announced.history.append((self._at, "run", row.id, "run.started", ""))
+        self.runs.append(row.id)
 
 
 class _EndRecords:
@@ -184,14 +272,14 @@ class _EndRecords:
         self.by_outcome: dict[tuple[str, int | None], list[tuple[str, str, datetime]]] = {}
         self.programs: dict[str, ProgramRef] = {}
 
-    def add(self, row: Any, ending: RunEnd, event: Event | None) -> None:
-        run, state, name = row["id"], RunState(row["state"]), row["program"]
+    def add(self, row: LiveRun, ending: RunEnd, event: Event | None) -> None:
+        run, state, name = row.id, RunState(row.state), row.program
         program = self.programs.get(name) or self.programs.setdefault(name, ProgramRef.parse(name))
         if state is RunState.STARTING and ending.exit_code is not None:  # it ended before its start was stored
-            state = advance(state, RunFact.STARTED)
+            state = RUN_STATES.advance(state, RunFact.STARTED)
             self.announced.add(row, program, state, at=ending.at)
             self.announced.history.append((ending.at, "run", run, "run.started", ""))
-        state = advance(state, FACTS[ending.state])
+        state = RUN_STATES.advance(state, FACTS[ending.state])
         self.announced.add(row, program, state, at=ending.at, reason=ending.reason)
         if event is not None:
             self.announced.records.append(OutboxRecord(public_topic(event.fact), event.key, event_codec.encode(event)))
@@ -199,8 +287,5 @@ class _EndRecords:
         self.by_outcome.setdefault((state, ending.exit_code), []).append((run, ending.reason, ending.at))
 
 
-def _stops(rows: Sequence[Any]) -> Mapping[str, StopRequest | None]:
-    return {
-        row["id"]: None if row["stop_requested"] is None else StopRequest(row["stop_requested"], row["stop_at_once"])
-        for row in rows
-    }
+def _stops(rows: Sequence[LiveRun | _BeatenRun]) -> Mapping[str, StopRequest | None]:
+    return {row.id: stop_request(row.stop_requested, row.stop_at_once) for row in rows}

@@ -37,11 +37,11 @@ FROM claimed c LEFT JOIN jobs j ON j.id = c.job;
 -- Heartbeats, and requested stops. Missing runs are no longer this runner's.
 UPDATE runs SET heartbeat_at = $3::timestamptz
 WHERE id = ANY($1::text[]) AND runner = $2 AND state IN ('STARTING', 'RUNNING', 'SUSPENDED')
-RETURNING id, state, stop_requested, stop_at_once;
+RETURNING id, stop_requested, stop_at_once;
 
 -- name: starting
 -- Live runs that are still this runner's, locked, and what their status events say.
-SELECT r.id, r.program, r.arguments, r.state, r.stop_requested, r.stop_at_once, r.muted, r.job, j.ancestors,
+SELECT r.id, r.program, r.arguments, r.state, r.stop_requested, r.stop_at_once, r.muted, r.job, j.schedule, j.ancestors,
     j.created_at AS job_created_at
 FROM runs r LEFT JOIN jobs j ON j.id = r.job
 WHERE r.id = ANY($1::text[]) AND r.runner = $2 AND r.state IN ('STARTING', 'RUNNING', 'SUSPENDED')
@@ -54,7 +54,8 @@ WHERE id = ANY($1::text[]);
 
 -- name: going_on
 -- Live runs, before any lock.
-SELECT r.id, r.program, r.state, r.arguments, r.muted, r.job, j.schedule, j.ancestors, j.created_at AS job_created_at
+SELECT r.id, r.program, r.arguments, r.state, r.stop_requested, r.stop_at_once, r.muted, r.job, j.schedule, j.ancestors,
+    j.created_at AS job_created_at
 FROM runs r LEFT JOIN jobs j ON j.id = r.job
 WHERE r.id = ANY($1::text[]) AND r.state IN ('STARTING', 'RUNNING', 'SUSPENDED') ORDER BY r.id;
 
@@ -70,20 +71,3 @@ UPDATE runs r SET state = $1, reason = n.reason, ended_at = n.at,
     exit_code = $2::integer
 FROM unnest($3::text[], $4::text[], $5::timestamptz[]) AS n (id, reason, at)
 WHERE r.id = n.id;
-
--- name: wake
--- Runs of these programs ended: wakes those jobs of each that this may admit and that wait longest.
-WITH woken AS (
-    UPDATE jobs SET next_check_at = timestamptz 'epoch'
-    WHERE id IN (
-        SELECT first.id FROM unnest($1::text[]) AS ended (program) CROSS JOIN LATERAL (
-            SELECT id FROM jobs j
-            WHERE coalesce(j.program, '') = ended.program AND state = 'PENDING_CONSTRAINT'
-                AND next_check_at IS DISTINCT FROM timestamptz 'epoch' AND spared_at IS DISTINCT FROM checked_at
-            ORDER BY satisfied_at, sequence
-            LIMIT 100
-        ) AS first
-    )
-    RETURNING id
-)
-SELECT pg_notify('launcher', '') FROM woken LIMIT 1;

@@ -1,28 +1,33 @@
-"""`ports.programs.run_commits.RunCommitStore` on PostgreSQL: a column of runs, moved into the history with them."""
+"""What runs have committed to datasets, as their announcements say: a column of runs, which moves into the history with
+them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
-import asyncpg
-
 from streamsched.codec.views import run_commits
 from streamsched.domain.jobs.run import job_of
 from streamsched.domain.jobs.run_commit import MOST_COMMITS, RunCommit
-from streamsched.store.connections import translated
+from streamsched.store.connections import Pool, translated
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("runs/run_commits")
 
 
-class PostgresRunCommitStore:
-    """See `ports.programs.run_commits.RunCommitStore`."""
+class RunCommitStore:
+    """Stores commits with their runs."""
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def add(self, commits: Sequence[RunCommit]) -> None:
+        """Idempotent by dataset and commit. Those of unknown runs, and of runs with `MOST_COMMITS`, are left out.
+
+        Raises:
+            UnavailableError: PostgreSQL is unavailable.
+        """
         runs = [each.run for each in commits]
         names, said = zip(*map(run_commits.stored_member, commits), strict=True)
         with translated():

@@ -1,4 +1,4 @@
--- What runs have committed. See ports/programs/run_commits.py.
+-- What runs have committed.
 
 -- name: add
 -- Each once, by its name in the object; a run without a job has the id of its job. No more than $4 of a run.

@@ -1,44 +1,132 @@
-"""`ports.runs.RunQueries` on PostgreSQL: runs as the API, CLI and UI read, start and stop them."""
+"""Runs as the API, CLI and UI read, start and stop them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
-
-import asyncpg
+from typing import Any, Final, NamedTuple
 
 from streamsched.codec.views import run_commits, run_metrics
 from streamsched.codec.views.trace import trace_of
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.jobs.failure import Failure, failure_of
 from streamsched.domain.jobs.run import RunState, run_id
+from streamsched.domain.jobs.run_metrics import RunMetrics
 from streamsched.domain.jobs.spans import manual_trace
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
+from streamsched.domain.programs.driver import Driver
 from streamsched.domain.schedules.provenance import Provenance
-from streamsched.ports.runs import RunRecord, StopRequest
+from streamsched.ports.runs import StopRequest
 from streamsched.store.catalog.history import record
-from streamsched.store.connections import NEWEST, translated
-from streamsched.store.runs.ending import SQL, cancel_pending, locked
+from streamsched.store.connections import NEWEST, Pool, translated
+from streamsched.store.runs.ending import cancel_pending, lock_run
 from streamsched.store.runs.manual_runs import make_run
 from streamsched.store.runs.provenance import provenance_of
+from streamsched.store.runs.rows import SQL
 from streamsched.store.runs.run_store import driver_of
+from streamsched.store.sql import Select
 
 
-class PostgresRunQueries:
-    """See `ports.runs.RunQueries`."""
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """A stored run. `job` and `schedule` are None for a manual run. `muted`: no schedule is given its status.
+    `rerun_of`: the run that its job repeats; only of a single run, not in lists. `start`: how the process of a Python
+    program was started: `warm`, or `cold: ` and the reason. `metrics`: as stored last; None without any. `driver`: of a
+    run whose driver is in a cluster. `trace`: the id of its trace; only of a single run, and None without one.
+    `failure`: its class, of a run that failed. `bundle`: the digest of the files its program ran with, if they were
+    deployed; `generation`: the version of its schedule; only of a single run, and None without one. `commits`: what it
+    has committed, as `codec.views.run_commits` shows it; only of a single run. `fence`: whether a run that was given up
+    may still commit; None of others.
+    """
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    id: str
+    job: str | None
+    schedule: ScheduleRef | None
+    attempt: int
+    program: ProgramRef
+    arguments: Mapping[str, str]
+    state: RunState
+    reason: str
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    exit_code: int | None
+    runner: str | None
+    heartbeat_at: datetime | None
+    log_path: str | None
+    muted: bool = False
+    rerun_of: str | None = None
+    start: str | None = None
+    metrics: RunMetrics | None = None
+    driver: Driver | None = None
+    trace: str | None = None
+    failure: Failure | None = None
+    bundle: str | None = None
+    fence: str | None = None
+    generation: int | None = None
+    commits: Sequence[Mapping[str, Any]] = ()
+
+
+class _RunRow(NamedTuple):
+    """`traced`: what its trace is derived from; as `rerun_of`, `generation` and `commits` of a single run only."""
+
+    id: str
+    job: str | None
+    schedule: str | None
+    attempt: int
+    program: str
+    arguments: Any
+    state: str
+    reason: str
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    exit_code: int | None
+    runner: str | None
+    heartbeat_at: datetime | None
+    log_path: str | None
+    muted: bool
+    start: str | None
+    metrics: Mapping[str, Any] | None
+    driver: Any
+    failure: str | None
+    bundle: str | None
+    fence: str | None
+    spans: str | None
+    generation: int | None
+    rerun_of: str | None
+    commits: Mapping[str, Any] | None
+    traced: Any
+
+
+_GET: Final = Select(SQL["get"], _RunRow)
+_RECENT: Final = Select(SQL["recent"], _RunRow)
+
+
+class RunQueries:
+    """Reads and operator actions for API, CLI and UI."""
+
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def get(self, run: str) -> RunRecord:
+        """Raises:
+        NotFoundError: no such run.
+        """
         with translated():
-            row = await self._pool.fetchrow(SQL["get"], run)
+            row = await _GET.fetchrow(self._pool, run)
         if row is None:
             raise NotFoundError("run", run)
         return _record(row)
 
     async def provenance(self, run: str) -> Provenance:
+        """Where a run comes from.
+
+        Raises:
+            NotFoundError: no such run.
+            InvalidError: its job, program or schedule cannot be read.
+        """
         with translated():
             async with (
                 self._pool.acquire() as connection,
@@ -56,10 +144,12 @@ class PostgresRunQueries:
         limit: int = 100,
         before: tuple[datetime, str] | None = None,
     ) -> Sequence[RunRecord]:
+        """The newest runs first; of all programs, apps, namespaces and states where none is named; older than
+        `before` (time of creation and id of a run), when given.
+        """
         filters = (program and str(program), list(states), limit, str(app) if app else namespace)
         with translated():
-            rows = await self._pool.fetch(SQL["recent"], *filters, *(before or NEWEST))
-            return [_record(row) for row in rows]
+            return [_record(row) for row in await _RECENT.fetch(self._pool, *filters, *(before or NEWEST))]
 
     async def start(
         self,
@@ -72,6 +162,15 @@ class PostgresRunQueries:
         now: datetime,
         reason: str = "",
     ) -> str:
+        """Makes a PENDING manual run, under the program's lock; `arguments` override preferences of the
+        namespace, and these the program's own. It takes the slots and tokens that the program's schedules take. Returns
+        its id, `<program>.manual-<token>.r1`; idempotent by `token`. `force` ignores the limits. `reason` is stored in
+        its history.
+
+        Raises:
+            NotFoundError: no such program.
+            ConflictError: `at_most` or more runs of the program are active, or a group or pool is full.
+        """
         run = run_id(f"{program}.manual-{token}", 1)
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
@@ -85,63 +184,50 @@ class PostgresRunQueries:
         return run
 
     async def stop(self, run: str, stop: StopRequest, *, now: datetime) -> None:
+        """Requests the end of the run: a PENDING one ends here, another by its runner within a few seconds.
+
+        Raises:
+            NotFoundError: no such run.
+            ConflictError: it has ended.
+        """
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
-                row = await locked(connection, run)
+                row = await lock_run(connection, run)
                 if row is None:
                     raise NotFoundError("run", run)
-                if RunState(row["state"]).terminal:
-                    raise ConflictError(f"run '{run}' has ended already: {row['state']}")
+                if RunState(row.state).terminal:
+                    raise ConflictError(f"run '{run}' has ended already: {row.state}")
                 await record(connection, "run", run, "run.stop_requested", stop.why, at=now)
-                if row["state"] == RunState.PENDING:
+                if row.state == RunState.PENDING:
                     await cancel_pending(connection, row, stop.why, at=now)
                 else:
                     await connection.execute(SQL["request_stop"], run, stop.why, stop.at_once)
 
 
-def _object(stored: Any) -> Mapping[str, str]:
-    """Arguments as they are shown. A row may hold anything; a run whose arguments are no object is shown without."""
-    return stored if isinstance(stored, dict) else {}
+def _record(row: _RunRow) -> RunRecord:
+    fields = row._asdict()
+    del fields["spans"], fields["traced"]
+    fields |= {
+        "schedule": None if row.schedule is None else ScheduleRef.parse(row.schedule),
+        "program": ProgramRef.parse(row.program),
+        "arguments": row.arguments if isinstance(row.arguments, dict) else {},  # a row may hold anything; it is shown
+        "state": RunState(row.state),
+        "metrics": run_metrics.stored_from_json(row.metrics),
+        "driver": driver_of(row.driver),
+        "trace": None if row.traced is None else _trace(row),
+        "failure": _failure(row),
+        "commits": run_commits.commit_views(row.commits),
+    }
+    return RunRecord(**fields)
 
 
-def _record(row: Any) -> RunRecord:
-    return RunRecord(
-        id=row["id"],
-        job=row["job"],
-        schedule=None if row["schedule"] is None else ScheduleRef.parse(row["schedule"]),
-        attempt=row["attempt"],
-        program=ProgramRef.parse(row["program"]),
-        arguments=_object(row["arguments"]),
-        state=RunState(row["state"]),
-        reason=row["reason"],
-        created_at=row["created_at"],
-        started_at=row["started_at"],
-        ended_at=row["ended_at"],
-        exit_code=row["exit_code"],
-        runner=row["runner"],
-        heartbeat_at=row["heartbeat_at"],
-        log_path=row["log_path"],
-        muted=bool(row["muted"]),
-        rerun_of=row.get("rerun_of"),
-        start=row["start"],
-        metrics=run_metrics.stored_from_json(row["metrics"]),
-        driver=driver_of(row),
-        trace=None if "traced" not in row else _trace(row),
-        failure=_failure(row),
-        bundle=_object(row["executable"]).get("bundle"),
-        fence=row["fence"],
-        generation=row.get("generation"),
-        commits=run_commits.commit_views(row["commits"]) if "traced" in row else (),
-    )
-
-
-def _failure(row: Any) -> Failure | None:
+def _failure(row: _RunRow) -> Failure | None:
     """That of a stored end; of another release, or of several at once, from the state alone."""
-    stored = row["failure"]
-    return Failure(stored) if stored in tuple(Failure) else failure_of(RunState(row["state"]), row["exit_code"])
+    stored = row.failure
+    return Failure(stored) if stored in tuple(Failure) else failure_of(RunState(row.state), row.exit_code)
 
 
-def _trace(row: Any) -> str | None:
-    if row["job"] is None:
-        return None if row["spans"] is None else manual_trace(row["id"])
-    return trace_of(row["job"], row["traced"], row["spans"])
+def _trace(row: _RunRow) -> str | None:
+    if row.job is None:
+        return None if row.spans is None else manual_trace(row.id)
+    return trace_of(row.job, row.traced, row.spans)

@@ -1,4 +1,4 @@
-"""One clock for every process of an installation: PostgreSQL's, counted by each process's monotonic clock (ADR 0175).
+"""One clock for every process of an installation: PostgreSQL's, counted by each process's monotonic clock (ADR 7).
 
 The machine's own clock is never the time. It is a witness: at the start of a process, and for large jumps.
 """
@@ -15,8 +15,8 @@ import structlog
 
 from streamsched.domain.clock_judge import ClockFact, ClockMeasurement, ClockView, judged
 from streamsched.domain.errors import UnavailableError
-from streamsched.ports.clock import Clock, ClockJudgements, ClockState, monotonic
-from streamsched.store.server.clock_judgements import PostgresClockJudgements
+from streamsched.ports.clock import Clock, monotonic
+from streamsched.store.server.clock_judgements import ClockJudgements, ClockState
 
 log = structlog.get_logger()
 
@@ -48,7 +48,7 @@ class PostgresClock:
         """`own`: the machine's clock. `name`: of this process, in judgements. `counted`: its monotonic clock, in
         seconds.
         """
-        self._judgements = judgements or PostgresClockJudgements(pool)
+        self._judgements = judgements or ClockJudgements(pool)
         self._own = own
         self._name = name
         self._counted = counted

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from streamsched.process.files import write_atomically
-from streamsched.store.connections import open_pool
+from streamsched.store.connections import temporary_pool
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("server/data_place")
@@ -33,8 +33,5 @@ def move_logs(url: str, folder: Path) -> Iterator[str]:
 
 
 async def _move(url: str, former: str, here: str) -> int:
-    pool = await open_pool(url, max_size=1)
-    try:
+    async with temporary_pool(url) as pool:
         return await pool.fetchval(_SQL["move_logs"], former, here)
-    finally:
-        await pool.close()

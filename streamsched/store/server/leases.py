@@ -1,31 +1,48 @@
-"""`ports.leases.Leases` on PostgreSQL; its clock decides which leases have expired."""
+"""Leases of shards, singleton roles and partitions of lanes, and who holds them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Final, LiteralString
-
-import asyncpg
+from typing import Final, LiteralString, NamedTuple
 
 from streamsched.ports.leases import Lease, LeaseHolder, Membership
-from streamsched.store.connections import translated
+from streamsched.store.connections import Pool, translated
 from streamsched.store.expected_time import ExpectedTime, expected
-from streamsched.store.sql import queries
+from streamsched.store.sql import Select, queries
 
+_SQL: Final = queries("server/leases")
 #: Rows of processes without a heartbeat for this many lease times are deleted.
 _FORGET_AFTER: Final = 100
 
 
+class _Beat(NamedTuple):
+    """Live members: ids with the newest format each reads. Leases: the fields of `Lease`."""
+
+    members: list[tuple[str, int]]
+    leases: list[tuple[str, str, int, float, str | None, int]]
+
+
+class _Claimed(NamedTuple):
+    """A claimed lease with its new epoch."""
+
+    name: str
+    epoch: int
+
+
+_BEAT: Final = Select(_SQL["beat"], _Beat)
+_CLAIMED: Final = Select(_SQL["claim"], _Claimed)
+
+
 class PostgresLeases:
-    """See `ports.leases.Leases`. The heartbeats of the holders are in table `members`; they are shown the leases like
-    `names`. With `theirs` no lease expires while PostgreSQL's clock says something else: a shard, a role or a partition
-    does not change hands because of a jump.
+    """`ports.leases.Leases` on PostgreSQL, whose clock decides which leases have expired. The heartbeats of the holders
+    are in table `members`; they are shown the leases like `names`. With `theirs` no lease expires while PostgreSQL's
+    clock says something else: a shard, a role or a partition does not change hands because of a jump.
     """
 
     def __init__(
         self,
-        pool: asyncpg.Pool,
+        pool: Pool,
         *,
         theirs: ExpectedTime | None = None,
         members: LiteralString = "workers",
@@ -34,44 +51,52 @@ class PostgresLeases:
         self._pool = pool
         self._theirs = theirs
         self._names = names
-        self._sql = {name: sql.replace("{members}", members) for name, sql in queries("server/leases").items()}
+        self._beat = Select(_BEAT.sql.replace("workers", members), _Beat)
+        self._leave = _SQL["leave"].replace("workers", members)
 
     async def heartbeat(self, holder: LeaseHolder, held: Mapping[str, int], ttl: timedelta) -> Membership:
         with translated():
-            row = await self._pool.fetchrow(
-                self._sql["beat"],
+            found = await self._beat.one(
+                self._pool,
                 *(holder.id, holder.host, holder.pid, holder.reads),
                 *(ttl, ttl * _FORGET_AFTER),
                 *(list(held), list(held.values()), self._names, expected(self._theirs)),
             )
-        assert row is not None
-        return Membership(dict(row["workers"]), tuple(Lease(*lease) for lease in row["leases"]))
+        return Membership(dict(found.members), tuple(Lease(*lease) for lease in found.leases))
 
     async def claim(
         self, names: Sequence[str], owner: str, ttl: timedelta, *, reads: int | None = None
     ) -> Mapping[str, int]:
         with translated():
-            rows = await self._pool.fetch(self._sql["claim"], list(names), owner, ttl, reads, expected(self._theirs))
-        return {row["name"]: row["epoch"] for row in rows}
+            return dict(await _CLAIMED.fetch(self._pool, list(names), owner, ttl, reads, expected(self._theirs)))
 
     async def renew(self, held: Mapping[str, int], owner: str, ttl: timedelta) -> frozenset[str]:
         with translated():
-            rows = await self._pool.fetch(self._sql["renew"], list(held), list(held.values()), owner, ttl)
-        return frozenset(row["name"] for row in rows)
+            rows = await self._pool.fetch(_SQL["renew"], list(held), list(held.values()), owner, ttl)
+        return frozenset(name for (name,) in rows)
 
     async def allow(self, held: Mapping[str, int], owner: str, version: int) -> frozenset[str]:
         with translated():
-            rows = await self._pool.fetch(self._sql["allow"], list(held), list(held.values()), owner, version)
-        return frozenset(row["name"] for row in rows)
+            rows = await self._pool.fetch(_SQL["allow"], list(held), list(held.values()), owner, version)
+        return frozenset(name for (name,) in rows)
 
     async def want(self, names: Sequence[str], worker: str) -> None:
         with translated():
-            await self._pool.execute(self._sql["want"], list(names), worker)
+            await self._pool.execute(_SQL["want"], list(names), worker)
 
     async def release(self, held: Mapping[str, int], owner: str) -> None:
         with translated():
-            await self._pool.execute(self._sql["release"], list(held), list(held.values()), owner)
+            await self._pool.execute(_SQL["release"], list(held), list(held.values()), owner)
 
     async def leave(self, worker: str) -> None:
         with translated():
-            await self._pool.execute(self._sql["leave"], worker)
+            await self._pool.execute(self._leave, worker)
+
+
+class PostgresTaskLeases(PostgresLeases):
+    """Leases of partitions of lanes: as those of shards, but the holders are owners of tasks, not workers. A row in
+    `workers` is a process that runs shards, so the heartbeats of owners are in a table of their own.
+    """
+
+    def __init__(self, pool: Pool, *, theirs: ExpectedTime | None = None) -> None:
+        super().__init__(pool, theirs=theirs, members="task_owners", names="tasks-%")

@@ -1,5 +1,6 @@
--- Leases and the processes that hold them: table {members} has a row with the heartbeat of each. Expiry is judged by this server's clock alone. Rows are locked in the order of
--- their names, so concurrent holders cannot deadlock. An expiry ten or more lease times in the future was written before
+-- Leases and the processes that hold them: table workers has a row with the heartbeat of each (of those that hold
+-- partitions of lanes: task_owners). Expiry is judged by this server's clock alone. Rows are locked in the order of their
+-- names, so concurrent holders cannot deadlock. An expiry ten or more lease times in the future was written before
 -- the server's clock was set back and counts as expired. The bound is not one lease time: the clock may go back a little,
 -- and holders may have different lease times. The caller says what the clock should say; while it says something else
 -- (without a word: NULL, every clock will do) nothing counts as expired, for the clock may have jumped.
@@ -9,13 +10,13 @@
 -- $6, and returns the live ones (a heartbeat within the lease time) and the leases like $9 with their seconds left. A
 -- statement sees the changes of its own CTEs only through what they return.
 WITH alive AS (
-    INSERT INTO {members} (id, host, pid, reads, seen_at) VALUES ($1, $2, $3, $4, now())
+    INSERT INTO workers (id, host, pid, reads, seen_at) VALUES ($1, $2, $3, $4, now())
     ON CONFLICT (id) DO UPDATE SET host = excluded.host, pid = excluded.pid, reads = excluded.reads,
         seen_at = excluded.seen_at
     RETURNING id, reads
 ), forgotten AS (
-    DELETE FROM {members} WHERE id IN (
-        SELECT id FROM {members}
+    DELETE FROM workers WHERE id IN (
+        SELECT id FROM workers
         WHERE seen_at < now() - $6::interval AND id <> $1
             AND ($10::timestamptz IS NULL OR abs(extract(epoch FROM now() - $10::timestamptz)) < 5)
         FOR UPDATE SKIP LOCKED
@@ -31,11 +32,11 @@ WITH alive AS (
 SELECT
     array(
         SELECT (each.id, each.reads) FROM (
-            SELECT id, reads FROM {members}
+            SELECT id, reads FROM workers
             WHERE seen_at > now() - $5::interval AND seen_at < now() + 10 * $5::interval AND id <> $1
             UNION ALL SELECT id, reads FROM alive
         ) each ORDER BY each.id
-    ) AS workers,
+    ) AS members,
     array(
         SELECT (l.name, l.owner, l.epoch,
             CASE WHEN until.at < now() + 10 * $5::interval THEN extract(epoch FROM until.at - now()) ELSE 0 END::float8,
@@ -98,4 +99,4 @@ UPDATE leases SET expires_at = now() FROM own WHERE leases.name = own.name;
 
 -- name: leave
 -- Removes the process.
-DELETE FROM {members} WHERE id = $1;
+DELETE FROM workers WHERE id = $1;

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Final
 
+import asyncpg
 import structlog
 
 from streamsched.domain.errors import UnavailableError
@@ -46,7 +47,7 @@ class PostgresNotifier:
         self._connect = connector(dsn)
         self._subscriptions: dict[str, set[PostgresSubscription]] = {}
         self._channels: set[str] = set()
-        self._connection: Any = None
+        self._connection: asyncpg.Connection | None = None
         self._connecting = asyncio.Lock()
 
     @asynccontextmanager
@@ -78,14 +79,15 @@ class PostgresNotifier:
             await connection.close()
 
     async def _open(self) -> None:
-        if self._connection is None:
+        connection = self._connection
+        if connection is None:
             self._channels.clear()
             connection = await self._connect(self._dsn, timeout=_CONNECT_SECONDS)
             watch(connection)
             connection.add_termination_listener(self._lost)
             self._connection = connection
         for channel in self._subscriptions.keys() - self._channels:
-            await self._connection.add_listener(channel, self._dispatch)
+            await connection.add_listener(channel, self._dispatch)
             self._channels.add(channel)
 
     def _dispatch(self, _connection: object, _pid: int, channel: str, _payload: str) -> None:

@@ -1,124 +1,252 @@
-"""`ports.server.DatabaseProbe` and other queries of administration on PostgreSQL."""
+"""What administration asks of PostgreSQL: its state, hidden dead letters, numbers of jobs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final, NamedTuple
 
-import asyncpg
-
+from streamsched.domain.jobs.spool import RefusedLines
 from streamsched.domain.names import ScheduleRef
 from streamsched.log.topics import DEAD_LETTER, LAUNCH
 from streamsched.ports.broker import TopicPartition
 from streamsched.ports.leases import Lease
 from streamsched.ports.outbox import OutboxRecord
-from streamsched.ports.server import DatabaseFacts, HeldSnapshot, ZoneUse
 from streamsched.store.access.spools import last_refused
 from streamsched.store.catalog import outbox
-from streamsched.store.connections import translated
-from streamsched.store.partitioned import kept
-from streamsched.store.server.clock_judgements import PostgresClockJudgements
-from streamsched.store.server.processes import PostgresProcesses
-from streamsched.store.sql import queries
+from streamsched.store.connections import Pool, translated
+from streamsched.store.partitioned import ArchiveTable, partition_states
+from streamsched.store.positions import POSITIONS, read_positions
+from streamsched.store.server.clock_judgements import ClockJudgements, ClockState
+from streamsched.store.server.processes import Processes, ProcessRow
+from streamsched.store.server.reports import LEASES
+from streamsched.store.server.schema import stored_revision
+from streamsched.store.sql import Select, queries
 
-_SQL = queries("server/probe")
+_SQL: Final = queries("server/probe")
 
 #: Prefix of the topic under which the positions of hidden dead letters are stored, beside those of the intakes.
-_HIDDEN = "hidden:"
+_HIDDEN: Final = "hidden:"
 #: Most spools with refused lines that are named.
-_REFUSED = 5
+_REFUSED: Final = 5
 #: Most pending grants that are named.
-_PENDING = 20
+_PENDING: Final = 20
 
 
-class PostgresProbe:
-    """See `ports.server.DatabaseProbe`."""
+class HeldSnapshot(NamedTuple):
+    """Who has held a snapshot for how many seconds: a session, a prepared transaction, or a replication slot."""
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    holder: str
+    age: float
+
+
+class ZoneUse(NamedTuple):
+    """A zone, how many schedules name it, and one of them."""
+
+    zone: str
+    schedules: int
+    example: str
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseFacts:
+    """The state of PostgreSQL and of its content.
+
+    Attributes:
+        server: its version as text.
+        revision: of the schema; None: it has none.
+        now: its clock (UTC).
+        forbidden: `table: privilege` for each privilege this user lacks and needs.
+        outbox: control records not yet in the log; `outbox_since`: when the oldest was written.
+        leases: all leases, expired ones too.
+        hidden: for each partition of `dead-letter`, the position below which dead letters are archived.
+        late: seconds by which the first overdue tick or wake-up is late.
+        history: the partitioned tables of ended jobs and runs.
+        refused_spools: the last spools of which lines were refused, newest first.
+        pending_grants: uses by other namespaces that their owners have not decided about, as text; the first of them,
+            and how many there are.
+        executing: how many programs execute something on the machines of launchers, by namespace, the most first.
+        clock: its clock, and the newest judgement about it; None: the schema has none.
+        processes: of the installation, that have said something lately.
+        zones: that definitions of schedules name.
+        snapshot: the oldest transaction that keeps dead rows from being removed; None: none, or this user may not see.
+        unread: lines of the history that each of its readers has not read.
+        stored: where the intakes of records from the log stand.
+    """
+
+    server: str
+    revision: str | None
+    now: datetime
+    forbidden: Sequence[str]
+    outbox: int = 0
+    outbox_since: datetime | None = None
+    leases: Sequence[Lease] = ()
+    hidden: Mapping[int, int] = field(default_factory=dict)
+    late: float = 0.0
+    history: Sequence[ArchiveTable] = ()
+    refused_spools: Sequence[RefusedLines] = ()
+    pending_grants: Sequence[str] = ()
+    pending_grants_total: int = 0
+    executing: Mapping[str, int] = field(default_factory=dict)
+    clock: ClockState | None = None
+    processes: Sequence[ProcessRow] = ()
+    zones: Sequence[ZoneUse] = ()
+    snapshot: HeldSnapshot | None = None
+    unread: Mapping[str, int] = field(default_factory=dict)
+    stored: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+
+class _Server(NamedTuple):
+    """The server, and what this user lacks."""
+
+    server: str
+    now: datetime
+    forbidden: list[str]
+
+
+class _Backlog(NamedTuple):
+    """The backlog of the outbox, and by how many seconds timers are late."""
+
+    outbox: int
+    outbox_since: datetime | None
+    late: float
+
+
+class _PendingGrant(NamedTuple):
+    """A grant that is not decided, as text, and how many there are."""
+
+    text: str
+    total: int
+
+
+class _Executing(NamedTuple):
+    """How many programs of a namespace execute something on launchers."""
+
+    namespace: str
+    programs: int
+
+
+class _Unread(NamedTuple):
+    """Lines of the history that a reader has not read."""
+
+    name: str
+    lines: int
+
+
+class _JobNumber(NamedTuple):
+    """The highest number of a job of a generation."""
+
+    schedule: str
+    generation: int
+    number: int
+
+
+_SERVER: Final = Select(_SQL["server"], _Server)
+_BACKLOG: Final = Select(_SQL["backlog"], _Backlog)
+_PENDING_GRANTS: Final = Select(_SQL["pending_grants"], _PendingGrant)
+_EXECUTING: Final = Select(_SQL["executing"], _Executing)
+_SNAPSHOT: Final = Select(_SQL["snapshot"], HeldSnapshot)
+_UNREAD: Final = Select(_SQL["unread"], _Unread)
+_ZONES: Final = Select(_SQL["zones"], ZoneUse)
+_NUMBERS: Final = Select(_SQL["numbers"], _JobNumber)
+
+
+class DatabaseProbe:
+    """Reads the state of the database."""
+
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def facts(self) -> DatabaseFacts:
+        """Raises:
+        UnavailableError: PostgreSQL is unavailable.
+        ConfigurationError: database, user or schema are not what this release needs.
+        """
+        revision = await stored_revision(self._pool)
         with translated():
             async with self._pool.acquire() as connection:
-                row = await connection.fetchrow(_SQL["facts"])
-                revision = await connection.fetchval(_SQL["revision"]) if row["migrated"] else None
-                backlog = await connection.fetchrow(_SQL["standing"]) if revision else None
-                leases = await connection.fetch(_SQL["leases"]) if revision else ()
-                hidden = await connection.fetch(_SQL["positions"], _HIDDEN + DEAD_LETTER) if revision else ()
-                executing = await connection.fetch(_SQL["executing"]) if revision else ()
-                history = await kept(connection) if revision else ()
-                refused = await last_refused(connection, _REFUSED) if revision else ()
-                zones = await connection.fetch(_SQL["zones"]) if revision else ()
-                snapshot = await connection.fetchrow(_SQL["snapshot"])
-                unread = await connection.fetch(_SQL["unread"]) if row["has_readers"] else ()
-                stored = await connection.fetch(_SQL["stored"]) if revision else ()
-                pending = await connection.fetch(_SQL["pending_grants"], _PENDING) if row["has_grants"] else ()
-            judged = row["has_processes"]
-            clock = await PostgresClockJudgements(self._pool).state() if judged else None
-            processes = await PostgresProcesses(self._pool).live() if judged else ()
-        return DatabaseFacts(
-            server=row["server"],
-            revision=revision,
-            now=row["now"],
-            forbidden=tuple(row["forbidden"]),
-            outbox=backlog["outbox"] if backlog else 0,
-            outbox_since=backlog["outbox_since"] if backlog else None,
-            leases=tuple(Lease(**lease) for lease in leases),
-            hidden={each["partition"]: each["position"] for each in hidden},
-            late=backlog["late"] if backlog else 0.0,
-            history=history,
-            refused_spools=refused,
-            pending_grants=tuple(each["text"] for each in pending),
-            pending_grants_total=pending[0]["total"] if pending else 0,
-            executing={each["namespace"]: each["programs"] for each in executing},
-            clock=clock,
-            processes=processes,
-            zones=tuple(ZoneUse(**each) for each in zones),
-            snapshot=None if snapshot is None else HeldSnapshot(**snapshot),
-            unread={each["name"]: each["lines"] for each in unread},
-            stored={TopicPartition(each["topic"], each["partition"]): each["position"] for each in stored},
-        )
+                row = await _SERVER.one(connection)
+                snapshot = await _SNAPSHOT.fetchrow(connection)
+                found = DatabaseFacts(row.server, revision, row.now, row.forbidden, snapshot=snapshot)
+                if revision is None:
+                    return found
+                backlog = await _BACKLOG.one(connection)
+                pending = await _PENDING_GRANTS.fetch(connection, _PENDING)
+                return replace(
+                    found,
+                    outbox=backlog.outbox,
+                    outbox_since=backlog.outbox_since,
+                    leases=await LEASES.fetch(connection),
+                    hidden=dict(await POSITIONS.fetch(connection, _HIDDEN + DEAD_LETTER)),
+                    late=backlog.late,
+                    history=await partition_states(connection),
+                    refused_spools=await last_refused(connection, _REFUSED),
+                    pending_grants=tuple(each.text for each in pending),
+                    pending_grants_total=pending[0].total if pending else 0,
+                    executing=dict(await _EXECUTING.fetch(connection)),
+                    clock=await ClockJudgements(self._pool).state(),
+                    processes=await Processes(self._pool).list_live(),
+                    zones=await _ZONES.fetch(connection),
+                    unread=dict(await _UNREAD.fetch(connection)),
+                    stored=await read_positions(connection),
+                )
 
 
 class PostgresArchivedLetters:
-    """See `admin.dead_letters.ArchivedLetters`."""
+    """`admin.dead_letters.ArchivedLetters` on PostgreSQL."""
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def hidden(self, topic: str) -> Mapping[int, int]:
         with translated():
-            rows = await self._pool.fetch(_SQL["positions"], _HIDDEN + topic)
-        return {row["partition"]: row["position"] for row in rows}
+            return dict(await POSITIONS.fetch(self._pool, _HIDDEN + topic))
 
     async def hide(self, topic: str, positions: Mapping[int, int]) -> None:
         with translated():
             await self._pool.execute(_SQL["hide"], _HIDDEN + topic, list(positions), list(positions.values()))
 
 
-class PostgresNumbers:
-    """See `admin.started.Numbers`."""
+class JobNumbers:
+    """Job numbers in PostgreSQL."""
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def taken(self) -> Mapping[int, int]:
+        """The position up to which each partition of `launch` is stored; 0 for missing partitions.
+
+        Raises:
+            UnavailableError: PostgreSQL is unreachable.
+        """
         with translated():
-            rows = await self._pool.fetch(_SQL["positions"], LAUNCH)
-        return {row["partition"]: row["position"] for row in rows}
+            return dict(await POSITIONS.fetch(self._pool, LAUNCH))
 
     async def stored(self) -> Mapping[tuple[ScheduleRef, int], int]:
+        """The highest numbers of jobs it has or had, by schedule and generation.
+
+        Raises:
+            UnavailableError: PostgreSQL is unreachable.
+        """
         with translated():
-            rows = await self._pool.fetch(_SQL["numbers"])
-        return {(ScheduleRef.parse(row["schedule"]), row["generation"]): row["number"] for row in rows}
+            rows = await _NUMBERS.fetch(self._pool)
+        return {(ScheduleRef.parse(row.schedule), row.generation): row.number for row in rows}
 
 
-class PostgresOutboxRepair:
-    """See `ports.outbox.OutboxRepair`."""
+class OutboxRepair:
+    """Writes records of a schedule to the log again."""
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def mend(self, ref: ScheduleRef, generation: int, records: Sequence[OutboxRecord]) -> Sequence[int]:
+        """Writes the records to the outbox and returns their ids; writes nothing and returns none when the schedule is
+        no longer of this generation (0: it does not exist).
+
+        Raises:
+            UnavailableError: PostgreSQL is unavailable; nothing changed, or everything did.
+        """
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 current = await connection.fetchval(_SQL["hold_schedule"], str(ref))

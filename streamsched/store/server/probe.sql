@@ -1,24 +1,17 @@
 -- What an administrator asks.
 
--- name: facts
--- The server's version and clock, and the privileges this user lacks.
-SELECT current_setting('server_version') AS server, clock_timestamp() AS now,
-    to_regclass('alembic_version') IS NOT NULL AS migrated, to_regclass('namespace_grants') IS NOT NULL AS has_grants,
-    to_regclass('processes') IS NOT NULL AS has_processes, to_regclass('history_readers') IS NOT NULL AS has_readers,
-    array(
-        SELECT format('%s: %s', c.relname, privilege)
-        FROM pg_class c, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS privilege
-        WHERE c.relkind IN ('r', 'p') AND c.relnamespace = current_schema()::regnamespace
-            AND NOT has_table_privilege(c.oid, privilege)
-        ORDER BY 1
-    ) AS forbidden;
+-- name: server
+-- Its version and clock, and the privileges this user lacks.
+SELECT current_setting('server_version') AS server, clock_timestamp() AS now, array(
+    SELECT format('%s: %s', c.relname, privilege)
+    FROM pg_class c, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS privilege
+    WHERE c.relkind IN ('r', 'p') AND c.relnamespace = current_schema()::regnamespace
+        AND NOT has_table_privilege(c.oid, privilege)
+    ORDER BY 1
+) AS forbidden;
 
--- name: revision
--- Of the schema.
-SELECT version_num FROM alembic_version;
-
--- name: standing
--- The backlog of the outbox, and how late timers are.
+-- name: backlog
+-- Of the outbox, and how late timers are.
 SELECT (SELECT count(*) FROM outbox)::int AS outbox, (SELECT min(created_at) FROM outbox) AS outbox_since,
     coalesce(greatest(0, extract(epoch FROM clock_timestamp() - least(
         (SELECT min(due_at) FROM timers), (SELECT min(due_at) FROM wakes)))), 0)::float8 AS late;
@@ -53,10 +46,6 @@ WHERE since IS NOT NULL ORDER BY since LIMIT 1;
 -- Readers of the history, and how many of its lines each has not read; numbers that no line got are counted.
 SELECT name, greatest(0, (SELECT last_value FROM decisions_ids) - position) AS lines FROM history_readers;
 
--- name: stored
--- How far each topic is stored, but for those whose name has a prefix.
-SELECT topic, partition, position FROM intake_positions WHERE topic NOT LIKE '%:%';
-
 -- name: zones
 -- The zones that definitions of schedules name.
 SELECT zone, count(DISTINCT id)::int AS schedules, min(id) AS example
@@ -64,11 +53,6 @@ FROM schedules, jsonb_path_query(definition, 'strict $.**.timeZone ? (@.type() =
     LATERAL (SELECT json #>> '{}' AS zone) AS text
 WHERE deleted_at IS NULL
 GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 1000;
-
--- name: leases
--- All leases.
-SELECT name, owner, epoch, extract(epoch FROM expires_at - now())::float8 AS expires_in, wanted_by
-FROM leases ORDER BY name;
 
 -- name: numbers
 -- The highest job number of each generation, the history included.
@@ -78,10 +62,6 @@ SELECT schedule, generation, max(sequence) AS number FROM (
     SELECT schedule, generation, sequence FROM jobs_spent
 ) AS known
 GROUP BY schedule, generation;
-
--- name: positions
--- How far a topic is stored, or below which position its dead letters are hidden.
-SELECT partition, position FROM intake_positions WHERE topic = $1;
 
 -- name: hide
 -- Never moves back: a concurrent call may have computed an older position.

@@ -3,31 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
-import asyncpg
-
-from streamsched.ports.server import ProcessRow
-from streamsched.store.connections import translated
-from streamsched.store.sql import queries
+from streamsched.store.connections import Pool, translated
+from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("server/processes")
 
 
-class PostgresProcesses:
+class ProcessRow(NamedTuple):
+    """What a process says of itself.
+
+    Attributes:
+        id: its unique name.
+        release: its version.
+        tzdata: the release of IANA's data by which it computes ticks.
+        own_ahead_s: how many seconds its machine's clock is ahead of the time it goes by.
+    """
+
+    id: str
+    role: str
+    host: str
+    pid: int
+    release: str
+    tzdata: str
+    own_ahead_s: float
+
+
+_LIVE: Final = Select(_SQL["live"], ProcessRow)
+
+
+class Processes:
     """Every method raises UnavailableError when PostgreSQL is unavailable."""
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def put(self, row: ProcessRow) -> None:
         """Stores what a process says of itself."""
         with translated():
-            await self._pool.execute(
-                _SQL["put"], row.id, row.role, row.host, row.pid, row.release, row.tzdata, row.own_ahead_s
-            )
+            await self._pool.execute(_SQL["put"], *row)
 
-    async def live(self) -> Sequence[ProcessRow]:
+    async def list_live(self) -> Sequence[ProcessRow]:
         """Those that have said something lately, by id."""
         with translated():
-            return [ProcessRow(**row) for row in await self._pool.fetch(_SQL["live"])]
+            return await _LIVE.fetch(self._pool)

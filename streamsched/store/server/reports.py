@@ -1,28 +1,95 @@
-"""`ports.server.ReportStore` on PostgreSQL: one row for each shard."""
+"""Reports of shards, one row for each, and the state of an installation that they are read with."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
-
-import asyncpg
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, NamedTuple
 
 from streamsched.ports.broker import TopicPartition
 from streamsched.ports.leases import Lease
-from streamsched.ports.server import InstallationSnapshot, QueueDepth, ReceivedReport, ShardReport
-from streamsched.store.connections import translated
-from streamsched.store.server.clock_judgements import PostgresClockJudgements
-from streamsched.store.sql import queries
+from streamsched.ports.reports import ShardReport
+from streamsched.store.connections import Pool, translated
+from streamsched.store.positions import read_positions
+from streamsched.store.server.clock_judgements import ClockJudgements, ClockState
+from streamsched.store.sql import Select, queries
 
 _SQL = queries("server/reports")
 #: The singleton role that works off a queue.
 _ROLES: Final = {"outbox": "relay"}
 
 
-class PostgresReportStore:
-    """See `ports.server.ReportStore`."""
+@dataclass(frozen=True, slots=True)
+class ReceivedReport:
+    """A report with its worker and its age in seconds, by the database's clock."""
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    worker: str
+    age_s: float
+    report: ShardReport
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDepth:
+    """The length of a queue.
+
+    Attributes:
+        oldest_s: seconds the first entry has waited; 0 when it is empty.
+        part: the singleton role that works it off; None when any process does.
+    """
+
+    name: str
+    waiting: int
+    oldest_s: float
+    part: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InstallationSnapshot:
+    """The state of an installation, as stored in PostgreSQL.
+
+    Attributes:
+        leases: all leases, expired ones too.
+        taken: how far each partition of the topics stored as rows is stored.
+        clock: PostgreSQL's clock, and the newest judgement about it.
+    """
+
+    reports: Sequence[ReceivedReport]
+    leases: Sequence[Lease]
+    queues: Sequence[QueueDepth]
+    taken: Mapping[TopicPartition, int]
+    clock: ClockState
+
+
+class _Report(NamedTuple):
+    """The last report of a shard, and its age in seconds."""
+
+    shard: int
+    worker: str
+    epoch: int
+    report: Mapping[str, Any]
+    age_s: float
+
+
+class _Queue(NamedTuple):
+    """How many wait, since when the first does, and the present time."""
+
+    name: str
+    waiting: int
+    since: datetime | None
+    now: datetime
+
+
+_REPORTS: Final = Select(_SQL["reports"], _Report)
+#: All leases, expired ones too.
+LEASES: Final = Select(_SQL["leases"], Lease)
+_QUEUES: Final = Select(_SQL["queues"], _Queue)
+
+
+class PostgresReportStore:
+    """`ports.reports.ReportStore` on PostgreSQL, and what is read beside the reports."""
+
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def save(self, worker: str, reports: Sequence[ShardReport]) -> None:
@@ -32,24 +99,29 @@ class PostgresReportStore:
                 await self._pool.execute(_SQL["upsert_report"], worker, *zip(*rows, strict=True))
 
     async def snapshot(self) -> InstallationSnapshot:
+        """Reads all reports, leases and queues.
+
+        Raises:
+            UnavailableError: PostgreSQL is unavailable.
+        """
         with translated():
             async with self._pool.acquire() as connection:
-                reports = await connection.fetch(_SQL["reports"])
-                leases = await connection.fetch(_SQL["leases"])
-                queues = await connection.fetch(_SQL["queues"])
-                positions = await connection.fetch(_SQL["taken"])
+                reports = await _REPORTS.fetch(connection)
+                leases = await LEASES.fetch(connection)
+                queues = await _QUEUES.fetch(connection)
+                stored = await read_positions(connection)
         return InstallationSnapshot(
-            [ReceivedReport(row["worker"], row["age_s"], _report(row)) for row in reports],
-            [Lease(**row) for row in leases],
+            [ReceivedReport(row.worker, row.age_s, _report(row)) for row in reports],
+            leases,
             [_queue(row) for row in queues],
-            {TopicPartition(row["topic"], row["partition"]): row["position"] for row in positions},
-            await PostgresClockJudgements(self._pool).state(),
+            stored,
+            await ClockJudgements(self._pool).state(),
         )
 
 
-def _queue(row: Any) -> QueueDepth:
-    oldest = 0.0 if row["since"] is None else max(0.0, (row["now"] - row["since"]).total_seconds())
-    return QueueDepth(row["name"], row["waiting"], oldest, _ROLES.get(row["name"]))
+def _queue(row: _Queue) -> QueueDepth:
+    oldest = 0.0 if row.since is None else max(0.0, (row.now - row.since).total_seconds())
+    return QueueDepth(row.name, row.waiting, oldest, _ROLES.get(row.name))
 
 
 def _to_json(report: ShardReport) -> dict[str, Any]:
@@ -78,11 +150,11 @@ def positions_of(stored: Mapping[str, Mapping[str, int]]) -> Mapping[TopicPartit
     }
 
 
-def _report(row: Any) -> ShardReport:
-    stored: Mapping[str, Any] = row["report"]
+def _report(row: _Report) -> ShardReport:
+    stored = row.report
     return ShardReport(
-        shard=row["shard"],
-        epoch=row["epoch"],
+        shard=row.shard,
+        epoch=row.epoch,
         doing=stored["doing"],
         turns_s=stored["turns_s"],
         records_s=stored["records_s"],

@@ -17,12 +17,8 @@ FROM shard_reports ORDER BY shard;
 
 -- name: leases
 -- All leases.
-SELECT name, owner, epoch, extract(epoch FROM expires_at - now())::float8 AS expires_in, wanted_by
+SELECT name, owner, epoch, extract(epoch FROM expires_at - now())::float8 AS expires_in, wanted_by, format
 FROM leases ORDER BY name;
-
--- name: taken
--- How far each topic stored as rows is stored.
-SELECT topic, partition, position FROM intake_positions;
 
 -- name: queues
 -- What waits, and since when the first of it does; served by the partial indexes of what has not ended, and of

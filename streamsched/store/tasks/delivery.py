@@ -1,12 +1,12 @@
-"""`ports.tasks.delivery.DeliveryStore` on PostgreSQL."""
+"""The delivery of tasks: what an owner of lanes reads and writes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, assert_never
+from typing import Any, Final, NamedTuple, assert_never
 
-import asyncpg
 import orjson
 import structlog
 
@@ -14,9 +14,11 @@ from streamsched.codec import event as event_codec
 from streamsched.codec.tasks.task import options_from_json
 from streamsched.domain.constraints.pace import BucketLevel
 from streamsched.domain.errors import InvalidError, storable_text
+from streamsched.domain.events.event import Event
 from streamsched.domain.limits import as_stored
 from streamsched.domain.tasks.attempt import (
     Acknowledged,
+    AfterAttempt,
     AttemptEnd,
     AttemptFailed,
     Interrupted,
@@ -31,26 +33,98 @@ from streamsched.domain.tasks.recurrence import MOST_REPEATS
 from streamsched.domain.tasks.task import TaskState
 from streamsched.log.topics import public_topic
 from streamsched.ports.outbox import OutboxRecord
-from streamsched.ports.tasks.delivery import DeliveryKey, EndedAttempt, SkippedTicks
-from streamsched.ports.tasks.queues import QueueVersion
 from streamsched.store.catalog import outbox
-from streamsched.store.connections import translated
-from streamsched.store.sql import queries
+from streamsched.store.connections import Connection, Pool, translated
+from streamsched.store.sql import Select, fetch_value, queries
+from streamsched.store.tasks.queues import QueueVersion
 
 log = structlog.get_logger()
 
 _SQL: Final = queries("tasks/delivery")
 
 
-class PostgresDeliveryStore:
-    """See `ports.tasks.delivery.DeliveryStore`."""
+class DeliveryKey(NamedTuple):
+    """A task in flight. A task that was registered again has another generation."""
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    task: str
+    generation: int
+
+
+class _ReadyQueue(NamedTuple):
+    name: str
+    ready_at: datetime
+
+
+class _LockedQueue(NamedTuple):
+    paused: bool
+    version: int
+    tokens: float | None
+    tokens_at: datetime | None
+
+    @property
+    def level(self) -> BucketLevel | None:
+        """Of the rate's bucket; None before its first use."""
+        return None if self.tokens is None or self.tokens_at is None else BucketLevel(self.tokens, self.tokens_at)
+
+
+class _StartedRow(NamedTuple):
+    id: str
+    queue: str
+    lane: str
+    lane_id: str
+    partition: int
+    key: str
+    generation: int
+    due_at: datetime
+    planned_at: datetime
+    fired: int
+    failures: int
+    losses: int
+    options: Mapping[str, Any] | None
+    data: bytes
+    content_type: str
+
+
+_NEXT_READY: Final = Select(_SQL["next_ready"], _ReadyQueue)
+_LOCK_QUEUE: Final = Select(_SQL["lock_queue"], _LockedQueue)
+_LOCK_LIMITED_QUEUE: Final = Select(_SQL["lock_limited_queue"], _LockedQueue)
+_START: Final = Select(_SQL["start"], _StartedRow)
+_OUTDATED: Final = Select(_SQL["outdated"], DeliveryKey)
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedTicks:
+    """So many missed ticks are skipped: the next one is planned for `planned_at` (UTC); None: none is left."""
+
+    planned_at: datetime | None
+    ticks: int
+
+
+@dataclass(frozen=True, slots=True)
+class EndedAttempt:
+    """An attempt that ended, with what follows. `event`: published in the same transaction."""
+
+    task: StartedTask
+    end: AttemptEnd
+    after: AfterAttempt | SkippedTicks
+    event: Event | None = None
+
+
+class DeliveryStore:
+    """Writes are guarded by the epochs of partitions: of a partition that a later owner has fenced, nothing is
+    written. All methods raise `UnavailableError` when PostgreSQL is unavailable.
+    """
+
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def fence(
         self, epochs: Mapping[int, int], *, now: datetime, held: Sequence[StartedTask] = ()
     ) -> frozenset[int]:
+        """Takes partitions under these epochs, and returns those of which no later owner exists. What is in flight in
+        them, except what this owner holds, waits again as the head of its lane, without having used up an attempt.
+        Idempotent.
+        """
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 rows = await connection.fetch(_SQL["fence"], list(epochs), list(epochs.values()))
@@ -66,22 +140,27 @@ class PostgresDeliveryStore:
         return frozenset(taken_over)
 
     async def next_ready(self, queues: Sequence[str], partitions: Sequence[int]) -> Sequence[tuple[str, datetime]]:
+        """For each queue that has waiting lanes in these partitions, when the first one is ready; soonest first."""
         with translated():
-            rows = await self._pool.fetch(_SQL["next_ready"], list(queues), list(partitions))
-        return [(row["name"], row["ready_at"]) for row in rows]
+            return await _NEXT_READY.fetch(self._pool, list(queues), list(partitions))
 
     async def start(
         self, queue: QueueVersion, epochs: Mapping[int, int], *, limit: int, most_bytes: int, now: datetime
     ) -> Sequence[StartedTask]:
+        """Starts the heads of at most `limit` lanes, as far as the queue's cap and rate allow: one for each lane, none
+        before it is due. In each partition those that are ready longest go first; one partition has at most about
+        twice its even share. Nothing when the queue is paused or was changed. The data of all has at most
+        `most_bytes`, or there is one task.
+        """
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 limited = queue.queue.policy.limited
-                asked = _SQL["lock_limited_queue" if limited else "lock_queue"]
-                row = await connection.fetchrow(asked, queue.queue.name)
-                if row is None or row["paused"] or row["version"] != queue.version:
+                lock = _LOCK_LIMITED_QUEUE if limited else _LOCK_QUEUE
+                row = await lock.fetchrow(connection, queue.queue.name)
+                if row is None or row.paused or row.version != queue.version:
                     return []
-                level = None if row["tokens"] is None else BucketLevel(row["tokens"], row["tokens_at"])
-                allowed = await _allowed(connection, queue, level, now) if limited else None
+                level = row.level
+                allowed = await _count_startable(connection, queue, level, now) if limited else None
                 limit = limit if allowed is None else min(limit, allowed)
                 if limit <= 0:
                     return []
@@ -91,15 +170,17 @@ class PostgresDeliveryStore:
                 lanes = [each["id"] for each in locked]
                 if not lanes:
                     return []
-                started = [
-                    _started(each, now) for each in await connection.fetch(_SQL["start"], lanes, now, most_bytes)
-                ]
+                started = [_started_task(each, now) for each in await _START.fetch(connection, lanes, now, most_bytes)]
                 left = taken(queue.queue.policy, level, len(started), now)
                 if left is not None:
                     await connection.execute(_SQL["take_tokens"], queue.queue.name, left.left, left.at)
                 return started
 
     async def store(self, ended: Sequence[EndedAttempt], epochs: Mapping[int, int], *, now: datetime) -> int:
+        """Stores what follows from ended attempts and frees their lanes; all or none. Returns how many were this
+        owner's. The end of an older registration frees the lane and changes nothing else; that of an earlier start of
+        the same task does nothing.
+        """
         tasks = [each.task for each in ended]
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
@@ -123,49 +204,34 @@ class PostgresDeliveryStore:
                 await connection.execute(_SQL["free_lanes"], sorted(lanes), now)
                 return len(mine)
 
-    async def outdated(self, keys: Sequence[DeliveryKey]) -> frozenset[DeliveryKey]:
+    async def outdated_keys(self, keys: Sequence[DeliveryKey]) -> frozenset[DeliveryKey]:
+        """Those of the tasks in flight that ended by hand or were registered again."""
         with translated():
-            rows = await self._pool.fetch(
-                _SQL["outdated"], [key.task for key in keys], [key.generation for key in keys]
-            )
-        return frozenset(DeliveryKey(row["id"], row["generation"]) for row in rows)
+            outdated = await _OUTDATED.fetch(self._pool, [key.task for key in keys], [key.generation for key in keys])
+        return frozenset(outdated)
 
 
-async def _allowed(connection: Any, queue: QueueVersion, level: BucketLevel | None, now: datetime) -> int | None:
+async def _count_startable(
+    connection: Connection, queue: QueueVersion, level: BucketLevel | None, now: datetime
+) -> int | None:
     policy = queue.queue.policy
     in_flight = 0
     if policy.max_in_flight is not None:
-        in_flight = await connection.fetchval(_SQL["in_flight"], queue.queue.name, policy.max_in_flight)
+        in_flight = await fetch_value(connection, _SQL["in_flight"], int, queue.queue.name, policy.max_in_flight)
     return startable(policy, in_flight, level, now)
 
 
-def _started(row: Any, now: datetime) -> StartedTask:
+def _started_task(row: _StartedRow, now: datetime) -> StartedTask:
     """The task. Options that this release cannot read are left out: the task is delivered once and then ends."""
     recurrence = retry = None
     try:
         with as_stored():
-            recurrence, retry = options_from_json(row["options"])
+            recurrence, retry = options_from_json(row.options)
     except InvalidError as exc:
-        log.error("tasks.options_unreadable", task=row["id"], path=exc.path, reason=exc.reason)
-    return StartedTask(
-        id=row["id"],
-        queue=row["queue"],
-        lane=row["lane"],
-        lane_id=row["lane_id"],
-        partition=row["partition"],
-        key=row["key"],
-        generation=row["generation"],
-        due_at=row["due_at"],
-        planned_at=row["planned_at"],
-        fired=row["fired"],
-        failures=row["failures"],
-        losses=row["losses"],
-        started_at=now,
-        data=bytes(row["data"]),
-        content_type=row["content_type"],
-        recurrence=recurrence,
-        retry=retry,
-    )
+        log.error("tasks.options_unreadable", task=row.id, path=exc.path, reason=exc.reason)
+    fields = row._asdict()
+    del fields["options"]
+    return StartedTask(**fields, started_at=now, recurrence=recurrence, retry=retry)
 
 
 class _Writes:
@@ -197,7 +263,7 @@ class _Writes:
             case _:
                 assert_never(ended.after)
 
-    async def execute(self, connection: Any) -> set[str]:
+    async def execute(self, connection: Connection) -> set[str]:
         """Returns the ids of tasks that ended, or whose tick ended, by this."""
         over: set[str] = set()
         for name, rows in (("end_tasks", self._ends), ("retry_tasks", self._retries), ("tick_tasks", self._ticks)):

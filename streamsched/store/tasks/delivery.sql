@@ -106,8 +106,8 @@ FROM started s JOIN tasks t ON t.id = s.task;
 
 -- name: outdated
 -- Which of these tasks in flight ended by hand or were registered again: their delivery need not go on.
-SELECT given.id, given.generation FROM unnest($1::text[], $2::bigint[]) AS given (id, generation)
-WHERE NOT EXISTS (SELECT FROM tasks t WHERE t.id = given.id AND t.generation = given.generation);
+SELECT given.task, given.generation FROM unnest($1::text[], $2::bigint[]) AS given (task, generation)
+WHERE NOT EXISTS (SELECT FROM tasks t WHERE t.id = given.task AND t.generation = given.generation);
 
 -- name: lock_ended
 -- The lanes of ended attempts that are still in flight for this owner, by the same start, locked.

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final
-
-import asyncpg
+from typing import Final
 
 from streamsched.domain.errors import InvalidError, NotFoundError, UnavailableError
 from streamsched.domain.tasks.queue import QueuePolicy
 from streamsched.domain.tasks.task import TaskRequest
 from streamsched.ports.intake import IntakeBatch, IntakeResult
-from streamsched.store.connections import translated
+from streamsched.store.connections import Connection, Pool, translated
 from streamsched.store.positions import StoredPositions
 from streamsched.store.sql import queries
 from streamsched.store.tasks.queues import stored_queue
-from streamsched.store.tasks.registration import checked, register
+from streamsched.store.tasks.registration import check_registrations, register
 
 _SQL: Final = queries("tasks/intake")
 
@@ -30,7 +28,7 @@ class PostgresTaskIntake(StoredPositions):
     must not be lost. A missing queue is `UnavailableError`, so nothing is refused because of it.
     """
 
-    def __init__(self, pool: asyncpg.Pool, queue: str, name: str) -> None:
+    def __init__(self, pool: Pool, queue: str, name: str) -> None:
         super().__init__(pool)
         self._queue = queue
         self._name = name
@@ -49,14 +47,14 @@ class PostgresTaskIntake(StoredPositions):
                 taken = [batch for batch in batches if batch.partition in mine]
                 requests = [request for batch in taken for request in batch.rows]
                 policy = replace(await self._policy(connection), grace=None)
-                incoming = checked(policy, self._queue, requests, now, most=len(requests))
+                incoming = check_registrations(policy, self._queue, requests, now, most=len(requests))
                 found = await register(connection, policy, incoming, now)
                 ends = ([batch.partition for batch in taken], [batch.next for batch in taken])
                 await connection.execute(_SQL["advance"], self._name, *ends)
         stored = sum(each.verdict.stored for each in found)
         return IntakeResult(mine, stored, len(found) - stored)
 
-    async def _policy(self, connection: Any) -> QueuePolicy:
+    async def _policy(self, connection: Connection) -> QueuePolicy:
         try:
             return (await stored_queue(connection, self._queue)).queue.policy
         except (NotFoundError, InvalidError) as exc:

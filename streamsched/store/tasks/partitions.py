@@ -1,37 +1,99 @@
-"""`ports.tasks.partitions.TaskPartitions` on PostgreSQL."""
+"""The number of partitions of lanes, and how it is changed in operation."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final
+from enum import StrEnum
+from typing import Final, NamedTuple
 
 import asyncpg
 
 from streamsched.domain.errors import ConflictError
-from streamsched.domain.tasks.layout import TaskLayout, check_partitions
-from streamsched.ports.tasks.partitions import READS, MoveResult, PartitionsRecord
-from streamsched.store.connections import translated
-from streamsched.store.sql import queries
+from streamsched.domain.tasks.layout import LayoutStep, TaskLayout, check_partitions
+from streamsched.store.connections import Connection, Pool, translated
+from streamsched.store.sql import Select, fetch_value, queries
 
 _SQL: Final = queries("tasks/partitions")
+
+
+class _LanesLeft(NamedTuple):
+    movable: bool
+    some: bool
+
+
+class _Layout(NamedTuple):
+    partitions: int
+    wanted: int
+    settled: bool
+    served: list[tuple[int, int]]
+
+
+class _MovedLanes(NamedTuple):
+    last: str | None
+    moved: int
+
+
+_LEFT_BEHIND: Final = Select(_SQL["left_behind"], _LanesLeft)
+_LAYOUT: Final = Select(_SQL["layout"], _Layout)
+_MOVE: Final = Select(_SQL["move"], _MovedLanes)
+
+#: What owners read that know that lanes change their partition; those of earlier releases read 2.
+READS: Final = 3
 #: An owner whose last heartbeat is longer ago is taken for dead.
 _ALIVE: Final = timedelta(minutes=1)
 
 
-class PostgresTaskPartitions:
-    """See `ports.tasks.partitions.TaskPartitions`."""
+class MoveResult(StrEnum):
+    """DONE: no lane is to move any more. BUSY: lanes in flight are left, or lanes could not be locked; try again.
+    LEFT: lanes are to be moved again, perhaps to another number of partitions.
+    """
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    DONE = "done"
+    BUSY = "busy"
+    LEFT = "left"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsRecord:
+    """Attributes:
+    served: the partitions that owners share, in order, each with the epoch of its owner; 0: it never had one.
+    """
+
+    layout: TaskLayout
+    served: Mapping[int, int]
+
+    @property
+    def taken(self) -> frozenset[int]:
+        """The partitions that have, or had, an owner."""
+        return frozenset(partition for partition, epoch in self.served.items() if epoch)
+
+    @property
+    def step(self) -> LayoutStep:
+        """What is to do next."""
+        return self.layout.step(self.taken)
+
+
+class TaskPartitions:
+    """All methods raise `UnavailableError` when PostgreSQL is unavailable."""
+
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def get(self) -> PartitionsRecord:
+        """The present state."""
         with translated():
-            row = await self._pool.fetchrow(_SQL["layout"])
-        assert row is not None
-        layout = TaskLayout(row["partitions"], row["wanted"], row["settled"])
-        return PartitionsRecord(layout, dict(row["served"]))
+            row = await _LAYOUT.one(self._pool)
+        return PartitionsRecord(TaskLayout(row.partitions, row.wanted, row.settled), dict(row.served))
 
     async def want(self, partitions: int) -> PartitionsRecord:
+        """Asks for another number; owners change it from then on. Idempotent; a later call replaces an earlier one.
+
+        Raises:
+            InvalidDefinitionError: it is not from 1 to `MOST_PARTITIONS`.
+            ConflictError: an owner of an earlier release was alive in the last minute; nothing was changed.
+        """
         check_partitions(partitions)
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
@@ -45,32 +107,38 @@ class PostgresTaskPartitions:
         return await self.get()
 
     async def switch(self, partitions: int) -> None:
+        """New lanes go to so many partitions, if that is still the wanted number."""
         with translated():
             await self._pool.execute(_SQL["switch"], partitions)
 
     async def move(self, after: str, *, limit: int) -> tuple[str | None, int]:
+        """Moves those of the lanes after an id, at most `limit`, that are not where new ones would go and not in
+        flight. Returns the id to continue after, None after the last lane, and how many were moved.
+        """
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
-                row = await connection.fetchrow(_SQL["move"], after, limit)
-                assert row is not None
-                if row["moved"]:
+                lanes = await _MOVE.one(connection, after, limit)
+                if lanes.moved:
                     await connection.execute(_SQL["notify"])
-        return row["last"], row["moved"]
+        return lanes
 
     async def settle(self, partitions: int) -> MoveResult:
+        """Gives up the partitions to which lanes no longer go, and ends the change to this number. When there are such,
+        nothing else writes lanes meanwhile, at most a second.
+        """
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 if await connection.fetchval(_SQL["lock_layout"], partitions) is None:
                     return MoveResult.LEFT
-                if await connection.fetchval(_SQL["surplus"]):
-                    left = await _left(connection)
+                if await fetch_value(connection, _SQL["surplus"], bool):
+                    left = await _find_lanes_left(connection)
                     if left is not None:
                         return left
                     try:
                         await _lock_lanes(connection)
                     except asyncpg.LockNotAvailableError:
                         return MoveResult.BUSY
-                    left = await _left(connection)  # registrations may have made lanes before the lock
+                    left = await _find_lanes_left(connection)  # registrations may have made lanes before the lock
                     if left is not None:
                         return left
                     await connection.execute(_SQL["disable_failing"])
@@ -78,15 +146,15 @@ class PostgresTaskPartitions:
                 return MoveResult.DONE
 
 
-async def _left(connection: Any) -> MoveResult | None:
+async def _find_lanes_left(connection: Connection) -> MoveResult | None:
     """Why partitions cannot be given up; None: they can."""
-    row = await connection.fetchrow(_SQL["left_behind"])
-    if not row["some"]:
+    behind = await _LEFT_BEHIND.one(connection)
+    if not behind.some:
         return None
-    return MoveResult.LEFT if row["movable"] else MoveResult.BUSY
+    return MoveResult.LEFT if behind.movable else MoveResult.BUSY
 
 
-async def _lock_lanes(connection: Any) -> None:
+async def _lock_lanes(connection: Connection) -> None:
     async with connection.transaction():  # a savepoint: the lock may not be had
         await connection.execute(_SQL["patience"])
         await connection.execute(_SQL["lock_lanes"])

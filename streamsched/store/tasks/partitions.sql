@@ -1,4 +1,4 @@
--- The number of partitions of lanes, and the moves of lanes when it changes (ADR 96).
+-- The number of partitions of lanes, and the moves of lanes when it changes (ADR 25).
 
 -- name: layout
 -- Where lanes go, and the partitions that owners share, with their epochs.

@@ -1,12 +1,12 @@
-"""`ports.tasks.queues.QueueStore` on PostgreSQL."""
+"""Queues of tasks: their policies, and what is in them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-import asyncpg
 import orjson
 import structlog
 
@@ -16,46 +16,101 @@ from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError
 from streamsched.domain.limits import as_stored
 from streamsched.domain.names import check_queue_name
 from streamsched.domain.tasks.queue import MOST_QUEUES, QueuePolicy, TaskQueue
-from streamsched.ports.tasks.queues import COUNTED, QueueRecord, QueueVersion
-from streamsched.store.connections import translated
-from streamsched.store.sql import queries
+from streamsched.store.connections import Connection, Executor, Pool, translated
+from streamsched.store.sql import Select, fetch_value, queries
 
 log = structlog.get_logger()
 
 _SQL: Final = queries("tasks/queues")
+#: Tasks of a queue, and tasks before another one, are counted up to this many.
+COUNTED: Final = 10_000
 
 
-class PostgresQueueStore:
-    """See `ports.tasks.queues.QueueStore`."""
+class _QueueRow(NamedTuple):
+    name: str
+    policy: Mapping[str, Any]
+    paused: bool
+    version: int
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+
+class _QueueContent(NamedTuple):
+    name: str
+    tasks: int
+    in_flight: int
+    ready_at: datetime | None
+
+
+_ALL: Final = Select(_SQL["all"], _QueueRow)
+_GET: Final = Select(_SQL["get"], _QueueRow)
+_COUNTS: Final = Select(_SQL["counts"], _QueueContent)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueVersion:
+    """A queue, and a number that grows with each of its changes."""
+
+    queue: TaskQueue
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRecord:
+    """A queue with its content.
+
+    Attributes:
+        tasks: tasks that have not ended, at most `COUNTED`.
+        in_flight: those in flight, at most `COUNTED`.
+        ready_at: when the first lane is ready (UTC); None: no lane waits.
+    """
+
+    queue: TaskQueue
+    tasks: int
+    in_flight: int
+    ready_at: datetime | None
+
+
+class QueueStore:
+    """All methods raise `UnavailableError` when PostgreSQL is unavailable."""
+
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def all(self) -> Sequence[QueueVersion]:
+        """All queues, by name. One that this release cannot read is left out, and logged."""
         with translated():
-            rows = await self._pool.fetch(_SQL["all"])
-        return [found for row in rows if (found := _readable(row)) is not None]
+            rows = await _ALL.fetch(self._pool)
+        return [found for row in rows if (found := _read_queue(row)) is not None]
 
     async def version(self) -> int:
+        """Grows with each change of any queue."""
         with translated():
-            return await self._pool.fetchval(_SQL["version"])
+            return await fetch_value(self._pool, _SQL["version"], int)
 
     async def get(self, name: str) -> QueueRecord:
+        """Raises:
+        NotFoundError: there is no such queue.
+        """
         with translated():
             return (await _records(self._pool, [await stored_queue(self._pool, name)]))[0]
 
     async def page(self, *, after: str, limit: int) -> Sequence[QueueRecord]:
+        """Queues by name, after a name."""
         names = [each for each in await self.all() if each.queue.name > after]
         with translated():
             return await _records(self._pool, names[:limit])
 
     async def set(self, name: str, policy: QueuePolicy, reason: str, *, now: datetime) -> QueueRecord:
+        """Creates the queue, or changes its policy for tasks that are not in flight. Idempotent.
+
+        Raises:
+            ConflictError: the identity of tasks would change, or there are `MOST_QUEUES` other queues.
+        """
         check_queue_name(name)
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 await connection.execute(_SQL["lock_all"])
-                row = await connection.fetchrow(_SQL["get"], name)
-                former = None if row is None else _readable(row)
+                row = await _GET.fetchrow(connection, name)
+                former = None if row is None else _read_queue(row)
                 if former is not None and former.queue.policy == policy:
                     return (await _records(connection, [former]))[0]
                 if former is not None and former.queue.policy.identity is not policy.identity:
@@ -71,6 +126,11 @@ class PostgresQueueStore:
                 return (await _records(connection, [await stored_queue(connection, name)]))[0]
 
     async def pause(self, name: str, paused: bool, reason: str, *, now: datetime) -> QueueRecord:
+        """Pauses or resumes. When it returns, nothing is started any more; tasks in flight go on. Idempotent.
+
+        Raises:
+            NotFoundError: there is no such queue.
+        """
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 await stored_queue(connection, name)
@@ -82,56 +142,53 @@ class PostgresQueueStore:
                 return (await _records(connection, [await stored_queue(connection, name)]))[0]
 
 
-async def open_queue(connection: Any, name: str, policy: QueuePolicy, now: datetime) -> None:
+async def open_queue(connection: Connection, name: str, policy: QueuePolicy, now: datetime) -> None:
     """Makes a queue, or changes one that was made meanwhile.
 
     Raises:
         ConflictError: there are as many as an installation can have.
     """
     await connection.execute(_SQL["lock_all"])
-    if await connection.fetchval(_SQL["others"], name) >= MOST_QUEUES:
+    if await fetch_value(connection, _SQL["others"], int, name) >= MOST_QUEUES:
         raise ConflictError(f"there are {MOST_QUEUES} queues, the most an installation can have")
     await _store(connection, name, policy, now)
 
 
-async def _store(connection: Any, name: str, policy: QueuePolicy, now: datetime) -> None:
+async def _store(connection: Connection, name: str, policy: QueuePolicy, now: datetime) -> None:
     content = orjson.dumps(policy_to_json(policy)).decode()
     await connection.execute(_SQL["set"], name, content, policy.dedupe, now)
     await connection.execute(_SQL["notify"])
 
 
-async def stored_queue(connection: Any, name: str) -> QueueVersion:
+async def stored_queue(executor: Executor, name: str) -> QueueVersion:
     """A queue by name.
 
     Raises:
         NotFoundError: there is none.
         InvalidError: it was stored by a later release.
     """
-    row = await connection.fetchrow(_SQL["get"], name)
+    row = await _GET.fetchrow(executor, name)
     if row is None:
         raise NotFoundError("queue", name)
     return _queue(row)
 
 
-def _queue(row: Any) -> QueueVersion:
+def _queue(row: _QueueRow) -> QueueVersion:
     with as_stored():
-        policy = policy_from_json(Fields(row["policy"], "$.policy"))
-        return QueueVersion(TaskQueue(row["name"], policy, row["paused"]), row["version"])
+        policy = policy_from_json(Fields(row.policy, "$.policy"))
+        return QueueVersion(TaskQueue(row.name, policy, row.paused), row.version)
 
 
-def _readable(row: Any) -> QueueVersion | None:
+def _read_queue(row: _QueueRow) -> QueueVersion | None:
+    """None of one that this release cannot read, which is logged."""
     try:
         return _queue(row)
     except InvalidError as exc:
-        log.error("queues.unreadable", queue=row["name"], path=exc.path, reason=exc.reason)
+        log.error("queues.unreadable", queue=row.name, path=exc.path, reason=exc.reason)
         return None
 
 
-async def _records(connection: Any, found: Sequence[QueueVersion]) -> list[QueueRecord]:
-    rows = await connection.fetch(_SQL["counts"], [each.queue.name for each in found], COUNTED)
-    by_name = {row["name"]: row for row in rows}
-    return [
-        QueueRecord(each.queue, row["tasks"], row["in_flight"], row["ready_at"])
-        for each in found
-        for row in (by_name[each.queue.name],)
-    ]
+async def _records(executor: Executor, found: Sequence[QueueVersion]) -> list[QueueRecord]:
+    rows = await _COUNTS.fetch(executor, [each.queue.name for each in found], COUNTED)
+    contents = {row.name: row[1:] for row in rows}
+    return [QueueRecord(each.queue, *contents[each.queue.name]) for each in found]

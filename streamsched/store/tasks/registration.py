@@ -1,11 +1,11 @@
-"""Registers tasks in one transaction: see `ports.tasks.registry.TaskRegistry.register`."""
+"""Registers tasks in one transaction: see `TaskRegistry.register`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 import orjson
 
@@ -17,8 +17,8 @@ from streamsched.domain.tasks.identity import TaskLane
 from streamsched.domain.tasks.queue import MOST_TASKS, QueuePolicy, WebhookTarget
 from streamsched.domain.tasks.registration import KnownTask, RegistrationVerdict, first_due, registered
 from streamsched.domain.tasks.task import TaskRequest, TaskState
-from streamsched.ports.tasks.registry import RegisteredTask
-from streamsched.store.sql import queries
+from streamsched.store.connections import Connection
+from streamsched.store.sql import Select, queries
 from streamsched.store.tasks.queues import stored_queue
 
 _SQL: Final = queries("tasks/registration")
@@ -26,8 +26,34 @@ _SQL: Final = queries("tasks/registration")
 SOON: Final = timedelta(seconds=10)
 
 
+class _KnownRow(NamedTuple):
+    id: str
+    state: str | None
+    generation: int | None
+    in_flight: bool
+    ended_at: datetime | None
+
+
+class _StoredRow(NamedTuple):
+    id: str
+    generation: int
+
+
+_KNOWN: Final = Select(_SQL["known"], _KnownRow)
+_STORE: Final = Select(_SQL["store"], _StoredRow)
+
+
 @dataclass(frozen=True, slots=True)
-class _Incoming:
+class RegisteredTask:
+    """What became of one registration. `generation`: of the task that is live now; None: it has ended."""
+
+    task: str
+    verdict: RegistrationVerdict
+    generation: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedRegistration:
     """A registration with what follows from it alone."""
 
     request: TaskRequest
@@ -36,7 +62,7 @@ class _Incoming:
     due_at: datetime
 
 
-def checked(
+def check_registrations(
     policy: QueuePolicy,
     queue: str,
     requests: Sequence[TaskRequest],
@@ -44,7 +70,7 @@ def checked(
     *,
     most: int = MOST_TASKS,
     changes: bool = False,
-) -> list[_Incoming]:
+) -> list[CheckedRegistration]:
     """The registrations with their ids and due times. `changes`: they are those of a webhook, whose queue takes no
     others.
 
@@ -55,24 +81,24 @@ def checked(
         raise InvalidError("$.queue", f"'{queue}' is the queue of a webhook, which takes only changes of jobs and runs")
     if len(requests) > most:
         raise InvalidError("$", f"must have at most {most} tasks but has {len(requests)}")
-    incoming: list[_Incoming] = []
+    incoming: list[CheckedRegistration] = []
     for index, request in enumerate(requests):
         with anchored(f"$[{index}]"):
             lane, task = policy.id_of(queue, request)
-            incoming.append(_Incoming(request, lane, task, first_due(policy, request, now)))
+            incoming.append(CheckedRegistration(request, lane, task, first_due(policy, request, now)))
     return incoming
 
 
 async def register(
-    connection: Any, policy: QueuePolicy, incoming: Sequence[_Incoming], now: datetime
+    connection: Connection, policy: QueuePolicy, incoming: Sequence[CheckedRegistration], now: datetime
 ) -> list[RegisteredTask]:
     """Stores registrations within the caller's transaction."""
     if not incoming:
         return []
     await _lock_lanes(connection, incoming)
-    known = await _known(connection, incoming, later(now, -policy.dedupe))
+    known = await _read_known(connection, incoming, later(now, -policy.dedupe))
     verdicts: list[RegistrationVerdict] = []
-    stored: dict[str, _Incoming] = {}
+    stored: dict[str, CheckedRegistration] = {}
     states = {task: each for task, (each, _) in known.items()}
     for each in incoming:
         verdict = registered(policy, each.request, states[each.id], now)
@@ -90,7 +116,7 @@ async def register(
 
 
 async def enqueue(
-    connection: Any, tasks: Sequence[tuple[str, TaskRequest]], now: datetime, *, changes: bool = False
+    connection: Connection, tasks: Sequence[tuple[str, TaskRequest]], now: datetime, *, changes: bool = False
 ) -> None:
     """Stores tasks of any queues within the caller's transaction. All lanes are locked first, in the order of ids.
     `changes`: they are those of webhooks.
@@ -102,16 +128,16 @@ async def enqueue(
     by_queue: dict[str, list[TaskRequest]] = {}
     for queue, request in tasks:
         by_queue.setdefault(queue, []).append(request)
-    found: list[tuple[QueuePolicy, list[_Incoming]]] = []
+    found: list[tuple[QueuePolicy, list[CheckedRegistration]]] = []
     for queue, requests in by_queue.items():
         policy = (await stored_queue(connection, queue)).queue.policy
-        found.append((policy, checked(policy, queue, requests, now, most=len(requests), changes=changes)))
+        found.append((policy, check_registrations(policy, queue, requests, now, most=len(requests), changes=changes)))
     await _lock_lanes(connection, [each for _, incoming in found for each in incoming])
     for policy, incoming in found:
         await register(connection, policy, incoming, now)
 
 
-async def _lock_lanes(connection: Any, incoming: Sequence[_Incoming]) -> None:
+async def _lock_lanes(connection: Connection, incoming: Sequence[CheckedRegistration]) -> None:
     lanes: dict[str, tuple[TaskLane, datetime]] = {}
     for each in incoming:
         lane_id = each.lane.id
@@ -126,27 +152,32 @@ async def _lock_lanes(connection: Any, incoming: Sequence[_Incoming]) -> None:
     )
 
 
-async def _known(
-    connection: Any, incoming: Sequence[_Incoming], since: datetime
+async def _read_known(
+    connection: Connection, incoming: Sequence[CheckedRegistration], since: datetime
 ) -> Mapping[str, tuple[KnownTask, int | None]]:
     """What is known of each id, with the generation of the live task."""
     ids = list(dict.fromkeys(each.id for each in incoming))
-    rows = await connection.fetch(_SQL["known"], ids, [since] * len(ids))
-    return {row["id"]: (KnownTask(_state(row), row["ended_at"]), row["generation"]) for row in rows}
+    rows = await _KNOWN.fetch(connection, ids, [since] * len(ids))
+    return {
+        row.id: (
+            KnownTask(None if row.state is None else stored_state(row.state, in_flight=row.in_flight), row.ended_at),
+            row.generation,
+        )
+        for row in rows
+    }
 
 
-def _state(row: Any) -> TaskState | None:
-    if row["in_flight"]:
-        return TaskState.IN_FLIGHT
-    return None if row["state"] is None else TaskState(row["state"])
+def stored_state(state: str, *, in_flight: bool) -> TaskState:
+    """Of a live task: whether it is in flight is said by its lane."""
+    return TaskState.IN_FLIGHT if in_flight else TaskState(state)
 
 
-async def _store(connection: Any, stored: Sequence[_Incoming], now: datetime) -> Mapping[str, int]:
+async def _store(connection: Connection, stored: Sequence[CheckedRegistration], now: datetime) -> Mapping[str, int]:
     if not stored:
         return {}
     options = [options_to_json(each.request.recurrence, each.request.retry) for each in stored]
-    rows = await connection.fetch(
-        _SQL["store"],
+    rows = await _STORE.fetch(
+        connection,
         [each.id for each in stored],
         [each.lane.id for each in stored],
         [each.lane.queue for each in stored],
@@ -158,4 +189,4 @@ async def _store(connection: Any, stored: Sequence[_Incoming], now: datetime) ->
         [each.request.content_type for each in stored],
         [each.request.enqueued_at or now for each in stored],
     )
-    return {row["id"]: row["generation"] for row in rows}
+    return dict(rows)

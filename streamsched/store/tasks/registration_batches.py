@@ -12,17 +12,14 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
-
-import asyncpg
+from typing import Final
 
 from streamsched.domain.errors import SYSTEMIC
 from streamsched.domain.tasks.queue import MOST_TASKS
 from streamsched.domain.tasks.task import TaskRequest
-from streamsched.ports.tasks.registry import RegisteredTask
-from streamsched.store.connections import translated
+from streamsched.store.connections import Pool, translated
 from streamsched.store.tasks.queues import stored_queue
-from streamsched.store.tasks.registration import checked, register
+from streamsched.store.tasks.registration import CheckedRegistration, RegisteredTask, check_registrations, register
 
 #: Transactions of one queue at a time: one is sent while another commits.
 _AT_ONCE: Final = 2
@@ -50,13 +47,13 @@ class _Arrival:
 class RegistrationBatches:
     """Belongs to the event loop of its first registration. A cancelled registration may still be stored."""
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._waiting: dict[str, deque[_Arrival]] = {}
         self._running: dict[str, set[asyncio.Task[None]]] = {}
 
     async def register(self, queue: str, requests: Sequence[TaskRequest], now: datetime) -> Sequence[RegisteredTask]:
-        """See `ports.tasks.registry.TaskRegistry.register`."""
+        """See `TaskRegistry.register`."""
         arrival = _Arrival(requests, now, asyncio.get_running_loop().create_future())
         self._waiting.setdefault(queue, deque()).append(arrival)
         running = self._running.setdefault(queue, set())
@@ -75,7 +72,7 @@ class RegistrationBatches:
     async def _store_waiting(self, queue: str) -> None:
         waiting = self._waiting[queue]
         while waiting:
-            batch = _taken(waiting)
+            batch = _take_batch(waiting)
             try:
                 await self._store_batch(queue, batch)
             except BaseException as exc:
@@ -102,10 +99,10 @@ class RegistrationBatches:
         """Stores registrations in one transaction; refuses those that are invalid."""
         with translated():
             policy = (await stored_queue(self._pool, queue)).queue.policy
-            valid: list[tuple[_Arrival, list[Any]]] = []
+            valid: list[tuple[_Arrival, list[CheckedRegistration]]] = []
             for each in batch:
                 try:
-                    valid.append((each, checked(policy, queue, each.requests, each.now)))
+                    valid.append((each, check_registrations(policy, queue, each.requests, each.now)))
                 except Exception as exc:  # noqa: BLE001 - as above
                     each.fail(exc)
             if not valid:
@@ -120,7 +117,7 @@ class RegistrationBatches:
                 each.stored.set_result(stored)
 
 
-def _taken(waiting: deque[_Arrival]) -> list[_Arrival]:
+def _take_batch(waiting: deque[_Arrival]) -> list[_Arrival]:
     """The next registrations that fit into one transaction, at least one."""
     batch = [waiting.popleft()]
     tasks, size = len(batch[0].requests), batch[0].bytes

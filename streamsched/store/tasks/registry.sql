@@ -2,8 +2,8 @@
 
 -- name: live
 -- Live tasks, by id.
-SELECT t.id, t.queue, t.lane, t.lane_id, t.key, t.state, t.due_at, t.planned_at, t.next_at, t.generation, t.fired, t.failures,
-    t.losses, t.interruptions, t.options, octet_length(t.data) AS bytes, t.created_at, t.error, t.attempts,
+SELECT t.id, t.queue, t.lane, t.key, t.state, t.due_at, t.next_at, t.generation, t.fired, t.failures, t.losses,
+    t.interruptions, t.options, octet_length(t.data) AS bytes, t.created_at, t.error, t.attempts,
     EXISTS (SELECT FROM task_lanes l WHERE l.id = t.lane_id AND l.in_flight = t.id AND l.generation = t.generation)
         AS in_flight
 FROM tasks t WHERE t.id = ANY($1::text[]);
@@ -67,7 +67,7 @@ SELECT lane_id FROM tasks WHERE id = $1;
 
 -- name: lock_lane
 -- Keeps the lane and its tasks as they are until the transaction ends.
-SELECT in_flight, generation FROM task_lanes WHERE id = $1 FOR UPDATE;
+SELECT FROM task_lanes WHERE id = $1 FOR UPDATE;
 
 -- name: end
 -- Moves a task to the history.

@@ -1,32 +1,43 @@
-"""`ports.tasks.delivery.StreamAddresses` on PostgreSQL."""
+"""Where workers reach the processes that deliver tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
-import asyncpg
-
-from streamsched.store.connections import translated
-from streamsched.store.sql import queries
+from streamsched.store.connections import Pool, translated
+from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("tasks/streams")
 
 
-class PostgresStreamAddresses:
-    """See `ports.tasks.delivery.StreamAddresses`."""
+class _Stream(NamedTuple):
+    owner: str
+    url: str
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+
+_LIST: Final = Select(_SQL["list"], _Stream)
+
+
+class StreamAddresses:
+    """Where workers reach the processes that deliver tasks. All methods raise `UnavailableError` when PostgreSQL is
+    unavailable.
+    """
+
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def announce(self, owner: str, url: str) -> None:
+        """Shows the address of an owner for 15 seconds. Idempotent."""
         with translated():
             await self._pool.execute(_SQL["announce"], owner, url)
 
     async def withdraw(self, owner: str) -> None:
+        """Removes the address of an owner. Idempotent."""
         with translated():
             await self._pool.execute(_SQL["withdraw"], owner)
 
     async def all(self) -> Mapping[str, str]:
+        """URL by owner, of those that were announced in the last 15 seconds."""
         with translated():
-            return {row["owner"]: row["url"] for row in await self._pool.fetch(_SQL["list"])}
+            return dict(await _LIST.fetch(self._pool))

@@ -1,65 +1,110 @@
-"""`ports.web.activity_reads.ActivityReads` on PostgreSQL."""
+"""What pages read about events and runs beside the services of the API, each at a bounded cost."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import date
-from typing import Final
-
-import asyncpg
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from typing import Any, Final, NamedTuple
 
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.signals.finding import KNOWN_BY
-from streamsched.domain.signals.verdict import Verdict
-from streamsched.ports.web.activity_reads import (
-    COUNTED_RUNS,
-    LARGEST_CONSUMED,
-    ConsumedEvents,
-    EventVerdicts,
-    MissedDeadline,
-    RunDay,
-)
-from streamsched.ports.web.page_reads import SEARCHED_RUNS
-from streamsched.store.connections import translated
-from streamsched.store.sql import queries
-from streamsched.store.web.page_reads import id_prefix
+from streamsched.store.connections import Pool, translated
+from streamsched.store.sql import Select, queries
+from streamsched.store.web.page_reads import SEARCHED_RUNS, id_prefix
+
+#: Runs of a day that are counted.
+COUNTED_RUNS: Final = 1000
+#: Bytes of a job's events above which they are not read for the key matrix.
+LARGEST_CONSUMED: Final = 100_000
+
+
+class EventVerdicts(NamedTuple):
+    """How many verdicts of one kind (a `Verdict`) an event has."""
+
+    event: str
+    source: str
+    verdict: str
+    number: int
+
+
+class LateEvent(NamedTuple):
+    """An event that came late for a schedule. `event`: its id, cut to `domain.signals.finding.KNOWN_BY` characters."""
+
+    schedule: str
+    event: str
+
+
+class ConsumedEvents(NamedTuple):
+    """A job with what it used up. `ready` as `codec.records.launch` writes it; None when it is too large."""
+
+    job: str
+    ready: Mapping[str, Any] | None
+
+
+class RunDay(NamedTuple):
+    """Runs that were created on a day (UTC), by state, at most `COUNTED_RUNS`."""
+
+    day: date
+    states: Mapping[RunState, int]
+
+
+class MissedDeadline(NamedTuple):
+    """A job that missed a deadline; `missed` are sentences."""
+
+    job: str
+    missed: list[str]
+    at: datetime
+
+
+class _RunsOfDay(NamedTuple):
+    day: date
+    state: str
+    number: int
+
 
 _SQL: Final = queries("web/activity_reads")
+_VERDICTS: Final = Select(_SQL["verdicts"], EventVerdicts)
+_LATE: Final = Select(_SQL["late"], LateEvent)
+_CONSUMED: Final = Select(_SQL["consumed"], ConsumedEvents)
+_RUN_DAYS: Final = Select(_SQL["run_days"], _RunsOfDay)
+_RUN_DAYS_OF_PROGRAM: Final = Select(_SQL["run_days_of_program"], _RunsOfDay)
+_MISSED: Final = Select(_SQL["missed"], MissedDeadline)
 
 
-class PostgresActivityReads:
-    """See `ports.web.activity_reads.ActivityReads`."""
+class ActivityReads:
+    """Each method is one statement, and raises UnavailableError without PostgreSQL. `namespace` None: all of them."""
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def verdicts(self, events: Sequence[str]) -> Sequence[EventVerdicts]:
+        """The verdicts of events with these ids."""
         with translated():
-            rows = await self._pool.fetch(_SQL["verdicts"], [each[:KNOWN_BY] for each in events])
-        return [EventVerdicts(row["event"], row["source"], Verdict(row["verdict"]), row["number"]) for row in rows]
+            return await _VERDICTS.fetch(self._pool, [each[:KNOWN_BY] for each in events])
 
-    async def late(self, schedules: Sequence[str], events: Sequence[str]) -> frozenset[tuple[str, str]]:
+    async def late_events(self, schedules: Sequence[str], events: Sequence[str]) -> frozenset[LateEvent]:
+        """Which of these events came late for which of these schedules."""
         with translated():
-            rows = await self._pool.fetch(_SQL["late"], list(schedules), [each[:KNOWN_BY] for each in events])
-        return frozenset((row["subject"], row["event"]) for row in rows)
+            return frozenset(await _LATE.fetch(self._pool, schedules, [each[:KNOWN_BY] for each in events]))
 
-    async def consumed(self, schedule: str, *, limit: int) -> Sequence[ConsumedEvents]:
+    async def consumed_events(self, schedule: str, *, limit: int) -> Sequence[ConsumedEvents]:
+        """The newest jobs of a schedule that have not left for the history, newest first."""
         with translated():
-            rows = await self._pool.fetch(_SQL["consumed"], schedule, limit, LARGEST_CONSUMED)
-        return [ConsumedEvents(row["id"], row["ready"]) for row in rows]
+            return await _CONSUMED.fetch(self._pool, schedule, limit, LARGEST_CONSUMED)
 
     async def run_days(self, *, program: str | None, namespace: str | None, days: Sequence[date]) -> Sequence[RunDay]:
+        """The runs of each of these days: of a program, else of a namespace."""
         with translated():
             if program is None:
-                rows = await self._pool.fetch(_SQL["run_days"], id_prefix(namespace), list(days), COUNTED_RUNS)
+                rows = await _RUN_DAYS.fetch(self._pool, id_prefix(namespace), days, COUNTED_RUNS)
             else:
-                rows = await self._pool.fetch(_SQL["run_days_of_program"], program, list(days), COUNTED_RUNS)
+                rows = await _RUN_DAYS_OF_PROGRAM.fetch(self._pool, program, days, COUNTED_RUNS)
         found: dict[date, dict[RunState, int]] = {day: {} for day in days}
         for row in rows:
-            found[row["day"]][RunState(row["state"])] = row["count"]
+            found[row.day][RunState(row.state)] = row.number
         return [RunDay(day, states) for day, states in found.items()]
 
-    async def missed(self, *, namespace: str | None, limit: int) -> Sequence[MissedDeadline]:
+    async def missed_deadlines(self, *, namespace: str | None, limit: int) -> Sequence[MissedDeadline]:
+        """Jobs that missed a deadline, among the newest `SEARCHED_RUNS`, newest first."""
         with translated():
-            rows = await self._pool.fetch(_SQL["missed"], id_prefix(namespace), SEARCHED_RUNS, limit)
-        return [MissedDeadline(row["id"], tuple(row["missed"]), row["created_at"]) for row in rows]
+            return await _MISSED.fetch(self._pool, id_prefix(namespace), SEARCHED_RUNS, limit)

@@ -6,7 +6,7 @@ SELECT count(*) AS schedules, max(updated_at) AS changed_at FROM schedules WHERE
 
 -- name: links
 -- The schedules of the namespaces $2 (NULL: all) with what their triggers name: each such object has `entity`.
-SELECT s.id, s.program, ARRAY(
+SELECT s.id AS schedule, s.program, ARRAY(
     SELECT DISTINCT lower(e ->> 'entity') || ' ' || concat_ws('.', e ->> 'namespace', e ->> 'application',
         coalesce(e ->> 'dataset', e ->> 'stream', e ->> 'event', e ->> 'program'))
     FROM jsonb_path_query(s.definition -> 'trigger', 'strict $.**?(exists(@.entity))') AS e
@@ -18,7 +18,7 @@ ORDER BY s.id LIMIT $1;
 
 -- name: standings
 -- The state of these schedules, and how many of their jobs wait.
-SELECT s.id, CASE WHEN h.schedule IS NOT NULL THEN 'error' WHEN s.enabled THEN 'enabled'
+SELECT s.id AS schedule, CASE WHEN h.schedule IS NOT NULL THEN 'error' WHEN s.enabled THEN 'enabled'
     WHEN z.schedule IS NULL THEN 'disabled' ELSE 'paused' END AS state, (
     SELECT count(*)::int FROM jobs j
     WHERE j.schedule = s.id AND j.state IN ('PENDING_CONSTRAINT', 'PENDING_LAUNCH')
@@ -40,5 +40,5 @@ SELECT tasks <> '{}' FROM graphs WHERE app = $1;
 
 -- name: last_runs
 -- The state of the newest run of each of these programs, unless it is in the history already.
-SELECT p.id, (SELECT state FROM runs WHERE program = p.id ORDER BY created_at DESC LIMIT 1) AS state
+SELECT p.id AS program, (SELECT state FROM runs WHERE program = p.id ORDER BY created_at DESC LIMIT 1) AS state
 FROM unnest($1::text[]) AS p (id);

@@ -32,13 +32,13 @@ FROM (
 
 -- name: oldest_waiting
 -- The jobs that wait longest, by the partial index of waiting jobs.
-SELECT id, schedule, program, reason, CASE WHEN backfill IS NULL THEN satisfied_at ELSE created_at END AS since FROM jobs
+SELECT id AS job, schedule, program, reason, CASE WHEN backfill IS NULL THEN satisfied_at ELSE created_at END AS since FROM jobs
 WHERE state = 'PENDING_CONSTRAINT' AND ($1::text IS NULL OR starts_with(id, $1))
 ORDER BY satisfied_at, id LIMIT $2;
 
 -- name: recent_failures
 -- Failed and lost runs among the newest $2.
-SELECT id, program, state, reason, ended_at FROM (
+SELECT id AS run, program, state, coalesce(reason, '') AS reason, ended_at FROM (
     (SELECT id, program, state, reason, created_at, ended_at FROM runs ORDER BY created_at DESC, id DESC LIMIT $2)
     UNION ALL
     (SELECT id, program, state, record ->> 'reason', created_at, done_at FROM runs_history
@@ -61,8 +61,9 @@ ORDER BY s.id LIMIT $5;
 
 -- name: strips
 -- The newest $2 jobs of each schedule with their last runs, the history included.
-SELECT s.id AS schedule, x.* FROM unnest($1::text[]) AS s (id) CROSS JOIN LATERAL (
-    (SELECT j.id, j.state, j.created_at, r.id AS run, r.state AS run_state, r.started_at, r.ended_at
+SELECT s.id AS schedule, x.job, x.job_state, x.created_at, x.run, x.run_state, x.started_at, x.ended_at
+FROM unnest($1::text[]) AS s (id) CROSS JOIN LATERAL (
+    (SELECT j.id AS job, j.state AS job_state, j.created_at, r.id AS run, r.state AS run_state, r.started_at, r.ended_at
     FROM (
         SELECT id, state, created_at FROM jobs WHERE schedule = s.id ORDER BY created_at DESC, id DESC LIMIT $2
     ) AS j
@@ -77,9 +78,9 @@ SELECT s.id AS schedule, x.* FROM unnest($1::text[]) AS s (id) CROSS JOIN LATERA
         WHERE schedule = s.id ORDER BY created_at DESC, id DESC LIMIT $2
     ) AS h
     LEFT JOIN runs_history last ON last.id = h.runs[cardinality(h.runs)] AND last.done_at = h.done_at
-    ORDER BY created_at DESC, id DESC LIMIT $2
+    ORDER BY created_at DESC, job DESC LIMIT $2
 ) AS x
-ORDER BY s.id, x.created_at, x.id;
+ORDER BY s.id, x.created_at, x.job;
 
 -- name: version
 -- Two numbers, of which one grows with every decision and the other with every record that is copied from the log.

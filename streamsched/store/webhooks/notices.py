@@ -1,12 +1,13 @@
-"""`ports.webhooks.notices.NoticeStore` and `MailRecipients` on PostgreSQL."""
+"""Who is notified of the failures of apps: which lines of the history wait for them, and what messages are made. Times
+are UTC.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final, assert_never
+from typing import Any, Final, NamedTuple, assert_never
 
-import asyncpg
 import orjson
 import structlog
 
@@ -17,22 +18,20 @@ from streamsched.codec.webhooks.notification import notification_of
 from streamsched.domain.errors import described
 from streamsched.domain.names import AppRef, ProgramRef
 from streamsched.domain.notices.notification import MOST_SHOWN
-from streamsched.domain.notices.recipient import MailRecipient, ProgramRecipient, WebhookRecipient
+from streamsched.domain.notices.recipient import MailRecipient, ProgramRecipient, Recipient, WebhookRecipient
 from streamsched.domain.webhooks.change import WorkLine
 from streamsched.domain.webhooks.webhook import MAIL_POLICY, MAIL_QUEUE, queue_of
-from streamsched.ports.webhooks.notices import WaitingRecipient
-from streamsched.store.connections import translated
+from streamsched.store.connections import Connection, Pool, translated
 from streamsched.store.runs import manual_runs
-from streamsched.store.runs.ending import SQL as RUNS
-from streamsched.store.sql import queries
+from streamsched.store.runs.rows import SQL as RUNS
+from streamsched.store.sql import Select, fetch_value, queries
 from streamsched.store.tasks.queues import open_queue
 from streamsched.store.tasks.registration import enqueue
-from streamsched.store.webhooks.webhooks import readable
-from streamsched.store.webhooks.work_history import line_of
+from streamsched.store.webhooks.webhooks import read_definition
+from streamsched.store.webhooks.work_history import readable_line
 
 log = structlog.get_logger()
 
-_SQL: Final = queries("webhooks/notices")
 #: Parts of a subject that name its app, and characters of a recipient's id that name its lane.
 _APP: Final = 2
 _LANE: Final = 200
@@ -41,67 +40,123 @@ _MOST_EVENTS: Final = 500
 _PREFIX: Final = "failure."
 
 
-class PostgresNoticeStore:
-    """See `ports.webhooks.notices.NoticeStore` and `MailRecipients`. `pages`: the address of the pages."""
+class WaitingRecipient(NamedTuple):
+    """A recipient for whom there may be something. `first`: the number of the first line."""
 
-    def __init__(self, pool: asyncpg.Pool, *, pages: str = "") -> None:
+    id: str
+    app: AppRef
+    recipient: Recipient
+    first: int
+
+
+class _Line(NamedTuple):
+    id: int
+    subject: str
+
+
+class _Waiting(NamedTuple):
+    id: str
+    app: str
+    definition: Any
+    first: int
+
+
+class _Recipient(NamedTuple):
+    app: str
+    definition: Any
+
+
+class _NamedWebhook(NamedTuple):
+    definition: Any
+    enabled: bool
+
+
+_SQL: Final = queries("webhooks/notices")
+_NEXT: Final = Select(_SQL["next"], _Line)
+_WAITING: Final = Select(_SQL["waiting"], _Waiting)
+_LINES: Final = Select(_SQL["lines"], WorkLine)
+_RECIPIENT: Final = Select(_SQL["recipient"], _Recipient)
+_WEBHOOK: Final = Select(_SQL["webhook"], _NamedWebhook)
+
+
+class NoticeStore:
+    """All methods raise `UnavailableError` when PostgreSQL is unavailable. Of two instances that read the same, one
+    finds that the other was first. `pages`: the address of the pages.
+    """
+
+    def __init__(self, pool: Pool, *, pages: str = "") -> None:
         self._pool = pool
         self._pages = pages
 
     async def notice(self, settled: int, *, limit: int) -> int:
+        """Notes for which recipients there is something in the next lines of the history up to a number that is
+        settled; returns how many lines of failures were read.
+        """
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
-                position = await connection.fetchval(_SQL["reader"])
-                rows = await connection.fetch(_SQL["next"], position, settled, limit) if settled > position else []
+                position = await fetch_value(connection, _SQL["reader"], int)
+                rows = await _NEXT.fetch(connection, position, settled, limit) if settled > position else []
                 first: dict[str, int] = {}
                 for row in rows:
-                    first.setdefault(".".join(row["subject"].split(".", _APP)[:_APP]), row["id"])
+                    first.setdefault(".".join(row.subject.split(".", _APP)[:_APP]), row.id)
                 if first:
                     await connection.execute(_SQL["note"], list(first), list(first.values()))
-                reached = rows[-1]["id"] if len(rows) == limit else settled
+                reached = rows[-1].id if len(rows) == limit else settled
                 if reached > position:
                     await connection.execute(_SQL["advance_reader"], reached)
         return len(rows)
 
     async def due_recipients(self, *, now: datetime, pace: timedelta, limit: int) -> Sequence[WaitingRecipient]:
+        """Recipients for whom there is something, whose latest message was made at least `pace` ago and has been
+        delivered, those that wait longest first. One that this release cannot read is left out, and logged.
+        """
         with translated():
-            rows = await self._pool.fetch(_SQL["waiting"], now - pace, limit, MAIL_QUEUE)
+            rows = await _WAITING.fetch(self._pool, now - pace, limit, MAIL_QUEUE)
         found: list[WaitingRecipient] = []
         for row in rows:
             try:
-                recipient = stored_recipient(row["definition"])
+                recipient = stored_recipient(row.definition)
             except Exception as failure:  # noqa: BLE001 - a row may hold anything; the others are notified
-                log.error("recipient.unreadable", recipient=row["id"], reason=described(failure))
+                log.error("recipient.unreadable", recipient=row.id, reason=described(failure))
                 continue
-            found.append(WaitingRecipient(row["id"], AppRef.parse(row["app"]), recipient, row["first"]))
+            found.append(WaitingRecipient(row.id, AppRef.parse(row.app), recipient, row.first))
         return found
 
     async def send(
         self, waiting: WaitingRecipient, wants: Callable[[WorkLine], bool], *, now: datetime, limit: int
     ) -> int:
+        """Makes the message about at most `limit` lines, and puts it into its queue, or starts the program, in one
+        transaction. Returns about how many lines it is; 0: there was none that it wants.
+        """
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
-                position = await connection.fetchval(_SQL["reader"])
+                position = await fetch_value(connection, _SQL["reader"], int)
                 if await connection.fetchval(_SQL["lock"], waiting.id) != waiting.first:
                     return 0
-                rows = await connection.fetch(_SQL["lines"], waiting.first, position, str(waiting.app), limit)
-                lines = [line for line in map(line_of, rows) if wants(line)]
-                following = rows[-1]["number"] + 1 if len(rows) == limit else None
+                rows = await _LINES.fetch(connection, waiting.first, position, str(waiting.app), limit)
+                lines = [line for line in map(readable_line, rows) if wants(line)]
+                following = rows[-1].number + 1 if len(rows) == limit else None
                 if lines:
                     lines, following = await self._deliver(connection, waiting, lines, following, now)
                 await connection.execute(_SQL["sent"], waiting.id, following, now if lines else None)
         return len(lines)
 
     async def recipient(self, identity: str) -> tuple[AppRef, MailRecipient] | None:
+        """The recipient of mail with this id; None: its app notifies it no more."""
         with translated():
-            row = await self._pool.fetchrow(_SQL["recipient"], identity)
+            row = await _RECIPIENT.fetchrow(self._pool, identity)
         if row is None:
             return None
-        found = stored_recipient(row["definition"])
-        return (AppRef.parse(row["app"]), found) if isinstance(found, MailRecipient) else None
+        found = stored_recipient(row.definition)
+        return (AppRef.parse(row.app), found) if isinstance(found, MailRecipient) else None
 
     async def _deliver(
-        self, connection: Any, waiting: WaitingRecipient, lines: list[WorkLine], following: int | None, now: datetime
+        self,
+        connection: Connection,
+        waiting: WaitingRecipient,
+        lines: list[WorkLine],
+        following: int | None,
+        now: datetime,
     ) -> tuple[list[WorkLine], int | None]:
         """Returns the lines that were delivered, and the number of the next one."""
         match waiting.recipient:
@@ -111,9 +166,9 @@ class PostgresNoticeStore:
                 await self._put(connection, MAIL_QUEUE, waiting, lines, now)
             case WebhookRecipient(webhook=name):
                 hook = f"{waiting.app.namespace}.{name}"
-                row = await connection.fetchrow(_SQL["webhook"], hook)
-                webhook = None if row is None else readable(hook, row["definition"])
-                if row is None or webhook is None or not row["enabled"]:
+                row = await _WEBHOOK.fetchrow(connection, hook)
+                webhook = None if row is None else read_definition(hook, row.definition)
+                if row is None or webhook is None or not row.enabled:
                     why = "it does not exist" if webhook is None else "it is disabled"
                     await connection.execute(
                         _SQL["unheard"], now, str(waiting.app), f"webhook {name} is not notified: {why}"
@@ -133,12 +188,14 @@ class PostgresNoticeStore:
         return lines, following
 
     async def _put(
-        self, connection: Any, queue: str, waiting: WaitingRecipient, lines: Sequence[WorkLine], now: datetime
+        self, connection: Connection, queue: str, waiting: WaitingRecipient, lines: Sequence[WorkLine], now: datetime
     ) -> None:
         request = notice_task(lines, self._pages, lane=waiting.id[-_LANE:], recipient=waiting.id)
         await enqueue(connection, [(queue, request)], now, changes=True)
 
-    async def _start(self, connection: Any, program: ProgramRef, lines: Sequence[WorkLine], now: datetime) -> None:
+    async def _start(
+        self, connection: Connection, program: ProgramRef, lines: Sequence[WorkLine], now: datetime
+    ) -> None:
         """Starts a program once, with what happened last and how much happened as arguments."""
         definition = await connection.fetchval(RUNS["lock_program"], str(program))
         if definition is None:

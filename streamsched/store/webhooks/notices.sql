@@ -45,9 +45,10 @@ SELECT first FROM notice_recipients WHERE id = $1 FOR UPDATE;
 
 -- name: lines
 -- Lines from $1 up to $2 about an app ($3) that a recipient may want, in order, with what is known of their jobs and runs.
-SELECT d.id AS number, d.at, d.subject_kind AS kind, d.subject, d.action, d.reason, d.detail,
+SELECT d.id AS number, d.at, d.subject_kind AS kind, d.subject, d.action, d.reason,
     coalesce(j.schedule, jh.schedule, rh.schedule) AS schedule, coalesce(r.program, rh.program, j.program) AS program,
-    coalesce(r.job, rh.record ->> 'job') AS job, coalesce(r.attempt, (rh.record ->> 'attempt')::integer) AS attempt
+    coalesce(r.job, rh.record ->> 'job') AS job, coalesce(r.attempt, (rh.record ->> 'attempt')::integer) AS attempt,
+    d.detail
 FROM (
     SELECT * FROM (
         (SELECT id, at, subject_kind, subject, action, reason, detail FROM work_decisions WHERE id >= $1 AND id <= $2

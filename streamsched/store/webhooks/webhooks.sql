@@ -6,7 +6,7 @@ SELECT pg_advisory_xact_lock(hashtextextended('webhooks', 0));
 
 -- name: numbers
 -- How many there are, and of those whose ids begin with $1.
-SELECT count(*) AS "all", count(*) FILTER (WHERE starts_with(id, $1)) AS of_namespace FROM webhooks;
+SELECT count(*) AS installed, count(*) FILTER (WHERE starts_with(id, $1)) AS of_namespace FROM webhooks;
 
 -- name: create
 -- Begins after the lines that are there. Lines of transactions that have not ended yet may be sent or not.
@@ -23,7 +23,7 @@ SELECT id FROM webhooks WHERE starts_with(id, $1) AND id > $2 ORDER BY id LIMIT 
 
 -- name: records
 -- Webhooks with how their deliveries go, by id.
-SELECT w.id, w.definition, w.enabled, w.changed_at, w.reason, w.by_owner, w.created_at, w.created_by,
+SELECT w.id, w.definition AS webhook, w.enabled, w.changed_at, w.reason, w.by_owner, w.created_at, w.created_by,
     (SELECT count(*) FROM tasks t WHERE t.queue = q.name)::int AS queued,
     greatest(0, (SELECT last_value FROM decisions_ids) - w.position) AS unread,
     last.at AS delivered_at,
@@ -97,11 +97,11 @@ DELETE FROM task_queues WHERE name = $1;
 -- What a delivery needs.
 SELECT definition, enabled, secret, old_secret, old_reference, old_until FROM webhooks WHERE id = $1;
 
--- name: followed
+-- name: list_followed
 -- Enabled webhooks, with how much is in their queues, counted up to $1.
-SELECT w.id, w.definition, w.position, w.sent_at, (
+SELECT w.id, w.definition AS webhook, w.position, (
     SELECT count(*) FROM (SELECT FROM tasks t WHERE t.queue = 'webhook.' || w.id LIMIT $1) AS counted
-)::int AS queued
+)::int AS queued, w.sent_at
 FROM webhooks w WHERE w.enabled ORDER BY w.id;
 
 -- name: lock_at
@@ -114,7 +114,7 @@ UPDATE webhooks SET position = $2, fed_at = greatest(fed_at, $3::timestamptz),
     sent_at = CASE WHEN id = ANY ($4::text[]) THEN $3::timestamptz ELSE sent_at END
 WHERE id = ANY ($1::text[]);
 
--- name: failing
+-- name: list_failing
 -- Enabled webhooks of which a task waits for its next attempt.
 SELECT w.id FROM webhooks w
 WHERE w.enabled AND EXISTS (

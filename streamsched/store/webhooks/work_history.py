@@ -1,41 +1,43 @@
-"""`ports.webhooks.work_history.WorkHistory` on PostgreSQL."""
+"""`ports.work_history.WorkHistory` on PostgreSQL."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
-
-import asyncpg
+from typing import Final
 
 from streamsched.domain.decisions.names_in_reasons import own_names_only
 from streamsched.domain.webhooks.change import WorkLine
-from streamsched.store.connections import translated
-from streamsched.store.sql import queries
+from streamsched.store.connections import Connection, Executor, Pool, translated
+from streamsched.store.sql import Select, fetch_value, queries
 
 _SQL: Final = queries("webhooks/work_history")
+_READ: Final = Select(_SQL["read"], WorkLine)
 
 
 class PostgresWorkHistory:
-    """See `ports.webhooks.work_history.WorkHistory`."""
+    """`ports.work_history.WorkHistory` on PostgreSQL. A number is settled when the transactions that wrote history
+    while it was the last one have ended.
+    """
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._settled = 0
         self._last = 0
         self._writers: frozenset[str] = frozenset()
 
-    async def last(self) -> int:
+    async def last_number(self) -> int:
+        """The last number that was taken."""
         with translated():
-            return await self._pool.fetchval(_SQL["last"])
+            return await _last(self._pool)
 
-    async def settled(self) -> int:
+    async def settled_number(self) -> int:
         with translated():
             async with self._pool.acquire() as connection:
                 if self._writers:
                     self._writers &= await _writers(connection)
                 if not self._writers:
                     self._settled = max(self._settled, self._last)
-                    self._last = await connection.fetchval(_SQL["last"])
+                    self._last = await _last(connection)
                     self._writers = await _writers(connection)
                     if not self._writers:
                         self._settled = max(self._settled, self._last)
@@ -43,15 +45,18 @@ class PostgresWorkHistory:
 
     async def read(self, after: int, upto: int, *, limit: int, whole: bool = False) -> Sequence[WorkLine]:
         with translated():
-            rows = await self._pool.fetch(_SQL["read"], after, upto, limit, whole)
-        return [line_of(row) for row in rows]
+            return list(map(readable_line, await _READ.fetch(self._pool, after, upto, limit, whole)))
 
 
-async def _writers(connection: Any) -> frozenset[str]:
-    return frozenset(row["virtualtransaction"] for row in await connection.fetch(_SQL["writers"]))
+async def _last(executor: Executor) -> int:
+    return await fetch_value(executor, _SQL["last"], int)
 
 
-def line_of(row: Any) -> WorkLine:
-    """A row of the history with what is known of its job or run."""
-    reason, detail = own_names_only(row["reason"], row["subject"].partition(".")[0]), row["detail"]
-    return WorkLine(**{**row, "reason": reason, "detail": detail if isinstance(detail, Mapping) else None})
+async def _writers(connection: Connection) -> frozenset[str]:
+    return frozenset(writer for (writer,) in await connection.fetch(_SQL["writers"]))
+
+
+def readable_line(row: WorkLine) -> WorkLine:
+    """A line as those who follow it may read it: names of other namespaces are left out of its reason."""
+    reason = own_names_only(row.reason, row.subject.partition(".")[0])
+    return row._replace(reason=reason, detail=row.detail if isinstance(row.detail, Mapping) else None)

@@ -14,9 +14,10 @@ WHERE locktype = 'relation' AND database = (SELECT oid FROM pg_database WHERE da
 -- name: read
 -- Lines after $1 up to $2, with what is known of their jobs and runs, also when these have moved to the history. With $4
 -- also those of expectations, and of schedules that paused themselves.
-SELECT d.id AS number, d.at, d.subject_kind AS kind, d.subject, d.action, d.reason, d.detail,
+SELECT d.id AS number, d.at, d.subject_kind AS kind, d.subject, d.action, d.reason,
     coalesce(j.schedule, jh.schedule, rh.schedule) AS schedule, coalesce(r.program, rh.program, j.program) AS program,
-    coalesce(r.job, rh.record ->> 'job') AS job, coalesce(r.attempt, (rh.record ->> 'attempt')::integer) AS attempt
+    coalesce(r.job, rh.record ->> 'job') AS job, coalesce(r.attempt, (rh.record ->> 'attempt')::integer) AS attempt,
+    d.detail
 FROM (
     SELECT * FROM (
         (SELECT id, at, subject_kind, subject, action, reason, detail FROM work_decisions

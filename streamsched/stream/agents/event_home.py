@@ -1,7 +1,7 @@
 """The event home agent: drops repeated events and forwards each event to the schedules that listen to its key.
 
 A repeat that brings the statistics for which a commit waits (`statistics_follow`) is forwarded too, once, as an
-`Occurred` of statistics. The home knows what a commit waits for by two more ids beside that of its event (ADR 0182).
+`Occurred` of statistics. The home knows what a commit waits for by two more ids beside that of its event (ADR 24).
 """
 
 from __future__ import annotations

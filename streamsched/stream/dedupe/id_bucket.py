@@ -1,4 +1,4 @@
-"""A bucket of known event ids: those first seen within one span of log time. Buckets expire as a whole (ADR 0058)."""
+"""A bucket of known event ids: those first seen within one span of log time. Buckets expire as a whole (ADR 2)."""
 
 from __future__ import annotations
 

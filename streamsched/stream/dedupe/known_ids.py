@@ -1,4 +1,4 @@
-"""A shard's known event ids as digests in buckets (ADR 0058), in memory and in the changelog."""
+"""A shard's known event ids as digests in buckets (ADR 2), in memory and in the changelog."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recognises repeated events: same id, source and event key within the horizon (ADR 0058)."""
+"""Recognises repeated events: same id, source and event key within the horizon (ADR 2)."""
 
 from __future__ import annotations
 

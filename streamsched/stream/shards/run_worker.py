@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import nullcontext
 
-from streamsched.ports.server import ReportStore
+from streamsched.ports.reports import ReportStore
 from streamsched.process.cancellation import cancel
 from streamsched.stream.shards.status_reporter import StatusReporter
 from streamsched.stream.shards.watchdog import Watchdog

@@ -9,7 +9,7 @@ from typing import Protocol
 import structlog
 
 from streamsched.domain.errors import UnavailableError
-from streamsched.ports.server import REPORT_EVERY_S, ReportStore, ShardReport
+from streamsched.ports.reports import REPORT_EVERY_S, ReportStore, ShardReport
 from streamsched.telemetry.shard_stats import ShardStats
 
 log = structlog.get_logger()

@@ -1,4 +1,4 @@
-"""The watchdog: a thread that ends a worker process that makes no progress, so that others take its shards (ADR 0053).
+"""The watchdog: a thread that ends a worker process that makes no progress, so that others take its shards (ADR 4).
 
 A blocked event loop sends no heartbeats and loses its leases, but never recovers. A shard that hangs while the loop
 runs keeps its lease indefinitely. Both end the process, with a last log line that has the stack of the event loop.

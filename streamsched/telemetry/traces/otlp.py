@@ -1,4 +1,4 @@
-"""`ports.traces.spans.SpanSender` by OTLP over HTTP, with OpenTelemetry's SDK. Imported only where spans are made."""
+"""A `SpanSender` by OTLP over HTTP, with OpenTelemetry's SDK. Imported only where spans are made."""
 
 from __future__ import annotations
 

@@ -1,21 +1,30 @@
-"""A bounded queue of spans in memory, and the loop that sends them."""
+"""Where spans are sent: a bounded queue of them in memory, and the loop that empties it."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Final
+from typing import Final, Protocol
 
 from streamsched.domain.jobs.spans import TraceSpan
-from streamsched.ports.traces.spans import SpanSender
 from streamsched.telemetry.metrics import Metrics
 from streamsched.telemetry.traces.settings import TraceSettings
 
 #: Seconds for the spans that are left when the process ends.
 _LAST_S: Final = 2.0
+
+
+class SpanSender(Protocol):
+    """Sends spans to a receiver of OpenTelemetry."""
+
+    async def send(self, spans: Sequence[TraceSpan]) -> bool:
+        """Whether the receiver accepted them. Takes at most as long as its timeout, and never raises for a receiver
+        that is away.
+        """
+        ...
 
 
 class SpanQueue:

@@ -37,7 +37,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
     text = visit.query("q")[:_LONGEST]
     found = [*_places(visit, text), *await _by_id(visit, text), *await _schedules(visit, text)] if text else []
     if text and len(found) < _MOST:
-        links = await visit.api.links.links(visit.caller)
+        links = await visit.api.datasets.links.links(visit.caller)
         names = [each for each in links.sources("dataset", visit.namespace) if text.casefold() in each.casefold()]
         found += [FoundThing("dataset", each, dataset_href(each)) for each in names[: _MOST - len(found)]]
     if text and len(found) < _MOST:
@@ -67,7 +67,10 @@ async def _by_id(visit: Visit, text: str) -> list[FoundThing]:
     for name in (text, f"{DEFAULT_NAMESPACE}.{text}"):
         if visit.namespace is not None and not name.startswith(f"{visit.namespace}."):
             continue
-        for kind, read, href in (("run", visit.api.runs.get, run_href), ("job", visit.api.jobs.get, job_href)):
+        for kind, read, href in (
+            ("run", visit.api.work.runs.get, run_href),
+            ("job", visit.api.work.jobs.get, job_href),
+        ):
             try:
                 await read(name)
             except (NotFoundError, InvalidError):

@@ -16,7 +16,7 @@ from streamsched.domain.graph.node import NodeState
 from streamsched.domain.graph.task import NodeId
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import AppRef
-from streamsched.ports.web.link_reads import ScheduleStanding
+from streamsched.store.web.link_reads import ScheduleStanding
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.commands import SameAs, command_line
 from streamsched.web.views.drawing import DrawnBox, draw_graph
@@ -41,7 +41,7 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 async def show(renderer: Renderer, visit: Visit) -> Response:
     text, given = visit.query("q")[:200], visit.query("focus")[:_LONGEST]
-    links = await visit.api.links.links(visit.caller)
+    links = await visit.api.datasets.links.links(visit.caller)
     focus = _focus(given) if given else None
     graph = await asyncio.to_thread(
         lambda: (
@@ -50,7 +50,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
             else neighbourhood(links, focus, namespace=visit.namespace)
         )
     )
-    reads = visit.api.links.reads
+    reads = visit.api.datasets.links.reads
     standings = await reads.standings(visit.visible(graph.of("schedule")))
     runs = await reads.last_runs(visit.visible(graph.of("program")))
     boxes = [_box(node, standings, runs, visit, focus) for node in graph.nodes]
@@ -71,9 +71,9 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
 
 async def show_tasks(renderer: Renderer, visit: Visit) -> Response:
     ref = AppRef(visit.param("namespace"), visit.param("app"))
-    stored, graph = await visit.api.graphs.graph(ref)
+    stored, graph = await visit.api.work.graphs.graph(ref)
     counts: dict[str, Counter[NodeState]] = {}
-    for (task, state), number in (await visit.api.graphs.counts(ref)).items():
+    for (task, state), number in (await visit.api.work.graphs.counts(ref)).items():
         counts.setdefault(task, Counter())[state] = number
     picture = template_picture(str(stored.app), graph)
     boxes = [
@@ -96,7 +96,7 @@ async def show_tasks(renderer: Renderer, visit: Visit) -> Response:
         note=picture.note,
         tasks=[(name, str(graph.task(name).template), counts.get(name, Counter())) for name in graph.order],
         states=list(NodeState),
-        failed=await visit.api.graphs.listed(
+        failed=await visit.api.work.graphs.page(
             ref, task=None, state=NodeState.FAILED, after=NodeId("", ""), limit=_NODES
         ),
         same=SameAs(command_line("graph", "status", short(ref))),

@@ -14,7 +14,7 @@ from streamsched.admin.overview import Overview, survey
 from streamsched.catalog.upcoming_ticks import UpcomingTick, soonest
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import StreamschedError
-from streamsched.ports.catalog import ScheduleRecord
+from streamsched.domain.schedules.schedule import ScheduleRecord
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.health import HealthLine, headline, health_lines, records_a_second
 from streamsched.web.views.strips import tick_slots, time_line
@@ -36,11 +36,11 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
     counts = await reads.counts(namespace=namespace, now=now)
     waiting = await reads.oldest_waiting(namespace=namespace, limit=_ROWS)
     failures = await reads.recent_failures(namespace=namespace, limit=_ROWS)
-    records = await visit.api.catalog.reader.ticking(limit=_TICKING, namespace=namespace)
+    records = await visit.api.catalog.reader.list_ticking(limit=_TICKING, namespace=namespace)
     ticking = await asyncio.to_thread(_next_day, records, now)
     overview, health = await _overview(visit)
-    missed = await visit.api.activity.missed(namespace=namespace, limit=_ROWS)
-    missing = await visit.api.expectations.page(namespace=namespace, missing=True, limit=_ROWS)
+    missed = await visit.api.work.activity.missed_deadlines(namespace=namespace, limit=_ROWS)
+    missing = await visit.api.schedules.expectations.page(namespace=namespace, missing=True, limit=_ROWS)
     upcoming = [ticks[0] for ticks in ticking]
     return renderer.page(
         visit,

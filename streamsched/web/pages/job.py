@@ -38,8 +38,8 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:
-    job = await visit.api.jobs.get(visit.param("job"))
-    explained = await why(job.id, jobs=visit.api.jobs, clock=visit.api.clock, sees=visit.caller.sees)
+    job = await visit.api.work.jobs.get(visit.param("job"))
+    explained = await why(job.id, jobs=visit.api.work.jobs, clock=visit.api.clock, sees=visit.caller.sees)
     word = job_word(job.state, job.outcome and job.outcome.state)
     if job.state is JobState.PENDING_CONSTRAINT:
         reason = waiting_reason(explained, visit.times, subject=Markup("It"))
@@ -57,7 +57,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
         satisfied_by=await contributions(visit, explained.satisfied_by, job.schedule),
         reason=reason,
         app_graph=await visit.graph_of(job.schedule or job.program),
-        runs=[await visit.api.runs.get(run) for run in job.runs[-10:]],
+        runs=[await visit.api.work.runs.get(run) for run in job.runs[-10:]],
         waits=job.state is JobState.PENDING_CONSTRAINT,
         may_operate=visit.may(Permission.OPERATE, job.id.partition(".")[0]),
         done=DONE.get(visit.query("done"), ""),
@@ -76,7 +76,7 @@ async def contributions(visit: Visit, texts: Sequence[str], schedule: ScheduleRe
     if not texts or schedule is None:
         return list(texts)
     try:
-        trigger = (await visit.api.catalog.get(schedule)).record.definition.trigger
+        trigger = (await visit.api.catalog.reader.schedule(schedule)).record.definition.trigger
     except StreamschedError:
         return list(texts)
     words = {leaf_id(leaf): str(leaf) for leaf in leaves(trigger)}

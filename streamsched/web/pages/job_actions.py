@@ -28,5 +28,5 @@ async def command(visit: Visit) -> Response:
     if order != _RELEASE and order not in set(JobCommand):
         raise NotFoundError("order", order)
     wanted = None if order == _RELEASE else JobCommand(order)
-    await visit.api.jobs.command(job, wanted, by(visit, visit.form.get("note", "")), now=visit.now)
+    await visit.api.work.jobs.command(job, wanted, by(visit, visit.form.get("note", "")), now=visit.now)
     return RedirectResponse(f"{job_href(job)}?done={order}", HTTPStatus.SEE_OTHER)

@@ -1,21 +1,23 @@
-"""Logging in at the OpenID provider: the way there, and the way back with a code (ADR 141)."""
+"""Logging in at the OpenID provider: the way there, and the way back with a code (ADR 30)."""
 
 from __future__ import annotations
 
 import re
 from http import HTTPStatus
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from streamsched.domain.errors import StreamschedError, UnauthenticatedError, UnavailableError
-from streamsched.ports.access.login import ProviderLogin
 from streamsched.ports.clock import Clock
 from streamsched.web.login_attempt import ATTEMPT, LoginAttempt, LoginAttempts
 from streamsched.web.pages.login import LoginPages, own_path
 from streamsched.web.session import Sessions
+
+if TYPE_CHECKING:  # cryptography, only when it is used
+    from streamsched.access.code_flow import CodeFlow
 
 log = structlog.get_logger()
 
@@ -33,7 +35,7 @@ class ProviderLoginPages:
     logins.
     """
 
-    def __init__(self, provider: ProviderLogin | None, sessions: Sessions, door: LoginPages, clock: Clock) -> None:
+    def __init__(self, provider: CodeFlow | None, sessions: Sessions, door: LoginPages, clock: Clock) -> None:
         self._provider = provider
         self._sessions = sessions
         self._attempts = LoginAttempts(sessions.texts, clock)
@@ -81,7 +83,7 @@ class ProviderLoginPages:
         answer.delete_cookie(name, path=_COOKIE_PATH)
         return answer
 
-    async def _entered(self, request: Request, provider: ProviderLogin, attempt: LoginAttempt, wanted: str) -> Response:
+    async def _entered(self, request: Request, provider: CodeFlow, attempt: LoginAttempt, wanted: str) -> Response:
         query = request.query_params
         if query.get("iss", provider.rules.issuer) != provider.rules.issuer:
             raise UnauthenticatedError("another OpenID provider answers than the one of this installation")

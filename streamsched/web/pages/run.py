@@ -12,8 +12,8 @@ from streamsched.api.routes.runs import read_log
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import DecodeError, InvalidError, NotFoundError
 from streamsched.domain.schedules.provenance import Provenance
-from streamsched.ports.jobs import JobRecord
-from streamsched.ports.runs import RunRecord
+from streamsched.store.jobs.job_record import JobRecord
+from streamsched.store.runs.run_queries import RunRecord
 from streamsched.web.pages.job import contributions
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.commands import SameAs, command_line, curl_line
@@ -36,7 +36,7 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:
-    run = await visit.api.runs.get(visit.param("run"))
+    run = await visit.api.work.runs.get(visit.param("run"))
     job, provenance = await _job_of(visit, run), await _provenance(visit, run)
     text, offset, missing = await _log(run)
     parts = phases(None if job is None else job.satisfied_at, run, visit.now)
@@ -75,7 +75,7 @@ async def log_part(visit: Visit) -> Response:
     given = visit.query("offset") or "0"
     if not given.isdecimal() or int(given) > _LARGEST_OFFSET:
         raise DecodeError("offset", "must be a number of bytes")
-    run = await visit.api.runs.get(visit.param("run"))
+    run = await visit.api.work.runs.get(visit.param("run"))
     content, end = await read_log(run, tail=1, offset=int(given))
     sent = whole_characters(content[:_CHUNK])
     offset = end - (len(content) - len(sent))  # what was left out of the log is not sent
@@ -105,7 +105,7 @@ async def _log(run: RunRecord) -> tuple[str, int, str]:
 
 async def _job_of(visit: Visit, run: RunRecord) -> JobRecord | None:
     try:
-        return None if run.job is None else await visit.api.jobs.get(run.job)
+        return None if run.job is None else await visit.api.work.jobs.get(run.job)
     except NotFoundError:
         return None
 
@@ -113,6 +113,6 @@ async def _job_of(visit: Visit, run: RunRecord) -> JobRecord | None:
 async def _provenance(visit: Visit, run: RunRecord) -> Provenance | None:
     """None when a definition cannot be read: the run is shown without."""
     try:
-        return await visit.api.runs.provenance(run.id)
+        return await visit.api.work.runs.provenance(run.id)
     except InvalidError:
         return None

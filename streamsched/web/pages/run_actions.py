@@ -25,14 +25,14 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 async def kill(visit: Visit) -> Response:
     run = visit.param("run")
     stop = StopRequest(by(visit, visit.form.get("note", "")), at_once=visit.form.get("at_once") == "yes")
-    await visit.api.runs.stop(run, stop, now=visit.now)
+    await visit.api.work.runs.stop(run, stop, now=visit.now)
     return RedirectResponse(f"{run_href(run)}?done=killed", HTTPStatus.SEE_OTHER)
 
 
 async def rerun(visit: Visit) -> Response:
     """Makes a job with the events of the run's job. A repeated request finds the first one."""
     run = visit.param("run")
-    found = await visit.api.runs.get(run)
+    found = await visit.api.work.runs.get(run)
     if found.job is None:
         raise ConflictError(f"run '{run}' has no job, so it has no events to repeat; start program '{found.program}'")
     request = RerunRequest(
@@ -43,5 +43,5 @@ async def rerun(visit: Visit) -> Response:
         by(visit, visit.form.get("note", "")),
         visit.form.get("mute") == "yes",
     )
-    made = await visit.api.submissions.rerun(request, now=visit.now)
+    made = await visit.api.work.submissions.rerun(request, now=visit.now)
     return RedirectResponse(f"{job_href(made.job)}?done=rerun", HTTPStatus.SEE_OTHER)

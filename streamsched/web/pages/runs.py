@@ -12,7 +12,7 @@ from starlette.responses import Response
 from streamsched.catalog.paging import moment_cursor, read_moment_cursor
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef
-from streamsched.ports.web.activity_reads import COUNTED_RUNS, RunDay
+from streamsched.store.web.activity_reads import COUNTED_RUNS, RunDay
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.calendar import CalendarDay, calendar
 from streamsched.web.views.names import read_name
@@ -39,7 +39,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
     named = read_name(program, ProgramRef.parse, visit.namespace)
     before = read_moment_cursor(after)
     found = await named.apply(
-        lambda ref: visit.api.runs.recent(
+        lambda ref: visit.api.work.runs.recent(
             program=ref, namespace=visit.namespace, states=states, limit=ROWS + 1, before=before
         )
     )
@@ -74,7 +74,7 @@ async def _days(visit: Visit, program: str) -> list[CalendarDay]:
     """The runs of the last days."""
     last = visit.now.astimezone(UTC).date()
     wanted = [last - timedelta(days=number) for number in range(DAYS)]
-    found = await visit.api.activity.run_days(program=program or None, namespace=visit.namespace, days=wanted)
+    found = await visit.api.work.activity.run_days(program=program or None, namespace=visit.namespace, days=wanted)
     return [_day(each) for each in found]
 
 

@@ -19,12 +19,13 @@ from streamsched.domain.jobs.job import JobState
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedules.key_columns import all_column_names
 from streamsched.domain.schedules.pause import PauseMode
+from streamsched.domain.schedules.schedule import ScheduleRecord
 from streamsched.domain.ticks.forecast import Forecast, forecast
 from streamsched.domain.triggers.trigger import Cron, Every, Partitions, leaves
 from streamsched.launcher.why import Why, why
-from streamsched.ports.catalog import ScheduleRecord, ScheduleStatus
-from streamsched.ports.jobs import JobRecord
-from streamsched.ports.schedules.expectations import ExpectationRecord
+from streamsched.store.catalog.records import ScheduleStatus
+from streamsched.store.expectations.records import ExpectationRecord
+from streamsched.store.jobs.job_record import JobRecord
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.commands import SameAs, command_line, curl_line, schedule_action
 from streamsched.web.views.key_matrix import key_matrix
@@ -60,16 +61,16 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 async def show(renderer: Renderer, visit: Visit) -> Response:
     ref = ScheduleRef.parse(visit.param("schedule"))
     api = visit.api
-    status = await api.catalog.get(ref)
-    jobs = await api.jobs.recent(schedule=ref, limit=_JOBS)
+    status = await api.catalog.reader.schedule(ref)
+    jobs = await api.work.jobs.recent(schedule=ref, limit=_JOBS)
     explained = await _oldest_waiting(visit, status, ref)
     tree = tree_of(status.record.definition.trigger, status.progress)
-    keys = await api.keys.of(ref, after="", limit=_KEYS) if status.open_keys else ()
-    used = await visit.api.activity.consumed(str(ref), limit=_USED)
-    views = await key_views(status.record, keys, api.descendants, visit.caller.sees)
+    keys = await api.schedules.keys.page(ref, after="", limit=_KEYS) if status.open_keys else ()
+    used = await visit.api.work.activity.consumed_events(str(ref), limit=_USED)
+    views = await key_views(status.record, keys, api.schedules.descendants, visit.caller.sees)
     trigger = status.record.definition.trigger
     matrix = key_matrix(trigger, status.progress, views, used)
-    late = await visit.api.activity.late([str(ref)], matrix.events) if matrix.events else frozenset()
+    late = await visit.api.work.activity.late_events([str(ref)], matrix.events) if matrix.events else frozenset()
     if late:
         matrix = key_matrix(trigger, status.progress, views, used, {event for _, event in late})
     return renderer.page(
@@ -91,7 +92,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
         forecasts=await asyncio.to_thread(_forecasts, status.record, visit),
         jobs=jobs,
         strip=strip(job_bars(jobs)),
-        changes=await api.catalog.history(ref, limit=_CHANGES),
+        changes=await api.catalog.reader.history("schedule", str(ref), limit=_CHANGES),
         may_operate=visit.may(Permission.OPERATE, ref.namespace),
         modes=[(mode.value, mode.text) for mode in PauseMode],
         columns=_columns(status.record),
@@ -101,16 +102,16 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
 
 
 async def _expected(visit: Visit, ref: ScheduleRef) -> list[ExpectationRecord]:
-    found = await visit.api.expectations.of_subject(SubjectKind.SCHEDULE, str(ref), limit=_EXPECTED)
+    found = await visit.api.schedules.expectations.list_about(SubjectKind.SCHEDULE, str(ref), limit=_EXPECTED)
     return [each for each in found if visit.caller.sees(each.expectation.ref.namespace)]
 
 
 async def _oldest_waiting(visit: Visit, status: ScheduleStatus, ref: ScheduleRef) -> Why | None:
     if not status.waiting_jobs:
         return None
-    waiting = await visit.api.jobs.recent(schedule=ref, states=[JobState.PENDING_CONSTRAINT], limit=_WAITING)
+    waiting = await visit.api.work.jobs.recent(schedule=ref, states=[JobState.PENDING_CONSTRAINT], limit=_WAITING)
     return (
-        await why(waiting[-1].id, jobs=visit.api.jobs, clock=visit.api.clock, sees=visit.caller.sees)
+        await why(waiting[-1].id, jobs=visit.api.work.jobs, clock=visit.api.clock, sees=visit.caller.sees)
         if waiting
         else None
     )

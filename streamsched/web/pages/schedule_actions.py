@@ -41,13 +41,13 @@ async def pause(visit: Visit) -> Response:
     ref = ScheduleRef.parse(visit.param("schedule"))
     body: dict[str, Any] = {name: visit.form[name] for name in ("mode", "until", "note") if visit.form.get(name)}
     requested = pause_codec.from_json(body, now=visit.now)
-    await visit.api.catalog.pause(ref, requested, reason=by(visit, visit.form.get("note", "")))
+    await visit.api.catalog.pause(ref, requested, reason=by(visit, visit.form.get("note", ""))).apply()
     return RedirectResponse(f"{schedule_href(ref)}?done=paused", HTTPStatus.SEE_OTHER)
 
 
 async def resume(visit: Visit) -> Response:
     ref = ScheduleRef.parse(visit.param("schedule"))
-    await visit.api.catalog.enable(ref, reason=by(visit, visit.form.get("note", "")))
+    await visit.api.catalog.enable(ref, reason=by(visit, visit.form.get("note", ""))).apply()
     return RedirectResponse(f"{schedule_href(ref)}?done=resumed", HTTPStatus.SEE_OTHER)
 
 
@@ -62,7 +62,7 @@ async def run(visit: Visit) -> Response:
         columns,
         by(visit, visit.form.get("note", "")),
     )
-    made = await visit.api.submissions.submit(request, now=visit.now)
+    made = await visit.api.work.submissions.submit(request, now=visit.now)
     return RedirectResponse(f"{job_href(made.job)}?done=submitted", HTTPStatus.SEE_OTHER)
 
 
@@ -72,11 +72,11 @@ async def reset(visit: Visit) -> Response:
     """
     ref = ScheduleRef.parse(visit.param("schedule"))
     reason = by(visit, visit.form.get("note", "") or "starts over")
-    definition = (await visit.api.catalog.get(ref)).record.definition
+    definition = (await visit.api.catalog.reader.schedule(ref)).record.definition
     # before anything is dropped: what another namespace has refused cannot be enabled
-    await visit.api.references.check(visit.caller, ref.namespace, schedule_references(definition))
-    await visit.api.catalog.disable(ref, reason=reason)
-    await visit.api.catalog.enable(ref, reason=reason)
+    await visit.api.access.references.check(visit.caller, ref.namespace, schedule_references(definition))
+    await visit.api.catalog.disable(ref, reason=reason).apply()
+    await visit.api.catalog.enable(ref, reason=reason).apply()
     return RedirectResponse(f"{schedule_href(ref)}?done=reset", HTTPStatus.SEE_OTHER)
 
 
@@ -104,12 +104,12 @@ async def bulk(visit: Visit) -> Response:
 
 async def _ordered(visit: Visit, order: str, ref: ScheduleRef, note: str) -> None:
     if order == "pause":
-        await visit.api.catalog.pause(ref, pause_codec.from_json({"mode": "keep"}, now=visit.now), reason=note)
+        await visit.api.catalog.pause(ref, pause_codec.from_json({"mode": "keep"}, now=visit.now), reason=note).apply()
     elif order == "resume":
-        await visit.api.catalog.enable(ref, reason=note)
+        await visit.api.catalog.enable(ref, reason=note).apply()
     else:
         token = f"{visit.form.get('token', '')[:100] or f'page-{visit.now:%Y%m%d%H%M%S%f}'}"
-        await visit.api.submissions.submit(SubmissionRequest(ref, token, {}, {}, note), now=visit.now)
+        await visit.api.work.submissions.submit(SubmissionRequest(ref, token, {}, {}, note), now=visit.now)
 
 
 def by(visit: Visit, note: str) -> str:

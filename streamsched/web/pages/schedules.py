@@ -12,10 +12,12 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from streamsched.domain.access.permission import Permission
+from streamsched.domain.jobs.job import JobState
+from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.triggers.trigger import Leaf, leaves
-from streamsched.ports.catalog import ScheduleStatus
-from streamsched.ports.web.page_reads import StripEntry
+from streamsched.store.catalog.records import ScheduleStatus
+from streamsched.store.web.page_reads import StripEntry
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.commands import SameAs, curl_line
 from streamsched.web.views.states import SCHEDULE_WORDS, StateWord, job_word
@@ -56,9 +58,8 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
         namespace=visit.namespace, text=text, states=states, after=visit.query("after"), limit=ROWS + 1
     )
     shown, more = ids[:ROWS], len(ids) > ROWS
-    statuses = await visit.api.catalog.some([ScheduleRef.parse(each) for each in shown])
+    statuses = await visit.api.catalog.reader.find_schedules([ScheduleRef.parse(each) for each in shown])
     strips = await reads.strips(shown, limit=BARS)
-    counts = await reads.counts(namespace=visit.namespace, now=visit.now)
     kept = [("q", text), *(("state", state) for state in states), ("namespace", visit.namespace or "")]
     kept = [(name, value) for name, value in kept if value]
     return renderer.page(
@@ -67,7 +68,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
         rows=[_row(status, strips.get(str(status.record.definition.ref), ())) for status in statuses],
         text=text,
         states=states,
-        counts=counts.schedules,
+        counts=await reads.counts(namespace=visit.namespace, now=visit.now),
         done=_done(visit),
         failed=visit.query("failed")[:_LONGEST_NOTE],
         action=visit.path + (f"?{visit.request.url.query}" if visit.request.url.query else ""),
@@ -92,7 +93,7 @@ def strip_bars(entries: Sequence[StripEntry]) -> list[StripBar]:
     return [
         StripBar(
             each.job,
-            job_word(each.job_state, each.run_state),
+            job_word(JobState(each.job_state), RunState(each.run_state) if each.run_state else None),
             each.ended_at - each.started_at if each.started_at and each.ended_at else None,
         )
         for each in entries

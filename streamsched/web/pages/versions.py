@@ -17,7 +17,7 @@ from streamsched.domain.access.references import schedule_references
 from streamsched.domain.errors import InvalidError, NotFoundError
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedules.schedule import Schedule
-from streamsched.ports.schedules.version import ScheduleVersion
+from streamsched.store.catalog.versions import ScheduleVersion
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.commands import SameAs, command_line, curl_line
 from streamsched.web.views.names import schedule_href, short
@@ -50,13 +50,13 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 async def show(renderer: Renderer, visit: Visit) -> Response:
     ref = ScheduleRef.parse(visit.param("schedule"))
-    status = await visit.api.catalog.get(ref)
-    versions = await visit.api.catalog.planner.versions(ref, limit=_VERSIONS)
+    status = await visit.api.catalog.reader.schedule(ref)
+    versions = await visit.api.catalog.reader.versions(ref, limit=_VERSIONS)
     wanted, keep = visit.query("of"), visit.query("keep") == "yes"
     chosen = None if not wanted else _chosen(versions, wanted)
     preview = None
     if chosen is not None:
-        preview = await visit.api.catalog.planner.update(_definition(chosen), keep=keep or None)
+        preview = await visit.api.catalog.update(_definition(chosen), keep=keep or None).preview()
     change = preview.schedules[0] if preview is not None and preview.schedules else None
     return renderer.page(
         visit,
@@ -81,12 +81,12 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
 async def restore(visit: Visit) -> Response:
     """Makes a stored definition the present one. Refused when it would now lose something else than was shown."""
     ref = ScheduleRef.parse(visit.param("schedule"))
-    versions = await visit.api.catalog.planner.versions(ref, limit=_VERSIONS)
+    versions = await visit.api.catalog.reader.versions(ref, limit=_VERSIONS)
     chosen = _chosen(versions, visit.form.get("of", ""))
     definition = _definition(chosen)
-    await visit.api.references.check(visit.caller, ref.namespace, schedule_references(definition))
-    await visit.api.catalog.update(
-        definition, keep=visit.form.get("keep") == "yes" or None, plan=visit.form.get("plan") or None
+    await visit.api.access.references.check(visit.caller, ref.namespace, schedule_references(definition))
+    await visit.api.catalog.update(definition, keep=visit.form.get("keep") == "yes" or None).apply(
+        plan=visit.form.get("plan") or None
     )
     return RedirectResponse(f"{schedule_href(ref)}/versions?done=yes", HTTPStatus.SEE_OTHER)
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, assert_never
 from streamsched.domain.events.event import CustomHappened, Fact, PartitionsAdded, ProgramReached, StreamSize, Ticked
 from streamsched.domain.jobs.run_metrics import RunMetrics
 from streamsched.domain.signals.verdict import Verdict
-from streamsched.ports.web.activity_reads import EventVerdicts
+from streamsched.store.web.activity_reads import EventVerdicts
 from streamsched.web.views.names import dataset_href, run_href, short
 from streamsched.web.views.states import StateWord
 from streamsched.web.views.times import duration_words
@@ -75,8 +75,9 @@ def verdict_word(verdict: Verdict, count: int = 1) -> StateWord:
 def verdict_words(found: Iterable[EventVerdicts]) -> dict[tuple[str, str], list[StateWord]]:
     """The verdicts of events, by id and source; those without a source are of unreadable ones."""
     words: dict[tuple[str, str], list[StateWord]] = {}
-    for each in sorted(found, key=lambda one: list(Verdict).index(one.verdict)):
-        words.setdefault((each.event, each.source), []).append(verdict_word(each.verdict, each.number))
+    counted = [(Verdict(each.verdict), each) for each in found]
+    for verdict, each in sorted(counted, key=lambda one: list(Verdict).index(one[0])):
+        words.setdefault((each.event, each.source), []).append(verdict_word(verdict, each.number))
     return words
 
 

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from streamsched.admin.overview import Overview
 from streamsched.catalog.upcoming_ticks import UpcomingTick
-from streamsched.ports.web.page_reads import WaitingJob, WorkCounts
+from streamsched.store.web.page_reads import WaitingJob, WorkCounts
 from streamsched.web.views.names import schedule_href, short
 from streamsched.web.views.times import TimeTexts, duration_words
 

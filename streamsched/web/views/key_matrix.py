@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from streamsched.domain.triggers.trigger import CustomEvent, Partitions, ProgramStatus, Total, Trigger, leaf_id, leaves
-from streamsched.ports.web.activity_reads import ConsumedEvents
+from streamsched.store.web.activity_reads import ConsumedEvents
 from streamsched.web.views.names import event_href, job_href, short, shortened
 
 #: Rows and columns that are shown.

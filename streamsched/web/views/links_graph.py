@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from streamsched.api.reads.catalog_map import Links
-from streamsched.ports.web.link_reads import ScheduleLinks
+from streamsched.store.web.link_reads import ScheduleLinks
 
 #: Most nodes of a picture.
 MOST_NODES: Final = 1000

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from typing import Final, NamedTuple
 
-from streamsched.api.datasets.dataset_view import PartitionCommit
+from streamsched.api.dataset_view import PartitionCommit
 from streamsched.web.views.calendar import WEEKS, CalendarDay, day_of
 from streamsched.web.views.names import event_href
 

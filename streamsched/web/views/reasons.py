@@ -10,8 +10,8 @@ from markupsafe import Markup
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.pause import PauseMode
 from streamsched.launcher.why import Why
-from streamsched.ports.catalog import ScheduleStatus
-from streamsched.ports.jobs import JobRecord
+from streamsched.store.catalog.records import ScheduleStatus
+from streamsched.store.jobs.job_record import JobRecord
 from streamsched.web.views.names import job_href, linked, run_href, schedule_href, short
 from streamsched.web.views.states import StateWord
 from streamsched.web.views.times import TimeTexts

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from streamsched.ports.runs import RunRecord
+from streamsched.store.runs.run_queries import RunRecord
 from streamsched.web.views.states import RUN_WORDS
 from streamsched.web.views.times import duration_words
 

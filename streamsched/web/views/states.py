@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
-from streamsched.ports.schedules.expectations import ExpectationRecord
+from streamsched.store.expectations.records import ExpectationRecord
 
 
 class StateWord(NamedTuple):

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import MISSING, fields
-from datetime import timedelta
-from types import SimpleNamespace
-from typing import Any, cast
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
 from streamsched.api.access.rules import Scope
-from streamsched.api.allowed_hosts import AllowedHosts
-from streamsched.api.app import make_api
-from streamsched.api.deps import ApiServices
 from streamsched.cli.main import make_app
-from streamsched.config import PREFIX as VARIABLE
 from streamsched.config import Settings
-from streamsched.domain.time.duration import duration_text
+from streamsched.setting_values import Variable, variable, variables_of
 from streamsched.telemetry.metric_table import PREFIX, TABLE
-from streamsched.telemetry.metrics import Metrics
 from streamsched.telemetry.traces.span_table import ATTRIBUTES, SPANS
 from streamsched.web.rules import PAGE_RULES
 from tests.architecture.reference.markdown import described, fenced, section, table
+from tests.support.described_answers import api_document
 
 #: Routes of CDAP's dialect; `cdap.md` describes them.
 _CDAP = "/v3/"
@@ -84,10 +78,7 @@ def _default(parameter: Any) -> str:
 
 
 def http_page() -> str:
-    services = SimpleNamespace(
-        health=None, body_limit=1, audit=None, allowed_hosts=AllowedHosts(frozenset()), metrics=Metrics()
-    )
-    document = make_api(cast("ApiServices", services)).openapi()
+    document = api_document()
     lines = [
         "# HTTP",
         "",
@@ -162,10 +153,10 @@ def _kind(schema: dict[str, Any], document: dict[str, Any]) -> str:
 
 
 def settings_page() -> str:
-    meanings = {
-        name.strip(): text for names, text in section(Settings.__doc__, "Attributes") for name in names.split(",")
-    }
-    rows = [(f"`{VARIABLE}{each.name.upper()}`", _fallback(each), meanings[each.name]) for each in fields(Settings)]
+    rows: dict[type, list[Sequence[str]]] = {}
+    for each in variables_of(Settings):
+        meaning = _meanings(each.settings)[each.field.name]
+        rows.setdefault(each.settings, []).append((f"`{variable(each.name)}`", _default_text(each), meaning))
     lines = [
         "# Settings",
         "",
@@ -173,8 +164,11 @@ def settings_page() -> str:
         "start; a value that cannot be read or is out of bounds ends the command with exit code 2. Options of the",
         "command line override them. Durations are texts such as `90s`, `2h`, `7d`, `1d 12h`; `0` is zero.",
         "",
-        *table(("variable", "default", "meaning"), rows),
-        "",
+    ]
+    for settings, listed in rows.items():
+        title = (settings.__doc__ or "").partition(".")[0]
+        lines += [f"## {title}", "", *table(("variable", "default", "meaning"), listed), ""]
+    lines += [
         "Variables of clients, which are not settings of roles:",
         "",
         *table(
@@ -197,12 +191,17 @@ def settings_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _fallback(field: Any) -> str:
-    if field.default is MISSING:
+@cache
+def _meanings(settings: type) -> Mapping[str, str]:
+    """The texts of `Attributes`, by field."""
+    listed = section(settings.__doc__, "Attributes")
+    return {name.strip(): text for names, text in listed for name in names.split(",")}
+
+
+def _default_text(setting: Variable) -> str:
+    if setting.name == "database_url":
         return "required"
-    value = field.default
-    shown = duration_text(value) if isinstance(value, timedelta) else str(value)
-    return f"`{shown}`" if shown else ""
+    return f"`{setting.default}`" if setting.default else ""
 
 
 def metrics_page() -> str:

@@ -8,13 +8,13 @@ import sys
 from streamsched.launcher.deadlines import DeadlineWatch
 from streamsched.ports.clock import SystemClock
 from streamsched.store.connections import open_pool
-from streamsched.store.runs.deadlines import PostgresDeadlineStore
+from streamsched.store.runs.deadlines import DeadlineStore
 from streamsched.store.server.notifier import PostgresNotifier
 
 
 async def main(url: str) -> None:
     pool = await open_pool(url)
-    await DeadlineWatch(PostgresDeadlineStore(pool), PostgresNotifier(url), SystemClock()).run()
+    await DeadlineWatch(DeadlineStore(pool), PostgresNotifier(url), SystemClock()).run()
 
 
 if __name__ == "__main__":

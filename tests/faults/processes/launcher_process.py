@@ -16,20 +16,20 @@ from streamsched.ports.clock import SystemClock
 from streamsched.process.http_client import HttpClient
 from streamsched.spark.processes import LocalRunners, this_process
 from streamsched.store.connections import open_pool
-from streamsched.store.jobs.decisions import PostgresDecisionStore
-from streamsched.store.runs.launchers import PostgresLauncherLeases
-from streamsched.store.runs.run_batch import PostgresRunBatch
-from streamsched.store.runs.run_monitor import PostgresRunMonitorStore
+from streamsched.store.jobs.decisions import DecisionStore
+from streamsched.store.runs.launchers import LauncherLeases
+from streamsched.store.runs.run_batch import RunBatch
+from streamsched.store.runs.run_monitor import RunMonitorStore
 from streamsched.store.server.notifier import PostgresNotifier
 
 
 async def main(url: str, lease: timedelta) -> None:
     pool, notifier, clock = await open_pool(url), PostgresNotifier(url), SystemClock()
-    inline = InlineExecutor(PostgresRunBatch(pool), this_process(), HttpClient(EVERYWHERE), clock)
+    inline = InlineExecutor(RunBatch(pool), this_process(), HttpClient(EVERYWHERE), clock)
     runners = LocalRunners(Path("unused"), {})
-    recovery = Recovery(PostgresLauncherLeases(pool), runners, inline.runner, clock, ttl=lease, attempts=20)
-    monitor = RunMonitor(PostgresRunMonitorStore(pool), runners, clock, RunTimeouts(attempts=20), inline=inline)
-    launcher = Launcher(PostgresDecisionStore(pool), monitor, notifier, clock, inline=inline)
+    recovery = Recovery(LauncherLeases(pool), runners, inline.runner, clock, ttl=lease, attempts=20)
+    monitor = RunMonitor(RunMonitorStore(pool), runners, clock, RunTimeouts(attempts=20), inline=inline)
+    launcher = Launcher(DecisionStore(pool), monitor, notifier, clock, inline=inline)
     await recovery.renew()
     async with asyncio.TaskGroup() as group:
         for loop in (recovery.run, inline.run, launcher.run):

@@ -15,14 +15,14 @@ from streamsched_brokers.memory import MemoryBroker, MemoryLog
 from streamsched.config import Settings
 from streamsched.ports.clock import SystemClock
 from streamsched.ports.leases import LeaseHolder
+from streamsched.roles.launcher import make_task_delivery, watching_loops, watching_roles
 from streamsched.store.connections import open_pool
 from streamsched.store.server.notifier import PostgresNotifier
-from streamsched.task_delivery import make_task_delivery
-from streamsched.watch_services import watching_loops, watching_roles
 
 
 async def main(url: str, port: str) -> None:
-    settings = Settings(
+    settings = Settings.from_env(
+        {},
         database_url=url,
         lease=timedelta(seconds=2),
         smtp_url=f"smtp+plain://127.0.0.1:{port}",

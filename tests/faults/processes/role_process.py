@@ -18,13 +18,14 @@ from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
-from streamsched import bootstrap, program_services
 from streamsched.config import Settings
 from streamsched.domain.decisions.retention import Retention
 from streamsched.domain.signals.layout import Layout
 from streamsched.launcher import retention
 from streamsched.ports.broker import Broker
 from streamsched.process.supervision import run_until_signal
+from streamsched.roles import launcher, services
+from streamsched.roles.role import Role, serve
 from streamsched.store.catalog.outbox import PostgresOutbox
 from streamsched.telemetry.logs import configure_logs
 from tests.faults.processes.bugged import BuggedBroker, keep_tables
@@ -35,7 +36,7 @@ from tests.simulation.log import Bug
 
 def main(role: str, name: str, runners: Path, bug: Bug | None) -> None:
     settings = Settings.from_env(os.environ)
-    configure_logs(level=settings.log_level, style=settings.log_format)
+    configure_logs(level=settings.log.level, style=settings.log.format)
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     _replace_runners(runners)
     _hasten_history()
@@ -44,19 +45,19 @@ def main(role: str, name: str, runners: Path, bug: Bug | None) -> None:
         keep_tables()
     elif bug is not None:
         _spoil_the_log(bug)
-    run_until_signal(bootstrap.serve(settings, bootstrap.Role(role), environ=os.environ, name=name))
+    run_until_signal(serve(settings, Role(role), environ=os.environ, name=name))
 
 
 def _replace_runners(socket: Path) -> None:
     def made(data_dir: Path, environ: Mapping[str, str], **options: object) -> WarmRunners:
         return WarmRunners(data_dir, socket)
 
-    _replace(program_services, "LocalRunners", made)
+    _replace(launcher, "LocalRunners", made)
 
 
 def _hasten_history() -> None:
     """What has ended leaves within the trial that saw it end, not after an hour."""
-    _replace(bootstrap, "Retention", partial(Retention, warm=timedelta(seconds=5)))
+    _replace(launcher, "Retention", partial(Retention, warm=timedelta(seconds=5)))
     _replace(retention, "_EVERY", 5.0)
 
 
@@ -79,13 +80,13 @@ def _let_relay_be_killed(wish: Path) -> None:
 
 
 def _spoil_the_log(bug: Bug) -> None:
-    opened = bootstrap.open_log
+    opened = services.open_log
 
     async def open_spoilt(url: str, *, shards: int) -> tuple[Broker, Layout]:
         log, layout = await opened(url, shards=shards)
         return BuggedBroker(log, bug), layout
 
-    _replace(bootstrap, "open_log", open_spoilt)
+    _replace(services, "open_log", open_spoilt)
 
 
 def _replace(owner: object, name: str, by: object) -> None:

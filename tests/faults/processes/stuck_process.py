@@ -18,11 +18,11 @@ from itertools import repeat
 
 from streamsched_brokers.postgres import reader
 
-from streamsched.bootstrap import Role, run_role
 from streamsched.domain.fold.cell import Cell
 from streamsched.domain.fold.fold import Folded, TriggerState, fold
 from streamsched.domain.signals.signal import Occurred, Signal
 from streamsched.ports.broker import Chunk
+from streamsched.roles.role import Role, run_role
 from streamsched.stream.agents import schedule_home
 
 #: The event that it hangs at.

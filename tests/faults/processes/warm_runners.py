@@ -1,7 +1,7 @@
 """Runners that are forked from one warm process: `python -m tests.faults.processes.warm_runners SOCKET`.
 
-Each is a process of its own that executes `streamsched.runner`'s code, as the product's runners are; it lives on when
-the process that requested it dies. Only Python's start and its imports are saved.
+Each is a process of its own that executes `streamsched.roles.runner`'s code, as the product's runners are; it lives on
+when the process that requested it dies. Only Python's start and its imports are saved.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from streamsched import runner
 from streamsched.domain.constraints.process_room import ProcessKind
 from streamsched.domain.errors import StreamschedError, UnavailableError
 from streamsched.ports.runner import RunnerId
 from streamsched.ports.runs import RunEnd
+from streamsched.roles import runner
 from streamsched.spark.files import RunFiles, read_note
 from streamsched.spark.processes import is_alive
 

@@ -18,8 +18,8 @@ from streamsched.launcher.loop import Launcher
 from streamsched.launcher.run_monitor import RunMonitor, RunTimeouts
 from streamsched.ports.clock import SystemClock
 from streamsched.store.connections import open_pool
-from streamsched.store.jobs.decisions import PostgresDecisionStore
-from streamsched.store.runs.run_monitor import PostgresRunMonitorStore
+from streamsched.store.jobs.decisions import DecisionStore
+from streamsched.store.runs.run_monitor import RunMonitorStore
 from streamsched.store.server.notifier import PostgresNotifier
 from tests.faults.processes.warm_runners import WarmRunners, execute_run, serve
 
@@ -36,8 +36,8 @@ async def launch(warm: Path) -> None:
     )
     pool, notifier = await open_pool(url, min_size=1, max_size=4), PostgresNotifier(url)
     timeouts = RunTimeouts(spawns=(timedelta(seconds=3),) * 10, silence=timedelta(seconds=3), attempts=50)
-    monitor = RunMonitor(PostgresRunMonitorStore(pool), WarmRunners(data_dir, warm), clock, timeouts)
-    await Launcher(PostgresDecisionStore(pool), monitor, notifier, clock).run()
+    monitor = RunMonitor(RunMonitorStore(pool), WarmRunners(data_dir, warm), clock, timeouts)
+    await Launcher(DecisionStore(pool), monitor, notifier, clock).run()
 
 
 def execute(path: Path, line: str) -> None:

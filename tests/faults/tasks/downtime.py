@@ -25,8 +25,8 @@ from streamsched.domain.tasks.queue import QueuePolicy, WorkerTarget
 from streamsched.domain.tasks.task import TaskRequest
 from streamsched.process.cancellation import cancel
 from streamsched.store.connections import open_pool
-from streamsched.store.tasks.queues import PostgresQueueStore
-from streamsched.store.tasks.registry import PostgresTaskRegistry
+from streamsched.store.tasks.queues import QueueStore
+from streamsched.store.tasks.registry import TaskRegistry
 from streamsched.tasks.worker import ReceivedTask, TaskWorker
 from tests.faults.sites.installation_site import InstallationSite, site
 from tests.faults.tasks.owners import Owners
@@ -92,8 +92,8 @@ async def fill(site: InstallationSite, overdue: int) -> dict[str, list[str]]:
     lanes: dict[str, list[str]] = defaultdict(list)
     shorts = max(1, overdue * 3 // 4 // _SHORT)
     try:
-        await PostgresQueueStore(pool).set(_QUEUE, QueuePolicy(target=WorkerTarget()), "", now=began)
-        registry, batch = PostgresTaskRegistry(pool), []
+        await QueueStore(pool).set(_QUEUE, QueuePolicy(target=WorkerTarget()), "", now=began)
+        registry, batch = TaskRegistry(pool), []
         for number in range(overdue):
             lane = f"long-{number // 4 % _LONG}" if number % 4 == 0 else f"short-{number % shorts}"
             key = f"{number:07}"

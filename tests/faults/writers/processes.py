@@ -22,9 +22,9 @@ from streamsched.emit.bookmarks import BookmarkClient
 from streamsched.spark.manifest import Mode
 from streamsched.spark.pfs import PartitionedFileSet
 from streamsched.spark.storage import FolderStorage
-from streamsched.spark.tables.commit import TableSource
 from streamsched.spark.tables.delta_source import DeltaSource
 from streamsched.spark.tables.iceberg_source import IcebergSource
+from streamsched.spark.tables.table_source import TableSource
 from streamsched.spark.tables.watcher import First, Watcher
 
 DATASET: Final = DatasetRef("default", "flights")

@@ -17,13 +17,13 @@ from contextlib import asynccontextmanager
 from multiprocessing.connection import Connection
 from typing import Any, Final
 
-from streamsched.bootstrap import open_services
 from streamsched.codec import event as codec
 from streamsched.config import Settings
 from streamsched.domain.events.event import PartitionsAdded
 from streamsched.emit.bookmarks import BookmarkClient
 from streamsched.emit.client import Emitter
 from streamsched.log.topics import PARTITIONS
+from streamsched.roles.services import open_services
 from streamsched.spark.storage import FolderStorage
 from streamsched.spark.tables.watcher import First, Watcher
 from streamsched.store.server.embedded_server import start_server
@@ -94,7 +94,7 @@ class CommitTrial(DatasetTrial):
         """The events in the log."""
         found: list[tuple[str, Rows]] = []
         async with open_services(
-            Settings(database_url=start_server(self.dev.process.state / "postgres").url)
+            Settings.from_env({}, database_url=start_server(self.dev.process.state / "postgres").url)
         ) as services:
             broker = services.broker
             async for _, record in records_up_to(broker, await ends_of(broker, PARTITIONS), {}):

@@ -29,9 +29,9 @@ import httpx
 import psutil
 
 from compose.ports import free_port
-from streamsched.access_services import create_token_directly
-from streamsched.bootstrap import open_services
 from streamsched.config import Settings
+from streamsched.roles.access import create_token_directly
+from streamsched.roles.services import open_services
 from tests.fuzz.api import prepare
 from tests.hostile.bodies.worst_bodies import WorstRequest, worst_requests
 from tests.support.judgement import Judgement
@@ -182,7 +182,7 @@ async def api_process(database: str) -> AsyncIterator[tuple[psutil.Process, Serv
             )
         api = ServedApi(f"http://127.0.0.1:{port}", token, database)
         try:
-            async with open_services(Settings(database_url=database)) as services, relaying(services):
+            async with open_services(Settings.from_env({}, database_url=database)) as services, relaying(services):
                 await _ready(api, process)
                 await asyncio.to_thread(prepare, api)
                 yield psutil.Process(process.pid), api

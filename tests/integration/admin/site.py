@@ -26,11 +26,10 @@ from streamsched.domain.names import AppRef, DatasetRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.app import AppDefinition
 from streamsched.domain.schedules.schedule import BashJob, Program, Schedule
 from streamsched.domain.triggers.trigger import Partitions
-from streamsched.launcher.intake import Intake
 from streamsched.ports import leases
-from streamsched.store.catalog.catalog import PostgresCatalogStore
+from streamsched.store.catalog.catalog import CatalogStore
 from streamsched.store.connections import open_pool
-from streamsched.store.jobs.intake import PostgresIntake
+from streamsched.store.jobs.intake import JobIntake, PostgresIntake
 from streamsched.store.server.leases import PostgresLeases
 from streamsched.stream.shards.shard import ShardSettings
 from streamsched.stream.shards.worker import Worker
@@ -113,7 +112,7 @@ class Site:
 
     async def jobs(self) -> list[str]:
         """What launchers have of all that the log says is ready, in order."""
-        intake = Intake(self.at.broker, PostgresIntake(self.pool), SettableClock())
+        intake = JobIntake(self.at.broker, PostgresIntake(self.pool), SettableClock())
         while await intake.run_once(timeout=0.2):
             pass
         await intake.close()
@@ -141,11 +140,11 @@ class Site:
 @asynccontextmanager
 async def opened(database: str) -> AsyncIterator[Site]:
     """A site that works: three schedules, each for three partitions of the dataset of its name."""
-    async with open_installation(Settings(database_url=database, shards=SHARDS)) as at:
+    async with open_installation(Settings.from_env({}, database_url=database, shards=SHARDS)) as at:
         await create_topics(at.broker, at.specs)
         pool = await open_pool(database)
         catalog = Catalog(
-            store=PostgresCatalogStore(pool),
+            store=CatalogStore(pool),
             reader=at.reader,
             acks=at.outbox,
             notifier=at.notifier,
@@ -155,7 +154,7 @@ async def opened(database: str) -> AsyncIterator[Site]:
         await made.start()
         await catalog.deploy(
             AppDefinition(APP, (RUN,), tuple(map(schedule, "xyz")), frozenset("xyz")),
-        )
+        ).apply()
         yield made
         await made.stop()
         await pool.close()

@@ -55,14 +55,16 @@ async def test_what_a_shard_knows_of_a_schedule_is_shown(site: Site) -> None:
 
 async def test_an_installation_that_is_left_alone_agrees_also_while_it_changes(site: Site) -> None:
     assert await site.faults() == []
-    await site.catalog.pause(schedule("x").ref, Pause())
-    await site.catalog.disable(schedule("y").ref)
-    await site.catalog.delete(schedule("z").ref)
+    await site.catalog.pause(schedule("x").ref, Pause()).apply()
+    await site.catalog.disable(schedule("y").ref).apply()
+    await site.catalog.delete(schedule("z").ref).apply()
     assert await site.faults() == []
 
     async def churn() -> None:
         for number in range(40):
-            await site.catalog.update(replace(schedule("x", 2 + number % 2), description=str(number)), keep=True)
+            await site.catalog.update(
+                replace(schedule("x", 2 + number % 2), description=str(number)), keep=True
+            ).apply()
 
     changing = asyncio.create_task(churn())
     while not changing.done():
@@ -103,8 +105,8 @@ async def test_a_log_that_is_newer_than_the_tables_is_said_and_not_guessed_at(si
     assert await site.mend() == 0
     for _ in range(7):
         with suppress(ConflictError):
-            await site.catalog.disable(schedule("x").ref)
-            await site.catalog.enable(schedule("x").ref)
+            await site.catalog.disable(schedule("x").ref).apply()
+            await site.catalog.enable(schedule("x").ref).apply()
     assert await site.faults() == []
 
 
@@ -262,7 +264,7 @@ async def test_the_check_up_goes_on_without_a_database_or_a_clock(site: Site) ->
 
 
 async def test_topics_are_checked_and_made(database: str) -> None:
-    async with open_installation(Settings(database_url=database, shards=SHARDS)) as at:
+    async with open_installation(Settings.from_env({}, database_url=database, shards=SHARDS)) as at:
         assert {report.wrong for report in await check_topics(at.broker, at.specs)} == {"is missing"}
         assert {report.wrong for report in await create_topics(at.broker, at.specs)} == {""}
         assert {report.wrong for report in await create_topics(at.broker, at.specs)} == {""}

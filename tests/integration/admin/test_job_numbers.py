@@ -53,7 +53,7 @@ async def test_an_import_into_an_empty_log_goes_on_from_the_jobs_that_postgresql
 async def test_an_import_leaves_alone_what_was_changed_since_the_export(site: Site) -> None:
     assert await site.faults() == []  # all three are known and listened for
     lines = [line async for line in state.export(site.at.broker)]
-    await site.catalog.update(schedule("x", 2))
+    await site.catalog.update(schedule("x", 2)).apply()
     assert await site.faults() == []
     await site.stop()
 

@@ -8,9 +8,10 @@ import httpx
 import pytest
 
 from streamsched.api.app import make_api
-from streamsched.bootstrap import Services, api_services, open_services
 from streamsched.config import Settings
 from streamsched.ports.clock import Clock, SystemClock
+from streamsched.roles.api import api_services
+from streamsched.roles.services import Services, open_services
 from tests.support.api_routes import api_routes
 from tests.support.described_answers import check_answer
 from tests.support.relaying import relaying
@@ -38,7 +39,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 async def services(database: str, clock: Clock) -> AsyncIterator[Services]:
-    settings = Settings(database_url=database, body_limit=64 * 1024, api_access="open")
+    settings = Settings.from_env({}, database_url=database, body_limit=64 * 1024, api_access="open")
     async with open_services(settings, clock=clock) as services, relaying(services):
         yield services
 

@@ -16,16 +16,17 @@ from fastapi import Request
 
 from streamsched.access.authentication import REUSE
 from streamsched.access.issuing import create_token
-from streamsched.access_services import create_token_directly
 from streamsched.api.access.authorise import check_rule
 from streamsched.api.access.rules import PUBLIC, RULES, RouteTable, Rule, Scope, route_name
 from streamsched.api.app import make_api
-from streamsched.bootstrap import Services, api_services, open_services
 from streamsched.config import Settings
 from streamsched.domain.access.grant import Caller, Grant
 from streamsched.domain.access.permission import PERMISSIONS, AccessRole, Permission
 from streamsched.domain.access.token import TokenRequest, run_token_text
-from streamsched.store.access.tokens import PostgresTokenStore
+from streamsched.roles.access import create_token_directly
+from streamsched.roles.api import api_services
+from streamsched.roles.services import Services, open_services
+from streamsched.store.access.tokens import TokenStore
 from tests.integration.api.conftest import APP
 from tests.support.api_routes import api_routes
 from tests.support.described_answers import api_document, operations
@@ -57,13 +58,13 @@ async def test_a_token_that_is_created_directly_is_json(database: str) -> None:
 
 @pytest.fixture
 async def services(database: str, clock: Any) -> AsyncIterator[Services]:
-    async with open_services(Settings(database_url=database), clock=clock) as services, relaying(services):
+    async with open_services(Settings.from_env({}, database_url=database), clock=clock) as services, relaying(services):
         yield services
 
 
 async def token(services: Services, name: str, *grants: Grant, expires_in: timedelta | None = None) -> dict[str, str]:
     """The header of a new token."""
-    store = PostgresTokenStore(services.pool)
+    store = TokenStore(services.pool)
     _, text = await create_token(store, services.clock, TokenRequest(name, grants, expires_in), by="test")
     return {"Authorization": f"Bearer {text}"}
 

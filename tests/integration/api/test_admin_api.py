@@ -7,9 +7,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from streamsched.bootstrap import Services
 from streamsched.log.topics import DEAD_LETTER
 from streamsched.ports.broker import Outgoing
+from streamsched.roles.services import Services
 
 pytestmark = pytest.mark.postgres
 

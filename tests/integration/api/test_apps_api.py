@@ -8,7 +8,8 @@ import httpx
 import pytest
 
 from streamsched.api.app import make_api
-from streamsched.bootstrap import Services, api_services
+from streamsched.roles.api import api_services
+from streamsched.roles.services import Services
 
 from .conftest import APP
 
@@ -111,7 +112,8 @@ async def test_cdap_clients_list_and_see_apps(deployed: httpx.AsyncClient) -> No
 async def test_whether_a_deployment_updates_schedules_has_a_default_of_the_installation(
     deployed: httpx.AsyncClient, services: Services, default: bool, asked: bool | None, updated: bool
 ) -> None:
-    api = make_api(replace(api_services(services), update_schedules=default))
+    settings = services.settings.changed(update_schedules=default)
+    api = make_api(api_services(replace(services, settings=settings)))
     [weekly] = APP["schedules"]
     changed = {**APP, "schedules": [{**weekly, "description": "changed"}]}
     params = {} if asked is None else {"updateSchedules": asked}

@@ -8,10 +8,10 @@ import asyncpg
 import httpx
 import pytest
 
-from streamsched.bootstrap import Services, open_services
 from streamsched.config import Settings
 from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import AccessRole
+from streamsched.roles.services import Services, open_services
 from tests.integration.api.test_access import token
 from tests.support.relaying import relaying
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.postgres
 
 @pytest.fixture
 async def services(database: str) -> AsyncIterator[Services]:
-    async with open_services(Settings(database_url=database)) as services, relaying(services):
+    async with open_services(Settings.from_env({}, database_url=database)) as services, relaying(services):
         yield services
 
 

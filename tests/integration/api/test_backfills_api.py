@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from streamsched.bootstrap import Services
 from streamsched.ports.clock import Clock
-from streamsched.store.jobs.backfill_feed import PostgresBackfillFeed
+from streamsched.roles.services import Services
+from streamsched.store.jobs.backfill_feed import BackfillFeed
 from streamsched.testing.clock import SettableClock
 
 pytestmark = pytest.mark.postgres
@@ -94,7 +94,7 @@ async def test_it_is_started_once_listed_shown_paused_resumed_and_cancelled(
     assert [(answer.status_code, answer.json()["repeated"]) for answer in answers] == [(202, False), (202, True)]
     assert answers[0].headers["Location"] == f"/v1/backfills/{ID}"
     assert (await start(sales, {**JANUARY, "maxActive": 3})).status_code == 409
-    assert await PostgresBackfillFeed(services.pool).feed(now=clock.now(), limit=9) == 2
+    assert await BackfillFeed(services.pool).feed(now=clock.now(), limit=9) == 2
 
     shown = (await sales.get(f"/v1/backfills/{ID}")).json()
     assert shown == {

@@ -7,7 +7,7 @@ import asyncio
 import httpx
 import pytest
 
-from streamsched.bootstrap import Services
+from streamsched.roles.services import Services
 
 pytestmark = pytest.mark.postgres
 

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from streamsched.bootstrap import Services
+from streamsched.roles.services import Services
 from tests.integration.api.test_cdap_api import APP, BODY, JOIN, plain, put
 
 pytestmark = pytest.mark.postgres

@@ -8,11 +8,12 @@ import httpx
 import pytest
 
 from streamsched.api.app import make_api
-from streamsched.bootstrap import api_services, open_services
 from streamsched.catalog.outbox_ack import wait_for_ack
 from streamsched.config import Settings
 from streamsched.domain.errors import UnavailableError
 from streamsched.ports.outbox import OutboxRecord
+from streamsched.roles.api import api_services
+from streamsched.roles.services import open_services
 from streamsched.store.catalog.outbox import PostgresOutbox, write
 from streamsched.store.connections import open_pool
 from streamsched.store.server.notifier import PostgresNotifier
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.postgres
 
 
 async def test_a_change_is_followed_until_the_relay_has_sent_it(database: str) -> None:
-    async with open_services(Settings(database_url=database, api_access="open")) as services:
+    async with open_services(Settings.from_env({}, database_url=database, api_access="open")) as services:
         transport = httpx.ASGITransport(app=make_api(api_services(services)))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             stored = await client.put("/v1/apps/default/flights", json=APP, params={"wait": 0})
@@ -62,7 +63,7 @@ async def test_a_change_waits_as_long_as_records_ahead_of_it_are_sent(database: 
     sending = asyncio.create_task(send())
     await wait_for_ack(ids[-1:], acks=outbox, notifier=notifier, patience=0.5)
     await sending
-    assert await outbox.outstanding(ids) == 0
+    assert await outbox.count_outstanding(ids) == 0
     await notifier.close()
     await pool.close()
 

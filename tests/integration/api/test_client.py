@@ -10,7 +10,6 @@ import httpx
 import pytest
 
 from streamsched.api.app import make_api
-from streamsched.bootstrap import Services, api_services
 from streamsched.client import AsyncClient, Client
 from streamsched.domain.errors import (
     ConfigurationError,
@@ -25,6 +24,8 @@ from streamsched.domain.errors import (
 from streamsched.domain.events.event import CustomHappened, Event
 from streamsched.domain.names import EventName
 from streamsched.emit.draft import custom, partitions_added
+from streamsched.roles.api import api_services
+from streamsched.roles.services import Services
 from tests.integration.api.conftest import APP
 from tests.support.api_routes import api_routes
 from tests.support.served_api import served_api

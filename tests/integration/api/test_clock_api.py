@@ -8,10 +8,10 @@ from datetime import timedelta
 import httpx
 import pytest
 
-from streamsched.bootstrap import Services, open_services
 from streamsched.config import Settings
 from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import AccessRole
+from streamsched.roles.services import Services, open_services
 from tests.integration.api.test_access import token
 from tests.support.relaying import relaying
 from tests.support.wrong_clock import WrongClock
@@ -24,7 +24,7 @@ CLOCK, CONFIRM = "/v1/admin/clock", "/v1/admin/clock/confirm"
 
 @pytest.fixture
 async def services(wrong_clock: WrongClock, database: str) -> AsyncIterator[Services]:
-    async with open_services(Settings(database_url=database)) as services, relaying(services):
+    async with open_services(Settings.from_env({}, database_url=database)) as services, relaying(services):
         yield services
 
 

@@ -8,10 +8,11 @@ import httpx
 import pytest
 
 from streamsched.api.app import make_api
-from streamsched.bootstrap import Services, api_services
 from streamsched.domain.constraints.load import ClusterReading, Hysteresis, Load
+from streamsched.roles.api import api_services
+from streamsched.roles.services import Services
 from streamsched.store.limits import clusters as store
-from streamsched.store.limits.clusters import PostgresClusterStore
+from streamsched.store.limits.clusters import ClusterStore
 
 pytestmark = pytest.mark.postgres
 
@@ -19,8 +20,9 @@ LOAD = Load("main", free_cores=Hysteresis(8, 4))
 
 
 async def listed(services: Services) -> list[dict[str, object]]:
-    urls = {"main": "spark+http://ann:secret@master:8080/?token=x", "spare": "yarn+http://manager:8088"}
-    api = make_api(replace(api_services(services), cluster_urls=urls))
+    clusters = "main=spark+http://ann:secret@master:8080/?token=x,spare=yarn+http://manager:8088"
+    settings = services.settings.changed(clusters=clusters)
+    api = make_api(api_services(replace(services, settings=settings)))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=api), base_url="http://localhost") as client:
         answer = await client.get("/v1/clusters")
     assert "secret" not in answer.text
@@ -29,7 +31,7 @@ async def listed(services: Services) -> list[dict[str, object]]:
 
 
 async def test_a_cluster_says_its_probe_its_reading_and_where_its_gates_stand(services: Services) -> None:
-    board = PostgresClusterStore(services.pool)
+    board = ClusterStore(services.pool)
     async with services.pool.acquire() as connection, connection.transaction():
         await store.locked(connection, [LOAD])
     for cores in (9, 5):

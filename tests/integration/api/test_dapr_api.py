@@ -9,10 +9,10 @@ from typing import Any
 import httpx
 import pytest
 
-from streamsched.bootstrap import Services
 from streamsched.codec.dapr.scope import DaprApp
 from streamsched.domain.errors import InvalidError
 from streamsched.ports.clock import Clock
+from streamsched.roles.services import Services
 from streamsched.testing.clock import SettableClock
 from tests.integration.tasks.task_world import TaskWorld
 

@@ -12,7 +12,6 @@ import pytest
 
 from streamsched.access.emit_spans import EmitSpans
 from streamsched.api.app import make_api
-from streamsched.bootstrap import Services, api_services
 from streamsched.codec import event as event_codec
 from streamsched.domain.events.event import Event, PartitionsAdded
 from streamsched.domain.events.sampler import Sampler
@@ -22,6 +21,8 @@ from streamsched.log.drivers import open_broker
 from streamsched.log.records import records
 from streamsched.log.topics import PUBLIC, topic_specs
 from streamsched.ports.broker import Outgoing, TopicPartition
+from streamsched.roles.api import api_services
+from streamsched.roles.services import Services
 
 pytestmark = pytest.mark.postgres
 
@@ -230,7 +231,8 @@ async def test_an_event_larger_than_the_log_takes_is_413_so_that_emitters_send_i
 ) -> None:
     log = await open_broker(f"{kafka_log}&max_record_bytes={1 << 20}")
     await log.create_topics(topic_specs(services.settings.shards, timedelta(days=1)))
-    api = make_api(replace(api_services(services), broker=log, body_limit=16 << 20))
+    settings = services.settings.changed(body_limit=16 << 20)
+    api = make_api(api_services(replace(services, broker=log, settings=settings)))
     big = {**NATIVE, "id": "n2", "type": "custom", "data": {"name": "big", "attributes": {"x": "x" * (2 << 20)}}}
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=api), base_url="http://localhost") as client:
         answer = await post(client, [NATIVE, big], "application/json")
@@ -267,7 +269,8 @@ async def test_a_malformed_context_is_ignored(client: httpx.AsyncClient, service
 
 async def test_spans_are_made_of_accepted_events_with_a_context_only(services: Services) -> None:
     put: list[TraceSpan] = []
-    made = replace(api_services(services), emit_spans=EmitSpans(Sampler(), put.extend))
+    made = api_services(services)
+    made = replace(made, events=replace(made.events, emit_spans=EmitSpans(Sampler(), put.extend)))
     transport = httpx.ASGITransport(app=make_api(made))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         both = [{**NATIVE, "id": "x1"}, {**NATIVE, "id": "x2", "traceparent": CONTEXT}, {**NATIVE, "type": "what"}]

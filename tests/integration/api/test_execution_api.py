@@ -10,10 +10,9 @@ import httpx
 import pytest
 
 from streamsched.api.app import make_api
-from streamsched.bootstrap import Services, api_services, open_services
 from streamsched.codec.airflow.dag_file import dags_from_source
 from streamsched.codec.cdap.bulk import schedules_from_json
-from streamsched.codec.crontab.crontab import crontab_from_text
+from streamsched.codec.crontab import crontab_from_text
 from streamsched.codec.oozie.coordinator import coordinator_from_xml
 from streamsched.config import Settings
 from streamsched.domain.access.grant import Grant
@@ -25,8 +24,10 @@ from streamsched.domain.programs.spark_needs import SparkNeeds
 from streamsched.domain.schedules.process_job import SparkJob
 from streamsched.domain.schedules.schedule import Program
 from streamsched.ports.runs import Assignment
+from streamsched.roles.api import api_services
+from streamsched.roles.services import Services, open_services
 from streamsched.spark.needs.preparation import Preparation
-from streamsched.store.programs.profiles import PostgresProfileStore
+from streamsched.store.programs.profiles import ProfileStore
 from tests.integration.api.test_access import token
 from tests.support.api_routes import api_routes
 from tests.support.described_answers import check_answer
@@ -67,7 +68,7 @@ DOORS: Final[dict[str, tuple[dict[str, Any], str]]] = {
 
 @pytest.fixture
 async def services(database: str) -> AsyncIterator[Services]:
-    async with open_services(Settings(database_url=database)) as services, relaying(services):
+    async with open_services(Settings.from_env({}, database_url=database)) as services, relaying(services):
         yield services
 
 
@@ -188,7 +189,7 @@ async def prepared(services: Services, mode: DeployMode) -> str:
     job = SparkJob("hdfs://lake/x.py", master="yarn", needs=SparkNeeds(profile="big"), deploy_mode=mode)
     assignment = Assignment("r", 1, Program(ProgramRef("sales", "b", "p"), job), {})
     try:
-        await Preparation(profiles=PostgresProfileStore(services.pool)).prepare(assignment)
+        await Preparation(profiles=ProfileStore(services.pool)).prepare(assignment)
     except ConfigurationError as exc:
         return str(exc)
     return ""

@@ -10,15 +10,16 @@ import pytest
 
 from streamsched.access.issuing import create_token
 from streamsched.api.app import make_api
-from streamsched.bootstrap import Services, api_services, open_services
 from streamsched.config import Settings
 from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.access.token import TokenRequest
 from streamsched.ports.clock import Clock
-from streamsched.store.access.tokens import PostgresTokenStore
-from streamsched.store.expectations.evidence import PostgresCompletions, PostgresEvidence
-from streamsched.store.expectations.judgement import PostgresExpectationStore
+from streamsched.roles.api import api_services
+from streamsched.roles.services import Services, open_services
+from streamsched.store.access.tokens import TokenStore
+from streamsched.store.expectations.evidence import CompletionStore, EvidenceStore
+from streamsched.store.expectations.judgement import ExpectationStore
 from streamsched.testing.clock import SettableClock
 from streamsched.timers.evidence import CompletionIntake, EvidenceIntake
 from streamsched.timers.expectations import ExpectationWatch
@@ -47,9 +48,9 @@ async def look(services: Services, clock: SettableClock, at: datetime) -> None:
     """A launcher looks at that time, and when what came up to then is settled."""
     for moment in (at, at + timedelta(seconds=2)):
         clock.set(moment)
-        await EvidenceIntake(services.broker, PostgresEvidence(services.pool), clock).copy_once(timeout=0)
-        await CompletionIntake(PostgresCompletions(services.pool), clock).run_once()
-        await ExpectationWatch(PostgresExpectationStore(services.pool), SilentNotifier(), clock).run_once()
+        await EvidenceIntake(services.broker, EvidenceStore(services.pool), clock).copy_once(timeout=0)
+        await CompletionIntake(CompletionStore(services.pool), clock).run_once()
+        await ExpectationWatch(ExpectationStore(services.pool), SilentNotifier(), clock).run_once()
 
 
 async def test_an_expectation_is_shown_with_its_misses(
@@ -124,7 +125,8 @@ async def test_without_a_mail_server_no_app_has_addresses(client: httpx.AsyncCli
 
 
 async def test_only_the_addresses_that_the_installation_permits(database: str, clock: Clock) -> None:
-    settings = Settings(
+    settings = Settings.from_env(
+        {},
         database_url=database,
         api_access="open",
         smtp_url="smtp://mail.example.org",
@@ -146,14 +148,14 @@ async def test_only_the_addresses_that_the_installation_permits(database: str, c
 async def test_a_grant_that_is_taken_back_ends_an_expectation_until_it_is_given_again(
     database: str, clock: SettableClock
 ) -> None:
-    async with open_services(Settings(database_url=database), clock=clock) as services, relaying(services):
+    async with open_services(Settings.from_env({}, database_url=database), clock=clock) as services, relaying(services):
         transport = httpx.ASGITransport(app=make_api(api_services(services), api_routes()))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             await _take_back_and_give_again(client, services, clock)
 
 
 async def _take_back_and_give_again(client: httpx.AsyncClient, services: Services, clock: SettableClock) -> None:
-    store = PostgresTokenStore(services.pool)
+    store = TokenStore(services.pool)
 
     async def token(name: str, *grants: Grant) -> dict[str, str]:
         _, text = await create_token(store, clock, TokenRequest(name, grants, None), by="test")

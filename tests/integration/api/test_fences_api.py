@@ -8,12 +8,12 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from streamsched.bootstrap import Services, open_services
 from streamsched.config import Settings
 from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.access.token import run_token_text
-from streamsched.store.access.tokens import PostgresTokenStore
+from streamsched.roles.services import Services, open_services
+from streamsched.store.access.tokens import TokenStore
 from tests.integration.api.test_access import token
 
 pytestmark = pytest.mark.postgres
@@ -25,7 +25,7 @@ FENCES, COMMITS = "/v1/datasets/sales/flights/fences", "/v1/datasets/sales/fligh
 @pytest.fixture
 async def services(database: str) -> AsyncIterator[Services]:
     """With tokens."""
-    async with open_services(Settings(database_url=database)) as services:
+    async with open_services(Settings.from_env({}, database_url=database)) as services:
         yield services
 
 
@@ -36,7 +36,7 @@ async def run_token(services: Services, run: str) -> dict[str, str]:
         " VALUES ($1, 1, 'sales.shop.join', '{}', '{}', 'PENDING', now(), now())",
         run,
     )
-    key = await PostgresTokenStore(services.pool).key()
+    key = await TokenStore(services.pool).key()
     return {"Authorization": f"Bearer {run_token_text(run, key)}"}
 
 

@@ -7,7 +7,7 @@ import asyncio
 import httpx
 import pytest
 
-from streamsched.bootstrap import Services
+from streamsched.roles.services import Services
 from streamsched.store.sql import queries
 
 pytestmark = pytest.mark.postgres

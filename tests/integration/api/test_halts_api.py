@@ -11,10 +11,11 @@ from typing import Any
 import httpx
 import pytest
 
-from streamsched.bootstrap import Services, launcher_loops
 from streamsched.domain.fold.cell import Cell
 from streamsched.domain.fold.fold import Folded, TriggerState, fold
 from streamsched.domain.signals.signal import Occurred, Signal
+from streamsched.roles.launcher import launcher_loops
+from streamsched.roles.services import Services
 from streamsched.stream.agents import schedule_home
 from tests.support.shard_cluster import ShardCluster, event_ids, landed
 

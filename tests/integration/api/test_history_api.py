@@ -9,9 +9,10 @@ import httpx
 import pytest
 
 from streamsched.api.app import make_api
-from streamsched.bootstrap import Services, api_services
 from streamsched.domain.errors import InvalidError
 from streamsched.launcher.plugins import Answer
+from streamsched.roles.api import api_services
+from streamsched.roles.services import Services
 
 pytestmark = pytest.mark.postgres
 

@@ -10,10 +10,11 @@ import pytest
 
 from streamsched.api.access.rules import IN_QUERY, NOTHING, RULES, Rule, Scope
 from streamsched.api.app import make_api
-from streamsched.bootstrap import Services, api_services, open_services
 from streamsched.config import Settings
 from streamsched.domain.access.grant import EVERYWHERE, Caller, Grant
 from streamsched.domain.access.permission import AccessRole, Permission
+from streamsched.roles.api import api_services
+from streamsched.roles.services import Services, open_services
 from streamsched.web.rules import PAGE_RULES
 from tests.integration.api.test_access import token
 from tests.support.api_routes import api_routes
@@ -62,7 +63,7 @@ def request_of(route: str, name: str) -> tuple[str, dict[str, str], Any]:
 
 @pytest.fixture
 async def services(database: str) -> Any:
-    async with open_services(Settings(database_url=database)) as services:
+    async with open_services(Settings.from_env({}, database_url=database)) as services:
         yield services
 
 

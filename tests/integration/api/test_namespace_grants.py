@@ -9,13 +9,13 @@ import httpx
 import pytest
 
 from streamsched.access.issuing import create_token
-from streamsched.bootstrap import Services, open_services
 from streamsched.config import Settings
 from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.access.token import TokenRequest
-from streamsched.store.access.tokens import PostgresTokenStore
-from streamsched.store.catalog.namespace_grants import PostgresNamespaceGrantStore
+from streamsched.roles.services import Services, open_services
+from streamsched.store.access.tokens import TokenStore
+from streamsched.store.catalog.namespace_grants import NamespaceGrantStore
 from tests.support.relaying import relaying
 
 Header = dict[str, str]
@@ -26,7 +26,7 @@ TO_SALES = {"kind": "program", "name": "pay.payroll", "grantee": "sales"}
 
 @pytest.fixture
 async def services(database: str, clock: Any) -> AsyncIterator[Services]:
-    async with open_services(Settings(database_url=database), clock=clock) as services, relaying(services):
+    async with open_services(Settings.from_env({}, database_url=database), clock=clock) as services, relaying(services):
         yield services
 
 
@@ -51,7 +51,7 @@ class People:
                 Grant(role=AccessRole(role), namespace=namespace or "*", shell=role == "developer")
                 for role, _, namespace in parts
             )
-            store = PostgresTokenStore(self._services.pool)
+            store = TokenStore(self._services.pool)
             request = TokenRequest(who.replace("@", "-").replace("+", "-"), grants)
             _, text = await create_token(store, self._services.clock, request, by="test")
             self._headers[who] = {"Authorization": f"Bearer {text}"}
@@ -198,13 +198,13 @@ async def test_a_definition_of_its_own_namespace_costs_no_query(
     people: People, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
-    known = PostgresNamespaceGrantStore.known
+    known = NamespaceGrantStore.known
 
-    async def counted(self: PostgresNamespaceGrantStore, *given: Any) -> Any:
+    async def counted(self: NamespaceGrantStore, *given: Any) -> Any:
         asked.append(given)
         return await known(self, *given)
 
-    monkeypatch.setattr(PostgresNamespaceGrantStore, "known", counted)
+    monkeypatch.setattr(NamespaceGrantStore, "known", counted)
     own = {"type": "AND", "triggers": [{**PAYROLL, "programId": "sales.app.p"}, {"type": "EVENT", "event": "go"}]}
     assert (await people.deploy("developer@sales", trigger=own)).status_code == 200
     assert asked == []

@@ -13,10 +13,10 @@ import pytest
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from streamsched.access.provider_keys import FRESH, KEPT, PAUSE
-from streamsched.access_services import authentication
-from streamsched.bootstrap import Services, open_services
 from streamsched.config import Settings
 from streamsched.domain.errors import ConfigurationError
+from streamsched.roles.access import open_authentication
+from streamsched.roles.services import Services, open_services
 from streamsched.testing.clock import SettableClock
 from tests.support.openid_provider import NOW, Provider
 
@@ -40,7 +40,7 @@ def settings_for(database: str, provider: Provider, **others: Any) -> Settings:
         "oidc_roles": "ops=operator, sales=developer@sales",
         "oidc_roles_claim": "groups",
     }
-    return Settings(database_url=database, **{**given, **others})
+    return Settings.from_env({}, database_url=database, **{**given, **others})
 
 
 @pytest.fixture
@@ -187,4 +187,4 @@ async def test_wrong_settings_are_refused_at_the_start(
     services: Services, database: str, provider: Provider, wrong: dict[str, str], why: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=why):
-        authentication(services.pool, services.clock, settings_for(database, provider, **wrong))
+        open_authentication(services.pool, services.clock, settings_for(database, provider, **wrong))

@@ -14,14 +14,15 @@ import httpx
 import pytest
 
 from streamsched.api.app import make_api
-from streamsched.bootstrap import Services, api_services
 from streamsched.config import Settings
 from streamsched.domain.errors import ConfigurationError
 from streamsched.domain.events.event import Outcome, PartitionsAdded, ProgramReached
 from streamsched.domain.names import DatasetRef, ProgramRef
 from streamsched.domain.triggers.trigger import Measure, Partitions, Total
+from streamsched.roles.api import api_services
+from streamsched.roles.services import Services
 from streamsched.spark.tables.watching import wait_for_cue
-from streamsched.store.catalog.lineage_ends import PostgresLineageEnds
+from streamsched.store.events.lineage_ends import LineageEnds
 from streamsched.store.sql import queries
 from tests.integration.api.test_events_api import logged
 from tests.support.shard_cluster import ShardCluster, schedule
@@ -89,7 +90,7 @@ async def test_statistics_of_a_later_complete_count_once(client: httpx.AsyncClie
         for run, rows in [*said, *said, ("r-1", 9000), ("r-3", None), ("r-3", 9000)]:
             answer = await send(client, wrote(run, rows))
             assert answer.status_code == 201, answer.text
-            await cluster.settled()
+            await cluster.settle()
         jobs = [(job.schedule, sum(part.count for part in job.contributions)) for job in await cluster.jobs()]
         letters = await cluster.dead_letters()
     finally:
@@ -122,7 +123,7 @@ async def test_the_first_end_of_a_run_counts(client: httpx.AsyncClient, services
 
 
 async def test_ends_are_forgotten_after_their_time_a_few_at_each(services: Services) -> None:
-    pool, ends, now = services.pool, PostgresLineageEnds(services.pool), services.clock.now()
+    pool, ends, now = services.pool, LineageEnds(services.pool), services.clock.now()
     await pool.execute(
         "INSERT INTO lineage_ends SELECT 'default.a.b', 'r' || n, 'failed', $1 FROM generate_series(1, 250) n",
         now - timedelta(days=31),
@@ -135,8 +136,8 @@ async def test_ends_are_forgotten_after_their_time_a_few_at_each(services: Servi
 
 
 async def test_a_watched_dataset_gets_a_cue_and_no_event(services: Services) -> None:
-    known = {"s3://lake/flights": DatasetRef("default", "flights")}
-    api = make_api(replace(api_services(services), lineage_datasets=known))
+    settings = services.settings.changed(lineage_datasets="s3://lake/flights=default.flights")
+    api = make_api(api_services(replace(services, settings=settings)))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=api), base_url="http://localhost") as client:
         bookmark = "/v1/bookmarks/watch.default.flights"
         assert (await client.get(f"{bookmark}/cue")).json()["cues"] == 0
@@ -153,7 +154,7 @@ async def test_a_watched_dataset_gets_a_cue_and_no_event(services: Services) -> 
 
 
 async def test_cues_given_at_a_time_are_all_counted(services: Services) -> None:
-    bookmarks = api_services(services).bookmarks
+    bookmarks = api_services(services).datasets.bookmarks
     names = [f"watch.default.d{number}" for number in range(20)]
     for name in names:
         await bookmarks.set(name, "", revision=0, now=services.clock.now())
@@ -240,9 +241,9 @@ async def test_hostile_names_unknown_facets_and_odd_times_are_accepted(
 
 def test_the_setting_names_datasets_of_locations() -> None:
     def settings(listed: str) -> Settings:
-        return Settings(database_url="postgresql://x", lineage_datasets=listed)
+        return Settings.from_env({}, database_url="postgresql://x", lineage_datasets=listed)
 
-    found = settings("s3://lake/flights=air.flights, /data/logs/ = logs,hive://h:9083/db.t=db.t").datasets_by_location()
+    found = settings("s3://lake/flights=air.flights, /data/logs/ = logs,hive://h:9083/db.t=db.t").api.lineage_datasets
     assert {key: str(value) for key, value in found.items()} == {
         "s3://lake/flights": "air.flights",
         "file/data/logs": "default.logs",

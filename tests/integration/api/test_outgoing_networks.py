@@ -12,8 +12,10 @@ import httpx
 import pytest
 
 from streamsched.api.app import make_api
-from streamsched.bootstrap import Services, api_services, launcher_loops
 from streamsched.process.cancellation import cancel
+from streamsched.roles.api import api_services
+from streamsched.roles.launcher import launcher_loops
+from streamsched.roles.services import Services
 from tests.integration.webhooks.webhook_world import receiving
 from tests.support.api_routes import api_routes
 

@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from streamsched.bootstrap import Services
 from streamsched.codec.pagerduty.task import Task, TaskKey, to_json
-from streamsched.store.tasks.queues import PostgresQueueStore
+from streamsched.roles.services import Services
+from streamsched.store.tasks.queues import QueueStore
 
 NOON = (datetime.now(UTC) + timedelta(days=1)).replace(microsecond=0)
 TASKS = [Task(f"incident {n % 3}", NOON + timedelta(seconds=n // 3), f"k{n}", {"n": str(n)}) for n in range(9)]
@@ -133,7 +133,7 @@ async def test_a_batch_is_stored_as_a_whole_or_refused_with_the_index(scheduled:
 
 
 async def test_a_failure_is_500(scheduled: httpx.AsyncClient, services: Services) -> None:
-    assert (await PostgresQueueStore(services.pool).get("scheduler")).tasks == 9
+    assert (await QueueStore(services.pool).get("scheduler")).tasks == 9
     await services.pool.execute("ALTER TABLE task_queues RENAME TO away")
     answer = await scheduled.get("/api/v1/task", params={"key": str(TASKS[0].key)})
 

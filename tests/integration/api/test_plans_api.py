@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from streamsched.bootstrap import Services
 from streamsched.codec.events import native
+from streamsched.roles.services import Services
 
 from .conftest import APP
 

@@ -12,12 +12,12 @@ from typing import Any
 import httpx
 import pytest
 
-from streamsched.bootstrap import Services
 from streamsched.domain.errors import ConfigurationError
 from streamsched.process.bundle_archive import folder_files, pack
+from streamsched.roles.services import Services
 from streamsched.spark.needs.bundle_cache import BundleCache
-from streamsched.store.programs.bundles import PostgresBundleStore
-from streamsched.store.programs.profiles import PostgresProfileStore
+from streamsched.store.programs.bundles import BundleStore
+from streamsched.store.programs.profiles import ProfileStore
 
 PROFILE = {"conf": {"spark.a": "1", "spark.b": {"secret": "env:B"}}, "executors": {"cores": 2}}
 TAR = {"content-type": "application/x-tar"}
@@ -60,13 +60,13 @@ async def test_a_namespaces_own_profile_precedes_the_installations(
 ) -> None:
     for namespace, value in (("*", "all"), ("default", "own")):
         await client.put(f"/v1/namespaces/{namespace}/spark-profiles/p", json={"conf": {"spark.a": value}})
-    store = PostgresProfileStore(services.pool)
+    store = ProfileStore(services.pool)
 
-    own, other = await store.effective("default", "p"), await store.effective("other", "p")
+    own, other = await store.find("default", "p"), await store.find("other", "p")
     assert own is not None
     assert other is not None
     assert (own.profile.conf["spark.a"], other.profile.conf["spark.a"]) == ("own", "all")
-    assert await store.effective("default", "q") is None
+    assert await store.find("default", "q") is None
 
     assert (await client.put("/v1/apps/default/shop", json=app(profile="p"))).status_code == 200
     assert (await client.get("/v1/namespaces/*/spark-profiles/p")).json()["users"] == []
@@ -120,7 +120,7 @@ async def test_a_bundle_is_stored_once_fetched_by_its_digest_and_removed_when_un
     assert (await client.put("/v1/apps/default/shop", json=app(bundle=digest))).status_code == 200
     assert (await client.put("/v1/apps/other/shop", json=app(bundle=digest))).status_code == 400
 
-    store = PostgresBundleStore(services.pool)
+    store = BundleStore(services.pool)
     cache = BundleCache(store, tmp_path / "cache", most_bytes=10**8)
     folder = await cache.folder("default", digest)
     assert (folder / "data.bin").read_bytes() == (code / "data.bin").read_bytes()
@@ -145,9 +145,7 @@ async def test_a_damaged_bundle_is_not_executed(client: httpx.AsyncClient, servi
     await services.pool.execute("UPDATE bundle_chunks SET content = content || 'x'::bytea")
 
     with pytest.raises(ConfigurationError, match="is damaged"):
-        await BundleCache(PostgresBundleStore(services.pool), tmp_path / "c", most_bytes=10**8).folder(
-            "default", digest
-        )
+        await BundleCache(BundleStore(services.pool), tmp_path / "c", most_bytes=10**8).folder("default", digest)
 
     assert list((tmp_path / "c").iterdir()) == []
 

@@ -15,8 +15,9 @@ import pytest
 from streamsched.access import quota_watch
 from streamsched.access.quota_watch import REUSE, QuotaWatch
 from streamsched.api.app import make_api
-from streamsched.bootstrap import Services, api_services
 from streamsched.domain.quotas.event_level import SAVED
+from streamsched.roles.api import api_services
+from streamsched.roles.services import Services
 from streamsched.telemetry.metrics import Metrics
 from streamsched.testing.clock import SettableClock
 from tests.support.api_routes import api_routes
@@ -42,7 +43,8 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 async def second(services: Services, clock: SettableClock) -> AsyncIterator[httpx.AsyncClient]:
     """Another process of the API: it knows of the first one only what is in PostgreSQL."""
     own = api_services(services)
-    own = replace(own, quota_watch=QuotaWatch(own.quotas, clock, "another", Metrics()))
+    watch = QuotaWatch(own.limits.quotas, clock, "another", Metrics())
+    own = replace(own, limits=replace(own.limits, quota_watch=watch))
     transport = httpx.ASGITransport(app=make_api(own, api_routes()), raise_app_exceptions=False)
     hooks = {"response": [check_answer]}
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost", event_hooks=hooks) as client:

@@ -15,7 +15,6 @@ import pytest
 
 from streamsched.access.issuing import create_token
 from streamsched.api.access.rules import RULES
-from streamsched.bootstrap import Services, open_services
 from streamsched.codec.schedules.expectation import expectation_to_json
 from streamsched.codec.schedules.schedule import program_to_json, schedule_to_json
 from streamsched.config import Settings
@@ -23,7 +22,8 @@ from streamsched.domain.access.grant import EVERYWHERE, Grant
 from streamsched.domain.access.namespace_grant import SharedKind
 from streamsched.domain.access.permission import PERMISSIONS, AccessRole, Permission
 from streamsched.domain.access.token import TokenRequest
-from streamsched.store.access.tokens import PostgresTokenStore
+from streamsched.roles.services import Services, open_services
+from streamsched.store.access.tokens import TokenStore
 from tests.support.described_answers import api_document, operations
 from tests.support.references import CLASSIFIED, FOREIGN, OWN, Part, Sent, foreign_name, named_fields, own_leaf, parts
 from tests.support.relaying import relaying
@@ -89,7 +89,7 @@ DEFINITIONS: Final = {"Trigger", "Constraint", "Program", "CdapSchedule"}
 
 @pytest.fixture
 async def services(database: str, clock: Any) -> AsyncIterator[Services]:
-    async with open_services(Settings(database_url=database), clock=clock) as services, relaying(services):
+    async with open_services(Settings.from_env({}, database_url=database), clock=clock) as services, relaying(services):
         yield services
 
 
@@ -166,7 +166,7 @@ class Matrix:
 
     async def token(self, name: str, *grants: Grant) -> Header:
         """The header of a new token."""
-        store = PostgresTokenStore(self._services.pool)
+        store = TokenStore(self._services.pool)
         _, text = await create_token(store, self._services.clock, TokenRequest(name, grants, None), by="test")
         return {"Authorization": f"Bearer {text}"}
 

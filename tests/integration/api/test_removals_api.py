@@ -8,18 +8,18 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from streamsched.bootstrap import Services, open_services
 from streamsched.config import Settings
 from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import AccessRole
 from streamsched.ports.clock import Clock
+from streamsched.roles.services import Services, open_services
 from tests.integration.api.test_access import FOREIGN, OWN, token
 from tests.support.relaying import relaying
 
 
 @pytest.fixture
 async def services(database: str, clock: Clock) -> AsyncIterator[Services]:
-    async with open_services(Settings(database_url=database), clock=clock) as services, relaying(services):
+    async with open_services(Settings.from_env({}, database_url=database), clock=clock) as services, relaying(services):
         yield services
 
 

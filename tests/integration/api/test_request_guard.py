@@ -14,7 +14,8 @@ import pytest
 from streamsched.api.allowed_hosts import AllowedHosts
 from streamsched.api.app import make_api
 from streamsched.api.serving import HttpServer, bind
-from streamsched.bootstrap import Services, api_services
+from streamsched.roles.api import api_services
+from streamsched.roles.services import Services
 from tests.support.api_routes import api_routes
 
 pytestmark = pytest.mark.postgres
@@ -60,7 +61,8 @@ class Server:
 
 async def serving(services: Services, address: str, hosts: AllowedHosts) -> AsyncIterator[Server]:
     bound, started = bind(address, 0), asyncio.Event()
-    api = make_api(replace(api_services(services), allowed_hosts=hosts), api_routes())
+    made = api_services(services)
+    api = make_api(replace(made, access=replace(made.access, allowed_hosts=hosts)), api_routes())
     task = asyncio.create_task(HttpServer(api, bound, started=started.set).run())
     await asyncio.wait_for(started.wait(), 20)
     yield Server(address, bound.getsockname()[1])

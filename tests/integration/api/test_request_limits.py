@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from streamsched.api.app import make_api
-from streamsched.bootstrap import Services, api_services
-from streamsched.catalog.catalog import Catalog
-from streamsched.store.catalog.catalog_reader import PostgresCatalogReader
+from streamsched.roles.api import api_services
+from streamsched.roles.services import Services
+from streamsched.store.catalog.catalog_reader import CatalogReader
 from tests.support.api_routes import api_routes
 from tests.support.described_answers import api_document, check_answer, operations
 
@@ -31,7 +31,9 @@ APP: dict[str, Any] = {
 @pytest.fixture
 async def client(services: Services) -> AsyncIterator[httpx.AsyncClient]:
     """Of an API with the default limit of bytes."""
-    api = make_api(replace(api_services(services), body_limit=16 << 20), api_routes())
+    api = make_api(
+        api_services(replace(services, settings=services.settings.changed(body_limit=16 << 20))), api_routes()
+    )
     transport = httpx.ASGITransport(app=api, raise_app_exceptions=False)
     hooks = {"response": [check_answer]}
     async with httpx.AsyncClient(
@@ -84,8 +86,8 @@ async def test_the_ticks_of_1000_programs_are_one_query(
     async def refused(*_: Any, **__: Any) -> Any:
         raise AssertionError("a query for each program")
 
-    monkeypatch.setattr(Catalog, "program", refused)
-    monkeypatch.setattr(Catalog, "list", refused)
+    monkeypatch.setattr(CatalogReader, "program", refused)
+    monkeypatch.setattr(CatalogReader, "schedules", refused)
     others = [{**PROGRAM, "programId": f"p{n}"} for n in range(996)]
     bad = [{**PROGRAM, "programType": "NONE"}, 1]
     answer = await client.post(
@@ -138,8 +140,8 @@ async def test_lists_of_cdap_are_sent_part_by_part(client: httpx.AsyncClient, mo
         most = max(most, len(found))
         return found
 
-    schedules = PostgresCatalogReader._schedules
-    monkeypatch.setattr(PostgresCatalogReader, "_schedules", counted)
+    schedules = CatalogReader._schedules
+    monkeypatch.setattr(CatalogReader, "_schedules", counted)
     base = "/v3/namespaces/default"
     waits = f"{base}/schedules/trigger-type/program-status?trigger-namespace-id=default&trigger-app-name=ticking"
     names = sorted([f"s{n}" for n in range(30)])

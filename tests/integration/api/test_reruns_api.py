@@ -5,10 +5,10 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from streamsched.bootstrap import Services
 from streamsched.domain.jobs.run import RunState
 from streamsched.ports.clock import Clock
 from streamsched.ports.runs import RunEnd
+from streamsched.roles.services import Services
 from streamsched.store.runs.run_store import PostgresRunStore
 
 pytestmark = pytest.mark.postgres

@@ -9,7 +9,6 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from streamsched.bootstrap import Services, open_services
 from streamsched.config import Settings
 from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import AccessRole
@@ -18,7 +17,8 @@ from streamsched.domain.names import DatasetRef
 from streamsched.log.records import records
 from streamsched.log.topics import PARTITIONS
 from streamsched.ports.broker import TopicPartition
-from streamsched.store.runs.run_commits import PostgresRunCommitStore
+from streamsched.roles.services import Services, open_services
+from streamsched.store.runs.run_commits import RunCommitStore
 from tests.integration.api.test_access import token
 from tests.integration.api.test_fences_api import run_token
 
@@ -31,7 +31,7 @@ BY_HAND: Final = "sales.shop.join.manual-x.r1"
 @pytest.fixture
 async def services(database: str) -> AsyncIterator[Services]:
     """With tokens."""
-    async with open_services(Settings(database_url=database)) as services:
+    async with open_services(Settings.from_env({}, database_url=database)) as services:
         yield services
 
 
@@ -113,7 +113,7 @@ async def test_the_largest_numbers_are_kept_as_the_largest_and_the_log_names_no_
 
 async def test_of_a_run_a_bounded_number_is_stored(services: Services) -> None:
     await run_token(services, FIRST)
-    store = PostgresRunCommitStore(services.pool)
+    store = RunCommitStore(services.pool)
 
     async def add(*numbers: int) -> int:
         now, dataset = datetime(2026, 3, 1, tzinfo=UTC), DatasetRef("sales", "orders")

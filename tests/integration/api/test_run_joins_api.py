@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from streamsched.bootstrap import Services
 from streamsched.domain.events.ancestors import job_digest
+from streamsched.roles.services import Services
 from tests.support.run_joins import D, after, open_key, shop
 
 pytestmark = pytest.mark.postgres

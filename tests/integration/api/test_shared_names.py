@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from streamsched.access.unused_names import KEPT, UnusedNames
-from streamsched.bootstrap import Services
 from streamsched.ports.clock import Clock
-from streamsched.store.catalog.namespace_grants import PostgresNamespaceGrantStore
+from streamsched.roles.services import Services
+from streamsched.store.catalog.namespace_grants import NamespaceGrantStore
 from streamsched.testing.clock import SettableClock
 
 pytestmark = pytest.mark.postgres
@@ -48,7 +48,7 @@ async def owned(services: Services) -> set[str]:
 
 
 async def free(services: Services) -> int:
-    return await UnusedNames(PostgresNamespaceGrantStore(services.pool), services.clock).run_once()
+    return await UnusedNames(NamespaceGrantStore(services.pool), services.clock).run_once()
 
 
 async def test_a_namespace_owns_as_many_names_as_its_quota_allows(

@@ -10,12 +10,11 @@ import pytest
 from streamsched.access.authentication import TokenAuthentication
 from streamsched.api.allowed_hosts import AllowedHosts
 from streamsched.api.task_streams import make_stream_api
-from streamsched.bootstrap import Services
 from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.errors import UnauthenticatedError
-from streamsched.ports.access.tokens import FoundToken
-from streamsched.store.access.tokens import PostgresTokenStore
+from streamsched.roles.services import Services
+from streamsched.store.access.tokens import FoundToken, TokenStore
 from streamsched.tasks.worker_streams import WorkerStreams
 from tests.integration.api.test_access import token
 
@@ -26,7 +25,7 @@ async def test_workers_need_a_token_that_may_emit(services: Services) -> None:
     opened = make_stream_api(
         WorkerStreams(services.clock),
         AllowedHosts.of(),
-        TokenAuthentication(PostgresTokenStore(services.pool), services.clock),
+        TokenAuthentication(TokenStore(services.pool), services.clock),
         body_limit=1024,
     )
     viewer = await token(services, "viewer", Grant(role=AccessRole.VIEWER))
@@ -39,7 +38,7 @@ async def test_workers_need_a_token_that_may_emit(services: Services) -> None:
         assert answer.status_code == 403
 
 
-class CountedTokens(PostgresTokenStore):
+class CountedTokens(TokenStore):
     """Counts how often it is read."""
 
     reads = 0

@@ -9,7 +9,8 @@ from typing import Any
 
 import httpx
 
-from streamsched.bootstrap import Services, launcher_loops
+from streamsched.roles.launcher import launcher_loops
+from streamsched.roles.services import Services
 from tests.integration.webhooks.webhook_world import receiving
 
 PATH = "/v1/namespaces/default/webhooks"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from streamsched.bootstrap import Services
+from streamsched.roles.services import Services
 
 pytestmark = pytest.mark.postgres
 

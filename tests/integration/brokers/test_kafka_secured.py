@@ -63,7 +63,7 @@ async def test_shards_move_and_emitters_emit(broker: Broker, log: str) -> None:
     await shard_cluster.start()
     await shard_cluster.put(schedule("four"), Partitions(FLIGHTS, 4))
     await shard_cluster.emit(landed(0), landed(1))
-    await shard_cluster.settled()
+    await shard_cluster.settle()
     old = shard_cluster.shards
     await shard_cluster.start()
 
@@ -73,7 +73,7 @@ async def test_shards_move_and_emitters_emit(broker: Broker, log: str) -> None:
             emitter.emit(partitions_added("flights", ["day=2"], event_id="b"))
 
     await asyncio.to_thread(say)
-    await shard_cluster.settled()
+    await shard_cluster.settle()
 
     (job,) = await shard_cluster.jobs()
     assert event_ids(job) == ["flights-0", "flights-1", "a", "b"]

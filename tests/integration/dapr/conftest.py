@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 
 import asyncpg
 import httpx
@@ -13,13 +12,13 @@ import pytest
 
 from compose.ports import free_port
 from streamsched.config import Settings
-from streamsched.dapr_endpoint import dapr_loops
 from streamsched.ports.clock import SystemClock
 from streamsched.ports.leases import LeaseHolder
 from streamsched.process.cancellation import CLOSING_S, cancel
 from streamsched.process.supervision import supervise
+from streamsched.roles.dapr_endpoint import dapr_loops
+from streamsched.roles.launcher import make_task_delivery
 from streamsched.store.server.notifier import PostgresNotifier
-from streamsched.task_delivery import make_task_delivery
 from streamsched.telemetry.metrics import Metrics
 from tests.support.services import need_module
 
@@ -29,7 +28,8 @@ class DaprInstallation:
 
     def __init__(self, database: str, pool: asyncpg.Pool) -> None:
         self.pool = pool
-        self.settings = Settings(
+        self.settings = Settings.from_env(
+            {},
             database_url=database,
             dapr_app_id="orders",
             dapr_http_port=free_port(),
@@ -41,11 +41,11 @@ class DaprInstallation:
     @asynccontextmanager
     async def endpoint(self, **settings: object) -> AsyncIterator[httpx.AsyncClient]:
         """An endpoint with these settings; yields a client of its HTTP API."""
-        chosen = replace(self.settings, **settings)  # type: ignore[arg-type]
+        chosen = self.settings.changed(**settings)
         running = asyncio.create_task(supervise(dapr_loops(chosen, self.pool, SystemClock()), metrics=Metrics()))
         async with AsyncExitStack() as stack:
             stack.push_async_callback(cancel, running, retry_s=CLOSING_S)
-            url = f"http://127.0.0.1:{chosen.dapr_http_port}"
+            url = f"http://127.0.0.1:{chosen.dapr.http_port}"
             client = await stack.enter_async_context(httpx.AsyncClient(base_url=url))
             for _ in range(200):
                 try:
@@ -58,7 +58,7 @@ class DaprInstallation:
     @asynccontextmanager
     async def launcher(self, **settings: object) -> AsyncIterator[None]:
         """The delivery of tasks."""
-        chosen = replace(self.settings, **settings)  # type: ignore[arg-type]
+        chosen = self.settings.changed(**settings)
         self._launchers += 1
         me = LeaseHolder(f"launcher-{self._launchers}", "host", self._launchers)
         notifier = PostgresNotifier(self.settings.database_url)

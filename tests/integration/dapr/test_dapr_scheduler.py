@@ -10,7 +10,7 @@ import pytest
 from google.protobuf.any_pb2 import Any as AnyMessage
 
 from compose.ports import free_port
-from streamsched.store.dapr.instances import PostgresAppInstances
+from streamsched.store.dapr.instances import AppInstances
 from tests.integration.dapr.conftest import DaprInstallation
 from tests.integration.dapr.sidecar import M, Sidecar, of_actor, of_app
 
@@ -122,5 +122,5 @@ async def test_a_sidecar_hears_of_all_schedulers(installation: DaprInstallation)
             grpc.aio.insecure_channel(first) as channel,
         ):
             assert await Sidecar(channel).hosts(2) == [first, second]
-        live = await PostgresAppInstances(installation.pool).live()
+        live = await AppInstances(installation.pool).live_instances()
         assert [each.address for each in live] == [f"grpc://{first}"], "one that stops leaves at once"

@@ -26,8 +26,8 @@ def sdk(installation: DaprInstallation, monkeypatch: pytest.MonkeyPatch) -> Dapr
     from dapr.conf import settings
 
     chosen = {
-        "DAPR_HTTP_PORT": installation.settings.dapr_http_port,
-        "DAPR_GRPC_PORT": installation.settings.dapr_grpc_port,
+        "DAPR_HTTP_PORT": installation.settings.dapr.http_port,
+        "DAPR_GRPC_PORT": installation.settings.dapr.grpc_port,
         "DAPR_RUNTIME_HOST": "127.0.0.1",
         "DAPR_HEALTH_TIMEOUT": 20,
         "DAPR_API_TOKEN": "s3cret",
@@ -128,7 +128,7 @@ async def test_the_asynchronous_client_and_an_app_of_the_sdk(sdk: DaprInstallati
 async def test_lists_prefixes_and_tokens_by_raw_calls(sdk: DaprInstallation) -> None:
     async with (
         sdk.endpoint(dapr_api_token="s3cret"),
-        grpc.aio.insecure_channel(f"127.0.0.1:{sdk.settings.dapr_grpc_port}") as channel,
+        grpc.aio.insecure_channel(f"127.0.0.1:{sdk.settings.dapr.grpc_port}") as channel,
     ):
         stub = api_service_v1.DaprStub(channel)
         token = (("dapr-api-token", "s3cret"),)

@@ -103,7 +103,7 @@ process.wait()
 @pytest.mark.parametrize(
     ("module", "arguments"),
     [
-        ("streamsched.runner", ["some-run"]),
+        ("streamsched.roles.runner", ["some-run"]),
         ("streamsched.spark.backends.connect.keeper", [".", "{}", "0"]),
     ],
     ids=["runner", "keeper"],

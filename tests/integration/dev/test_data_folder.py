@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from streamsched import embedded
+from streamsched.roles import embedded
 from streamsched.store.server.embedded_server import start_server, stop_server
 from streamsched.store.server.migrate import migrate
 from streamsched.store.server.revisions import Revisions

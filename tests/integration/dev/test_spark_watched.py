@@ -68,7 +68,7 @@ class Store:
     async def claim(self, run: str, *, runner: str, log_path: str | None, now: datetime) -> Assignment | None:
         return Assignment(run, 1, self.program, {})
 
-    async def started(self, run: str, *, runner: str, now: datetime, start: str = "") -> None:
+    async def mark_started(self, run: str, *, runner: str, now: datetime, start: str = "") -> None:
         return None
 
     async def heartbeat(

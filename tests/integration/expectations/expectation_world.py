@@ -17,11 +17,10 @@ from streamsched.domain.events.event import CustomHappened, Event, Partition, Pa
 from streamsched.domain.names import DatasetRef, ExpectationRef
 from streamsched.log.topics import PARTITIONS, topic_specs
 from streamsched.ports.broker import Outgoing
-from streamsched.ports.schedules.expectations import ExpectationRecord, StoredMiss
-from streamsched.store.catalog.catalog import PostgresCatalogStore
-from streamsched.store.expectations.evidence import PostgresCompletions, PostgresEvidence
-from streamsched.store.expectations.judgement import PostgresExpectationStore
-from streamsched.store.expectations.records import PostgresExpectationReader
+from streamsched.store.catalog.catalog import CatalogStore
+from streamsched.store.expectations.evidence import CompletionStore, EvidenceStore
+from streamsched.store.expectations.judgement import ExpectationStore
+from streamsched.store.expectations.records import ExpectationReader, ExpectationRecord, StoredMiss
 from streamsched.testing.clock import SettableClock
 from streamsched.timers.evidence import CompletionIntake, EvidenceIntake
 from streamsched.timers.expectations import ExpectationWatch
@@ -39,10 +38,10 @@ class ExpectationWorld:
         self.pool = pool
         self.clock = SettableClock(NOW)
         self.broker = MemoryBroker(MemoryLog(self.clock))
-        self.evidence = PostgresEvidence(pool)
+        self.evidence = EvidenceStore(pool)
         self.intake = EvidenceIntake(self.broker, self.evidence, self.clock)
-        self.completions = CompletionIntake(PostgresCompletions(pool), self.clock)
-        self.reader = PostgresExpectationReader(pool)
+        self.completions = CompletionIntake(CompletionStore(pool), self.clock)
+        self.reader = ExpectationReader(pool)
         self._ids = count(1)
 
     async def begin(self) -> None:
@@ -50,12 +49,12 @@ class ExpectationWorld:
 
     def watch(self) -> ExpectationWatch:
         """One launcher's watch."""
-        return ExpectationWatch(PostgresExpectationStore(self.pool), SilentNotifier(), self.clock)
+        return ExpectationWatch(ExpectationStore(self.pool), SilentNotifier(), self.clock)
 
     async def deploy(self, app: App, *, prunes: bool = True) -> None:
         wanted, now = app.definition(), self.clock.now()
         programs = [program.ref for program in wanted.programs]
-        store = PostgresCatalogStore(self.pool)
+        store = CatalogStore(self.pool)
         await store.change(
             wanted.ref,
             None,

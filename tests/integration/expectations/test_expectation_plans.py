@@ -66,7 +66,7 @@ REPEATED = [
     ("expectations/records", "misses", ("default.shop.d1", 100), 10),
     ("catalog/app_expectations", "foreign_subjects", ("default", "finance"), MANY),
     ("server/gauges", "missing", (200,), 0),
-    ("server/gauges", "single", (NOW,), 10),
+    ("server/gauges", "overdue", (NOW,), 10),
     ("webhooks/notices", "next", (0, 10**9, 100), 110),
     ("webhooks/notices", "waiting", (NOW, 100, "webhook.mail"), 300),
     ("webhooks/notices", "note", (["default.app7", "default.app8"], [1, 2]), 10),

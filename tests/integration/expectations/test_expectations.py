@@ -8,13 +8,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from streamsched import App, cron
+from streamsched.admin.installation_metrics import measure_installation
 from streamsched.domain.expectations.expectation import SubjectKind
 from streamsched.domain.expectations.miss import MET_LATE, MISSED
 from streamsched.domain.expectations.presence import evidence_mark
-from streamsched.ports.schedules.expectations import Evidence
-from streamsched.process.health import measure_installation
-from streamsched.store.expectations.evidence import put
-from streamsched.store.server.gauges import PostgresGauges
+from streamsched.store.expectations.evidence import Evidence, put
+from streamsched.store.server.gauges import Gauges
 from streamsched.telemetry.metrics import Metrics
 from tests.integration.expectations.expectation_world import DAY, HOUR, MINUTE, NOW, SECOND, ExpectationWorld
 
@@ -382,7 +381,7 @@ async def test_what_is_missing_and_what_is_not_judged_is_measured(world: Expecta
 
     async def measured() -> list[str]:
         metrics = Metrics()
-        await measure_installation(metrics, PostgresGauges(world.pool), world.broker, 4, now=world.clock.now())
+        await measure_installation(metrics, Gauges(world.pool), world.broker, 4, now=world.clock.now())
         lines = metrics.render().decode().splitlines()
         return [each.removeprefix("streamsched_") for each in lines if each.startswith("streamsched_expectations")]
 

@@ -8,8 +8,8 @@ import pytest
 
 from streamsched import App
 from streamsched.domain.expectations.expectation import SubjectKind
-from streamsched.ports.schedules.expectations import Evidence
 from streamsched.store.expectations import evidence
+from streamsched.store.expectations.evidence import Evidence
 from tests.integration.expectations.expectation_world import HOUR, MINUTE, NOW, SECOND, ExpectationWorld
 
 pytestmark = pytest.mark.postgres

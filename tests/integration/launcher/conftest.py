@@ -16,6 +16,7 @@ from streamsched.codec.records import launch
 from streamsched.codec.schedules.schedule import program_to_json, schedule_to_json
 from streamsched.domain.constraints.constraint import Constraint
 from streamsched.domain.constraints.process_room import ProcessKind
+from streamsched.domain.decisions.decision_batch import judge_programs
 from streamsched.domain.events.event import CustomHappened, Event
 from streamsched.domain.jobs.job import Contribution, ReadyJob
 from streamsched.domain.names import EventName, ProgramRef, ScheduleRef
@@ -23,7 +24,6 @@ from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.schedule import BashJob, Executable, Program, Schedule
 from streamsched.domain.signals.home import home
 from streamsched.domain.triggers.trigger import CustomEvent, leaf_id
-from streamsched.launcher.intake import Intake
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.run_monitor import RunMonitor, RunTimeouts
 from streamsched.log.topics import LAUNCH, topic_specs
@@ -31,11 +31,11 @@ from streamsched.ports.broker import Broker, Outgoing
 from streamsched.ports.runner import RunnerId
 from streamsched.ports.runs import RunEnd
 from streamsched.store.connections import open_pool
-from streamsched.store.jobs.decisions import PostgresDecisionStore
-from streamsched.store.jobs.intake import PostgresIntake
-from streamsched.store.jobs.jobs import PostgresJobStore
-from streamsched.store.runs.run_monitor import PostgresRunMonitorStore
-from streamsched.store.runs.run_queries import PostgresRunQueries
+from streamsched.store.jobs.decisions import DecisionStore
+from streamsched.store.jobs.intake import JobIntake, PostgresIntake
+from streamsched.store.jobs.jobs import JobStore
+from streamsched.store.runs.run_monitor import RunMonitorStore
+from streamsched.store.runs.run_queries import RunQueries
 from streamsched.store.server.notifier import PostgresNotifier
 from streamsched.testing.clock import SettableClock
 
@@ -92,15 +92,21 @@ class World:
         self.clock = SettableClock(datetime(2026, 3, 1, 12, 0, tzinfo=UTC))
         self.runners = CountedRunners()
         self.notifier = PostgresNotifier(dsn)
-        self.run_store = PostgresRunMonitorStore(pool)
-        self.jobs = PostgresJobStore(pool)
-        self.runs = PostgresRunQueries(pool)
-        self.decisions = PostgresDecisionStore(pool)
+        self.run_store = RunMonitorStore(pool)
+        self.jobs = JobStore(pool)
+        self.runs = RunQueries(pool)
+        self.decisions = DecisionStore(pool)
         self.run_monitor = RunMonitor(self.run_store, self.runners, self.clock, RunTimeouts(jitter=0))
         self.launcher = Launcher(self.decisions, self.run_monitor, self.notifier, self.clock)
 
-    def intake(self) -> Intake:
-        return Intake(self.broker, PostgresIntake(self.pool), self.clock)
+    async def decide(self, *programs: str) -> None:
+        """Decides about these programs alone, as one batch."""
+        now = self.clock.now()
+        async with self.decisions.lock(programs, now=now, limit=9) as batch:
+            await batch.store(judge_programs(batch.inputs, batch.resources, now=now))
+
+    def intake(self) -> JobIntake:
+        return JobIntake(self.broker, PostgresIntake(self.pool), self.clock)
 
     async def define(self, *schedules: Schedule, enabled: bool = True, generation: int = 1) -> None:
         now = self.clock.now()

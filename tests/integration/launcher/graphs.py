@@ -17,7 +17,7 @@ from streamsched.graph.functions import GraphFunctions
 from streamsched.graph.progression import Progression
 from streamsched.graph.submission import GraphDesk
 from streamsched.ports.runs import RunEnd
-from streamsched.store.graph.nodes import PostgresNodeStore
+from streamsched.store.graph.nodes import NodeStore
 
 from .conftest import World
 
@@ -70,7 +70,7 @@ class Graphs:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.store = PostgresNodeStore(world.pool)
+        self.store = NodeStore(world.pool)
         validations = {"shop": lambda: {"d": as_number}}
         self.functions = GraphFunctions(
             {"days": lambda: Days, "pairs": lambda: Pairs}, {"odd": lambda: is_odd}, validations

@@ -19,8 +19,8 @@ from streamsched.launcher.recovery import Recovery
 from streamsched.launcher.run_monitor import RunMonitor, RunTimeouts
 from streamsched.ports.runner import RunnerId
 from streamsched.process.http_client import HttpClient
-from streamsched.store.runs.launchers import PostgresLauncherLeases
-from streamsched.store.runs.run_batch import PostgresRunBatch
+from streamsched.store.runs.launchers import LauncherLeases
+from streamsched.store.runs.run_batch import RunBatch
 
 from .conftest import World, schedule
 
@@ -48,7 +48,7 @@ class Staffed:
     def __post_init__(self) -> None:
         world = self.world
         self.inline_executor = InlineExecutor(
-            *(PostgresRunBatch(world.pool), self.me, HttpClient(self.networks), world.clock),
+            *(RunBatch(world.pool), self.me, HttpClient(self.networks), world.clock),
             capacity=self.capacity,
             heartbeat=timedelta(0),
         )
@@ -58,7 +58,7 @@ class Staffed:
         self.launcher = Launcher(
             world.decisions, self.run_monitor, world.notifier, world.clock, inline=self.inline_executor
         )
-        leases = PostgresLauncherLeases(world.pool)
+        leases = LauncherLeases(world.pool)
         self.recovery = Recovery(leases, world.runners, self.me, world.clock, ttl=LEASE, attempts=3)
 
     async def once(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from streamsched.domain.backfills.backfill import (
+    BackfillCounts,
     BackfillFact,
     BackfillOrder,
     BackfillState,
@@ -30,15 +31,14 @@ from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.schedule import Schedule
 from streamsched.domain.triggers.correlation import Per
 from streamsched.domain.triggers.trigger import Cron, CustomEvent, Partitions
-from streamsched.launcher.backfills.feeding import BackfillFeeding
+from streamsched.launcher.backfill_feeding import BackfillFeeding
 from streamsched.launcher.retention import ArchiveLoop
 from streamsched.launcher.why import why
 from streamsched.ports.runs import RunEnd
-from streamsched.ports.submissions import BackfillCounts, BackfillRecord
-from streamsched.store.jobs.archive import PostgresArchive
-from streamsched.store.jobs.backfill_feed import PostgresBackfillFeed
-from streamsched.store.jobs.backfills import PostgresBackfillStore
-from streamsched.store.jobs.submissions import PostgresSubmissionStore
+from streamsched.store.jobs.archive import Archive
+from streamsched.store.jobs.backfill_feed import BackfillFeed
+from streamsched.store.jobs.backfills import BackfillRecord, BackfillStore
+from streamsched.store.jobs.submissions import SubmissionStore
 
 from .conftest import World, schedule
 
@@ -60,8 +60,8 @@ class Backfills:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.store = PostgresBackfillStore(world.pool)
-        self.feed = PostgresBackfillFeed(world.pool)
+        self.store = BackfillStore(world.pool)
+        self.feed = BackfillFeed(world.pool)
         self.feeding = BackfillFeeding(self.feed, world.notifier, world.clock, keep=timedelta(days=30))
 
     async def start(self, owner: Schedule, span: Span, token: str = "b", **fields: Any) -> BackfillRecord:
@@ -168,7 +168,7 @@ async def test_a_crash_at_any_moment_doubles_and_loses_nothing(world: World, bac
     await backfills.start(DAILY, WEEK, max_active=3)
     for _ in range(40):
         now = world.clock.now()  # several feeders, as when a lease changes hands
-        await asyncio.gather(*(PostgresBackfillFeed(world.pool).feed(now=now, limit=5) for _ in range(4)))
+        await asyncio.gather(*(BackfillFeed(world.pool).feed(now=now, limit=5) for _ in range(4)))
         while await world.launcher.run_once():
             pass
         for run in (await backfills.pending())[:1]:
@@ -264,7 +264,7 @@ async def test_only_missing_failed_or_all(world: World, backfills: Backfills) ->
     await backfills.end(three, RunState.FAILED)
     world.clock.advance(timedelta(days=1))
     keeps = Retention(jobs=timedelta(days=30), audit=timedelta(days=30))
-    assert await ArchiveLoop(PostgresArchive(world.pool), keeps, world.clock).run_once() == 3
+    assert await ArchiveLoop(Archive(world.pool), keeps, world.clock).run_once() == 3
     assert await known(only=Only.ALL) == [*everything[:2], (KnownOutcome.FAILED, "3"), *everything[3:]], (
         "from the history"
     )
@@ -353,7 +353,7 @@ async def test_a_rerun_of_its_job_is_about_the_same_tick_and_no_longer_of_the_ba
     await backfills.step()
     await backfills.end(f"{PREFIX}.1.r1", RunState.FAILED)
 
-    store = PostgresSubmissionStore(world.pool)
+    store = SubmissionStore(world.pool)
     made = await store.rerun(RerunRequest(f"{PREFIX}.1"), now=world.clock.now())
     await backfills.step()
 

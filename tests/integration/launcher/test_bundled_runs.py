@@ -18,7 +18,7 @@ import pytest
 
 from streamsched.domain.schedules.process_job import PythonJob
 from streamsched.process.bundle_archive import chunks_of, folder_files, pack
-from streamsched.store.programs.bundles import PostgresBundleStore
+from streamsched.store.programs.bundles import BundleStore
 
 from .conftest import World
 from .test_runner import ENDED, Place, eventually
@@ -29,7 +29,7 @@ UPLOAD = """
 import asyncio, sys, time
 from datetime import UTC, datetime
 from streamsched.store.connections import open_pool
-from streamsched.store.programs.bundles import PostgresBundleStore
+from streamsched.store.programs.bundles import BundleStore
 
 def chunks():
     yield b"x" * 1000
@@ -38,7 +38,7 @@ def chunks():
     sys.stdin.read()
 
 async def main():
-    store = PostgresBundleStore(await open_pool(sys.argv[1]))
+    store = BundleStore(await open_pool(sys.argv[1]))
     await store.put("default", "a" * 64, chunks(), size=3000, files=1, now=datetime.now(UTC))
 
 asyncio.run(main())
@@ -51,7 +51,7 @@ async def stored(world: World, folder: Path) -> str:
     files = folder_files(folder, most_bytes=10**8)
     digest = pack(folder, files, raw)
     now, size = datetime.now(UTC), len(raw.getvalue())
-    store = PostgresBundleStore(world.pool)
+    store = BundleStore(world.pool)
     assert await store.put("default", digest, chunks_of(raw), size=size, files=len(files), now=now)
     shutil.rmtree(folder)
     return digest
@@ -124,7 +124,7 @@ async def test_an_upload_killed_in_the_middle_leaves_nothing_and_is_repeated(wor
     upload.send_signal(signal.SIGKILL)
     upload.communicate()
 
-    store = PostgresBundleStore(world.pool)
+    store = BundleStore(world.pool)
     now, digest = datetime.now(UTC), "a" * 64
     assert not await store.use("default", digest, now=now)
     assert await world.pool.fetchval("SELECT count(*) FROM bundle_chunks") == 0
@@ -133,7 +133,7 @@ async def test_an_upload_killed_in_the_middle_leaves_nothing_and_is_repeated(wor
 
 
 async def test_a_bundle_that_a_deployment_marks_as_used_meanwhile_is_kept(world: World) -> None:
-    store = PostgresBundleStore(world.pool)
+    store = BundleStore(world.pool)
     old, now, digest = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 2, 1, tzinfo=UTC), "b" * 64
     await store.put("default", digest, [b"x"], size=1, files=1, now=old)
     connection = await asyncpg.connect(world.dsn)

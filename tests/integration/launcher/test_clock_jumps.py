@@ -13,8 +13,6 @@ import httpx
 import pytest
 
 from streamsched.api.app import make_api
-from streamsched.bootstrap import Role, Services, api_services, launcher_loops, open_services, worker_loops
-from streamsched.clock_services import clock_loops
 from streamsched.codec.triggers import trigger as triggers
 from streamsched.config import Settings
 from streamsched.domain.names import EventName
@@ -22,6 +20,11 @@ from streamsched.domain.triggers.correlation import Per
 from streamsched.domain.triggers.timed import OnExpiry, Within
 from streamsched.domain.triggers.trigger import CustomEvent, Every
 from streamsched.process.cancellation import cancel
+from streamsched.roles.api import api_services
+from streamsched.roles.launcher import launcher_loops
+from streamsched.roles.role import Role
+from streamsched.roles.services import Services, clock_loops, open_services
+from streamsched.roles.worker import worker_loops
 from tests.support.wrong_clock import WrongClock
 
 pytestmark = pytest.mark.postgres
@@ -86,7 +89,7 @@ async def until(holds: Callable[[], Awaitable[bool]], what: str) -> None:
 
 @pytest.fixture
 async def installation(wrong_clock: WrongClock, database: str) -> AsyncIterator[Installation]:
-    settings = Settings(database_url=database, shards=2, api_access="open", heartbeat=timedelta(seconds=1))
+    settings = Settings.from_env({}, database_url=database, shards=2, api_access="open", heartbeat=timedelta(seconds=1))
     async with open_services(settings) as services, _running(services):
         transport = httpx.ASGITransport(app=make_api(api_services(services)), raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
@@ -98,7 +101,7 @@ async def _running(services: Services) -> AsyncIterator[None]:
     loops = {
         **worker_loops(services),
         **launcher_loops(services, os.environ),
-        **clock_loops(services.measured, services.pool, services.identity, Role.ALL),
+        **clock_loops(services, Role.ALL),
     }
     tasks = [asyncio.ensure_future(loop()) for loop in loops.values()]
     try:

@@ -14,7 +14,8 @@ import pytest
 from streamsched.domain.programs.spark_deployment import DeployMode
 from streamsched.domain.programs.spark_needs import SparkNeeds
 from streamsched.domain.schedules.process_job import SparkJob
-from streamsched.ports.runs import RunRecord, StopRequest
+from streamsched.ports.runs import StopRequest
+from streamsched.store.runs.run_queries import RunRecord
 from tests.support.services import need_java
 from tests.support.spark_cluster import SparkCluster, spark_cluster
 

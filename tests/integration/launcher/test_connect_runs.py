@@ -13,9 +13,10 @@ import pytest
 from streamsched.domain.programs.spark_deployment import DeployMode
 from streamsched.domain.programs.spark_needs import SparkNeeds
 from streamsched.domain.schedules.process_job import SparkJob
-from streamsched.ports.runs import RunRecord, StopRequest
+from streamsched.ports.runs import StopRequest
 from streamsched.spark.backends.connect.server import ConnectServer, connect_folder
 from streamsched.spark.processes import LocalRunners
+from streamsched.store.runs.run_queries import RunRecord
 from tests.support.services import need_java
 
 from .conftest import World, schedule

@@ -22,7 +22,7 @@ from streamsched.domain.schedules.schedule import BashJob, Program, Schedule
 from streamsched.launcher.deadlines import DeadlineWatch
 from streamsched.launcher.why import why
 from streamsched.ports.runs import RunEnd, StopRequest
-from streamsched.store.runs.deadlines import PostgresDeadlineStore
+from streamsched.store.runs.deadlines import DeadlineStore
 
 from .conftest import MINUTE, World, schedule
 
@@ -40,7 +40,7 @@ def promising(promise: DeadlineKind, then: OnMiss = OnMiss.WARN, **more: Any) ->
 
 
 def watch(world: World) -> DeadlineWatch:
-    return DeadlineWatch(PostgresDeadlineStore(world.pool), world.notifier, world.clock)
+    return DeadlineWatch(DeadlineStore(world.pool), world.notifier, world.clock)
 
 
 async def rescued(world: World) -> None:
@@ -71,7 +71,7 @@ async def launched(world: World, plain: Schedule) -> None:
 
 async def begin(world: World, run: str = RUN) -> None:
     assert await world.run_store.claim(run, runner="here:1:1", log_path="/log", now=world.clock.now())
-    await world.run_store.started(run, runner="here:1:1", now=world.clock.now())
+    await world.run_store.mark_started(run, runner="here:1:1", now=world.clock.now())
 
 
 async def end(world: World, run: str = RUN, state: RunState = RunState.COMPLETED) -> None:
@@ -225,7 +225,7 @@ async def test_a_job_that_is_cancelled_gets_no_further_attempt_though_its_run_wa
     )
     await begin(world)
     world.clock.advance(10 * MINUTE)
-    assert await world.run_store.overdue(world.clock.now()) == [RUN]
+    assert await world.run_store.stop_overdue(world.clock.now()) == [RUN]
     await watch(world).run_once()
     await end(world, state=RunState.KILLED)
 

@@ -53,7 +53,7 @@ class SmallInlineRunner:
     def publications(self) -> int:
         return self.room()
 
-    async def room_made(self) -> None:
+    async def wait_for_room(self) -> None:
         await asyncio.Event().wait()
 
     def execute(self, runs: Sequence[Assignment]) -> None:

@@ -15,9 +15,9 @@ from streamsched.domain.programs.output import ProgramOutput
 from streamsched.domain.schedules.process_job import BashJob
 from streamsched.domain.schedules.retry import Retry
 from streamsched.domain.schedules.schedule import Program
-from streamsched.ports.runner import LostRun, SilentRun
 from streamsched.ports.runs import RunEnd, StopRequest
-from streamsched.store.runs.run_commits import PostgresRunCommitStore
+from streamsched.store.runs.run_commits import RunCommitStore
+from streamsched.store.runs.run_monitor import LostRun, SilentRun
 
 from .conftest import MINUTE, PROGRAM, World, schedule
 
@@ -42,7 +42,7 @@ async def claimed(world: World, program: Program = DECLARES) -> str:
 
 
 async def commit(world: World, run: str, *datasets: DatasetRef) -> None:
-    await PostgresRunCommitStore(world.pool).add(
+    await RunCommitStore(world.pool).add(
         [
             RunCommit(run=run, commit="c", dataset=each, at=world.clock.now(), partitions=1, rows=1, bytes=1)
             for each in datasets

@@ -12,7 +12,7 @@ from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.schedule import EnqueueJob
 from streamsched.domain.tasks.queue import QueuePolicy, WorkerTarget
 from streamsched.domain.tasks.task import MOST_DATA
-from streamsched.store.tasks.queues import PostgresQueueStore
+from streamsched.store.tasks.queues import QueueStore
 
 from .conftest import World, schedule
 from .inline import Staffed, run
@@ -30,7 +30,7 @@ async def satisfied(world: World, program: EnqueueJob, jobs: int = 1) -> Staffed
 
 async def queue(world: World) -> None:
     policy = QueuePolicy(target=WorkerTarget())
-    await PostgresQueueStore(world.pool).set("mail", policy, "test", now=world.clock.now())
+    await QueueStore(world.pool).set("mail", policy, "test", now=world.clock.now())
 
 
 async def tasks(world: World) -> list[dict[str, Any]]:

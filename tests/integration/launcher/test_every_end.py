@@ -6,15 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from streamsched.domain.constraints.constraint import Concurrency, Delay, LastRun
-from streamsched.domain.jobs import job, run
-from streamsched.domain.jobs.job import JobCommand, JobFact, JobState
-from streamsched.domain.jobs.run import RunFact, RunState
+from streamsched.domain.jobs.job import JOB_STATES, JobCommand, JobFact, JobState
+from streamsched.domain.jobs.run import RUN_STATES, RunFact, RunState
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.schedule import OnTimeout
+from streamsched.domain.state_machine import StateMachine
 from streamsched.ports.runs import RunEnd, StopRequest
 
 from .conftest import MINUTE, World, schedule
@@ -118,27 +119,27 @@ JOB_ENDS: dict[tuple[JobState, JobFact], Way] = {
 ENDINGS = {RunFact.SUCCEEDED: RunState.COMPLETED, RunFact.FAILED: RunState.FAILED, RunFact.KILLED: RunState.KILLED}
 
 
-def ends(machine: object) -> set[tuple[object, object]]:
+def ends(machine: StateMachine[Any, Any]) -> set[tuple[Any, Any]]:
     """The rows of a machine that lead to an end."""
-    return {row for row, after in machine.TRANSITIONS.items() if after in machine.TERMINAL}  # type: ignore[attr-defined]
+    return {row for row, after in machine.table.items() if after in machine.ends}
 
 
 def test_every_end_of_a_job_is_gone_through() -> None:
-    assert set(JOB_ENDS) == ends(job)
+    assert set(JOB_ENDS) == ends(JOB_STATES)
 
 
 @pytest.mark.parametrize(("row", "way"), JOB_ENDS.items(), ids=lambda each: getattr(each, "__name__", ""))
 async def test_a_job_ends_with_a_reason(world: World, row: tuple[JobState, JobFact], way: Way) -> None:
     await way(world)
 
-    state = job.TRANSITIONS[row]
+    state = JOB_STATES.table[row]
     [ended] = [each for each in await world.jobs.recent() if each.state is state]
     assert ended.reason
     assert ended.ended_at == world.clock.now()
     await reported(world, ended.id, f"job.{state.lower()}")
 
 
-@pytest.mark.parametrize("row", sorted(ends(run)), ids=" ".join)  # type: ignore[arg-type, type-var]
+@pytest.mark.parametrize("row", sorted(ends(RUN_STATES)), ids=" ".join)
 async def test_a_run_ends_with_a_reason(world: World, row: tuple[RunState, RunFact]) -> None:
     before, fact = row
     if before is RunState.PENDING:
@@ -147,7 +148,7 @@ async def test_a_run_ends_with_a_reason(world: World, row: tuple[RunState, RunFa
         await come(world, 1)
         await claim(world)
         if before is not RunState.STARTING:
-            await world.run_store.started(RUN, runner="here:1:1", now=world.clock.now())
+            await world.run_store.mark_started(RUN, runner="here:1:1", now=world.clock.now())
         await world.pool.execute("UPDATE runs SET state = $1", before)
         if fact is RunFact.VANISHED:
             world.clock.advance(timedelta(hours=1))
@@ -157,7 +158,7 @@ async def test_a_run_ends_with_a_reason(world: World, row: tuple[RunState, RunFa
             assert await world.run_store.finish(RUN, ending)
 
     ended = await world.runs.get(RUN)
-    assert ended.state is run.TRANSITIONS[row]
+    assert ended.state is RUN_STATES.table[row]
     assert ended.reason
     assert ended.ended_at is not None
     await reported(world, RUN, f"run.{ended.state.lower()}")

@@ -22,8 +22,6 @@ from streamsched.domain.schedules.process_job import BashJob, PythonJob
 from streamsched.domain.schedules.retry import Retry
 from streamsched.domain.schedules.schedule import Executable, Program, PublishJob
 from streamsched.launcher.run_monitor import RunTimeouts
-from streamsched.ports.programs.fences import MOST_TRIES
-from streamsched.ports.runner import SilentRun
 from streamsched.ports.runs import RunEnd
 from streamsched.spark.command import RunEnvironment
 from streamsched.spark.fences.fence_writer import FenceWriter
@@ -31,7 +29,8 @@ from streamsched.spark.needs.preparation import Preparation
 from streamsched.spark.pfs import PartitionedFileSet
 from streamsched.spark.tables.delta import DeltaDataset
 from streamsched.spark.tables.iceberg import IcebergDataset
-from streamsched.store.runs.fences import PostgresFenceStore
+from streamsched.store.runs.fences import MOST_TRIES, FenceStore
+from streamsched.store.runs.run_monitor import SilentRun
 from tests.support.arrow_frame import ArrowFrame
 from tests.support.run_environ import process_environ
 
@@ -52,7 +51,7 @@ class Given:
 
     def __init__(self, world: World, folder: Path) -> None:
         self.world = world
-        self.store = PostgresFenceStore(world.pool)
+        self.store = FenceStore(world.pool)
         self.environ = dict(os.environ)
         self._data = folder / "data"
 

@@ -15,7 +15,7 @@ from streamsched.domain.jobs.job import Contribution, ReadyJob
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.schedules.schedule import Schedule
 from streamsched.domain.triggers.trigger import ProgramStatus, leaf_id
-from streamsched.store.catalog.namespace_grants import PostgresNamespaceGrantStore
+from streamsched.store.catalog.namespace_grants import NamespaceGrantStore
 
 from .conftest import World, schedule
 
@@ -54,7 +54,7 @@ async def given(world: World, *, state: GrantState = GrantState.GRANTED, details
         details=details,
         by="token:finance",
     )
-    await PostgresNamespaceGrantStore(world.pool).record([grant], now=world.clock.now())
+    await NamespaceGrantStore(world.pool).record([grant], now=world.clock.now())
 
 
 async def stored(world: World, job: str) -> str:

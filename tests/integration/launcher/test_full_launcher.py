@@ -23,7 +23,7 @@ from streamsched.ports.clock import SystemClock
 from streamsched.ports.runner import RunnerId
 from streamsched.process.cancellation import cancel
 from streamsched.spark.processes import LocalRunners, this_process
-from streamsched.store.runs.launchers import PostgresLauncherLeases
+from streamsched.store.runs.launchers import LauncherLeases
 
 from .conftest import World, sharing
 from .test_runner import Place, eventually
@@ -42,7 +42,7 @@ class Full(Place):
         super().__init__(world, data_dir)
         self.runners = LocalRunners(data_dir, self.environ, warm=True, places={ProcessKind.HOST: PLACES})
         self.run_monitor._runners = self.runners
-        leases = PostgresLauncherLeases(world.pool)
+        leases = LauncherLeases(world.pool)
         self.recovery = Recovery(
             leases, self.runners, this_process(), SystemClock(), ttl=timedelta(seconds=30), attempts=3
         )

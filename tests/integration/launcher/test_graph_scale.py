@@ -104,14 +104,14 @@ PLANS = [
     ("nodes", "'default.big', ARRAY['t1', 't2'], ARRAY['1', '2']"),
     ("states", "'default.big', ARRAY['t1', 't2'], ARRAY['1', '2']"),
     ("views", "'default.big', ARRAY['t1', 't2'], ARRAY['1', '2']"),
-    ("listed", "'default.big', 't1', 'COMPLETED', 't1', '5', 30"),
+    ("page", "'default.big', 't1', 'COMPLETED', 't1', '5', 30"),
     ("ends", "100"),
     ("unreported", "100, now()"),
     ("postpone", "'default.big', ARRAY['t1', 't2'], ARRAY['1', '2'], ARRAY['', ''], now()"),
     ("outdated", "100"),
     ("held", "100"),
     ("old", "now(), '-infinity', '', '', '', 100"),
-    ("leave", "'default.big', ARRAY['t1', 't2'], ARRAY['1', '2'], now()"),
+    ("delete", "'default.big', ARRAY['t1', 't2'], ARRAY['1', '2'], now()"),
     ("ring_graphs", "ARRAY['default.big.t0', 'default.big.t5']"),
     ("arrive", "ARRAY['default.big'], ARRAY['t1'], ARRAY['1'], ARRAY['job'], now()"),
 ]
@@ -121,11 +121,11 @@ FILES = {"ring_graphs": "catalog/catalog", "arrive": "runs/arrived_nodes"}
 
 TYPES = {
     **dict.fromkeys(("nodes", "states", "views"), "text, text[], text[]"),
-    "listed": "text, text, text, text, text, bigint",
+    "page": "text, text, text, text, text, bigint",
     "unreported": "bigint, timestamptz",
     "postpone": "text, text[], text[], text[], timestamptz",
     "old": "timestamptz, timestamptz, text, text, text, bigint",
-    "leave": "text, text[], text[], timestamptz",
+    "delete": "text, text[], text[], timestamptz",
     "ring_graphs": "text[]",
     "arrive": "text[], text[], text[], text[], timestamptz",
 }

@@ -11,7 +11,7 @@ from streamsched.domain.decisions.retention import Retention
 from streamsched.domain.graph.graph import NodeId
 from streamsched.graph.retention import NodeRetention
 from streamsched.launcher.retention import ArchiveLoop
-from streamsched.store.jobs.archive import PostgresArchive
+from streamsched.store.jobs.archive import Archive
 from tests.unit.codec.test_stolos_tasks import TASKS as SEED
 
 from .conftest import World
@@ -302,7 +302,7 @@ async def test_a_job_whose_end_no_node_has_counted_does_not_leave_for_the_histor
     await graphs.submit("a", "1")
     await graphs.end((await graphs.launch())[0])
     graphs.world.clock.advance(timedelta(days=2))
-    archive = ArchiveLoop(PostgresArchive(graphs.world.pool), Retention(), graphs.world.clock)
+    archive = ArchiveLoop(Archive(graphs.world.pool), Retention(), graphs.world.clock)
     assert await archive.run_once() == 0
     await graphs.progress()
     assert await archive.run_once() == 1

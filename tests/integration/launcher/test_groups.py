@@ -15,9 +15,9 @@ from streamsched.domain.schedules.schedule import OnTimeout
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.start import start
 from streamsched.launcher.why import why
-from streamsched.ports.runner import SilentRun
 from streamsched.ports.runs import RunEnd
-from streamsched.store.limits.groups import PostgresGroupStore
+from streamsched.store.limits.groups import GroupStore
+from streamsched.store.runs.run_monitor import SilentRun
 
 from .conftest import MINUTE, World, sharing
 
@@ -82,7 +82,7 @@ async def test_a_slot_wakes_as_many_as_it_is_enough_for(world: World) -> None:
     world.clock.advance(timedelta(seconds=1))
     await world.satisfy(*(world.ready(RIGHT, n) for n in (1, 2, 3)), world.ready(both, 1))
     await world.launcher.run_once()
-    await PostgresGroupStore(world.pool).set_limit("warehouse", 1, "", now=world.clock.now())
+    await GroupStore(world.pool).set_limit("warehouse", 1, "", now=world.clock.now())
     assert await due(world) == []
 
     await end(world, "default.app.left.1.1.r1")
@@ -128,7 +128,7 @@ async def test_why_names_the_run_of_the_other_program_that_holds_the_slot(held: 
 
 
 async def test_a_raised_limit_wakes_at_once_and_is_remembered_with_who_and_why(held: World) -> None:
-    groups = PostgresGroupStore(held.pool)
+    groups = GroupStore(held.pool)
 
     record = await groups.set_limit("warehouse", 2, "ann: night shift", now=held.clock.now())
 
@@ -141,7 +141,7 @@ async def test_a_raised_limit_wakes_at_once_and_is_remembered_with_who_and_why(h
 
 
 async def test_a_shut_group_admits_no_job_until_its_limit_is_taken_back(world: World) -> None:
-    groups = PostgresGroupStore(world.pool)
+    groups = GroupStore(world.pool)
     await groups.set_limit("warehouse", 0, "", now=world.clock.now())
     await world.define(LEFT)
     await world.satisfy(world.ready(LEFT, 1))
@@ -161,7 +161,7 @@ async def test_a_heavy_run_takes_its_weight(world: World) -> None:
     await world.satisfy(*(world.ready(heavy, n) for n in (1, 2)), *(world.ready(light, n) for n in (1, 2)))
     await world.launcher.run_once()
 
-    [record] = await PostgresGroupStore(world.pool).all()
+    [record] = await GroupStore(world.pool).all()
 
     assert record.occupancy.taken == 3
     assert record.waiting == len([s for s in (await world.states()).values() if s == "PENDING_CONSTRAINT"])
@@ -186,7 +186,7 @@ async def test_a_job_launched_all_the_same_holds_its_slot_beyond_the_limit(held:
     held.clock.advance(2 * MINUTE)
     await held.launcher.run_once()
 
-    [record] = await PostgresGroupStore(held.pool).all()
+    [record] = await GroupStore(held.pool).all()
     assert (record.occupancy.taken, record.waiting) == (2, 1)
 
 

@@ -11,7 +11,7 @@ from datetime import timedelta
 
 import pytest
 
-from streamsched.admin.moving.imported_runs import ImportedRunReport, add_imported_runs
+from streamsched.admin.imported_runs import ImportedRunReport, add_imported_runs
 from streamsched.codec.moving.imported_run import imported_run_to_json
 from streamsched.domain.constraints.constraint import LastRun
 from streamsched.domain.decisions.retention import Retention
@@ -19,8 +19,8 @@ from streamsched.domain.jobs.imported_run import ImportedRun
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import AppRef, ProgramRef
 from streamsched.launcher.retention import ArchiveLoop
-from streamsched.store.jobs.archive import PostgresArchive
-from streamsched.store.jobs.imported_runs import PostgresImportedRuns
+from streamsched.store.jobs.archive import Archive
+from streamsched.store.jobs.imported_runs import ImportedRunStore
 
 from .conftest import MINUTE, PROGRAM, World, schedule
 
@@ -43,13 +43,11 @@ def line(run: ImportedRun) -> bytes:
 
 async def add(world: World, *runs: ImportedRun, lines: tuple[bytes, ...] = ()) -> ImportedRunReport:
     given = (*map(line, runs), *lines)
-    return await add_imported_runs(
-        given, store=PostgresImportedRuns(world.pool), keep=KEEP, now=world.clock.now(), batch=3
-    )
+    return await add_imported_runs(given, store=ImportedRunStore(world.pool), keep=KEEP, now=world.clock.now(), batch=3)
 
 
 async def retire(world: World) -> int:
-    return await ArchiveLoop(PostgresArchive(world.pool), Retention(jobs=KEEP), world.clock).run_once()
+    return await ArchiveLoop(Archive(world.pool), Retention(jobs=KEEP), world.clock).run_once()
 
 
 async def counts(world: World) -> tuple[int, int]:
@@ -178,7 +176,7 @@ async def test_100000_runs(world: World) -> None:
         for number in range(100_000):
             yield line(replace(past(world, number, ended=number * timedelta(seconds=20)), id=f"cdap-{number}"))
 
-    store, begun = PostgresImportedRuns(world.pool), time.monotonic()
+    store, begun = ImportedRunStore(world.pool), time.monotonic()
     found = await add_imported_runs(lines(), store=store, keep=KEEP, now=now)
     taken = time.monotonic() - begun
 

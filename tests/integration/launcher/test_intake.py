@@ -10,11 +10,10 @@ import orjson
 import pytest
 
 from streamsched.domain.errors import UnavailableError
-from streamsched.launcher.intake import Intake
 from streamsched.log.topics import DEAD_LETTER, LAUNCH
 from streamsched.ports.broker import Outgoing, Record, TopicPartition
 from streamsched.ports.intake import IntakeBatch, IntakeResult, ReadyJobRow
-from streamsched.store.jobs.intake import PostgresIntake
+from streamsched.store.jobs.intake import JobIntake, PostgresIntake
 
 from .conftest import SHARDS, World, schedule
 
@@ -23,7 +22,7 @@ pytestmark = pytest.mark.postgres
 NIGHTLY = schedule("nightly")
 
 
-async def drained(intake: Intake) -> int:
+async def drained(intake: JobIntake) -> int:
     total = 0
     while got := await intake.run_once(timeout=0.01):
         total += got
@@ -67,10 +66,10 @@ async def test_a_new_intake_goes_on_behind_what_was_stored(world: World) -> None
 async def test_several_intakes_on_the_same_partitions_store_every_job_once(world: World) -> None:
     schedules = [schedule(f"s{n}") for n in range(20)]
     await world.define(*schedules)
-    intakes = [Intake(world.broker, PostgresIntake(world.pool), world.clock, max_records=17) for _ in range(3)]
+    intakes = [JobIntake(world.broker, PostgresIntake(world.pool), world.clock, max_records=17) for _ in range(3)]
     stored = 0
 
-    async def work(intake: Intake) -> None:
+    async def work(intake: JobIntake) -> None:
         nonlocal stored
         for _ in range(400):
             got = await intake.run_once(timeout=0.02)
@@ -108,7 +107,7 @@ class DiesAfterTheCommit(PostgresIntake):
 async def test_an_answer_that_is_lost_loses_and_doubles_no_job(world: World) -> None:
     await world.define(NIGHTLY)
     await world.emit([world.ready(NIGHTLY, 1)])
-    intake = Intake(world.broker, DiesAfterTheCommit(world.pool), world.clock)
+    intake = JobIntake(world.broker, DiesAfterTheCommit(world.pool), world.clock)
 
     with pytest.raises(UnavailableError):
         await intake.run_once(timeout=1)

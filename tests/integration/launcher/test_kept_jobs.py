@@ -1,4 +1,4 @@
-"""What a change that keeps means for jobs that are satisfied already (ADR 0012)."""
+"""What a change that keeps means for jobs that are satisfied already (ADR 12)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from streamsched.domain.schedules.pause import Pause
 from streamsched.domain.schedules.retry import Retry
 from streamsched.domain.schedules.schedule import BashJob, Program, Schedule
 from streamsched.launcher.why import why
-from streamsched.ports.catalog import AppChange, AppRecord
 from streamsched.ports.runs import RunEnd
-from streamsched.store.catalog.catalog import PostgresCatalogStore
+from streamsched.store.catalog.catalog import CatalogStore
+from streamsched.store.catalog.records import AppChange, AppRecord
 
 from .conftest import MINUTE, World, schedule
 
@@ -33,7 +33,7 @@ KEEPING = Pause()
 
 async def decided(world: World, decide: Callable[[AppRecord], AppChange]) -> None:
     now = world.clock.now()
-    await PostgresCatalogStore(world.pool).change(NOW.ref.owner, [NOW.ref], decide, now=now)
+    await CatalogStore(world.pool).change(NOW.ref.owner, [NOW.ref], decide, now=now)
 
 
 async def updated(world: World, definition: Schedule, *, keep: bool) -> None:

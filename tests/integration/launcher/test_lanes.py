@@ -22,7 +22,7 @@ from streamsched.domain.schedules.retry import Retry
 from streamsched.domain.schedules.schedule import Schedule
 from streamsched.launcher.why import why
 from streamsched.ports.runs import RunEnd
-from streamsched.store.runs.run_batch import PostgresRunBatch
+from streamsched.store.runs.run_batch import RunBatch
 from streamsched.store.sql import queries
 
 from .conftest import MINUTE, PROGRAM, World, schedule
@@ -67,7 +67,7 @@ async def end(world: World, number: int, state: RunState = RunState.COMPLETED, *
     run = f"default.app.{name}.1.{number}.r1"
     now = world.clock.now()
     assert await world.run_store.claim(run, runner=f"host:1:{run}", log_path="/log", now=now)
-    await world.run_store.started(run, runner=f"host:1:{run}", now=now)
+    await world.run_store.mark_started(run, runner=f"host:1:{run}", now=now)
     assert await world.run_store.finish(run, RunEnd(state, "", now, 0 if state is RunState.COMPLETED else 1))
 
 
@@ -193,7 +193,7 @@ async def test_ends_that_are_stored_together_wake_the_head_of_each_lane(world: W
     await world.define(one)
     await world.satisfy(*keyed(world, one, "abcabcabc"))
     await rest(world)
-    batch, now = PostgresRunBatch(world.pool), world.clock.now()
+    batch, now = RunBatch(world.pool), world.clock.now()
     runs = [f"default.app.s.1.{number}.r1" for number in (1, 2)]
     await batch.claim(runs, runner="h:1:1", log_path=None, now=now)
 
@@ -342,8 +342,7 @@ HOT = [
     ("limits/lanes", "wake", COLUMNS),
     ("limits/lanes", "wake_after", "ARRAY['default.app.s.1.7.r1']"),
     ("limits/lanes", "leave", "ARRAY['default.app.s.1.1007']"),
-    ("runs/ending", "wake", f"'{PROGRAM}'"),
-    ("runs/run_batch", "wake", f"ARRAY['{PROGRAM}']"),
+    ("runs/ending", "wake", f"ARRAY['{PROGRAM}']"),
     ("jobs/decisions", "due_of_programs", f"ARRAY['{PROGRAM}'], now(), 128"),
     ("jobs/decisions", "due", "now(), 10"),
 ]

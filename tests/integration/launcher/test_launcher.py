@@ -32,7 +32,7 @@ async def end(world: World, run: str, state: RunState = RunState.COMPLETED) -> N
     """A runner claims the run, executes it and ends."""
     now = world.clock.now()
     assert await world.run_store.claim(run, runner=f"host:1:{run}", log_path="/log", now=now)
-    await world.run_store.started(run, runner=f"host:1:{run}", now=now)
+    await world.run_store.mark_started(run, runner=f"host:1:{run}", now=now)
     assert await world.run_store.finish(run, RunEnd(state, "", now, 0))
 
 

@@ -12,7 +12,7 @@ from streamsched.domain.errors import UnavailableError
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.launcher.cluster_probes import ClusterProbes
 from streamsched.launcher.why import why
-from streamsched.store.limits.clusters import PostgresClusterStore
+from streamsched.store.limits.clusters import ClusterStore
 
 from .conftest import MINUTE, World, schedule
 
@@ -22,7 +22,7 @@ GATED = schedule("gated", constraints=(Load("main", free_cores=Hysteresis(8, 4))
 
 
 class Cluster:
-    """`ports.limits.Probe` that says what it is given to."""
+    """`ports.cluster_probe.Probe` that says what it is given to."""
 
     def __init__(self, cores: float | None) -> None:
         self.cores = cores
@@ -36,7 +36,7 @@ class Cluster:
 
 
 def probes(world: World, cluster: Cluster) -> ClusterProbes:
-    return ClusterProbes(PostgresClusterStore(world.pool), {"main": cluster}, world.notifier, world.clock)
+    return ClusterProbes(ClusterStore(world.pool), {"main": cluster}, world.notifier, world.clock)
 
 
 async def launched(world: World) -> int:
@@ -93,7 +93,7 @@ async def test_one_of_many_launchers_asks_and_all_know(world: World) -> None:
     asked = await asyncio.gather(*(probes(world, cluster).run_once() for _ in range(4)))
 
     assert (sum(asked), cluster.asked) == (1, 1)
-    [record] = await PostgresClusterStore(world.pool).all()
+    [record] = await ClusterStore(world.pool).all()
     assert (record.reading, record.at, record.waiting) == (ClusterReading(9), world.clock.now(), 1)
 
 
@@ -132,8 +132,8 @@ async def test_a_cluster_that_is_not_configured_and_a_probe_that_breaks_are_reas
     await launched(world)
     said: list[str] = []
     for known in ({}, {"main": Broken(1)}):
-        await ClusterProbes(PostgresClusterStore(world.pool), known, world.notifier, world.clock).run_once()
-        [record] = await PostgresClusterStore(world.pool).all()
+        await ClusterProbes(ClusterStore(world.pool), known, world.notifier, world.clock).run_once()
+        [record] = await ClusterStore(world.pool).all()
         said.append(record.failed or "")
         world.clock.advance(MINUTE)
 
@@ -149,4 +149,4 @@ async def test_who_asks_for_no_load_touches_no_cluster(world: World) -> None:
     await world.satisfy(world.ready(plain, 1))
     await launched(world)
 
-    assert await PostgresClusterStore(world.pool).all() == []
+    assert await ClusterStore(world.pool).all() == []

@@ -10,15 +10,13 @@ import pytest
 
 from streamsched.domain.decisions.retention import Retention
 from streamsched.domain.jobs.run import RunState
-from streamsched.domain.quotas.quota import Quota
-from streamsched.launcher.log_cleanup import LogCleanup
+from streamsched.domain.quotas.quota import Limits, Quota
 from streamsched.launcher.retention import ArchiveLoop
 from streamsched.launcher.start import start
-from streamsched.ports.access.quotas import Limits
 from streamsched.ports.runs import RunEnd
 from streamsched.spark.files import RunFiles
-from streamsched.spark.run_file_store import LocalRunFileStore
-from streamsched.store.jobs.archive import PostgresArchive
+from streamsched.spark.log_cleanup import LogCleanup, RunFileStore
+from streamsched.store.jobs.archive import Archive
 
 from .conftest import PROGRAM, World, schedule
 
@@ -47,7 +45,7 @@ async def run_of(world: World, token: str, folder: Path, *, ends: bool = True) -
     run = await start(world.runs, world.clock, PROGRAM, {}, token=token)
     now = world.clock.now()
     assert await world.run_store.claim(run, runner="here:1:1", log_path="/log", now=now)
-    await world.run_store.started(run, runner="here:1:1", now=now)
+    await world.run_store.mark_started(run, runner="here:1:1", now=now)
     if ends:
         await world.run_store.finish(run, RunEnd(RunState.COMPLETED, "", now, 0))
     leave(folder, run, now)
@@ -56,10 +54,10 @@ async def run_of(world: World, token: str, folder: Path, *, ends: bool = True) -
 
 @pytest.mark.long
 async def test_a_year_of_runs_leaves_a_month_of_files(world: World, tmp_path: Path) -> None:
-    archive = PostgresArchive(world.pool)
+    archive = Archive(world.pool)
     await world.define(schedule("plain"))
     retiring = ArchiveLoop(archive, Retention(jobs=KEEP), world.clock)
-    log_cleanup = LogCleanup(LocalRunFileStore(tmp_path), archive, world.clock, keep=KEEP)
+    log_cleanup = LogCleanup(RunFileStore(tmp_path), archive, world.clock, keep=KEEP)
     endless = await run_of(world, "endless", tmp_path, ends=False)
     last = ""
     for day in range(0, 366, 5):
@@ -78,7 +76,7 @@ async def test_what_is_young_or_not_a_run_s_stays(world: World, tmp_path: Path) 
     """A run whose record another installation has, or that has no record yet, is not taken for a forgotten one."""
     leave(tmp_path, "default.app.unheard.1.1.r1", world.clock.now())
     (tmp_path / "logs" / "notes.txt").write_text("mine")
-    log_cleanup = LogCleanup(LocalRunFileStore(tmp_path), PostgresArchive(world.pool), world.clock, keep=KEEP)
+    log_cleanup = LogCleanup(RunFileStore(tmp_path), Archive(world.pool), world.clock, keep=KEEP)
     world.clock.advance(KEEP - DAY)
 
     assert await log_cleanup.run_once() == 0
@@ -90,7 +88,7 @@ async def test_what_is_young_or_not_a_run_s_stays(world: World, tmp_path: Path) 
 
 
 async def test_a_host_without_a_folder_has_nothing_to_tidy(world: World, tmp_path: Path) -> None:
-    log_cleanup = LogCleanup(LocalRunFileStore(tmp_path / "none"), PostgresArchive(world.pool), world.clock, keep=KEEP)
+    log_cleanup = LogCleanup(RunFileStore(tmp_path / "none"), Archive(world.pool), world.clock, keep=KEEP)
 
     assert await log_cleanup.run_once() == 0
 
@@ -114,8 +112,8 @@ async def test_the_logs_of_a_namespace_are_emptied_over_its_quota_the_oldest_fir
     async def limits() -> Limits:
         return {"default": {Quota.LOGS: 130_000}}
 
-    archive = PostgresArchive(world.pool)
-    cleanup = LogCleanup(LocalRunFileStore(tmp_path), archive, world.clock, keep=KEEP, limits=limits)
+    archive = Archive(world.pool)
+    cleanup = LogCleanup(RunFileStore(tmp_path), archive, world.clock, keep=KEEP, limits=limits)
     await cleanup.run_once()
     await cleanup.run_once()
 

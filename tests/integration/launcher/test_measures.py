@@ -6,16 +6,16 @@ from datetime import time, timedelta
 
 import pytest
 
+from streamsched.admin.installation_metrics import measure_installation
 from streamsched.domain.constraints.rate import Rate
 from streamsched.domain.constraints.window import TimeWindow
 from streamsched.domain.schedules.overlap import Overlap
-from streamsched.launcher.intake import Intake
-from streamsched.log.topics import SIGNALS
+from streamsched.log.topics import DEAD_LETTER, SIGNALS
 from streamsched.ports.broker import Outgoing, TopicPartition
-from streamsched.ports.server import LATELY, ShardReport
-from streamsched.process.health import measure_installation
-from streamsched.store.jobs.intake import PostgresIntake
-from streamsched.store.server.gauges import PostgresGauges
+from streamsched.ports.reports import ShardReport
+from streamsched.store.jobs.intake import JobIntake, PostgresIntake
+from streamsched.store.server.gauges import LATELY, Gauges
+from streamsched.store.server.probe import PostgresArchivedLetters
 from streamsched.store.server.reports import PostgresReportStore
 from streamsched.telemetry.metrics import Metrics
 
@@ -29,7 +29,7 @@ NIGHTLY = schedule("nightly")
 async def measured(world: World) -> list[str]:
     """The lines of the metrics, without their prefix."""
     metrics = Metrics()
-    await measure_installation(metrics, PostgresGauges(world.pool), world.broker, SHARDS, now=world.clock.now())
+    await measure_installation(metrics, Gauges(world.pool), world.broker, SHARDS, now=world.clock.now())
     return [line.removeprefix("streamsched_") for line in metrics.render().decode().splitlines() if line[0] != "#"]
 
 
@@ -38,7 +38,7 @@ async def test_the_time_from_the_last_event_to_the_job_is_observed(world: World)
     ready, metrics = world.ready(NIGHTLY, 1), Metrics()
     await world.emit([ready])
     world.clock.advance(timedelta(seconds=3))
-    intake = Intake(world.broker, PostgresIntake(world.pool), world.clock, metrics)
+    intake = JobIntake(world.broker, PostgresIntake(world.pool), world.clock, metrics)
     assert await intake.run_once(timeout=0.01) == 1
     await intake.close()
 
@@ -46,6 +46,12 @@ async def test_the_time_from_the_last_event_to_the_job_is_observed(world: World)
     assert "streamsched_event_to_job_seconds_sum 3.0" in found
     assert 'streamsched_event_to_job_seconds_bucket{le="2.5"} 0.0' in found
     assert 'streamsched_event_to_job_seconds_bucket{le="5.0"} 1.0' in found
+
+
+async def test_dead_letters_that_are_hidden_are_no_topic_that_is_behind(world: World) -> None:
+    await PostgresArchivedLetters(world.pool).hide(DEAD_LETTER, {0: 7})
+
+    assert not [line for line in await measured(world) if "hidden" in line]
 
 
 async def test_waiting_jobs_are_counted_by_what_holds_them(world: World) -> None:

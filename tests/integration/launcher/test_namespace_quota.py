@@ -16,10 +16,10 @@ from streamsched.domain.schedules.schedule import OnTimeout
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.start import start
 from streamsched.launcher.why import why
-from streamsched.ports.runner import SilentRun
 from streamsched.ports.runs import RunEnd
-from streamsched.store.access.quotas import PostgresQuotaStore
-from streamsched.store.limits.groups import PostgresGroupStore
+from streamsched.store.access.quotas import QuotaStore
+from streamsched.store.limits.groups import GroupStore
+from streamsched.store.runs.run_monitor import SilentRun
 
 from .conftest import World, sharing
 
@@ -30,7 +30,7 @@ SLOTS = "SELECT run FROM group_slots WHERE group_name = 'quota:default' ORDER BY
 
 
 async def limit(world: World, most: int) -> None:
-    await PostgresQuotaStore(world.pool).set("default", Quota.RUNS, most, "the pilot", now=world.clock.now())
+    await QuotaStore(world.pool).set("default", Quota.RUNS, most, "the pilot", now=world.clock.now())
 
 
 async def end(world: World, run: str) -> None:
@@ -69,13 +69,13 @@ async def test_why_names_the_quota_and_the_run(full: World) -> None:
     assert (answer.clauses[-1].needs, answer.clauses[-1].text) == ("quota runs", reason)
     assert [holder.run for holder in answer.clauses[-1].holders] == ["default.app.left.1.1.r1"]
     assert await full.column("SELECT reason FROM jobs WHERE id = 'default.app.right.1.1'") == [reason]
-    assert await PostgresGroupStore(full.pool).all() == [], "a quota is no group"
+    assert await GroupStore(full.pool).all() == [], "a quota is no group"
 
 
 async def test_neither_a_command_nor_a_timeout_passes_the_quota(full: World) -> None:
     hasty = sharing("hasty", Group("shut", 1), timeout=timedelta(seconds=1), on_timeout=OnTimeout.LAUNCH)
     await full.define(hasty)
-    await PostgresGroupStore(full.pool).set_limit("shut", 0, "", now=full.clock.now())
+    await GroupStore(full.pool).set_limit("shut", 0, "", now=full.clock.now())
     await full.satisfy(full.ready(hasty, 1))
     await full.jobs.command("default.app.right.1.1", JobCommand.FORCE, "ann", now=full.clock.now())
     full.clock.advance(timedelta(minutes=1))
@@ -149,7 +149,7 @@ async def test_the_sweep_counts_runs_that_were_stored_while_the_quota_was_set(fu
 async def test_without_the_quota_all_who_wait_start(full: World) -> None:
     await full.satisfy(full.ready(RIGHT, 2))
     await full.launcher.run_once()
-    quotas = PostgresQuotaStore(full.pool)
+    quotas = QuotaStore(full.pool)
 
     removed = await quotas.unset("default", Quota.RUNS, "the pilot is over", now=full.clock.now())
 

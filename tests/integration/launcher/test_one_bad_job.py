@@ -11,16 +11,16 @@ import pytest
 
 from streamsched.codec.schedules.schedule import schedule_to_json
 from streamsched.domain.constraints.constraint import Concurrency
+from streamsched.domain.decisions import decision_batch
 from streamsched.domain.decisions.decision import Decision, DecisionInput
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.schedule import OnTimeout, Schedule
-from streamsched.launcher import loop
 from streamsched.launcher.deadlines import DeadlineWatch
 from streamsched.launcher.why import why
 from streamsched.ports.runs import RunEnd
-from streamsched.store.runs.deadlines import PostgresDeadlineStore
+from streamsched.store.runs.deadlines import DeadlineStore
 
 from .conftest import MINUTE, World, schedule
 
@@ -91,7 +91,7 @@ async def test_what_an_older_release_stored_stops_no_other_job(world: World, sto
             assert "cannot be explained" not in reported.summary
         world.clock.advance(2 * MINUTE)
     assert await world.decisions.recheck_all(before=world.clock.now()) >= 0
-    await DeadlineWatch(PostgresDeadlineStore(world.pool), world.notifier, world.clock).run_once()
+    await DeadlineWatch(DeadlineStore(world.pool), world.notifier, world.clock).run_once()
 
 
 async def test_a_job_in_error_says_why_and_is_tried_again_later_and_later(world: World) -> None:
@@ -144,7 +144,7 @@ async def test_ends_of_runs_and_the_sweep_do_not_hurry_a_job_in_error(world: Wor
     now = world.clock.now()
     run = "default.app.next.1.1.r1"
     assert await world.run_store.claim(run, runner="host:1:1", log_path="", now=now)
-    await world.run_store.started(run, runner="host:1:1", now=now)
+    await world.run_store.mark_started(run, runner="host:1:1", now=now)
     assert await world.run_store.finish(run, RunEnd(RunState.COMPLETED, "", now, 0))
     world.clock.advance(30 * MINUTE)
     await world.decisions.recheck_all(before=world.clock.now())
@@ -190,14 +190,14 @@ async def test_one_ruling_that_cannot_be_stored_is_found_among_many(world: World
 async def test_a_judge_that_raises_for_a_docket_is_asked_job_by_job(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    judged = loop.judge
+    judged = decision_batch.judge
 
     def raising(decision_input: DecisionInput, **given: Any) -> tuple[Decision, ...]:
         if any(case.job == JOB for case in decision_input.due_jobs):
             raise OverflowError("date value out of range")
         return judged(decision_input, **given)
 
-    monkeypatch.setattr(loop, "judge", raising)
+    monkeypatch.setattr(decision_batch, "judge", raising)
     await world.define(BAD, NEXT, FAR)
     await world.satisfy(world.ready(BAD, 1), *(world.ready(BAD, number) for number in (2, 3)))
 
@@ -251,7 +251,7 @@ async def test_one_deadline_that_cannot_be_judged_holds_up_no_other(world: World
             *(JOB, run, due_at, said),
         )
     world.clock.advance(MINUTE)
-    watch = DeadlineWatch(PostgresDeadlineStore(world.pool), world.notifier, world.clock)
+    watch = DeadlineWatch(DeadlineStore(world.pool), world.notifier, world.clock)
 
     assert await watch.run_once() is None, "what cannot be judged causes no wake-up for a while"
 
@@ -268,7 +268,7 @@ async def test_the_end_of_a_run_is_stored_though_its_schedule_cannot_pause_itsel
     await world.launcher.run_once()
     now, run = world.clock.now(), f"{JOB}.r1"
     assert await world.run_store.claim(run, runner="host:1:1", log_path="", now=now)
-    await world.run_store.started(run, runner="host:1:1", now=now)
+    await world.run_store.mark_started(run, runner="host:1:1", now=now)
 
     assert await world.run_store.finish(run, RunEnd(RunState.FAILED, "boom", now, 1))
 

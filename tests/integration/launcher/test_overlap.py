@@ -12,8 +12,8 @@ from streamsched.domain.jobs.job import JobCommand
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.launcher.why import why
-from streamsched.ports.runner import LostRun, SilentRun
 from streamsched.ports.runs import RunEnd, StopRequest
+from streamsched.store.runs.run_monitor import LostRun, SilentRun
 
 from .conftest import MINUTE, World, schedule
 
@@ -33,7 +33,7 @@ def run_of(name: str, sequence: int) -> str:
 async def begin(world: World, run: str) -> None:
     now = world.clock.now()
     assert await world.run_store.claim(run, runner="h:1:1", log_path="/log", now=now)
-    await world.run_store.started(run, runner="h:1:1", now=now)
+    await world.run_store.mark_started(run, runner="h:1:1", now=now)
 
 
 async def beat(world: World, run: str) -> StopRequest | None:

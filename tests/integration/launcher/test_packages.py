@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from streamsched.ports.runs import RunRecord
+from streamsched.store.runs.run_queries import RunRecord
 from tests.support.maven_repository import TINY, maven_repository
 from tests.support.services import need_java, need_program
 from tests.support.spark_cluster import SparkCluster

@@ -15,14 +15,13 @@ from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.pause import Pause, PauseAfter, PauseMode
 from streamsched.domain.schedules.retry import Retry
-from streamsched.domain.schedules.schedule import Schedule
+from streamsched.domain.schedules.schedule import Schedule, ScheduleRecord
 from streamsched.launcher.retention import ArchiveLoop
-from streamsched.ports.catalog import ScheduleRecord
 from streamsched.ports.runs import RunEnd, StopRequest
-from streamsched.store.catalog.catalog import PostgresCatalogStore
-from streamsched.store.catalog.catalog_reader import PostgresCatalogReader
-from streamsched.store.catalog.pauses import PostgresPauseStore
-from streamsched.store.jobs.archive import PostgresArchive
+from streamsched.store.catalog.catalog import CatalogStore
+from streamsched.store.catalog.catalog_reader import CatalogReader
+from streamsched.store.catalog.pauses import PauseStore
+from streamsched.store.jobs.archive import Archive
 
 from .conftest import World, schedule
 
@@ -34,8 +33,8 @@ FRAGILE = schedule("plain", pause_after=PauseAfter(3))
 
 
 def resumption(world: World) -> Resumption:
-    store = PostgresCatalogStore(world.pool)
-    return Resumption(store=store, pauses=PostgresPauseStore(world.pool), notifier=world.notifier, clock=world.clock)
+    store = CatalogStore(world.pool)
+    return Resumption(store=store, pauses=PauseStore(world.pool), notifier=world.notifier, clock=world.clock)
 
 
 async def begin(world: World, plain: Schedule, number: int, *, generation: int = 1) -> str:
@@ -43,7 +42,7 @@ async def begin(world: World, plain: Schedule, number: int, *, generation: int =
     await world.launcher.run_once()
     run = f"default.app.plain.{generation}.{number}.r1"
     assert await world.run_store.claim(run, runner="here:1:1", log_path="/log", now=world.clock.now())
-    await world.run_store.started(run, runner="here:1:1", now=world.clock.now())
+    await world.run_store.mark_started(run, runner="here:1:1", now=world.clock.now())
     return run
 
 
@@ -59,7 +58,7 @@ async def ran(world: World, plain: Schedule, *states: RunState, first: int = 1, 
 
 
 async def current(world: World) -> ScheduleRecord:
-    return (await PostgresCatalogReader(world.pool).schedule(FRAGILE.ref)).record
+    return (await CatalogReader(world.pool).schedule(FRAGILE.ref)).record
 
 
 async def test_the_third_failure_in_a_row_pauses_it_and_says_why(world: World) -> None:
@@ -74,7 +73,7 @@ async def test_the_third_failure_in_a_row_pauses_it_and_says_why(world: World) -
     record = await current(world)
     note = "paused by itself, for 3 runs in a row failed, the last default.app.plain.1.3.r1: exit code 1"
     assert (record.enabled, record.generation, record.pause) == (False, 2, Pause(note=note))
-    [line] = await PostgresCatalogReader(world.pool).history("schedule", str(FRAGILE.ref))
+    [line] = await CatalogReader(world.pool).history("schedule", str(FRAGILE.ref))
     assert (line.action, line.reason) == ("paused", note)
     assert await world.pool.fetchval("SELECT count(*) FROM breaks") == 0
 
@@ -147,7 +146,7 @@ async def test_enabling_by_hand_at_the_same_moment_leaves_one_of_the_two_in_forc
     await world.define(FRAGILE)
     await ran(world, FRAGILE, *[RunState.FAILED] * 3)
     await resumption(world).run_once()
-    store = PostgresCatalogStore(world.pool)
+    store = CatalogStore(world.pool)
     now = world.clock.now()
 
     await asyncio.gather(
@@ -161,7 +160,7 @@ async def test_enabling_by_hand_at_the_same_moment_leaves_one_of_the_two_in_forc
 
 async def test_failures_are_counted_though_their_jobs_left_for_the_history(world: World) -> None:
     await world.define(FRAGILE)
-    retiring = ArchiveLoop(PostgresArchive(world.pool), Retention(), world.clock)
+    retiring = ArchiveLoop(Archive(world.pool), Retention(), world.clock)
     for number in (1, 2, 3):
         await ran(world, FRAGILE, RunState.FAILED, first=number)
         world.clock.advance(DAY)
@@ -171,7 +170,7 @@ async def test_failures_are_counted_though_their_jobs_left_for_the_history(world
     assert not (await current(world)).enabled
 
     now = world.clock.now()
-    await PostgresCatalogStore(world.pool).change(
+    await CatalogStore(world.pool).change(
         FRAGILE.ref.owner, [FRAGILE.ref], lambda app: enable(app, FRAGILE.ref, now=now), now=now
     )
     for number in (1, 2, 3):

@@ -126,14 +126,14 @@ NONE = "'{}'::text[], '{}'::text[], '{}'::smallint[]"
 HOT = [
     ("jobs/decisions", "due", "now(), 10"),
     ("jobs/decisions", "next_due", ""),
-    ("jobs/decisions", "recall", "now() - interval '1 minute'"),
+    ("jobs/decisions", "recheck_all", "now() - interval '1 minute'"),
     ("jobs/decisions", "due_of_programs", "ARRAY['default.app.p1', 'default.app.p2'], now(), 100"),
     ("jobs/decisions", "due_jobs", "'default.app.p1', now(), 512"),
     ("jobs/decisions", "past_runs", "'default.app.p1', 100"),
     ("catalog/progress", "newest_keys", "'default.app.s1', 200"),
     ("jobs/decisions", "due_of_jobs", "ARRAY['default.app.s1.1.1000001'], ARRAY['default.app.p1'], now()"),
     ("jobs/jobs", "pauses", "'default.app.s1', now() - interval '1 hour', NULL"),
-    ("jobs/decisions", "lock_cases", "ARRAY['default.app.s1.1.1000001'], ARRAY['default.app.p1']"),
+    ("jobs/decisions", "lock_jobs", "ARRAY['default.app.s1.1.1000001'], ARRAY['default.app.p1']"),
     ("jobs/decisions", "siblings", "ARRAY['default.app.s1']"),
     ("jobs/decisions", "own_runs", "ARRAY['default.app.p1'], ARRAY['default.app.s1']"),
     ("jobs/decision_writes", "stop_runs", "now(), ARRAY['default.app.s1.1.1000001.r1'], ARRAY['x'], ARRAY[true]"),
@@ -147,7 +147,7 @@ HOT = [
     ("runs/ending", "schedules", "'default.app.p1'"),
     ("jobs/jobs", "satisfied", "'default.app.s1', now() - interval '1 hour', now()"),
     ("jobs/jobs", "changes", "'default.app.s1', now()"),
-    ("jobs/jobs", "tallies", "'default.app.s1'"),
+    ("events/event_traces", "totals", "'default.app.s1'"),
     ("jobs/jobs", "launch", "'default.app.s1.1.1000001'"),
     ("jobs/descendants", "latest", "'p', ARRAY['j3', 'j77'], ARRAY['default.app.p1', 'default.app.p1']"),
     ("catalog/program_links", "links", "'default.app', 'default', ARRAY['default.app.p1']"),
@@ -215,8 +215,8 @@ HOT = [
     ("limits/rates", "lock", "ARRAY['key default.app.s1 7']"),
     ("limits/rates", "forget", "now() - interval '1 day'"),
     ("jobs/decisions", "facts", "ARRAY['default.app.p1', 'default.app.p2']"),
-    ("runs/ending", "wake", "'default.app.p1'"),
-    ("runs/ending", "wake", "'default.app.pooled'"),
+    ("runs/ending", "wake", "ARRAY['default.app.p1', 'default.app.p2']"),
+    ("runs/ending", "wake", "ARRAY['default.app.pooled', 'default.app.p2']"),
     ("runs/ending", "state", "'default.app.s1.1.1000001.r1'"),
     ("runs/ending", "claim_inline", "now(), ARRAY[now()], 32, 0.2, 'h:1:1'"),
     ("limits/process_room", "held", "'host', now(), ARRAY['h']"),
@@ -284,8 +284,6 @@ HOT = [
     ("runs/launchers", "repeat", "ARRAY['near.7'], ARRAY['near.7.r2'], now(), ARRAY[now()]"),
     ("limits/groups", "hand_over", "ARRAY['near.7'], ARRAY['near.8']"),
     ("runs/run_batch", "live", "ARRAY['default.app.s1.1.1000001.r1']"),
-    ("runs/run_batch", "wake", "ARRAY['default.app.p1', 'default.app.p2']"),
-    ("runs/run_batch", "wake", "ARRAY['default.app.pooled', 'default.app.p2']"),
     ("limits/groups", "leave", "ARRAY['default.app.s1.1.1000001']"),
     ("limits/groups", "taken", "ARRAY['g1']"),
     ("limits/groups", "list", "ARRAY['g1'], '', NULL"),
@@ -299,7 +297,7 @@ HOT = [
     ("server/reports", "upsert_report", "'w', ARRAY[0], ARRAY[1::bigint], ARRAY['{}'::jsonb]"),
     ("server/reports", "reports", ""),
     ("server/reports", "leases", ""),
-    ("server/reports", "taken", ""),
+    ("positions", "all_positions", ""),
     ("server/reports", "queues", ""),
     ("web/activity_reads", "verdicts", "ARRAY['e1', 'e2']"),
     ("web/activity_reads", "late", "ARRAY['default.app.s1', 'default.app.s2'], ARRAY['e1', 'e2']"),
@@ -329,7 +327,7 @@ async def faults_of(archive: asyncpg.Connection, file: str, name: str, arguments
         relation = node.get("Relation Name")
         table = PART.sub("", relation or "")
         seen = node["Actual Rows"] + node.get("Rows Removed by Filter", 0)
-        if name == "wake" and file in ("runs/ending", "runs/run_batch") and relation == "jobs" and seen > 100:
+        if name == "wake" and file == "runs/ending" and relation == "jobs" and seen > 100:
             faults.append(f"looks through {seen} jobs that wait")
         if node["Node Type"] == "Seq Scan" and table in ARCHIVED and (table in ACTIVE or node["Actual Rows"] > 100):
             faults.append(f"scans {relation}")

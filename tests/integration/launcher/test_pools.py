@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from functools import partial
 
 import pytest
 
 from streamsched.domain.constraints.constraint import Constraint, Delay
 from streamsched.domain.constraints.pool import Pool
-from streamsched.domain.decisions.judge import judge
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef
@@ -20,8 +18,8 @@ from streamsched.launcher.loop import Launcher
 from streamsched.launcher.start import start
 from streamsched.launcher.why import why
 from streamsched.ports.runs import RunEnd
-from streamsched.store.limits.groups import PostgresGroupStore
-from streamsched.store.limits.pools import PostgresPoolStore
+from streamsched.store.limits.groups import GroupStore
+from streamsched.store.limits.pools import PoolStore
 
 from .conftest import MINUTE, World, schedule
 
@@ -120,9 +118,7 @@ async def test_who_is_held_back_by_something_else_stands_in_no_others_way(world:
 async def test_who_ended_without_a_word_is_passed_within_seconds(world: World) -> None:
     await world.define(LOW, HIGH)
     await world.satisfy(world.ready(LOW, 1), world.ready(HIGH, 1))
-    await world.decisions.decide(
-        ["default.app.program-low"], now=world.clock.now(), limit=9, judge=partial(judge, now=world.clock.now())
-    )
+    await world.decide("default.app.program-low")
     [turn] = await world.column("SELECT next_check_at FROM jobs WHERE schedule = 'default.app.low'")
     assert (turn - world.clock.now()).total_seconds() == 5, "a place is free, and high.1.1 has not taken it"
     await world.pool.execute("DELETE FROM jobs WHERE schedule = 'default.app.high'")
@@ -161,8 +157,7 @@ async def test_who_waits_behind_one_that_cannot_be_read_is_looked_at_at_once(wor
     await world.define(LOW, HIGH)
     await world.pool.execute("UPDATE programs SET definition = '{}' WHERE id ~ 'high'")
     await world.satisfy(world.ready(LOW, 1), world.ready(HIGH, 1))
-    now = world.clock.now()
-    await world.decisions.decide(["default.app.program-low"], now=now, limit=9, judge=partial(judge, now=now))
+    await world.decide("default.app.program-low")
     assert running(await world.states()) == [], "high.1.1 stands before it"
 
     await world.launcher.run_once()  # puts high.1.1 off, and rings
@@ -190,7 +185,7 @@ async def test_why_says_who_has_the_places_and_who_stands_before(world: World) -
 
 
 async def test_size_priority_and_age_change_while_everything_runs(world: World) -> None:
-    pools = PostgresPoolStore(world.pool)
+    pools = PoolStore(world.pool)
     await world.define(LOW, MIDDLE, HIGH)
     await world.satisfy(*(world.ready(each, n) for each in (LOW, MIDDLE, HIGH) for n in (1, 2)))
     await settle(world)
@@ -219,7 +214,7 @@ async def test_size_priority_and_age_change_while_everything_runs(world: World) 
 
 
 async def test_a_shut_pool_admits_no_job(world: World) -> None:
-    pools = PostgresPoolStore(world.pool)
+    pools = PoolStore(world.pool)
     await pools.set("p", 0, None, "", now=world.clock.now())
     await world.define(HIGH)
     await world.satisfy(world.ready(HIGH, 1))
@@ -254,7 +249,7 @@ async def test_a_pool_is_no_group_and_its_line_is_swept(world: World) -> None:
     await world.define(HIGH, LOW)
     await world.satisfy(world.ready(HIGH, 1), world.ready(LOW, 1))
     await settle(world)
-    assert await PostgresGroupStore(world.pool).all() == []
+    assert await GroupStore(world.pool).all() == []
     assert await world.column("SELECT job FROM lines") == ["default.app.low.1.1"]
 
     await world.pool.execute("UPDATE jobs SET state = 'OBSOLETE', ended_at = now(), next_check_at = NULL")

@@ -12,8 +12,8 @@ from streamsched.domain.schedules.retry import Retry
 from streamsched.domain.schedules.submission_request import SubmissionRequest
 from streamsched.launcher.start import start
 from streamsched.ports.runs import RunEnd
-from streamsched.store.catalog.preferences import PostgresPreferenceStore
-from streamsched.store.jobs.submissions import PostgresSubmissionStore
+from streamsched.store.catalog.preferences import PreferenceStore
+from streamsched.store.jobs.submissions import SubmissionStore
 
 from .conftest import PROGRAM, World, schedule
 
@@ -23,7 +23,7 @@ PLAIN = schedule("s", properties={"b": "schedule"})
 
 
 async def prefer(world: World, preferences: Mapping[str, str], namespace: str = "default") -> None:
-    store = PostgresPreferenceStore(world.pool)
+    store = PreferenceStore(world.pool)
     await store.change(namespace, lambda _: preferences, "", now=world.clock.now())
 
 
@@ -69,7 +69,7 @@ async def test_what_a_person_gives_overrides_preferences(world: World) -> None:
     await world.define(PLAIN)
     await prefer(world, {"a": "namespace", "b": "namespace", "c": "namespace"})
     request = SubmissionRequest(PROGRAM, "t", {"c": "person"})
-    job = (await PostgresSubmissionStore(world.pool).submit(request, now=world.clock.now())).job
+    job = (await SubmissionStore(world.pool).submit(request, now=world.clock.now())).job
     await world.launcher.run_once()
 
     at_once = await start(world.runs, world.clock, PROGRAM, {"b": "person"}, token="t")

@@ -15,9 +15,10 @@ import psutil
 import pytest
 
 from streamsched.domain.schedules.process_job import SparkJob
-from streamsched.ports.runs import RunRecord, StopRequest
+from streamsched.ports.runs import StopRequest
 from streamsched.spark.calls.prepared_driver import NAME
 from streamsched.spark.processes import LocalRunners
+from streamsched.store.runs.run_queries import RunRecord
 from tests.support.services import need_java
 
 from .conftest import World, schedule

@@ -17,7 +17,7 @@ from streamsched.domain.schedules.process_job import BashJob, SparkJob
 from streamsched.domain.schedules.schedule import Executable, Program, PublishJob, Schedule
 from streamsched.launcher.why import why
 from streamsched.store.limits import process_room
-from streamsched.store.runs.launchers import PostgresLauncherLeases
+from streamsched.store.runs.launchers import LauncherLeases
 
 from .conftest import World, sharing
 
@@ -31,7 +31,7 @@ BOX = "box:1:1"
 async def places(world: World, host: int, cluster: int = 9, launcher: str = BOX) -> None:
     """A launcher that has so many places."""
     sizes = {ProcessKind.HOST: host, ProcessKind.CLUSTER: cluster}
-    await PostgresLauncherLeases(world.pool).renew(launcher, timedelta(hours=1), sizes)
+    await LauncherLeases(world.pool).renew(launcher, timedelta(hours=1), sizes)
 
 
 async def passes(world: World) -> None:
@@ -115,7 +115,7 @@ async def test_the_places_of_all_launchers_count_and_those_of_one_that_is_gone_d
     await passes(world)
     assert await live(world, LONG) == 5
 
-    await PostgresLauncherLeases(world.pool).release("far:2:2")
+    await LauncherLeases(world.pool).release("far:2:2")
     await end_one(world, LONG)
     await passes(world)
     await passes(world)

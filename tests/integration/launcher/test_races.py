@@ -37,10 +37,10 @@ from streamsched.domain.schedules.overlap import Overlap
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.start import start
 from streamsched.log.topics import topic_specs
-from streamsched.ports.runner import SilentRun
 from streamsched.ports.runs import RunEnd
 from streamsched.store.connections import open_pool
-from streamsched.store.limits.groups import PostgresGroupStore
+from streamsched.store.limits.groups import GroupStore
+from streamsched.store.runs.run_monitor import SilentRun
 from streamsched.testing.clock import SettableClock
 
 from .conftest import MINUTE, SHARDS, World, schedule
@@ -147,7 +147,7 @@ class Races(RuleBasedStateMachine):
         broker = await open_broker("memory://")
         await broker.create_topics(topic_specs(SHARDS, MINUTE))
         self.world = World(self.dsn, pool, broker)
-        self.groups = PostgresGroupStore(pool)
+        self.groups = GroupStore(pool)
         await self.world.define(*SCHEDULES)
 
     def teardown(self) -> None:

@@ -156,14 +156,14 @@ async def test_a_bucket_that_is_forgotten_while_it_is_requested_is_made_again(wo
     now = world.clock.now()
     kept, forgotten = (TokenBucket(scope, 1, MINUTE, 1) for scope in ("group a", "group b"))
     async with world.pool.acquire() as one, one.transaction():
-        await rates.locked(one, [kept], now=now)
+        await rates.lock_buckets(one, [kept], now=now)
     async with world.pool.acquire() as one, one.transaction():
-        await rates.locked(one, [forgotten], now=now - timedelta(days=2))
+        await rates.lock_buckets(one, [forgotten], now=now - timedelta(days=2))
 
     async with world.pool.acquire() as one, one.transaction(), world.pool.acquire() as other:
         async with other.transaction():
             await other.execute("SELECT FROM meters WHERE scope = $1 FOR UPDATE", kept.key)
-            asking = asyncio.create_task(rates.locked(one, [kept, forgotten], now=now))
+            asking = asyncio.create_task(rates.lock_buckets(one, [kept, forgotten], now=now))
             while not await world.pool.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             await rates.forget(world.pool, now)

@@ -20,12 +20,11 @@ from streamsched.domain.schedules.retry import Retry
 from streamsched.domain.schedules.schedule import HttpJob, PublishJob
 from streamsched.launcher.inline_executor import InlineExecutor
 from streamsched.launcher.start import start
-from streamsched.ports.leases import RecoveredRuns
-from streamsched.ports.runner import LostRun, SilentRun
 from streamsched.ports.runs import StopRequest
 from streamsched.process.http_client import HttpClient
-from streamsched.store.runs.launchers import PostgresLauncherLeases
-from streamsched.store.runs.run_batch import PostgresRunBatch
+from streamsched.store.runs.launchers import LauncherLeases, RecoveredRuns
+from streamsched.store.runs.run_batch import RunBatch
+from streamsched.store.runs.run_monitor import LostRun, SilentRun
 
 from .conftest import MINUTE, PROGRAM, World, schedule
 from .inline import HERE, LEASE, OTHER, QUICK, SAY, THIRD, Answering, Staffed, answering, request, run, satisfied
@@ -66,7 +65,7 @@ async def held_for_long(world: World, *launchers: Staffed) -> None:
 
 
 async def recover(world: World, *, gone: bool = True, attempts: int = 3) -> RecoveredRuns | None:
-    leases = PostgresLauncherLeases(world.pool)
+    leases = LauncherLeases(world.pool)
     return await leases.recover(str(HERE), LEASE, gone=gone, attempts=attempts, now=world.clock.now())
 
 
@@ -178,7 +177,7 @@ async def test_a_paused_launcher_of_this_host_keeps_what_it_sent_and_sends_nothi
     async with answering("") as far:
         paused = await holding(world, request(far), 2)
         paused.inline_executor = InlineExecutor(
-            PostgresRunBatch(world.pool), HERE, HttpClient(EVERYWHERE), world.clock, capacity=1
+            RunBatch(world.pool), HERE, HttpClient(EVERYWHERE), world.clock, capacity=1
         )
         paused.inline_executor.claim_and_execute([run(1), run(2)])
         await paused.inline_executor.run_once()  # both are claimed, but its window is full
@@ -249,7 +248,7 @@ async def test_a_launcher_that_stops_gives_its_runs_back_at_once(world: World) -
     for each in (dead, heir):
         await each.recovery.renew()
     await held_for_long(world, heir)
-    leases = PostgresLauncherLeases(world.pool)
+    leases = LauncherLeases(world.pool)
 
     await leases.release(str(HERE))
     await heir.recovery.run_once()
@@ -272,9 +271,9 @@ async def test_a_set_leaves_what_one_by_one_leaves(world: World) -> None:
         runs = await world.column("SELECT id FROM runs ORDER BY id")
         for each in runs:
             assert await world.run_store.claim(each, runner=str(HERE), log_path=None, now=now)
-            await world.run_store.started(each, runner=str(HERE), now=now)
+            await world.run_store.mark_started(each, runner=str(HERE), now=now)
         await world.pool.execute("UPDATE runs SET stop_requested = 'ann' WHERE id = $1", run(5))
-        await PostgresLauncherLeases(world.pool).renew(str(HERE), timedelta(0))
+        await LauncherLeases(world.pool).renew(str(HERE), timedelta(0))
         if together:
             assert await recover(world) == RecoveredRuns(repeated=4, ended=2)
         else:
@@ -293,8 +292,8 @@ async def test_a_policy_that_repeats_no_lost_run_ends_what_was_sent_and_keeps_wh
     now = world.clock.now()
     for each in (run(1), run(2), run(3)):
         await world.run_store.claim(each, runner=str(HERE), log_path=None, now=now)
-    await world.run_store.started(run(1), runner=str(HERE), now=now)
-    await PostgresLauncherLeases(world.pool).renew(str(HERE), timedelta(0))
+    await world.run_store.mark_started(run(1), runner=str(HERE), now=now)
+    await LauncherLeases(world.pool).renew(str(HERE), timedelta(0))
 
     assert await recover(world) == RecoveredRuns(requeued=3, ended=1)
     assert await world.column("SELECT state FROM runs ORDER BY id") == ["LOST", "PENDING", "PENDING", "PENDING"]
@@ -309,7 +308,7 @@ async def test_started_runs_that_end_one_by_one_are_ended_in_several_calls(world
         "SELECT 'm.' || n, 1, id, definition, '{}', 'RUNNING', $1, $2, $1 FROM programs, generate_series(1, 150) n",
         *(world.clock.now(), str(HERE)),
     )
-    await PostgresLauncherLeases(world.pool).renew(str(HERE), timedelta(0))
+    await LauncherLeases(world.pool).renew(str(HERE), timedelta(0))
 
     assert await recover(world) == RecoveredRuns(ended=100, more=True)
     assert await recover(world) == RecoveredRuns(ended=50)
@@ -322,8 +321,8 @@ async def test_a_run_that_cannot_be_changed_keeps_no_other_from_being_given_back
     now = world.clock.now()
     for each in (run(1), run(2)):
         await world.run_store.claim(each, runner=str(HERE), log_path=None, now=now)
-        await world.run_store.started(each, runner=str(HERE), now=now)
-    await PostgresLauncherLeases(world.pool).renew(str(HERE), timedelta(0))
+        await world.run_store.mark_started(each, runner=str(HERE), now=now)
+    await LauncherLeases(world.pool).renew(str(HERE), timedelta(0))
     await world.refuse(f"NEW.id = '{run(1)}' OR NEW.id = '{run(5)}'")
 
     with capture_logs() as logs:
@@ -338,7 +337,7 @@ async def test_a_run_that_cannot_be_changed_keeps_no_other_from_being_given_back
 
 async def test_a_run_that_ends_its_launchers_is_not_taken_forever(world: World) -> None:
     await holding(world, SAY, 1)
-    leases = PostgresLauncherLeases(world.pool)
+    leases = LauncherLeases(world.pool)
     retry_at = [world.clock.now() + MINUTE] * 3
     for _ in range(3):
         await leases.renew(str(HERE), timedelta(0))
@@ -357,7 +356,7 @@ async def test_the_deadline_of_a_requeued_run_begins_with_its_next_claim(world: 
     first = world.clock.now()
     await world.run_store.claim(run(), runner=str(HERE), log_path=None, now=first)
     assert await world.column("SELECT due_at FROM deadlines WHERE run = $1", run()) == [first + MINUTE]
-    await PostgresLauncherLeases(world.pool).renew(str(HERE), timedelta(0))
+    await LauncherLeases(world.pool).renew(str(HERE), timedelta(0))
     await recover(world)
     world.clock.advance(MINUTE)
 
@@ -371,7 +370,7 @@ async def test_a_requeued_run_that_is_to_stop_ends_without_being_started(world: 
     await holding(world, SAY, 1)
     await world.run_store.claim(run(), runner=str(HERE), log_path=None, now=world.clock.now())
     await world.runs.stop(run(), StopRequest("ann: enough"), now=world.clock.now())
-    await PostgresLauncherLeases(world.pool).renew(str(HERE), timedelta(0))
+    await LauncherLeases(world.pool).renew(str(HERE), timedelta(0))
     await recover(world)
 
     await Staffed(world, OTHER).once()

@@ -24,10 +24,10 @@ from streamsched.domain.schedules.submission_request import BulkRerunRequest, Re
 from streamsched.launcher.retention import ArchiveLoop
 from streamsched.launcher.why import why
 from streamsched.ports.runs import RunEnd
-from streamsched.store.catalog.catalog import PostgresCatalogStore
-from streamsched.store.jobs.archive import PostgresArchive
-from streamsched.store.jobs.submissions import PostgresSubmissionStore
-from streamsched.store.runs.run_batch import PostgresRunBatch
+from streamsched.store.catalog.catalog import CatalogStore
+from streamsched.store.jobs.archive import Archive
+from streamsched.store.jobs.submissions import SubmissionStore
+from streamsched.store.runs.run_batch import RunBatch
 
 from .conftest import MINUTE, PROGRAM, World, schedule
 
@@ -49,7 +49,7 @@ async def end(world: World, run: str, state: RunState = RunState.FAILED) -> Read
     now = world.clock.now()
     assignment = await world.run_store.claim(run, runner=f"host:1:{run}", log_path="/log", now=now)
     assert assignment is not None
-    await world.run_store.started(run, runner=f"host:1:{run}", now=now)
+    await world.run_store.mark_started(run, runner=f"host:1:{run}", now=now)
     assert await world.run_store.finish(run, RunEnd(state, "", now, 0 if state is RunState.COMPLETED else 1))
     return assignment.ready
 
@@ -65,7 +65,7 @@ async def failed(world: World, definition: Schedule = PLAIN, *, events: int = 3)
 
 
 async def rerun(world: World, job: str = JOB, **fields: Any) -> str:
-    store = PostgresSubmissionStore(world.pool)
+    store = SubmissionStore(world.pool)
     return (await store.rerun(RerunRequest(job, **fields), now=world.clock.now())).job
 
 
@@ -132,7 +132,7 @@ async def test_only_a_job_whose_last_run_has_ended_is_repeated(world: World) -> 
     with pytest.raises(NotFoundError, match="r2' was not found"):
         await rerun(world, run=f"{JOB}.r2")
     assert await world.column("SELECT count(*) FROM jobs") == [1]
-    catalog = PostgresCatalogStore(world.pool)
+    catalog = CatalogStore(world.pool)
     now = world.clock.now()
     await catalog.change(PLAIN.ref.owner, [PLAIN.ref], lambda app: change.disable(app, PLAIN.ref, now=now), now=now)
     with pytest.raises(ConflictError, match="is disabled"):
@@ -206,7 +206,7 @@ async def test_an_inline_run_is_muted_too(world: World) -> None:
     await world.execute(PublishJob(EventName("default", "done")))
     job = await rerun(world, muted=True)
     await decide(world)
-    before, batch, now = await announced(world), PostgresRunBatch(world.pool), world.clock.now()
+    before, batch, now = await announced(world), RunBatch(world.pool), world.clock.now()
 
     [claimed] = await batch.claim([f"{job}.r1"], runner="h:1:1", log_path=None, now=now)
     ended = await batch.finish({claimed.run: RunEnd(RunState.COMPLETED, "", now, 0)}, events={})
@@ -219,12 +219,12 @@ async def test_an_inline_run_is_muted_too(world: World) -> None:
 async def test_a_job_in_the_history_and_a_submission_to_a_program_are_repeated(world: World) -> None:
     first = await failed(world)
     request = SubmissionRequest(PROGRAM, "t", {"a": "1"})
-    alone = (await PostgresSubmissionStore(world.pool).submit(request, now=world.clock.now())).job
+    alone = (await SubmissionStore(world.pool).submit(request, now=world.clock.now())).job
     await decide(world)
     await end(world, f"{alone}.r1")
     world.clock.advance(timedelta(days=1))
     keeps = Retention(jobs=timedelta(days=30), audit=timedelta(days=30))
-    assert await ArchiveLoop(PostgresArchive(world.pool), keeps, world.clock, batch=50).run_once() == 2
+    assert await ArchiveLoop(Archive(world.pool), keeps, world.clock, batch=50).run_once() == 2
 
     jobs = [await rerun(world), await rerun(world, alone)]
 
@@ -248,8 +248,8 @@ async def test_failed_jobs_are_repeated_together_in_their_order_with_those_of_th
         world.clock.advance(timedelta(hours=1))
         if number == 2:
             keeps = Retention(jobs=timedelta(days=30), audit=timedelta(days=30))
-            await ArchiveLoop(PostgresArchive(world.pool), keeps, world.clock, batch=50).run_once()
-    store, now = PostgresSubmissionStore(world.pool), world.clock.now()
+            await ArchiveLoop(Archive(world.pool), keeps, world.clock, batch=50).run_once()
+    store, now = SubmissionStore(world.pool), world.clock.now()
 
     recent = await store.failed(BulkRerunRequest(PLAIN.ref, timedelta(hours=2)), now=now)
     found = await store.failed(BulkRerunRequest(PLAIN.ref), now=now)
@@ -263,7 +263,7 @@ async def test_failed_jobs_are_repeated_together_in_their_order_with_those_of_th
     assert await store.failed(BulkRerunRequest(PLAIN.ref), now=now) == []
     again = await store.rerun_failed(BulkRerunRequest(PLAIN.ref, token="k"), now=now + timedelta(days=1))
     assert [(each.job, each.repeated) for each in again] == [(each.job, True) for each in made]
-    catalog = PostgresCatalogStore(world.pool)
+    catalog = CatalogStore(world.pool)
     await catalog.change(PLAIN.ref.owner, [PLAIN.ref], lambda app: change.disable(app, PLAIN.ref, now=now), now=now)
     with pytest.raises(ConflictError, match="is disabled"):
         await store.failed(BulkRerunRequest(PLAIN.ref), now=now)
@@ -282,7 +282,7 @@ async def test_more_failed_jobs_than_one_request_repeats_are_refused_with_their_
         "SELECT j.id || '.r1', j.id, 1, r.program, executable, arguments, r.state, r.created_at, r.ended_at "
         "FROM jobs j, runs r WHERE j.sequence > 1"
     )
-    store = PostgresSubmissionStore(world.pool)
+    store = SubmissionStore(world.pool)
 
     with pytest.raises(InvalidError, match=r"\$\.since: covers 1001 failed jobs; one request reruns at most 1000"):
         await store.rerun_failed(BulkRerunRequest(PLAIN.ref), now=world.clock.now())
@@ -331,7 +331,7 @@ async def test_provenance_is_the_same_from_the_history(world: World) -> None:
     before = [await world.runs.provenance(run) for run in (RUN, f"{job}.r1")]
     world.clock.advance(timedelta(days=1))
     keeps = Retention(jobs=timedelta(days=30), audit=timedelta(days=30))
-    assert await ArchiveLoop(PostgresArchive(world.pool), keeps, world.clock, batch=50).run_once() == 2
+    assert await ArchiveLoop(Archive(world.pool), keeps, world.clock, batch=50).run_once() == 2
 
     after = [await world.runs.provenance(run) for run in (RUN, f"{job}.r1")]
 

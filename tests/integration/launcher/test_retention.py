@@ -18,7 +18,7 @@ from streamsched.domain.jobs.run import RunState
 from streamsched.launcher.retention import ArchiveLoop
 from streamsched.launcher.why import why
 from streamsched.ports.runs import RunEnd
-from streamsched.store.jobs.archive import PostgresArchive
+from streamsched.store.jobs.archive import Archive
 
 from .conftest import MINUTE, PROGRAM, World, schedule
 
@@ -30,7 +30,7 @@ KEEPS = Retention(jobs=30 * DAY, audit=90 * DAY)
 
 
 def retirement(world: World, keeps: Retention = KEEPS) -> ArchiveLoop:
-    return ArchiveLoop(PostgresArchive(world.pool), keeps, world.clock, batch=50)
+    return ArchiveLoop(Archive(world.pool), keeps, world.clock, batch=50)
 
 
 async def launch(world: World) -> None:
@@ -43,7 +43,7 @@ async def launch(world: World) -> None:
 async def finish(world: World, run: str, state: RunState = RunState.COMPLETED) -> None:
     now = world.clock.now()
     assert await world.run_store.claim(run, runner="here:1:1", log_path="/log", now=now)
-    await world.run_store.started(run, runner="here:1:1", now=now)
+    await world.run_store.mark_started(run, runner="here:1:1", now=now)
     await world.run_store.finish(run, RunEnd(state, "", now, 0 if state is RunState.COMPLETED else 1))
 
 
@@ -179,17 +179,17 @@ async def test_a_day_that_is_being_read_is_dropped_the_next_time(world: World) -
 
 
 async def test_history_that_came_before_its_day_was_made_is_sorted_in(world: World) -> None:
-    archive = PostgresArchive(world.pool)
+    archive = Archive(world.pool)
     now = world.clock.now()
     for kind, ago in (("job", 0), ("job", 3), ("schedule", 0), ("schedule", 60)):
         await world.pool.execute(
             "INSERT INTO decisions (at, subject_kind, subject, action) VALUES ($1, $2, 's', 'x')", now - ago * DAY, kind
         )
-    assert len(await archive.early()) == 4
+    assert len(await archive.early_rows()) == 4
 
     await retirement(world).run_once()
 
-    assert await archive.early() == []
+    assert await archive.early_rows() == []
     assert (await amounts(world))["work_decisions"] == (await amounts(world))["audit_decisions"] == 2
     assert await world.pool.fetchval("SELECT count(*) FROM decisions WHERE subject = 's'") == 4
 

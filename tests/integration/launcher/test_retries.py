@@ -15,8 +15,8 @@ from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.retry import Retry
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.run_monitor import RunMonitor, RunTimeouts
-from streamsched.ports.runner import LostRun, SilentRun
 from streamsched.ports.runs import RunEnd, StopRequest
+from streamsched.store.runs.run_monitor import LostRun, SilentRun
 
 from .conftest import MINUTE, World, schedule
 
@@ -154,7 +154,7 @@ async def test_a_timeout_is_not_repeated_unless_configured_and_an_end_in_time_is
     for n, (state, code) in enumerate([(RunState.KILLED, -15), (RunState.COMPLETED, 0)], start=1):
         run = f"default.app.slow.1.{n}.r1"
         assert await world.run_store.claim(run, runner="h:1:1", log_path="", now=now)
-        await world.run_store.overdue(now + 10 * MINUTE)
+        await world.run_store.stop_overdue(now + 10 * MINUTE)
         await world.run_store.finish(run, RunEnd(state, "", now + 11 * MINUTE, code))
 
         assert (await world.jobs.get(f"default.app.slow.1.{n}")).runs == (run,)
@@ -168,7 +168,7 @@ async def test_a_run_that_a_user_killed_is_no_timeout_however_late(world: World)
     run, now = "default.app.slow.1.1.r1", world.clock.now()
     assert await world.run_store.claim(run, runner="h:1:1", log_path="", now=now)
     await world.runs.stop(run, StopRequest("ann"), now=now)
-    await world.run_store.overdue(now + 10 * MINUTE)
+    await world.run_store.stop_overdue(now + 10 * MINUTE)
     await world.run_store.finish(run, RunEnd(RunState.KILLED, "ann", now + 11 * MINUTE, -15))
 
     assert (await world.jobs.get("default.app.slow.1.1")).runs == (run,)

@@ -14,7 +14,7 @@ from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.retry import Retry
 from streamsched.launcher.start import start
 from streamsched.ports.runs import RunEnd, StopRequest
-from streamsched.store.runs.run_batch import PostgresRunBatch
+from streamsched.store.runs.run_batch import RunBatch
 
 from .conftest import MINUTE, PROGRAM, World, schedule
 
@@ -66,7 +66,7 @@ async def test_a_set_leaves_what_one_by_one_leaves(world: World) -> None:
         runs = await ready(world)
         now = world.clock.now()
         if together:
-            batch = PostgresRunBatch(world.pool)
+            batch = RunBatch(world.pool)
             claimed = await batch.claim(runs, runner="h:1:1", log_path="/log", now=now)
             assert {each.run for each in claimed} == {*runs[:5], runs[6]}
             for each in claimed:
@@ -87,7 +87,7 @@ async def test_a_set_leaves_what_one_by_one_leaves(world: World) -> None:
 
 async def test_each_run_is_claimed_and_ended_by_one_of_many(world: World) -> None:
     runs = await ready(world)
-    batches = [PostgresRunBatch(world.pool) for _ in range(4)]
+    batches = [RunBatch(world.pool) for _ in range(4)]
     now = world.clock.now()
     claims = await asyncio.gather(
         *(batch.claim(runs, runner=f"h:{pid}:1", log_path="", now=now) for pid, batch in enumerate(batches, 1))
@@ -100,7 +100,7 @@ async def test_each_run_is_claimed_and_ended_by_one_of_many(world: World) -> Non
 
 async def test_a_stopped_run_ends_and_wakes_like_any_other(world: World) -> None:
     runs = await ready(world)
-    batch = PostgresRunBatch(world.pool)
+    batch = RunBatch(world.pool)
     now = world.clock.now()
     await batch.claim(runs[:1], runner="h:1:1", log_path="", now=now)
     await world.runs.stop(runs[0], StopRequest("ann"), now=now)

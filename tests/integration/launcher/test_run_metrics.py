@@ -27,7 +27,7 @@ async def test_metrics_are_kept_until_newer_ones_come(world: World) -> None:
     await world.satisfy(world.ready(PLAIN, 1))
     await world.launcher.run_once()
     await world.run_store.claim(RUN, runner="x", log_path=None, now=NOW)
-    await world.run_store.started(RUN, runner="x", now=NOW)
+    await world.run_store.mark_started(RUN, runner="x", now=NOW)
     assert (await world.runs.get(RUN)).metrics is None
 
     await world.run_store.heartbeat(RUN, runner="x", now=NOW, metrics=RunMetrics(tasks=9, tasks_done=2))

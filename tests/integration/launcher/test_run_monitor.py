@@ -39,7 +39,7 @@ async def admitted(world: World) -> None:
 async def running(world: World, run: str = RUN) -> None:
     now = world.clock.now()
     assert await world.run_store.claim(run, runner=str(HERE), log_path="/log", now=now)
-    await world.run_store.started(run, runner=str(HERE), now=now)
+    await world.run_store.mark_started(run, runner=str(HERE), now=now)
 
 
 async def insert_running(world: World, runs: int, runner: RunnerId) -> None:
@@ -208,7 +208,7 @@ async def test_a_heartbeat_in_the_last_moment_saves_the_run(world: World) -> Non
     await admitted(world)
     await running(world)
     world.clock.advance(timedelta(seconds=16))
-    [silent] = await world.run_store.silent(world.clock.now() - timedelta(seconds=15), limit=10)
+    [silent] = await world.run_store.silent_runs(world.clock.now() - timedelta(seconds=15), limit=10)
     await world.run_store.heartbeat(RUN, runner=str(HERE), now=world.clock.now())
 
     assert await world.run_store.mark_lost(silent, "gone", now=world.clock.now(), attempts=3) is None

@@ -15,20 +15,20 @@ from streamsched.access.event_intake import EventIntake
 from streamsched.access.quota_watch import QuotaWatch
 from streamsched.access.run_spools import PAUSE_S, RunSpools
 from streamsched.admin.doctor import CheckLevel, examine
-from streamsched.bootstrap import Services, open_services
 from streamsched.codec import event as event_codec
 from streamsched.config import Settings
 from streamsched.domain.access.grant import Caller
 from streamsched.domain.jobs.run import file_name
+from streamsched.domain.jobs.spool import SpoolingRun
 from streamsched.domain.quotas.quota import Quota
 from streamsched.log.records import records
 from streamsched.log.topics import PUBLIC
-from streamsched.ports.access.spools import SpoolingRun
 from streamsched.ports.broker import TopicPartition
-from streamsched.store.access.quotas import PostgresQuotaStore
-from streamsched.store.access.spools import PostgresSpoolStore
-from streamsched.store.runs.run_commits import PostgresRunCommitStore
-from streamsched.store.server.probe import PostgresProbe
+from streamsched.roles.services import Services, open_services
+from streamsched.store.access.quotas import QuotaStore
+from streamsched.store.access.spools import SpoolStore
+from streamsched.store.runs.run_commits import RunCommitStore
+from streamsched.store.server.probe import DatabaseProbe
 from streamsched.telemetry.metrics import Metrics
 from tests.support.services import need
 
@@ -59,7 +59,7 @@ def spool(folder: Path, *events: Any, name: str = "0000000000001-1-a.events") ->
 
 @pytest.fixture
 async def services(database: str) -> AsyncIterator[Services]:
-    async with open_services(Settings(database_url=database)) as services:
+    async with open_services(Settings.from_env({}, database_url=database)) as services:
         yield services
 
 
@@ -78,12 +78,12 @@ class Host:
         owner_of: Callable[[SpoolingRun], int] | None = None,
     ) -> RunSpools:
         services = self.services
-        quotas = QuotaWatch(PostgresQuotaStore(services.pool), services.clock, "spools", self.metrics)
+        quotas = QuotaWatch(QuotaStore(services.pool), services.clock, "spools", self.metrics)
         shards = services.layout.unkeyed_partitions
         intake = EventIntake(
-            services.broker, shards, quotas, services.clock, self.metrics, PostgresRunCommitStore(services.pool)
+            services.broker, shards, quotas, services.clock, self.metrics, RunCommitStore(services.pool)
         )
-        store = PostgresSpoolStore(services.pool)
+        store = SpoolStore(services.pool)
         return RunSpools(self.folder, store, intake, host="here", person=person, owner_of=owner_of)
 
     async def add_run(self, run: str, *, ended: bool = False) -> None:
@@ -145,7 +145,7 @@ async def test_a_line_in_a_spool_announces_only_what_its_run_may_announce(host: 
     assert b"streamsched_spool_lines_refused_total 4.0" in host.metrics.render()
     checks = await examine(
         broker=host.services.broker,
-        probe=PostgresProbe(host.services.pool),
+        probe=DatabaseProbe(host.services.pool),
         clock=host.services.clock,
         specs=(),
         revisions=(),
@@ -214,7 +214,7 @@ async def test_what_lies_in_no_folder_of_a_known_run_is_refused_and_in_dev_the_p
 
 
 async def test_over_a_quota_a_line_waits_and_another_namespace_goes_on(host: Host) -> None:
-    await PostgresQuotaStore(host.services.pool).set("sales", Quota.EVENTS, 1, "a test", now=host.services.clock.now())
+    await QuotaStore(host.services.pool).set("sales", Quota.EVENTS, 1, "a test", now=host.services.clock.now())
     other = "finance.pay.b.manual-1.r1"
     for run in (RUN, other):
         await host.add_run(run)
@@ -250,12 +250,12 @@ async def test_the_rest_of_a_file_stays_its_owners(host: Host) -> None:
     path = spool(host.folder / RUN, *[partitions("sales.raw", f"{n}") for n in range(2000)])
     for each in (host.folder / RUN, path):
         os.chown(each, stranger, stranger)
-    await PostgresQuotaStore(host.services.pool).set("sales", Quota.EVENTS, 1, "a test", now=host.services.clock.now())
+    await QuotaStore(host.services.pool).set("sales", Quota.EVENTS, 1, "a test", now=host.services.clock.now())
     spools = host.spools(owner_of=lambda _: stranger)
     await spools.run_once()
     assert 0 < host.waiting() < 2000
     assert path.stat().st_uid == stranger
-    await PostgresQuotaStore(host.services.pool).unset("sales", Quota.EVENTS, "", now=host.services.clock.now())
+    await QuotaStore(host.services.pool).unset("sales", Quota.EVENTS, "", now=host.services.clock.now())
     await host.spools(owner_of=lambda _: stranger).run_once()
     assert host.waiting() == 0
     assert len(await host.logged()) == 2000

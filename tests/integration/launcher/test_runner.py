@@ -24,10 +24,11 @@ from streamsched.launcher.loop import Launcher
 from streamsched.launcher.run_monitor import RunMonitor, RunTimeouts
 from streamsched.ports.clock import SystemClock
 from streamsched.ports.runner import RunnerId
-from streamsched.ports.runs import RunRecord, StopRequest
+from streamsched.ports.runs import StopRequest
 from streamsched.spark.guard import members
 from streamsched.spark.processes import LocalRunners
 from streamsched.store.connections import open_pool
+from streamsched.store.runs.run_queries import RunRecord
 from streamsched.store.server.embedded_server import start_server, stop_server
 
 from .conftest import World, schedule
@@ -178,7 +179,7 @@ async def test_a_second_runner_ends_quietly(place: Place) -> None:
     await place.reaches("RUNNING")
 
     again = subprocess.run(
-        [sys.executable, "-m", "streamsched.runner", RUN], env=place.environ, check=False, capture_output=True
+        [sys.executable, "-m", "streamsched.roles.runner", RUN], env=place.environ, check=False, capture_output=True
     )
 
     assert again.returncode == 0
@@ -292,7 +293,7 @@ async def test_a_paused_runner_is_not_lost(place: Place) -> None:
     try:
 
         async def silent() -> bool:
-            return bool(await place.world.run_store.silent(SystemClock().now() - timedelta(seconds=1), limit=1))
+            return bool(await place.world.run_store.silent_runs(SystemClock().now() - timedelta(seconds=1), limit=1))
 
         await eventually(silent)
         assert await place.run_monitor.check_runs() == []

@@ -12,16 +12,16 @@ from streamsched_brokers.memory import MemoryBroker, MemoryLog
 from streamsched.config import Settings
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.jobs.spans import TraceSpan
-from streamsched.launcher.traces.span_export import GIVE_UP, SpanExport
+from streamsched.launcher.span_export import GIVE_UP, SpanExport
 from streamsched.log.topics import topic_specs
 from streamsched.ports.runs import RunEnd
+from streamsched.roles.services import open_traces
 from streamsched.store.connections import open_pool
-from streamsched.store.jobs.spans import PostgresSpanStore
+from streamsched.store.jobs.spans import SpanStore
 from streamsched.store.runs.run_store import PostgresRunStore
 from streamsched.store.sql import queries
 from streamsched.telemetry.metrics import Metrics
 from streamsched.telemetry.traces.settings import TraceSettings
-from streamsched.trace_services import open_traces
 from tests.integration.launcher.conftest import SHARDS, World, schedule
 from tests.integration.store.conftest import explained
 
@@ -58,7 +58,7 @@ class Traced(World):
 
     def made(self, **settings: object) -> SpanExport:
         given = replace(TraceSettings(), **settings)  # type: ignore[arg-type]
-        return SpanExport(PostgresSpanStore(self.pool), self.receiver, given, self.clock, self.metrics)
+        return SpanExport(SpanStore(self.pool), self.receiver, given, self.clock, self.metrics)
 
     async def ran(self, sequence: int) -> str:
         """A job and its run, which has ended."""
@@ -68,7 +68,7 @@ class Traced(World):
         run, runs = f"{job.id}.r1", PostgresRunStore(self.pool)
         self.clock.advance(timedelta(seconds=1))
         assert await runs.claim(run, runner="h:1:1", log_path=None, now=self.clock.now()) is not None
-        await runs.started(run, runner="h:1:1", now=self.clock.now())
+        await runs.mark_started(run, runner="h:1:1", now=self.clock.now())
         self.clock.advance(timedelta(seconds=9))
         assert await runs.finish(run, RunEnd(RunState.COMPLETED, "exit code 0", self.clock.now(), 0))
         return run
@@ -106,7 +106,7 @@ async def test_every_span_is_sent_once_with_the_stored_times(traced: Traced) -> 
 async def test_who_dies_before_settling_sends_the_same_spans_again(traced: Traced) -> None:
     await traced.ran(1)
 
-    class Dies(PostgresSpanStore):
+    class Dies(SpanStore):
         async def settle(self, due: object, *, sent: bool) -> None:
             raise RuntimeError
 
@@ -181,7 +181,7 @@ async def test_due_spans_are_found_by_their_index(traced: Traced) -> None:
 
 
 def test_nothing_is_imported_while_it_is_off() -> None:
-    settings = Settings(database_url="postgresql://x")
+    settings = Settings.from_env({}, database_url="postgresql://x")
     assert open_traces(settings, {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4318"}, Metrics()) is None
-    on = replace(settings, traces=True)
+    on = settings.changed(traces=True)
     assert open_traces(on, {"OTEL_SDK_DISABLED": "true"}, Metrics()) is None

@@ -35,9 +35,9 @@ from streamsched.launcher.plugins import Maker
 from streamsched.launcher.start import start
 from streamsched.launcher.why import why
 from streamsched.ports.runs import RunEnd
-from streamsched.store.catalog.catalog import PostgresCatalogStore
-from streamsched.store.limits.clusters import PostgresClusterStore
-from streamsched.store.limits.groups import PostgresGroupStore
+from streamsched.store.catalog.catalog import CatalogStore
+from streamsched.store.limits.clusters import ClusterStore
+from streamsched.store.limits.groups import GroupStore
 
 from .conftest import MINUTE, PROGRAM, World, schedule
 
@@ -61,7 +61,7 @@ async def judged(world: World, known: Schedule) -> None:
 async def claimed(world: World, run: str, *ends: RunEnd) -> None:
     now = world.clock.now()
     assert await world.run_store.claim(run, runner="far:1:1", log_path="/log", now=now)
-    await world.run_store.started(run, runner="far:1:1", now=now)
+    await world.run_store.mark_started(run, runner="far:1:1", now=now)
     for ending in ends:
         await world.run_store.finish(run, replace(ending, at=now))
 
@@ -79,7 +79,7 @@ async def another_program_holds_the_group(world: World) -> None:
 
 
 async def somebody_shut_the_group(world: World) -> None:
-    await PostgresGroupStore(world.pool).set_limit("w", 0, "ann", now=world.clock.now())
+    await GroupStore(world.pool).set_limit("w", 0, "ann", now=world.clock.now())
     await judged(world, stuck(Group("w", 1)))
 
 
@@ -143,7 +143,7 @@ async def nobody_knows_the_cluster(world: World) -> None:
 
 async def the_cluster_is_full(world: World) -> None:
     await nobody_knows_the_cluster(world)
-    board = PostgresClusterStore(world.pool)
+    board = ClusterStore(world.pool)
     await board.record_reading("main", ClusterReading(free_cores=3), now=world.clock.now())
     world.clock.advance(timedelta(seconds=20))
     await board.record_reading("main", ClusterReading(free_cores=6), now=world.clock.now())
@@ -152,7 +152,7 @@ async def the_cluster_is_full(world: World) -> None:
 async def the_probe_fails(world: World) -> None:
     await the_cluster_is_full(world)
     world.clock.advance(MINUTE)
-    await PostgresClusterStore(world.pool).record_failure("main", "connection refused", now=world.clock.now())
+    await ClusterStore(world.pool).record_failure("main", "connection refused", now=world.clock.now())
 
 
 async def the_window_is_shut(world: World) -> None:
@@ -223,7 +223,7 @@ async def its_runner_never_came(world: World) -> None:
 async def its_schedule_was_paused_before_its_run_began(world: World) -> None:
     await judged(world, stuck())
     now, ref = world.clock.now(), stuck().ref
-    await PostgresCatalogStore(world.pool).change(
+    await CatalogStore(world.pool).change(
         ref.owner, [ref], lambda app: change.pause(app, ref, Pause(), now=now), now=now
     )
     assert await world.run_store.claim(f"{JOB}.r1", runner="far:1:1", log_path="/log", now=now) is None

@@ -26,10 +26,10 @@ from streamsched.domain.triggers.correlation import Per
 from streamsched.launcher.retention import ArchiveLoop
 from streamsched.launcher.why import why
 from streamsched.ports.runs import RunEnd
-from streamsched.store.catalog.catalog import PostgresCatalogStore
-from streamsched.store.jobs.archive import PostgresArchive
-from streamsched.store.jobs.submissions import PostgresSubmissionStore
-from streamsched.store.limits.pools import PostgresPoolStore
+from streamsched.store.catalog.catalog import CatalogStore
+from streamsched.store.jobs.archive import Archive
+from streamsched.store.jobs.submissions import SubmissionStore
+from streamsched.store.limits.pools import PoolStore
 
 from .conftest import LEAF, MINUTE, PROGRAM, World, schedule
 
@@ -42,7 +42,7 @@ PLAIN = schedule("s", constraints=ONE_AT_A_TIME, properties={"b": "schedule", "c
 async def submit(world: World, owner: Schedule | ProgramRef, token: str, **fields: Any) -> str:
     ref = owner.ref if isinstance(owner, Schedule) else owner
     request = SubmissionRequest(ref, token, **fields)
-    return (await PostgresSubmissionStore(world.pool).submit(request, now=world.clock.now())).job
+    return (await SubmissionStore(world.pool).submit(request, now=world.clock.now())).job
 
 
 async def decide(world: World) -> dict[str, str]:
@@ -85,7 +85,7 @@ async def test_a_submission_waits_for_the_constraints_and_starts_with_the_person
 
 async def test_a_repeat_finds_the_first_and_another_request_with_its_key_is_refused(world: World) -> None:
     await world.define(PLAIN, replace(PLAIN, ref=ScheduleRef("default", "app", "load")))
-    store, now = PostgresSubmissionStore(world.pool), world.clock.now()
+    store, now = SubmissionStore(world.pool), world.clock.now()
     request = SubmissionRequest(PLAIN.ref, "t", {"c": "1"})
 
     found = await asyncio.gather(*(store.submit(request, now=now) for _ in range(6)))
@@ -111,7 +111,7 @@ async def test_a_repeat_finds_the_first_in_the_history_too_and_the_trigger_goes_
     await decide(world)
     await end(world, f"{alone}.r1")
     world.clock.advance(timedelta(days=1))
-    archive = PostgresArchive(world.pool)
+    archive = Archive(world.pool)
     keeps = Retention(jobs=timedelta(days=30), audit=timedelta(days=30))
 
     assert await ArchiveLoop(archive, keeps, world.clock, batch=50).run_once() == 2
@@ -230,7 +230,7 @@ async def test_jobs_of_a_pool_start_in_the_order_of_priority_and_time(world: Wor
     await submit(world, low, "low")
     await submit(world, program, "alone")
     await decide(world)
-    await PostgresPoolStore(world.pool).set("p", None, 2 * MINUTE, "", now=world.clock.now())
+    await PoolStore(world.pool).set("p", None, 2 * MINUTE, "", now=world.clock.now())
 
     assert await world.column("SELECT job FROM lines ORDER BY turn_at") == [
         "default.app.other.submitted-alone",
@@ -244,7 +244,7 @@ async def test_jobs_of_a_pool_start_in_the_order_of_priority_and_time(world: Wor
 
 async def test_a_paused_schedule_keeps_the_job_and_a_disabled_one_refuses_it(world: World) -> None:
     await world.define(PLAIN)
-    catalog = PostgresCatalogStore(world.pool)
+    catalog = CatalogStore(world.pool)
 
     async def changed(decision: Any) -> None:
         await catalog.change(PLAIN.ref.owner, [PLAIN.ref], decision, now=world.clock.now())

@@ -8,12 +8,13 @@ from datetime import UTC, datetime, timedelta
 import asyncpg
 import pytest
 
-from streamsched.bootstrap import launcher_loops, open_services
 from streamsched.config import Settings
 from streamsched.domain.names import EventName
 from streamsched.domain.schedules.schedule import PublishJob
 from streamsched.launcher.start import start
 from streamsched.process.cancellation import cancel
+from streamsched.roles.launcher import launcher_loops
+from streamsched.roles.services import open_services
 from streamsched.testing.clock import SettableClock
 
 from .conftest import PROGRAM, World, schedule
@@ -43,7 +44,7 @@ async def test_a_launcher_whose_clock_is_wrong_takes_no_living_run_for_lost(worl
     by_hand = await start(world.runs, world.clock, PROGRAM, {}, token="x")
     await world.pool.execute(ALIVE, str(PROGRAM))
     ahead = SettableClock(datetime.now(UTC) + timedelta(hours=3))
-    async with open_services(Settings(database_url=world.dsn), own=ahead) as services:
+    async with open_services(Settings.from_env({}, database_url=world.dsn), own=ahead) as services:
         loops = launcher_loops(services, {})
         tasks = [asyncio.ensure_future(loops[name]()) for name in ("launcher", "inline")]
         try:

@@ -35,7 +35,7 @@ async def begun(world: World, mode: DeployMode = DeployMode.CLUSTER) -> Assignme
     now = world.clock.now()
     assignment = await world.run_store.claim(RUN, runner=str(HERE), log_path="/log", now=now)
     assert assignment is not None
-    await world.run_store.started(RUN, runner=str(HERE), now=now)
+    await world.run_store.mark_started(RUN, runner=str(HERE), now=now)
     world.runners.spawned.clear()
     world.runners.living[HERE] = False
     return assignment
@@ -44,7 +44,7 @@ async def begun(world: World, mode: DeployMode = DeployMode.CLUSTER) -> Assignme
 async def test_another_runner_goes_on_with_the_same_run(world: World) -> None:
     first = await begun(world)
     now = world.clock.now()
-    await world.run_store.submitted(RUN, runner=str(HERE), driver=DRIVER, now=now)
+    await world.run_store.store_driver(RUN, runner=str(HERE), driver=DRIVER, now=now)
     assert (first.taken_over, first.driver) == (False, None)
     assert (await world.runs.get(RUN)).driver == DRIVER
     assert await world.run_store.claim(RUN, runner=str(NEXT), log_path="/b", now=now) is None
@@ -61,8 +61,8 @@ async def test_another_runner_goes_on_with_the_same_run(world: World) -> None:
     with pytest.raises(ConflictError):
         await world.run_store.heartbeat(RUN, runner=str(HERE), now=now)
     with pytest.raises(ConflictError):
-        await world.run_store.submitted(RUN, runner=str(HERE), driver=Driver("driver-2", "spark://m:7077"), now=now)
-    await world.run_store.started(RUN, runner=str(NEXT), now=now)
+        await world.run_store.store_driver(RUN, runner=str(HERE), driver=Driver("driver-2", "spark://m:7077"), now=now)
+    await world.run_store.mark_started(RUN, runner=str(NEXT), now=now)
     assert await world.run_store.finish(RUN, RunEnd(RunState.COMPLETED, "", now, 0))
     assert await world.column("SELECT state FROM runs") == ["COMPLETED"]
     actions = await world.column("SELECT action FROM decisions WHERE subject = $1 ORDER BY id", RUN)

@@ -17,9 +17,10 @@ import pytest
 from streamsched.domain.constraints.process_room import ProcessKind
 from streamsched.domain.schedules.process_job import PythonJob
 from streamsched.ports.runner import RunnerId
-from streamsched.ports.runs import RunRecord, StopRequest
+from streamsched.ports.runs import StopRequest
 from streamsched.spark.guard import members
 from streamsched.spark.processes import LocalRunners
+from streamsched.store.runs.run_queries import RunRecord
 
 from .conftest import World, schedule
 from .test_runner import ENDED, Place, eventually

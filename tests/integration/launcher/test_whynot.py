@@ -9,7 +9,7 @@ import pytest
 
 from streamsched.domain.constraints.constraint import Concurrency, Delay
 from streamsched.launcher.whynot import WhyNot, why_not
-from streamsched.store.catalog.catalog_reader import PostgresCatalogReader
+from streamsched.store.catalog.catalog_reader import CatalogReader
 
 from .conftest import MINUTE, World, schedule
 
@@ -23,7 +23,7 @@ SLOW = schedule("plain", constraints=(Delay(60 * MINUTE),))
 async def asked(world: World, *, ago: timedelta = timedelta(days=1), until: timedelta = timedelta(0)) -> WhyNot:
     end = world.clock.now() - until
     begin = end - ago
-    status = await PostgresCatalogReader(world.pool).schedule(PLAIN.ref)
+    status = await CatalogReader(world.pool).schedule(PLAIN.ref)
     return why_not(status, await world.jobs.span(PLAIN.ref, since=begin, until=end), since=begin, until=end)
 
 

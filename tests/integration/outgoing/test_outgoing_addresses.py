@@ -22,7 +22,7 @@ from streamsched.domain.webhooks.webhook import Webhook
 from streamsched.launcher.request import request, send
 from streamsched.ports.clock import SystemClock
 from streamsched.ports.runs import Assignment
-from streamsched.ports.webhooks.webhooks import DeliveredWebhook
+from streamsched.ports.webhook_targets import DeliveredWebhook
 from streamsched.process.http_client import HttpClient
 from streamsched.secrets.resolver import Secrets
 from streamsched.tasks.http_receiver import HttpReceiver

@@ -34,7 +34,7 @@ class OneRunStore:
     async def claim(self, run: str, *, runner: str, log_path: str | None, now: datetime) -> Assignment | None:
         return Assignment(run, 1, self.program, {})
 
-    async def started(self, run: str, *, runner: str, now: datetime, start: str = "") -> None: ...
+    async def mark_started(self, run: str, *, runner: str, now: datetime, start: str = "") -> None: ...
 
     async def heartbeat(
         self, run: str, *, runner: str, now: datetime, metrics: RunMetrics | None = None

@@ -21,8 +21,8 @@ from streamsched.domain.jobs.job import Contribution, ReadyJob
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.emit import Emitted, Emitter, EventDraft, RetryLimits
 from streamsched.emit.draft import stamped
-from streamsched.spark.commit import Phase
 from streamsched.spark.context import RUN_FILE, RunContext, current_run
+from streamsched.spark.manifest import Phase
 from streamsched.spark.pfs import PartitionedFileSet
 
 if TYPE_CHECKING:

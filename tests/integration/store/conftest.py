@@ -16,6 +16,7 @@ from streamsched_brokers.memory import MemoryBroker, MemoryLog
 
 from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.relay import Relay
+from streamsched.catalog.requested_change import RequestedChange
 from streamsched.codec.records import signal as signal_codec
 from streamsched.domain.names import AppRef, DatasetRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.app import AppDefinition
@@ -27,9 +28,10 @@ from streamsched.log.records import records
 from streamsched.log.topics import SIGNALS, topic_specs
 from streamsched.ports.broker import Broker, TopicPartition
 from streamsched.ports.notifier import OUTBOX, RELAYED
-from streamsched.store.catalog.catalog import PostgresCatalogStore
-from streamsched.store.catalog.catalog_reader import PostgresCatalogReader
+from streamsched.store.catalog.catalog import CatalogStore
+from streamsched.store.catalog.catalog_reader import CatalogReader
 from streamsched.store.catalog.outbox import PostgresOutbox
+from streamsched.store.catalog.records import ScheduleStatus
 from streamsched.store.server.notifier import PostgresNotifier
 from streamsched.testing.clock import SettableClock
 
@@ -60,8 +62,8 @@ class CatalogProcess:
 
     def __post_init__(self) -> None:
         self.outbox = PostgresOutbox(self.pool)
-        self.reader = PostgresCatalogReader(self.pool)
-        self.store = PostgresCatalogStore(self.pool)
+        self.reader = CatalogReader(self.pool)
+        self.store = CatalogStore(self.pool)
         self.catalog = self.catalog_with(patience=15)
 
     def catalog_with(self, *, patience: float = 15, largest_record: int | None = None) -> Catalog:
@@ -74,6 +76,11 @@ class CatalogProcess:
             patience=patience,
             largest_record=largest_record,
         )
+
+    async def status_after(self, change: RequestedChange) -> ScheduleStatus:
+        """The schedule of `schedule()` after the change."""
+        await change.apply()
+        return await self.reader.schedule(schedule().ref)
 
     def relay(self) -> Relay:
         return Relay(broker=self.broker, outbox=self.outbox, notifier=self.notifier)
@@ -158,5 +165,5 @@ async def scheduler_on_one_clock(pool: asyncpg.Pool, notifier: PostgresNotifier)
     clock = SettableClock()
     scheduler = CatalogProcess(pool, notifier, await furnished(MemoryBroker(MemoryLog(clock))), clock)
     async with scheduler.relaying():
-        await scheduler.catalog.deploy(app(schedule()))
+        await scheduler.catalog.deploy(app(schedule())).apply()
     return scheduler

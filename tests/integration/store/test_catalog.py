@@ -20,7 +20,7 @@ from streamsched.domain.errors import (
     StreamschedError,
     UnavailableError,
 )
-from streamsched.domain.jobs.job import TRANSITIONS, JobFact, JobState
+from streamsched.domain.jobs.job import JOB_STATES, JobFact, JobState
 from streamsched.domain.names import AppRef, DatasetRef, ProgramRef, ScheduleRef
 from streamsched.domain.signals.home import home
 from streamsched.domain.signals.signal import Drop, Put, Signal, Subscribe, Unsubscribe
@@ -34,10 +34,10 @@ WEEKLY = schedule().ref
 
 async def test_a_created_schedule_is_disabled_until_it_is_enabled(relaying_scheduler: CatalogProcess) -> None:
     catalog = relaying_scheduler.catalog
-    await catalog.deploy(app())
+    await catalog.deploy(app()).apply()
 
-    created = await catalog.create(schedule())
-    enabled = await catalog.enable(WEEKLY)
+    created = await relaying_scheduler.status_after(catalog.create(schedule()))
+    enabled = await relaying_scheduler.status_after(catalog.enable(WEEKLY))
 
     assert (created.record.enabled, created.record.generation) == (False, 1)
     assert (enabled.record.enabled, enabled.record.generation) == (True, 2)
@@ -50,8 +50,8 @@ async def test_a_created_schedule_is_disabled_until_it_is_enabled(relaying_sched
 
 async def test_a_change_returns_only_when_the_log_has_it(scheduler: CatalogProcess) -> None:
     async with scheduler.relaying():
-        await scheduler.catalog.deploy(app())
-    creating = asyncio.create_task(scheduler.catalog.create(schedule(), enabled=True))
+        await scheduler.catalog.deploy(app()).apply()
+    creating = asyncio.create_task(scheduler.catalog.create(schedule(), enabled=True).apply())
     await scheduler.written()
     assert not creating.done()
 
@@ -62,58 +62,61 @@ async def test_a_change_returns_only_when_the_log_has_it(scheduler: CatalogProce
 
 async def test_a_change_the_log_does_not_take_in_time_stands_and_says_so(scheduler: CatalogProcess) -> None:
     async with scheduler.relaying():
-        await scheduler.catalog.deploy(app())
+        await scheduler.catalog.deploy(app()).apply()
     impatient = scheduler.catalog_with(patience=0.05)
 
     with pytest.raises(UnavailableError, match="the change is stored"):
-        await impatient.create(schedule(), enabled=True)
+        await impatient.create(schedule(), enabled=True).apply()
 
-    assert (await scheduler.catalog.get(WEEKLY)).record.enabled
+    assert (await scheduler.catalog.reader.schedule(WEEKLY)).record.enabled
     await scheduler.relay().run_once()
     assert Put(WEEKLY, 1, True, FLIGHTS) in await scheduler.signals()
 
 
 async def test_a_repeated_change_waits_for_what_the_first_wrote(scheduler: CatalogProcess) -> None:
     async with scheduler.relaying():
-        await scheduler.catalog.deploy(app(schedule()))
+        await scheduler.catalog.deploy(app(schedule())).apply()
     impatient = scheduler.catalog_with(patience=0.05)
 
     for change in (
-        lambda: impatient.update(schedule(description="other")),
-        lambda: impatient.deploy(app(schedule(description="another"))),
+        impatient.update(schedule(description="other")),
+        impatient.deploy(app(schedule(description="another"))),
     ):
         for _ in range(2):  # the second finds nothing to change, and the log has not heard of the first
             with pytest.raises(UnavailableError, match="the change is stored"):
-                await change()
+                await change.apply()
         await scheduler.relay().run_once()
-        await change()
+        await change.apply()
 
 
 async def test_every_change_bumps_the_generation_and_an_equal_update_does_not(
     relaying_scheduler: CatalogProcess,
 ) -> None:
     catalog = relaying_scheduler.catalog
-    await catalog.deploy(app())
-    generations = [(await catalog.create(schedule(), enabled=True)).record.generation]
-    generations.append((await catalog.update(schedule())).record.generation)
-    generations.append((await catalog.update(schedule(trigger=WEATHER))).record.generation)
-    generations.append((await catalog.disable(WEEKLY)).record.generation)
-    generations.append((await catalog.update(schedule(trigger=FLIGHTS & WEATHER))).record.generation)
-    generations.append((await catalog.enable(WEEKLY)).record.generation)
-    await catalog.delete(WEEKLY)
-    generations.append((await catalog.create(schedule())).record.generation)
+    await catalog.deploy(app()).apply()
+    changes = (
+        catalog.create(schedule(), enabled=True),
+        catalog.update(schedule()),
+        catalog.update(schedule(trigger=WEATHER)),
+        catalog.disable(WEEKLY),
+        catalog.update(schedule(trigger=FLIGHTS & WEATHER)),
+        catalog.enable(WEEKLY),
+    )
+    generations = [(await relaying_scheduler.status_after(each)).record.generation for each in changes]
+    await catalog.delete(WEEKLY).apply()
+    generations.append((await relaying_scheduler.status_after(catalog.create(schedule()))).record.generation)
 
     assert generations == [1, 1, 2, 3, 4, 5, 7]
 
 
 async def test_an_update_keeps_enabled_and_moves_the_subscriptions(relaying_scheduler: CatalogProcess) -> None:
     catalog = relaying_scheduler.catalog
-    await catalog.deploy(app(schedule()))
+    await catalog.deploy(app(schedule())).apply()
 
-    await catalog.update(schedule(trigger=FLIGHTS & WEATHER))
-    await catalog.update(schedule(trigger=WEATHER))
+    await catalog.update(schedule(trigger=FLIGHTS & WEATHER)).apply()
+    await catalog.update(schedule(trigger=WEATHER)).apply()
 
-    assert (await catalog.get(WEEKLY)).record.enabled
+    assert (await catalog.reader.schedule(WEEKLY)).record.enabled
     assert await relaying_scheduler.signals() == at_homes(
         Put(WEEKLY, 1, True, FLIGHTS),
         Subscribe("partition:default.flights", WEEKLY, 1),
@@ -126,37 +129,37 @@ async def test_an_update_keeps_enabled_and_moves_the_subscriptions(relaying_sche
 
 async def test_a_deleted_schedule_is_gone_and_its_name_goes_on_counting(relaying_scheduler: CatalogProcess) -> None:
     catalog = relaying_scheduler.catalog
-    await catalog.deploy(app(schedule()))
+    await catalog.deploy(app(schedule())).apply()
 
-    await catalog.delete(WEEKLY)
+    await catalog.delete(WEEKLY).apply()
 
     with pytest.raises(NotFoundError):
-        await catalog.get(WEEKLY)
+        await catalog.reader.schedule(WEEKLY)
     with pytest.raises(NotFoundError):
-        await catalog.delete(WEEKLY)
-    assert await catalog.list() == []
+        await catalog.delete(WEEKLY).apply()
+    assert await catalog.reader.schedules() == []
     assert Drop(WEEKLY, 2) in await relaying_scheduler.signals()
     assert Unsubscribe("partition:default.flights", WEEKLY, 2) in await relaying_scheduler.signals()
-    assert (await catalog.create(schedule())).record.generation == 3
+    assert (await relaying_scheduler.status_after(catalog.create(schedule()))).record.generation == 3
 
 
 @pytest.mark.parametrize(
     ("ask", "error", "words"),
     [
-        (lambda c: c.create(schedule("known")), ConflictError, "already exists"),
-        (lambda c: c.enable(ScheduleRef("default", "flights", "known")), ConflictError, "is already enabled"),
-        (lambda c: c.enable(WEEKLY), NotFoundError, "schedule 'default.flights.weekly'"),
-        (lambda c: c.disable(WEEKLY), NotFoundError, "schedule"),
-        (lambda c: c.update(schedule()), NotFoundError, "schedule"),
-        (lambda c: c.get(WEEKLY), NotFoundError, "schedule"),
-        (lambda c: c.program(ProgramRef("default", "flights", "nope")), NotFoundError, "program"),
+        (lambda c: c.create(schedule("known")).apply(), ConflictError, "already exists"),
+        (lambda c: c.enable(ScheduleRef("default", "flights", "known")).apply(), ConflictError, "is already enabled"),
+        (lambda c: c.enable(WEEKLY).apply(), NotFoundError, "schedule 'default.flights.weekly'"),
+        (lambda c: c.disable(WEEKLY).apply(), NotFoundError, "schedule"),
+        (lambda c: c.update(schedule()).apply(), NotFoundError, "schedule"),
+        (lambda c: c.reader.schedule(WEEKLY), NotFoundError, "schedule"),
+        (lambda c: c.reader.program(ProgramRef("default", "flights", "nope")), NotFoundError, "program"),
         (
-            lambda c: c.create(replace(schedule(), program=ProgramRef("default", "flights", "nope"))),
+            lambda c: c.create(replace(schedule(), program=ProgramRef("default", "flights", "nope"))).apply(),
             NotFoundError,
             "program 'default.flights.nope'",
         ),
         (
-            lambda c: c.update(replace(schedule("known"), program=ProgramRef("default", "flights", "nope"))),
+            lambda c: c.update(replace(schedule("known"), program=ProgramRef("default", "flights", "nope"))).apply(),
             NotFoundError,
             "program 'default.flights.nope'",
         ),
@@ -165,12 +168,16 @@ async def test_a_deleted_schedule_is_gone_and_its_name_goes_on_counting(relaying
                 replace(
                     schedule(), ref=ScheduleRef("default", "other", "s"), program=ProgramRef("default", "other", "p")
                 )
-            ),
+            ).apply(),
             NotFoundError,
             "program 'default.other.p'",
         ),
-        (lambda c: c.create(schedule(trigger=Cron("0 0 30 2 *"))), InvalidDefinitionError, r"\$\.trigger"),
-        (lambda c: c.create(schedule(trigger=Cron("0 0 * * *", "Mars/Olympus"))), InvalidDefinitionError, "Mars"),
+        (lambda c: c.create(schedule(trigger=Cron("0 0 30 2 *"))).apply(), InvalidDefinitionError, r"\$\.trigger"),
+        (
+            lambda c: c.create(schedule(trigger=Cron("0 0 * * *", "Mars/Olympus"))).apply(),
+            InvalidDefinitionError,
+            "Mars",
+        ),
     ],
 )
 async def test_what_cannot_be_is_refused_with_the_name_of_it_and_changes_nothing(
@@ -179,14 +186,14 @@ async def test_what_cannot_be_is_refused_with_the_name_of_it_and_changes_nothing
     error: type[StreamschedError],
     words: str,
 ) -> None:
-    await relaying_scheduler.catalog.deploy(app(schedule("known")))
+    await relaying_scheduler.catalog.deploy(app(schedule("known"))).apply()
     before = await relaying_scheduler.signals()
 
     with pytest.raises(error, match=words):
         await ask(relaying_scheduler.catalog)
 
     assert await relaying_scheduler.signals() == before
-    assert [status.record.generation for status in await relaying_scheduler.catalog.list()] == [1]
+    assert [status.record.generation for status in await relaying_scheduler.catalog.reader.schedules()] == [1]
 
 
 async def test_a_definition_larger_than_the_log_takes_is_refused_before_it_is_stored(
@@ -194,30 +201,30 @@ async def test_a_definition_larger_than_the_log_takes_is_refused_before_it_is_st
 ) -> None:
     catalog = relaying_scheduler.catalog_with(largest_record=2000)
     huge = schedule("huge", AllOf(tuple(Partitions(DatasetRef("default", f"d{n}"), 1) for n in range(100))))
-    await catalog.deploy(app(schedule()))
+    await catalog.deploy(app(schedule())).apply()
     known = await relaying_scheduler.signals()
     for refused, path in [
         (
-            lambda: catalog.deploy(app(schedule(), huge)),
+            lambda: catalog.deploy(app(schedule(), huge)).apply(),
             r"\$\.schedules\.huge: needs \d+ bytes in one log record, the limit is 2000",
         ),
-        (lambda: catalog.create(huge), r"\$: needs"),
-        (lambda: catalog.update(replace(huge, ref=schedule().ref)), r"\$: needs"),
-        (lambda: catalog.planner.deploy(app(huge)), r"\$\.schedules\.huge: needs"),
-        (lambda: catalog.planner.update(replace(huge, ref=schedule().ref)), r"\$: needs"),
+        (lambda: catalog.create(huge).apply(), r"\$: needs"),
+        (lambda: catalog.update(replace(huge, ref=schedule().ref)).apply(), r"\$: needs"),
+        (lambda: catalog.deploy(app(huge)).preview(), r"\$\.schedules\.huge: needs"),
+        (lambda: catalog.update(replace(huge, ref=schedule().ref)).preview(), r"\$: needs"),
     ]:
         with pytest.raises(InvalidDefinitionError, match=path):
             await refused()
 
-    assert [status.record.generation for status in await catalog.list()] == [1]
+    assert [status.record.generation for status in await catalog.reader.schedules()] == [1]
     assert await relaying_scheduler.signals() == known
 
 
 async def test_disabling_what_is_disabled_is_a_conflict(relaying_scheduler: CatalogProcess) -> None:
-    await relaying_scheduler.catalog.deploy(app(schedule(), enabled=False))
+    await relaying_scheduler.catalog.deploy(app(schedule(), enabled=False)).apply()
 
     with pytest.raises(ConflictError, match="already disabled"):
-        await relaying_scheduler.catalog.disable(WEEKLY)
+        await relaying_scheduler.catalog.disable(WEEKLY).apply()
 
 
 @pytest.mark.parametrize("change", ["disable", "delete", "update"])
@@ -225,14 +232,15 @@ async def test_waiting_and_ready_jobs_of_a_changed_schedule_end_as_obsolete(
     relaying_scheduler: CatalogProcess, change: str
 ) -> None:
     catalog = relaying_scheduler.catalog
-    await catalog.deploy(app(schedule(), schedule("other")))
+    await catalog.deploy(app(schedule(), schedule("other"))).apply()
     waiting = await job(relaying_scheduler, "weekly", 1, "PENDING_CONSTRAINT")
     ready = await job(relaying_scheduler, "weekly", 2, "PENDING_LAUNCH")
     launched = await job(relaying_scheduler, "weekly", 3, "LAUNCHED")
     others = await job(relaying_scheduler, "other", 1, "PENDING_CONSTRAINT")
-    assert (await catalog.get(WEEKLY)).waiting_jobs == 2
+    assert (await catalog.reader.schedule(WEEKLY)).waiting_jobs == 2
 
-    await (catalog.update(schedule(trigger=WEATHER)) if change == "update" else getattr(catalog, change)(WEEKLY))
+    requested = catalog.update(schedule(trigger=WEATHER)) if change == "update" else getattr(catalog, change)(WEEKLY)
+    await requested.apply()
 
     states = {row["id"]: row for row in await relaying_scheduler.pool.fetch("SELECT * FROM jobs")}
     assert {name: row["state"] for name, row in states.items()} == {
@@ -250,16 +258,16 @@ async def test_waiting_and_ready_jobs_of_a_changed_schedule_end_as_obsolete(
 async def test_what_a_newer_release_stored_is_no_bad_input_of_the_caller_and_hides_no_other(
     relaying_scheduler: CatalogProcess,
 ) -> None:
-    await relaying_scheduler.catalog.deploy(app(schedule()))
+    await relaying_scheduler.catalog.deploy(app(schedule())).apply()
     await relaying_scheduler.pool.execute("UPDATE schedules SET definition = definition || '{\"future\": 1}'")
 
     with pytest.raises(ConfigurationError, match="future"):
-        await relaying_scheduler.catalog.get(WEEKLY)
-    assert await relaying_scheduler.catalog.list() == []
+        await relaying_scheduler.catalog.reader.schedule(WEEKLY)
+    assert await relaying_scheduler.catalog.reader.schedules() == []
 
 
 def test_the_states_that_end_are_those_a_superseded_job_may_be_in() -> None:
-    may_end = {state for state, fact in TRANSITIONS if fact is JobFact.SUPERSEDED}
+    may_end = {state for state, fact in JOB_STATES.table if fact is JobFact.SUPERSEDED}
     named = re.search(r"state IN \(([^)]*)\)", queries("catalog/catalog")["end_jobs"])
 
     assert named is not None
@@ -268,10 +276,10 @@ def test_the_states_that_end_are_those_a_superseded_job_may_be_in() -> None:
 
 async def test_every_change_is_in_the_history_with_what_it_made(relaying_scheduler: CatalogProcess) -> None:
     catalog = relaying_scheduler.catalog
-    await catalog.deploy(app())
-    await catalog.create(schedule())
-    await catalog.enable(WEEKLY)
-    await catalog.delete(WEEKLY)
+    await catalog.deploy(app()).apply()
+    await catalog.create(schedule()).apply()
+    await catalog.enable(WEEKLY).apply()
+    await catalog.delete(WEEKLY).apply()
 
     lines = await relaying_scheduler.reader.history("schedule", str(WEEKLY))
 
@@ -288,19 +296,19 @@ async def test_every_change_is_in_the_history_with_what_it_made(relaying_schedul
 async def test_timers_stand_for_the_time_leaves_of_enabled_schedules_only(relaying_scheduler: CatalogProcess) -> None:
     catalog, now = relaying_scheduler.catalog, relaying_scheduler.clock.now()
     trigger = Every(timedelta(minutes=5)) | (Cron("0 4 * * *") & FLIGHTS) | At(now - timedelta(days=1))
-    await catalog.deploy(app(schedule(trigger=trigger), enabled=False))
+    await catalog.deploy(app(schedule(trigger=trigger), enabled=False)).apply()
     assert await timers(relaying_scheduler) == {}
 
-    enabled = await catalog.enable(WEEKLY)
+    enabled = await relaying_scheduler.status_after(catalog.enable(WEEKLY))
 
     assert await timers(relaying_scheduler) == {
         "every:300s": (2, now + timedelta(minutes=5)),
         "cron:0 4 * * *@UTC": (2, datetime(2026, 1, 1, 4, tzinfo=UTC)),
     }
     assert enabled.next_tick_at == now + timedelta(minutes=5)
-    await catalog.update(schedule(trigger=Every(timedelta(hours=1))))
+    await catalog.update(schedule(trigger=Every(timedelta(hours=1)))).apply()
     assert await timers(relaying_scheduler) == {"every:3600s": (3, now + timedelta(hours=1))}
-    await catalog.disable(WEEKLY)
+    await catalog.disable(WEEKLY).apply()
     assert await timers(relaying_scheduler) == {}
 
 
@@ -308,28 +316,29 @@ async def test_an_interval_counts_from_the_creation_however_late_it_is_enabled(
     relaying_scheduler: CatalogProcess,
 ) -> None:
     created_at = relaying_scheduler.clock.now()
-    await relaying_scheduler.catalog.deploy(app(schedule(trigger=Every(timedelta(minutes=10))), enabled=False))
+    await relaying_scheduler.catalog.deploy(app(schedule(trigger=Every(timedelta(minutes=10))), enabled=False)).apply()
     relaying_scheduler.clock.advance(timedelta(minutes=25))
 
-    enabled = await relaying_scheduler.catalog.enable(WEEKLY)
+    enabled = await relaying_scheduler.status_after(relaying_scheduler.catalog.enable(WEEKLY))
 
     assert enabled.next_tick_at == created_at + timedelta(minutes=30)
 
 
 async def test_listing_is_by_namespace_and_app(relaying_scheduler: CatalogProcess) -> None:
     catalog = relaying_scheduler.catalog
-    await catalog.deploy(app(schedule("b"), schedule("a")))
+    await catalog.deploy(app(schedule("b"), schedule("a"))).apply()
 
-    assert [status.record.definition.ref.name for status in await catalog.list(namespace="default")] == ["a", "b"]
-    assert [status.record.definition.ref.name for status in await catalog.list(app=APP)] == ["a", "b"]
-    assert await catalog.list(namespace="other") == []
-    assert await catalog.list(app=AppRef("default", "other")) == []
+    of_namespace = await catalog.reader.schedules(namespace="default")
+    assert [status.record.definition.ref.name for status in of_namespace] == ["a", "b"]
+    assert [status.record.definition.ref.name for status in await catalog.reader.schedules(app=APP)] == ["a", "b"]
+    assert await catalog.reader.schedules(namespace="other") == []
+    assert await catalog.reader.schedules(app=AppRef("default", "other")) == []
 
 
 async def test_control_goes_to_the_judge_before_the_routing(scheduler: CatalogProcess) -> None:
     async with scheduler.relaying():
-        await scheduler.catalog.deploy(app(schedule()))
-    changing = asyncio.create_task(scheduler.catalog.update(schedule(trigger=WEATHER)))
+        await scheduler.catalog.deploy(app(schedule())).apply()
+    changing = asyncio.create_task(scheduler.catalog.update(schedule(trigger=WEATHER)).apply())
     await scheduler.written()
 
     keys = [record.key for record in await scheduler.outbox.pending(limit=10)]

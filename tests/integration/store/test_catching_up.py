@@ -24,7 +24,7 @@ SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 
 async def deploy(scheduler: CatalogProcess, made: Schedule) -> None:
     async with scheduler.relaying():
-        await scheduler.catalog.deploy(app(made))
+        await scheduler.catalog.deploy(app(made)).apply()
 
 
 async def facts(scheduler: CatalogProcess) -> list[Ticked]:
@@ -136,7 +136,9 @@ async def test_a_change_in_the_middle_of_a_catch_up_begins_anew(scheduler: Catal
     scheduler.clock.advance(60 * MINUTE)
     await timers(scheduler).run_once()
     async with scheduler.relaying():
-        await scheduler.catalog.update(schedule(trigger=Every(5 * MINUTE), misfire=Misfire.ALL, catch_up=bounds))
+        await scheduler.catalog.update(
+            schedule(trigger=Every(5 * MINUTE), misfire=Misfire.ALL, catch_up=bounds)
+        ).apply()
 
     assert await timers(scheduler).run_once() == scheduler.clock.now() + 5 * MINUTE
 
@@ -147,10 +149,10 @@ async def test_a_disabled_schedule_has_no_timers_and_enabled_again_it_makes_up_f
     await deploy(scheduler, schedule(trigger=Every(MINUTE), misfire=Misfire.ALL))
     scheduler.clock.advance(MINUTE)  # due, and not yet fired
     async with scheduler.relaying():
-        await scheduler.catalog.disable(schedule().ref)
+        await scheduler.catalog.disable(schedule().ref).apply()
         scheduler.clock.advance(30 * MINUTE)
         assert await timers(scheduler).run_once() is None
-        await scheduler.catalog.enable(schedule().ref)
+        await scheduler.catalog.enable(schedule().ref).apply()
 
     assert await timers(scheduler).run_once() == scheduler.clock.now() + MINUTE
     assert await minutes(scheduler) == []

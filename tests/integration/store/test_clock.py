@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from streamsched.domain.clock_judge import ClockFact, confirmed
 from streamsched.store.server.clock import PostgresClock
-from streamsched.store.server.clock_judgements import PostgresClockJudgements
+from streamsched.store.server.clock_judgements import ClockJudgements
 from streamsched.testing.clock import SettableClock
 from tests.support.wrong_clock import WrongClock
 
@@ -143,13 +143,13 @@ async def test_a_jump_for_a_minute_is_no_time_for_any_process(
 
     assert [each.in_doubt for each in (first, second, late)] == [False] * 3
     assert [each["event"] for each in lines].count("clock.returned") == 3
-    assert (await PostgresClockJudgements(pool).state()).fact is ClockFact.RETURNED
+    assert (await ClockJudgements(pool).state()).fact is ClockFact.RETURNED
 
 
 async def test_a_person_confirms_the_new_time(
     truth: Truth, pool: asyncpg.Pool, own: SettableClock, counted: Counted
 ) -> None:
-    clock, judgements = PostgresClock(pool, own, counted=counted), PostgresClockJudgements(pool)
+    clock, judgements = PostgresClock(pool, own, counted=counted), ClockJudgements(pool)
     await clock.compare()
     begun = clock.now()
     await truth.jump(YEAR)
@@ -202,7 +202,7 @@ async def test_the_last_thousand_judgements_are_kept(pool: asyncpg.Pool) -> None
     await pool.execute(
         "INSERT INTO clock_judgements SELECT n, 'returned', 0, NULL, now(), now(), '' FROM generate_series(1, 1500) n"
     )
-    judgements = PostgresClockJudgements(pool)
+    judgements = ClockJudgements(pool)
     state = await judgements.state()
     await pool.execute("UPDATE clock_judgements SET fact = 'jumped', ahead_s = 9 WHERE number = 1500")
     proposal = confirmed((await judgements.state()).record)

@@ -10,11 +10,10 @@ from streamsched.domain.errors import (
     ConflictError,
 )
 from streamsched.domain.names import ProgramRef, ScheduleRef
-from streamsched.domain.schedules.schedule import BashJob, Program
+from streamsched.domain.schedules.schedule import BashJob, Program, ScheduleRecord
 from streamsched.domain.signals.signal import Drop, Put, Subscribe, Unsubscribe
 from streamsched.domain.triggers.trigger import event_keys
-from streamsched.ports.catalog import ScheduleRecord
-from streamsched.store.catalog.catalog import schedule_record
+from streamsched.store.catalog.app_rows import SCHEDULES_OF_APP, schedule_record
 
 from .conftest import FLIGHTS, WEATHER, CatalogProcess, app, schedule
 
@@ -22,26 +21,27 @@ WEEKLY = schedule().ref
 
 
 async def test_of_many_creations_of_one_name_exactly_one_succeeds(relaying_scheduler: CatalogProcess) -> None:
-    await relaying_scheduler.catalog.deploy(app())
+    await relaying_scheduler.catalog.deploy(app()).apply()
 
     results = await asyncio.gather(
-        *(relaying_scheduler.catalog.create(schedule(description=str(n))) for n in range(6)), return_exceptions=True
+        *(relaying_scheduler.catalog.create(schedule(description=str(n))).apply() for n in range(6)),
+        return_exceptions=True,
     )
 
     refused = [result for result in results if isinstance(result, ConflictError)]
     assert len(refused) == 5
-    assert (await relaying_scheduler.catalog.get(WEEKLY)).record.generation == 1
+    assert (await relaying_scheduler.catalog.reader.schedule(WEEKLY)).record.generation == 1
 
 
 async def test_concurrent_changes_of_one_schedule_happen_one_after_the_other(
     relaying_scheduler: CatalogProcess,
 ) -> None:
     catalog = relaying_scheduler.catalog
-    await catalog.deploy(app(schedule()))
+    await catalog.deploy(app(schedule())).apply()
 
-    await asyncio.gather(*(catalog.update(schedule(description=f"version {n}")) for n in range(12)))
+    await asyncio.gather(*(catalog.update(schedule(description=f"version {n}")).apply() for n in range(12)))
 
-    assert (await catalog.get(WEEKLY)).record.generation == 13
+    assert (await catalog.reader.schedule(WEEKLY)).record.generation == 13
     puts = [signal.generation for signal in await relaying_scheduler.signals() if isinstance(signal, Put)]
     assert puts == list(range(1, 14))
 
@@ -53,10 +53,10 @@ async def test_concurrent_first_deployments_leave_what_one_after_the_other_would
         program = Program(ProgramRef("default", "flights", f"p{number}"), BashJob("true"))
         return app(replace(schedule(f"s{number}"), program=program.ref), programs=(program,))
 
-    await asyncio.gather(*(relaying_scheduler.catalog.deploy(variant(number)) for number in range(4)))
+    await asyncio.gather(*(relaying_scheduler.catalog.deploy(variant(number)).apply() for number in range(4)))
 
-    (left,) = await relaying_scheduler.catalog.list()
-    (program,) = await relaying_scheduler.catalog.programs()
+    (left,) = await relaying_scheduler.catalog.reader.schedules()
+    (program,) = await relaying_scheduler.catalog.reader.programs()
     assert left.record.definition.program == program.ref
 
 
@@ -64,20 +64,20 @@ async def test_two_hundred_changes_reach_the_log_in_their_order(relaying_schedul
     """Promise G4 at this level: whatever is appended after a change has returned stands behind its control records."""
     catalog = relaying_scheduler.catalog
     names = [f"s{number}" for number in range(5)]
-    await catalog.deploy(app(*(schedule(name) for name in names)))
+    await catalog.deploy(app(*(schedule(name) for name in names))).apply()
 
     async def churn(name: str) -> None:
         ref, definitions = schedule(name).ref, [schedule(name, FLIGHTS & WEATHER), schedule(name, WEATHER)]
         for turn in range(10):
-            await catalog.disable(ref)
+            await catalog.disable(ref).apply()
             await expect(relaying_scheduler, ref)
-            await catalog.update(replace(definitions[turn % 2], description=str(turn)))
+            await catalog.update(replace(definitions[turn % 2], description=str(turn))).apply()
             await expect(relaying_scheduler, ref)
-            await catalog.enable(ref)
+            await catalog.enable(ref).apply()
             await expect(relaying_scheduler, ref)
-            await catalog.delete(ref)
+            await catalog.delete(ref).apply()
             await expect(relaying_scheduler, ref)
-            await catalog.create(schedule(name), enabled=True)
+            await catalog.create(schedule(name), enabled=True).apply()
             await expect(relaying_scheduler, ref)
 
     async def expect(scheduler: CatalogProcess, ref: ScheduleRef) -> None:
@@ -113,4 +113,6 @@ def current(signals: list[Any], ref: ScheduleRef) -> tuple[int, bool, frozenset[
 
 
 async def stored(scheduler: CatalogProcess, ref: ScheduleRef) -> ScheduleRecord:
-    return schedule_record(await scheduler.pool.fetchrow("SELECT * FROM schedules WHERE id = $1", str(ref)))
+    row = await SCHEDULES_OF_APP.fetchrow(scheduler.pool, "", [str(ref)])
+    assert row is not None
+    return schedule_record(row)

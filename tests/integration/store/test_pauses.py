@@ -13,8 +13,8 @@ from streamsched.domain.names import AppRef
 from streamsched.domain.schedules.pause import Pause, PauseMode
 from streamsched.domain.signals.signal import Put
 from streamsched.domain.triggers.trigger import Cron
-from streamsched.ports.catalog import Action
-from streamsched.store.catalog.pauses import PostgresPauseStore
+from streamsched.store.catalog.pauses import PauseStore
+from streamsched.store.catalog.records import Action
 
 from .conftest import APP, FLIGHTS, CatalogProcess, app, schedule
 
@@ -25,7 +25,7 @@ HOUR = timedelta(hours=1)
 def resumption(scheduler: CatalogProcess) -> Resumption:
     return Resumption(
         store=scheduler.store,
-        pauses=PostgresPauseStore(scheduler.pool),
+        pauses=PauseStore(scheduler.pool),
         notifier=scheduler.notifier,
         clock=scheduler.clock,
     )
@@ -36,10 +36,11 @@ async def due(scheduler: CatalogProcess) -> list[tuple[str, object]]:
 
 
 async def test_a_pause_that_keeps_listens_on_and_says_how_long_and_why(relaying_scheduler: CatalogProcess) -> None:
-    await relaying_scheduler.catalog.deploy(app(schedule()))
+    await relaying_scheduler.catalog.deploy(app(schedule())).apply()
     until = relaying_scheduler.clock.now() + HOUR
 
-    found = await relaying_scheduler.catalog.pause(WEEKLY, Pause(until=until, note="disks are moved"))
+    requested = relaying_scheduler.catalog.pause(WEEKLY, Pause(until=until, note="disks are moved"))
+    found = await relaying_scheduler.status_after(requested)
 
     assert not found.record.enabled
     assert found.record.pause == Pause(until=until, note="disks are moved")
@@ -55,53 +56,53 @@ async def test_it_stays_paused_when_its_definition_changes_and_can_be_paused_oth
     relaying_scheduler: CatalogProcess,
 ) -> None:
     catalog = relaying_scheduler.catalog
-    await catalog.deploy(app(schedule()))
-    await catalog.pause(WEEKLY, Pause(note="a"))
+    await catalog.deploy(app(schedule())).apply()
+    await catalog.pause(WEEKLY, Pause(note="a")).apply()
 
-    changed = await catalog.update(schedule(description="new"), keep=True)
+    changed = await relaying_scheduler.status_after(catalog.update(schedule(description="new"), keep=True))
     assert (changed.record.pause, changed.record.kept_from) == (Pause(note="a"), 1)
 
-    longer = await catalog.pause(WEEKLY, Pause(note="b"))
+    longer = await relaying_scheduler.status_after(catalog.pause(WEEKLY, Pause(note="b")))
     assert (longer.record.pause, longer.record.kept_from) == (Pause(note="b"), 1)
     with pytest.raises(ConflictError, match="already paused"):
-        await catalog.pause(WEEKLY, Pause(note="b"))
+        await catalog.pause(WEEKLY, Pause(note="b")).apply()
 
-    dropped = await catalog.disable(WEEKLY)
+    dropped = await relaying_scheduler.status_after(catalog.disable(WEEKLY))
     assert (dropped.record.pause, dropped.record.kept_from) == (None, None)
     assert dropped.record.oldest_valid_generation == dropped.record.generation + 1
     with pytest.raises(ConflictError, match="already disabled"):
-        await catalog.disable(WEEKLY)
+        await catalog.disable(WEEKLY).apply()
 
 
 async def test_ticks_go_on_under_a_pause_that_keeps_and_one_that_is_due_is_not_lost_by_it(
     relaying_scheduler: CatalogProcess,
 ) -> None:
     catalog = relaying_scheduler.catalog
-    await catalog.deploy(app(schedule(trigger=Cron("0 * * * *"))))
+    await catalog.deploy(app(schedule(trigger=Cron("0 * * * *")))).apply()
     ((leaf, first),) = await due(relaying_scheduler)
     relaying_scheduler.clock.set(first + timedelta(seconds=30))  # type: ignore[operator]
 
-    await catalog.pause(WEEKLY, Pause())
+    await catalog.pause(WEEKLY, Pause()).apply()
     assert await due(relaying_scheduler) == [(leaf, first)]
 
-    await catalog.enable(WEEKLY)
+    await catalog.enable(WEEKLY).apply()
     assert await due(relaying_scheduler) == [(leaf, first)], (
         "the timers were late; the tick is of the schedule that goes on"
     )
 
-    await catalog.disable(WEEKLY)
+    await catalog.disable(WEEKLY).apply()
     assert await due(relaying_scheduler) == []
-    await catalog.enable(WEEKLY)
+    await catalog.enable(WEEKLY).apply()
     assert await due(relaying_scheduler) == [(leaf, first + HOUR)], "begun anew: the first tick after now"  # type: ignore[operator]
 
 
 async def test_a_pause_ends_by_itself_once_however_many_look(relaying_scheduler: CatalogProcess) -> None:
     catalog = relaying_scheduler.catalog
-    await catalog.deploy(app(schedule("a"), schedule("b"), schedule("c")))
+    await catalog.deploy(app(schedule("a"), schedule("b"), schedule("c"))).apply()
     end = relaying_scheduler.clock.now() + HOUR
-    await catalog.pause(schedule("a").ref, Pause(until=end))
-    await catalog.pause(schedule("b").ref, Pause(PauseMode.DROP, until=end + HOUR))
-    await catalog.pause(schedule("c").ref, Pause())
+    await catalog.pause(schedule("a").ref, Pause(until=end)).apply()
+    await catalog.pause(schedule("b").ref, Pause(PauseMode.DROP, until=end + HOUR)).apply()
+    await catalog.pause(schedule("c").ref, Pause()).apply()
 
     assert await resumption(relaying_scheduler).run_once() == end
     relaying_scheduler.clock.set(end - timedelta(microseconds=1))
@@ -109,7 +110,7 @@ async def test_a_pause_ends_by_itself_once_however_many_look(relaying_scheduler:
     relaying_scheduler.clock.set(end)
     assert set(await asyncio.gather(*(resumption(relaying_scheduler).run_once() for _ in range(4)))) == {end + HOUR}
 
-    found = {status.record.definition.ref.name: status.record for status in await catalog.list()}
+    found = {status.record.definition.ref.name: status.record for status in await catalog.reader.schedules()}
     assert {name: record.enabled for name, record in found.items()} == {"a": True, "b": False, "c": False}
     lines = await relaying_scheduler.reader.history("schedule", str(schedule("a").ref))
     assert [line.action for line in lines] == ["resumed", "paused", "created"]
@@ -118,75 +119,77 @@ async def test_a_pause_ends_by_itself_once_however_many_look(relaying_scheduler:
 
 async def test_who_resumes_or_prolongs_by_hand_is_not_overruled(relaying_scheduler: CatalogProcess) -> None:
     catalog = relaying_scheduler.catalog
-    await catalog.deploy(app(schedule("a"), schedule("b")))
+    await catalog.deploy(app(schedule("a"), schedule("b"))).apply()
     end = relaying_scheduler.clock.now() + HOUR
     for name in "ab":
-        await catalog.pause(schedule(name).ref, Pause(PauseMode.DROP, until=end))
-    await catalog.enable(schedule("a").ref)
-    await catalog.pause(schedule("b").ref, Pause(PauseMode.DROP, until=end + HOUR))
+        await catalog.pause(schedule(name).ref, Pause(PauseMode.DROP, until=end)).apply()
+    await catalog.enable(schedule("a").ref).apply()
+    await catalog.pause(schedule("b").ref, Pause(PauseMode.DROP, until=end + HOUR)).apply()
     relaying_scheduler.clock.set(end)
 
     assert await resumption(relaying_scheduler).run_once() == end + HOUR
 
-    assert [status.record.generation for status in await catalog.list()] == [3, 3]
+    assert [status.record.generation for status in await catalog.reader.schedules()] == [3, 3]
 
 
 async def test_a_row_that_another_release_left_behind_says_nothing(relaying_scheduler: CatalogProcess) -> None:
     """A release that knows no pauses enables: it raises the generation and leaves the pause and what was kept."""
     catalog = relaying_scheduler.catalog
-    await catalog.deploy(app(schedule()))
-    await catalog.pause(WEEKLY, Pause(until=relaying_scheduler.clock.now() + HOUR))
+    await catalog.deploy(app(schedule())).apply()
+    await catalog.pause(WEEKLY, Pause(until=relaying_scheduler.clock.now() + HOUR)).apply()
     await relaying_scheduler.pool.execute("UPDATE schedules SET generation = generation + 1, enabled = true")
     relaying_scheduler.clock.advance(2 * HOUR)
 
     assert await resumption(relaying_scheduler).run_once() is None
 
-    record = (await catalog.get(WEEKLY)).record
+    record = (await catalog.reader.schedule(WEEKLY)).record
     assert (record.pause, record.kept_from, record.oldest_valid_generation) == (None, None, 3)
     assert await relaying_scheduler.pool.fetchval("SELECT oldest_valid_generation FROM schedules") == 3
 
 
 async def test_all_schedules_of_an_app_at_once(relaying_scheduler: CatalogProcess) -> None:
     catalog = relaying_scheduler.catalog
-    await catalog.deploy(app(schedule("a"), schedule("b"), schedule("c")))
-    await catalog.disable(schedule("c").ref)
+    await catalog.deploy(app(schedule("a"), schedule("b"), schedule("c"))).apply()
+    await catalog.disable(schedule("c").ref).apply()
 
-    paused = await catalog.pause_app(APP, Pause(note="upgrade"))
-    assert {str(each.after.definition.ref.name): each.action for each in paused.applied.change.schedules} == {
+    paused = await catalog.pause_app(APP, Pause(note="upgrade")).apply()
+    assert {str(each.after.definition.ref.name): each.action for each in paused.change.schedules} == {
         "a": Action.PAUSED,
         "b": Action.PAUSED,
     }
-    assert (await catalog.pause_app(APP, Pause())).applied.change.schedules == ()
+    assert (await catalog.pause_app(APP, Pause()).apply()).change.schedules == ()
 
-    resumed = await catalog.enable_app(APP)
+    resumed = await catalog.enable_app(APP).apply()
     assert {str(each.after.definition.ref.name): each.action for each in resumed.change.schedules} == {
         "a": Action.RESUMED,
         "b": Action.RESUMED,
         "c": Action.ENABLED,
     }
     with pytest.raises(NotFoundError):
-        await catalog.pause_app(AppRef("default", "unknown"), Pause())
+        await catalog.pause_app(AppRef("default", "unknown"), Pause()).apply()
 
 
 async def test_a_pause_that_would_be_over_is_refused(relaying_scheduler: CatalogProcess) -> None:
-    await relaying_scheduler.catalog.deploy(app(schedule()))
+    await relaying_scheduler.catalog.deploy(app(schedule())).apply()
 
     with pytest.raises(InvalidError, match="after now"):
-        await relaying_scheduler.catalog.pause(WEEKLY, Pause(PauseMode.DROP, until=relaying_scheduler.clock.now()))
+        await relaying_scheduler.catalog.pause(
+            WEEKLY, Pause(PauseMode.DROP, until=relaying_scheduler.clock.now())
+        ).apply()
 
 
 async def test_who_moves_nodes_is_notified_when_one_waits_for_the_schedule(relaying_scheduler: CatalogProcess) -> None:
     catalog, pool = relaying_scheduler.catalog, relaying_scheduler.pool
-    await catalog.deploy(app(schedule()))
-    await catalog.pause(WEEKLY, Pause())
+    await catalog.deploy(app(schedule())).apply()
+    await catalog.pause(WEEKLY, Pause()).apply()
     rung: asyncio.Queue[str] = asyncio.Queue()
     async with pool.acquire() as listening:
         await listening.add_listener("graph", lambda *_: rung.put_nowait("graph"))
         await listening.add_listener("after", lambda *_: rung.put_nowait("after"))
-        await catalog.enable(WEEKLY)
+        await catalog.enable(WEEKLY).apply()
         await pool.execute("SELECT pg_notify('after', '')")
         assert await asyncio.wait_for(rung.get(), 30) == "after", "no node waits"
-        await catalog.pause(WEEKLY, Pause())
+        await catalog.pause(WEEKLY, Pause()).apply()
         await pool.execute("INSERT INTO graphs VALUES ($1, 1, '{}', now())", str(APP))
         await pool.execute(
             "INSERT INTO graph_nodes (app, task, job_id, state, reported, groups, round, again, generation, reason, "
@@ -194,6 +197,6 @@ async def test_who_moves_nodes_is_notified_when_one_waits_for_the_schedule(relay
             "VALUES ($1, $2, '1', 'WAITING', 'missing', '{}', 0, false, 1, '', now(), now(), true)",
             *(str(APP), WEEKLY.name),
         )
-        await catalog.enable(WEEKLY)
+        await catalog.enable(WEEKLY).apply()
         assert await asyncio.wait_for(rung.get(), 30) == "graph"
         await listening.reset()

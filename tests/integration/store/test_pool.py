@@ -11,7 +11,7 @@ import pytest
 
 from streamsched.domain.errors import ConfigurationError, ConflictError, DecodeError, UnavailableError
 from streamsched.store import connections
-from streamsched.store.connections import computed_meanwhile, open_pool, translated
+from streamsched.store.connections import compute_meanwhile, open_pool, translated
 
 _PAUSE = "idle_in_transaction_session_timeout"
 
@@ -51,7 +51,7 @@ async def test_a_transaction_that_computes_is_not_idle(pool: asyncpg.Pool, monke
         await connection.execute(f"SET LOCAL {_PAUSE} = '300ms'")
         before = await connection.fetchval("SELECT txid_current()")
 
-        assert await computed_meanwhile(Counted(), computed.wait, 30)
+        assert await compute_meanwhile(Counted(), computed.wait, 30)
 
         assert await connection.fetchval("SELECT txid_current()") == before
 
@@ -59,7 +59,7 @@ async def test_a_transaction_that_computes_is_not_idle(pool: asyncpg.Pool, monke
 async def test_what_a_computation_raises_is_raised(pool: asyncpg.Pool) -> None:
     async with pool.acquire() as connection, connection.transaction():
         with pytest.raises(ZeroDivisionError):
-            await computed_meanwhile(connection, divmod, 1, 0)
+            await compute_meanwhile(connection, divmod, 1, 0)
 
 
 async def test_a_closed_pool_is_unavailable(database: str) -> None:

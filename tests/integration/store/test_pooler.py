@@ -18,7 +18,7 @@ from streamsched.domain.errors import ConfigurationError
 from streamsched.log.drivers import open_broker
 from streamsched.log.topics import SIGNALS
 from streamsched.ports.broker import TopicPartition, TopicSpec
-from streamsched.store.connections import check_sessions, open_pool
+from streamsched.store.connections import open_pool, require_sessions, temporary_pool
 from streamsched.store.server.notifier import PostgresNotifier
 from tests.support.services import need_program
 
@@ -72,7 +72,8 @@ async def pooler(database: str, mode: str, folder: Path) -> AsyncIterator[str]:
 async def test_transaction_mode_is_refused_in_one_sentence(database: str, folder: Path) -> None:
     async with pooler(database, "transaction", folder) as url:
         with pytest.raises(ConfigurationError, match="pool_mode = session") as refused:
-            await check_sessions(url)
+            async with temporary_pool(url, max_size=2) as pool:
+                await require_sessions(pool)
 
     assert "\n" not in str(refused.value)
 
@@ -81,6 +82,7 @@ async def test_session_mode_keeps_settings_locks_and_notifications(database: str
     async with pooler(database, "session", folder) as url:
         pool, notifier = await open_pool(url, max_size=3), PostgresNotifier(url)
         try:
+            await require_sessions(pool)
             assert await pool.fetchval("SHOW idle_in_transaction_session_timeout") == "10s"
             async with notifier.listen("c") as heard:
                 await pool.execute("NOTIFY c")

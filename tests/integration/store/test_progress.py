@@ -18,7 +18,7 @@ from streamsched.domain.signals.signal import Occurred
 from streamsched.domain.triggers.trigger import Partitions, Per
 from streamsched.log.topics import TRIGGERS_CHANGELOG
 from streamsched.ports.broker import Outgoing
-from streamsched.store.catalog.progress import PostgresOpenKeyReader, PostgresProgress
+from streamsched.store.catalog.progress import OpenKeyReader, PostgresProgress
 from tests.support.states import state_of
 
 from .conftest import FLIGHTS, SHARDS, CatalogProcess, app, schedule
@@ -59,12 +59,12 @@ async def have(scheduler: CatalogProcess) -> dict[str, int]:
 
 
 async def test_progress_shows_three_of_seven_with_the_partitions_that_came(relaying_scheduler: CatalogProcess) -> None:
-    await relaying_scheduler.catalog.deploy(app(schedule()))
+    await relaying_scheduler.catalog.deploy(app(schedule())).apply()
     await change(relaying_scheduler, state(3))
 
     assert await copy(relaying_scheduler).run_once() == 1
 
-    progress = (await relaying_scheduler.catalog.get(WEEKLY)).progress
+    progress = (await relaying_scheduler.catalog.reader.schedule(WEEKLY)).progress
     assert progress is not None
     assert (progress["have"], progress["need"], progress["missing"], progress["holds"]) == (3, 7, 4, False)
     assert progress["text"] == "7 new partitions of default.flights"
@@ -115,13 +115,13 @@ async def test_two_copies_store_each_read_once_and_never_go_back(scheduler: Cata
 
 
 async def test_progress_of_an_older_definition_is_not_shown(relaying_scheduler: CatalogProcess) -> None:
-    await relaying_scheduler.catalog.deploy(app(schedule()))
+    await relaying_scheduler.catalog.deploy(app(schedule())).apply()
     await change(relaying_scheduler, state(3))
     await copied(copy(relaying_scheduler))
 
-    await relaying_scheduler.catalog.disable(WEEKLY)
+    await relaying_scheduler.catalog.disable(WEEKLY).apply()
 
-    assert (await relaying_scheduler.catalog.get(WEEKLY)).progress is None
+    assert (await relaying_scheduler.catalog.reader.schedule(WEEKLY)).progress is None
 
 
 @pytest.mark.parametrize("value", [b"no json", b'{"v": 99}', b"{}"])
@@ -133,6 +133,19 @@ async def test_a_state_that_cannot_be_read_delays_no_other(scheduler: CatalogPro
     await copied(copy(scheduler))
 
     assert await have(scheduler) == {str(WEEKLY): 4}
+
+
+async def test_a_state_that_cannot_be_stored_delays_no_other(scheduler: CatalogProcess) -> None:
+    names = [schedule(f"s{number}").ref for number in range(12)]
+    await scheduler.pool.execute(
+        "ALTER TABLE trigger_progress ADD CONSTRAINT refuse CHECK (schedule NOT IN "
+        f"('{names[0]}', '{names[5]}', '{names[11]}'))"
+    )
+    await change(scheduler, *(state(1, ref=ref) for ref in names))
+
+    await copied(copy(scheduler))
+
+    assert await have(scheduler) == {str(ref): 1 for place, ref in enumerate(names) if place not in (0, 5, 11)}
 
 
 async def test_the_shards_own_keys_are_no_schedules(scheduler: CatalogProcess) -> None:
@@ -184,16 +197,16 @@ async def test_a_key_of_any_length_is_copied_shown_paged_and_closed(scheduler: C
     await scheduler.broker.append(rows)
 
     await copied(copy(scheduler))
-    keys = PostgresOpenKeyReader(scheduler.pool)
+    keys = OpenKeyReader(scheduler.pool)
     shown: list[str] = []
-    while page := await keys.of(WEEKLY, after=shown[-1] if shown else "", limit=2):
+    while page := await keys.page(WEEKLY, after=shown[-1] if shown else "", limit=2):
         shown += [each.key for each in page]
     assert shown[:2] == [short, long[0]]
     assert sorted(shown) == sorted([short, *long])
 
     await scheduler.broker.append([Outgoing(TRIGGERS_CHANGELOG, shard, head + b"\x1f" + long[1].encode(), None)])
     await copied(copy(scheduler))
-    left = await keys.of(WEEKLY, after="", limit=9)
+    left = await keys.page(WEEKLY, after="", limit=9)
     assert sorted(each.key for each in left) == sorted([short, long[0], long[2]])
 
 
@@ -214,17 +227,17 @@ async def test_the_open_keys_of_a_schedule_are_shown_until_they_close(scheduler:
     await scheduler.broker.append([Outgoing(TRIGGERS_CHANGELOG, shard, key, value) for key, value in records])
 
     await copied(copy(scheduler))
-    keys = PostgresOpenKeyReader(scheduler.pool)
-    assert [(each.key, each.generation) for each in await keys.of(WEEKLY, after="", limit=9)] == [
+    keys = OpenKeyReader(scheduler.pool)
+    assert [(each.key, each.generation) for each in await keys.page(WEEKLY, after="", limit=9)] == [
         ("2013-01-01", 1),
         ("2013-01-02", 1),
     ]
-    assert [each.key for each in await keys.of(WEEKLY, after="2013-01-01", limit=9)] == ["2013-01-02"]
+    assert [each.key for each in await keys.page(WEEKLY, after="2013-01-01", limit=9)] == ["2013-01-02"]
 
     await scheduler.broker.append([Outgoing(TRIGGERS_CHANGELOG, shard, next(iter(rows)), None)])
     await copied(copy(scheduler))
-    assert [each.key for each in await keys.of(WEEKLY, after="", limit=9)] == ["2013-01-02"]
+    assert [each.key for each in await keys.page(WEEKLY, after="", limit=9)] == ["2013-01-02"]
 
     await change(scheduler, WEEKLY)
     await copied(copy(scheduler))
-    assert not await keys.of(WEEKLY, after="", limit=9)
+    assert not await keys.page(WEEKLY, after="", limit=9)

@@ -41,29 +41,30 @@ async def test_each_event_is_judged_by_the_definition_that_stood_when_it_was_emi
     relaying_scheduler: CatalogProcess, cluster: ShardCluster
 ) -> None:
     catalog = relaying_scheduler.catalog
-    await catalog.deploy(app(schedule(trigger=FIRST)))
+    await catalog.deploy(app(schedule(trigger=FIRST))).apply()
     expected: set[tuple[int, str]] = set()
     stood: dict[str, int] = {}
 
     for number in range(CHANGES):
-        record = (await catalog.get(WEEKLY)).record
+        record = (await catalog.reader.schedule(WEEKLY)).record
         if not record.enabled:
-            record = (await catalog.enable(WEEKLY)).record
+            change = catalog.enable(WEEKLY)
         elif number % 5 == 4:
-            record = (await catalog.disable(WEEKLY)).record
+            change = catalog.disable(WEEKLY)
         else:
             other = SECOND if record.definition.trigger == FIRST else FIRST
-            record = (await catalog.update(schedule(trigger=other))).record
+            change = catalog.update(schedule(trigger=other))
+        record = (await relaying_scheduler.status_after(change)).record
         events = landed(number, "first"), landed(number, "second")
         await cluster.emit(*events, partition=number % SHARDS)  # any producer's partitioner
         heard = events[0] if record.definition.trigger == FIRST else events[1]
         for event in events:
             stood[event.id] = record.generation
         if number % 3 == 0:  # else the next change overtakes the events, and may judge them
-            await cluster.settled()
+            await cluster.settle()
             if record.enabled:
                 expected.add((record.generation, heard.id))
-    await cluster.settled()
+    await cluster.settle()
 
     reported = {(job.generation, event) for job in await cluster.jobs() for event in event_ids(job)}
     assert expected <= reported

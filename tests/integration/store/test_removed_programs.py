@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncpg
 import pytest
 
-from streamsched.api.plans.views import preview_view
+from streamsched.api.plan_views import preview_view
 from streamsched.domain.errors import NotFoundError
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.app import AppDefinition
 from streamsched.domain.schedules.schedule import BashJob, Program, Schedule
 from streamsched.domain.signals.signal import Put, Unsubscribe
 from streamsched.domain.triggers.trigger import ProgramStatus, Trigger
-from streamsched.store.access.audit import PostgresAuditStore
+from streamsched.store.audit import AuditStore
 from streamsched.store.sql import queries
 
 from .conftest import FLIGHTS, JOIN, WEATHER, CatalogProcess, app, schedule
@@ -29,9 +29,9 @@ def waits(name: str, trigger: Trigger) -> Schedule:
 
 async def settled(scheduler: CatalogProcess) -> None:
     """`flights` has join and tidy; schedules of `down` wait for join in every way."""
-    await scheduler.catalog.deploy(app(schedule(), programs=(JOIN, TIDY)))
+    await scheduler.catalog.deploy(app(schedule(), programs=(JOIN, TIDY))).apply()
     below = waits("alone", JOINED), waits("or", JOINED | WEATHER), waits("and", JOINED & WEATHER), waits("tidy", TIDIED)
-    await scheduler.catalog.deploy(AppDefinition(DOWN, (REPORT,), below, frozenset({"alone", "or", "and"})))
+    await scheduler.catalog.deploy(AppDefinition(DOWN, (REPORT,), below, frozenset({"alone", "or", "and"}))).apply()
 
 
 async def current(scheduler: CatalogProcess) -> dict[str, tuple[Trigger, int, bool]]:
@@ -41,7 +41,7 @@ async def current(scheduler: CatalogProcess) -> dict[str, tuple[Trigger, int, bo
             status.record.generation,
             status.record.enabled,
         )
-        for status in await scheduler.catalog.list()
+        for status in await scheduler.catalog.reader.schedules()
     }
 
 
@@ -50,7 +50,7 @@ async def test_deleting_it_rewrites_the_trees_that_wait_for_it_and_keeps_what_th
 ) -> None:
     await settled(relaying_scheduler)
 
-    applied = await relaying_scheduler.catalog.delete_program(JOIN.ref)
+    applied = await relaying_scheduler.catalog.delete_program(JOIN.ref).apply()
 
     assert [each.after.definition.ref.name for each in applied.change.schedules] == ["alone", "and", "or", "weekly"]
     assert await current(relaying_scheduler) == {"or": (WEATHER, 2, True), "tidy": (TIDIED, 1, False)}
@@ -74,7 +74,7 @@ async def test_so_does_a_deployment_that_drops_it_whatever_it_says_of_schedules(
 ) -> None:
     for update_schedules in (True, False):
         await settled(relaying_scheduler)
-        await relaying_scheduler.catalog.deploy(app(programs=(TIDY,)), update_schedules)
+        await relaying_scheduler.catalog.deploy(app(programs=(TIDY,)), update_schedules).apply()
 
         found = await current(relaying_scheduler)
         assert (found.keys(), found["or"][0]) == ({"or", "tidy"}, WEATHER)
@@ -84,26 +84,26 @@ async def test_a_deployment_that_drops_nothing_touches_no_other(relaying_schedul
     await settled(relaying_scheduler)
     before = await current(relaying_scheduler)
 
-    await relaying_scheduler.catalog.deploy(app(schedule(trigger=FLIGHTS & WEATHER), programs=(JOIN, TIDY)))
+    await relaying_scheduler.catalog.deploy(app(schedule(trigger=FLIGHTS & WEATHER), programs=(JOIN, TIDY))).apply()
 
     assert {**await current(relaying_scheduler), "weekly": None} == {**before, "weekly": None}
 
 
 async def test_schedules_of_its_own_app_that_wait_for_it_are_rewritten_too(relaying_scheduler: CatalogProcess) -> None:
     other = Schedule(ScheduleRef("default", "flights", "after"), TIDY.ref, JOINED | FLIGHTS)
-    await relaying_scheduler.catalog.deploy(app(schedule(), other, programs=(JOIN, TIDY)))
+    await relaying_scheduler.catalog.deploy(app(schedule(), other, programs=(JOIN, TIDY))).apply()
 
-    await relaying_scheduler.catalog.delete_program(JOIN.ref)
+    await relaying_scheduler.catalog.delete_program(JOIN.ref).apply()
 
     assert await current(relaying_scheduler) == {"after": (FLIGHTS, 2, True)}
-    assert [program.ref for program in await relaying_scheduler.catalog.programs()] == [TIDY.ref]
+    assert [program.ref for program in await relaying_scheduler.catalog.reader.programs()] == [TIDY.ref]
 
 
 async def test_a_program_that_is_unknown_cannot_go(relaying_scheduler: CatalogProcess) -> None:
     await settled(relaying_scheduler)
 
     with pytest.raises(NotFoundError, match="typo"):
-        await relaying_scheduler.catalog.delete_program(ProgramRef("default", "flights", "typo"))
+        await relaying_scheduler.catalog.delete_program(ProgramRef("default", "flights", "typo")).apply()
 
 
 async def test_who_waits_is_found_by_index_among_many(pool: asyncpg.Pool) -> None:
@@ -139,16 +139,18 @@ def foreign(name: str, trigger: Trigger) -> Schedule:
 
 async def with_a_foreign_listener(scheduler: CatalogProcess) -> None:
     """`flights` has join and tidy; schedules of another namespace wait for join."""
-    await scheduler.catalog.deploy(app(schedule(), programs=(JOIN, TIDY)))
+    await scheduler.catalog.deploy(app(schedule(), programs=(JOIN, TIDY))).apply()
     waiting = foreign("critical", JOINED), foreign("or", JOINED | WEATHER), foreign("tidy", TIDIED)
-    await scheduler.catalog.deploy(AppDefinition(FOREIGN, (PAY,), waiting, frozenset({"critical", "or", "tidy"})))
+    await scheduler.catalog.deploy(
+        AppDefinition(FOREIGN, (PAY,), waiting, frozenset({"critical", "or", "tidy"}))
+    ).apply()
 
 
 async def reported_removals(scheduler: CatalogProcess) -> dict[str, tuple[int, bool, list[str]]]:
     """Of each schedule of the other namespace: generation, whether it is enabled, what it says of removed programs."""
     return {
         each.record.definition.ref.name: (each.record.generation, each.record.enabled, [str(r) for r in each.removed])
-        for each in await scheduler.catalog.list(namespace="finance")
+        for each in await scheduler.catalog.reader.schedules(namespace="finance")
     }
 
 
@@ -162,11 +164,11 @@ async def test_no_way_of_removing_a_program_changes_schedules_of_another_namespa
 
     match way:
         case "delete the program":
-            applied = await catalog.delete_program(JOIN.ref)
+            applied = await catalog.delete_program(JOIN.ref).apply()
         case "delete the app":
-            applied = (await catalog.delete_app(JOIN.ref.owner)).applied
+            applied = await catalog.delete_app(JOIN.ref.owner).apply()
         case _:
-            applied = await catalog.deploy(app(programs=(TIDY,)))
+            applied = await catalog.deploy(app(programs=(TIDY,))).apply()
 
     at = f"{relaying_scheduler.clock.now():%Y-%m-%d %H:%M:%S}Z"
     said = f"waits for {JOIN.ref}, which was deleted by token:sales at {at}"
@@ -177,7 +179,7 @@ async def test_no_way_of_removing_a_program_changes_schedules_of_another_namespa
     }
     (line, *_) = await relaying_scheduler.reader.history("schedule", "finance.dep.critical")
     assert (line.action, line.reason) == ("program.removed", f"it {said}")
-    (entry,) = await PostgresAuditStore(relaying_scheduler.pool).newest(limit=10)
+    (entry,) = await AuditStore(relaying_scheduler.pool).newest(limit=10)
     assert (entry.caller, entry.action, entry.target) == ("token:sales", "program.removed", "finance")
     assert "finance.dep.critical" in entry.detail["schedules"]
     assert str(JOIN.ref) in entry.detail["programs"]
@@ -186,18 +188,18 @@ async def test_no_way_of_removing_a_program_changes_schedules_of_another_namespa
 async def test_a_schedule_says_so_until_the_program_is_deployed_again(relaying_scheduler: CatalogProcess) -> None:
     await with_a_foreign_listener(relaying_scheduler)
     before = await reported_removals(relaying_scheduler)
-    await relaying_scheduler.catalog.delete_program(JOIN.ref)
+    await relaying_scheduler.catalog.delete_program(JOIN.ref).apply()
 
-    await relaying_scheduler.catalog.deploy(app(schedule(), programs=(JOIN, TIDY)))
+    await relaying_scheduler.catalog.deploy(app(schedule(), programs=(JOIN, TIDY))).apply()
 
     assert await reported_removals(relaying_scheduler) == before
 
 
 async def test_one_that_no_longer_waits_for_it_says_nothing(relaying_scheduler: CatalogProcess) -> None:
     await with_a_foreign_listener(relaying_scheduler)
-    await relaying_scheduler.catalog.delete_program(JOIN.ref)
+    await relaying_scheduler.catalog.delete_program(JOIN.ref).apply()
 
-    await relaying_scheduler.catalog.update(foreign("critical", WEATHER))
+    await relaying_scheduler.catalog.update(foreign("critical", WEATHER)).apply()
 
     assert (await reported_removals(relaying_scheduler))["critical"] == (2, True, [])
 
@@ -205,7 +207,7 @@ async def test_one_that_no_longer_waits_for_it_says_nothing(relaying_scheduler: 
 async def test_a_plan_has_the_schedules_of_other_namespaces_apart(relaying_scheduler: CatalogProcess) -> None:
     await with_a_foreign_listener(relaying_scheduler)
 
-    plan = await relaying_scheduler.catalog.planner.delete_program(JOIN.ref)
+    plan = await relaying_scheduler.catalog.delete_program(JOIN.ref).preview()
 
     assert [str(each.schedule) for each in plan.schedules] == ["default.flights.weekly"]
     assert [str(each.schedule) for each in plan.foreign_waits] == ["finance.dep.critical", "finance.dep.or"]

@@ -38,7 +38,7 @@ def timers(scheduler: CatalogProcess) -> Timers:
 
 async def deploy(scheduler: CatalogProcess, *schedules: object) -> None:
     async with scheduler.relaying():
-        await scheduler.catalog.deploy(app(*schedules))  # type: ignore[arg-type]
+        await scheduler.catalog.deploy(app(*schedules)).apply()  # type: ignore[arg-type]
 
 
 async def ticks(scheduler: CatalogProcess) -> list[datetime]:
@@ -260,7 +260,7 @@ async def test_a_change_during_the_firing_waits_and_the_old_tick_is_of_the_old_g
     await deploy(scheduler, schedule(trigger=Every(MINUTE)))
     scheduler.clock.advance(MINUTE)
     async with scheduler.relaying():
-        changing = asyncio.create_task(scheduler.catalog.update(schedule(trigger=Every(2 * MINUTE))))
+        changing = asyncio.create_task(scheduler.catalog.update(schedule(trigger=Every(2 * MINUTE))).apply())
         await timers.run_once()
         await changing
         await scheduler.relayed()

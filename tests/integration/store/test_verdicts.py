@@ -21,8 +21,8 @@ from streamsched.domain.signals.finding import AtSchedule, Duplicate, Finding, F
 from streamsched.domain.signals.verdict import JudgedEvent, Verdict
 from streamsched.log.topics import VERDICTS
 from streamsched.ports.broker import Outgoing
-from streamsched.store.events.event_traces import PostgresEventTraces
-from streamsched.store.events.verdicts import PostgresVerdicts
+from streamsched.store.events.event_traces import EventTraces
+from streamsched.store.events.verdicts import VerdictStore
 from streamsched.store.sql import queries
 from streamsched.testing.clock import SettableClock
 
@@ -43,8 +43,8 @@ class Kept:
         self.pool = pool
         self.broker = broker
         self.clock = clock
-        self.store = PostgresVerdicts(pool, keep=WEEK)
-        self.trails = PostgresEventTraces(pool, broker)
+        self.store = VerdictStore(pool, keep=WEEK)
+        self.trails = EventTraces(pool, broker)
 
     def intake(self) -> VerdictIntake:
         return VerdictIntake(self.broker, self.store, self.clock, keep=WEEK)
@@ -128,7 +128,7 @@ async def test_two_intakes_store_each_verdict_once(kept: Kept) -> None:
     assert await taken(behind) == 0
     assert await kept.pool.fetchval("SELECT count(*) FROM verdicts") == 3
     (total,) = await kept.trails.totals(WEEKLY)
-    assert (total.verdict, total.late, total.total, total.last_at) == (Verdict.COUNTED, None, 3, NOON)
+    assert (total.verdict, total.late, total.total, total.last_at) == (Verdict.COUNTED, "", 3, NOON)
 
 
 async def test_the_days_are_made_as_they_come_and_dropped_when_they_are_old(kept: Kept) -> None:

@@ -161,7 +161,7 @@ async def test_a_deleted_schedule_wakes_no_schedule_not_even_by_what_was_still_o
     await taken(scheduler)
     await ask(scheduler, wake(scheduler, MINUTE, "on its way"))
     async with scheduler.relaying():
-        await scheduler.catalog.delete(WEEKLY)
+        await scheduler.catalog.delete(WEEKLY).apply()
 
     assert await held(scheduler) == 0
     assert await taken(scheduler) == 0
@@ -181,8 +181,8 @@ async def test_a_change_leaves_requests_to_the_fold_which_knows_what_it_kept(sch
     await ask(scheduler, wake(scheduler, MINUTE, generation=1))
     await taken(scheduler)
     async with scheduler.relaying():
-        await scheduler.catalog.update(schedule(trigger=Every(MINUTE * 60)))
-        await scheduler.catalog.disable(WEEKLY)
+        await scheduler.catalog.update(schedule(trigger=Every(MINUTE * 60))).apply()
+        await scheduler.catalog.disable(WEEKLY).apply()
 
     scheduler.clock.advance(MINUTE)
     await timers(scheduler).run_once()

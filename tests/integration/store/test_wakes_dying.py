@@ -33,7 +33,7 @@ def scheduler(scheduler_on_one_clock: CatalogProcess) -> CatalogProcess:
 async def test_several_intakes_and_several_instances_send_every_wake_up_once(scheduler: CatalogProcess) -> None:
     schedules = [schedule(f"s{n}") for n in range(12)]
     async with scheduler.relaying():
-        await scheduler.catalog.deploy(app(schedule(), *schedules))
+        await scheduler.catalog.deploy(app(schedule(), *schedules)).apply()
     wakes = [wake(scheduler, n * SECOND, f"c{n}", each.ref) for each in schedules for n in range(20)]
     intakes = [
         WakeIntake(scheduler.broker, PostgresWakes(scheduler.pool), scheduler.clock, max_records=13) for _ in range(3)

@@ -11,7 +11,6 @@ import pytest
 
 from streamsched.api.app import make_api
 from streamsched.api.serving import HttpServer, bind, url_of
-from streamsched.bootstrap import Services, api_services, open_services
 from streamsched.codec import event as codec
 from streamsched.config import Settings
 from streamsched.domain.events.event import Event
@@ -23,8 +22,10 @@ from streamsched.emit.draft import stamped
 from streamsched.log.topics import PARTITIONS
 from streamsched.ports.broker import TopicPartition
 from streamsched.process.cancellation import cancel
+from streamsched.roles.api import api_services
+from streamsched.roles.services import Services, open_services
 from streamsched.spark.context import RunContext
-from streamsched.spark.tables.commit import TableSource
+from streamsched.spark.tables.table_source import TableSource
 from streamsched.spark.tables.watcher import First, Watcher, WatchResult
 from tests.support.api_routes import api_routes
 
@@ -66,7 +67,7 @@ class Server:
 
 @pytest.fixture
 async def server(database: str) -> AsyncIterator[Server]:
-    async with open_services(Settings(database_url=database, shards=2, api_access="open")) as services:
+    async with open_services(Settings.from_env({}, database_url=database, shards=2, api_access="open")) as services:
         bound = bind("127.0.0.1", 0)
         started = asyncio.Event()
         running = asyncio.create_task(

@@ -12,9 +12,9 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from streamsched.domain.errors import AttemptFencedError, ConfigurationError, ConflictError, InvalidError
-from streamsched.spark.tables.commit import TableCommit
 from streamsched.spark.tables.delta import DeltaDataset
 from streamsched.spark.tables.table_log import WritePhase
+from streamsched.spark.tables.table_source import TableCommit
 from streamsched.spark.writes import job_writes
 from tests.integration.tables.conftest import FLIGHTS, Server, emitted
 from tests.support.run_environ import process_environ

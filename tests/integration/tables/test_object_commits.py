@@ -17,8 +17,7 @@ import pytest
 from streamsched.domain.errors import ConfigurationError, NotFoundError, UnavailableError
 from streamsched.domain.names import DatasetRef
 from streamsched.ports.clock import Clock, SystemClock
-from streamsched.spark.commit import Columns, Phase
-from streamsched.spark.manifest import Manifest, Mode, visible
+from streamsched.spark.manifest import Columns, Manifest, Mode, Phase, visible
 from streamsched.spark.object_store import ObjectStore
 from streamsched.spark.storage import FolderStorage
 from streamsched.spark.writes.write import Write
@@ -180,7 +179,7 @@ WRITER = """
 import os, signal, sys
 from streamsched.domain.names import DatasetRef
 from streamsched.ports.clock import SystemClock
-from streamsched.spark.commit import Columns
+from streamsched.spark.manifest import Columns
 from streamsched.spark.writes.write import Write
 from streamsched.spark.writes.write import Write
 from streamsched.spark.manifest import Mode

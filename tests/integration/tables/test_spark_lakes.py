@@ -16,11 +16,11 @@ import pytest
 from compose.lakes.distribution import SPARK, MissingError, cache_folder, conf
 from streamsched.domain.errors import NotFoundError
 from streamsched.domain.events.event import Event, PartitionsAdded
-from streamsched.spark.tables.commit import TableSource
 from streamsched.spark.tables.delta import DeltaDataset
 from streamsched.spark.tables.delta_source import DeltaSource
 from streamsched.spark.tables.iceberg import IcebergDataset
 from streamsched.spark.tables.iceberg_source import IcebergSource
+from streamsched.spark.tables.table_source import TableSource
 from tests.integration.tables.conftest import FLIGHTS, emitted, run_of
 from tests.support.services import need, need_java
 

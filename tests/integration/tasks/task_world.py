@@ -16,12 +16,11 @@ from streamsched.domain.tasks.queue import HttpTarget, QueuePolicy, Target
 from streamsched.domain.tasks.task import TaskRequest
 from streamsched.ports.leases import LeaseHolder
 from streamsched.ports.notifier import NotifierSubscription
-from streamsched.ports.tasks.partitions import READS
-from streamsched.store.server.task_leases import PostgresTaskLeases
-from streamsched.store.tasks.delivery import PostgresDeliveryStore
-from streamsched.store.tasks.partitions import PostgresTaskPartitions
-from streamsched.store.tasks.queues import PostgresQueueStore
-from streamsched.store.tasks.registry import PostgresTaskRegistry
+from streamsched.store.server.leases import PostgresTaskLeases
+from streamsched.store.tasks.delivery import DeliveryStore
+from streamsched.store.tasks.partitions import READS, TaskPartitions
+from streamsched.store.tasks.queues import QueueStore
+from streamsched.store.tasks.registry import TaskRegistry
 from streamsched.tasks.lane_mover import LaneMover
 from streamsched.tasks.loop import TaskLoop
 from streamsched.tasks.ownership import Ownership
@@ -75,10 +74,10 @@ class TaskWorld:
     def __init__(self, pool: asyncpg.Pool) -> None:
         self.pool = pool
         self.clock = SettableClock()
-        self.queues = PostgresQueueStore(pool)
-        self.registry = PostgresTaskRegistry(pool)
-        self.store = PostgresDeliveryStore(pool)
-        self.partitions = PostgresTaskPartitions(pool)
+        self.queues = QueueStore(pool)
+        self.registry = TaskRegistry(pool)
+        self.store = DeliveryStore(pool)
+        self.partitions = TaskPartitions(pool)
         self.receiver = AnsweringReceiver(self.clock)
         self.workers = WorkerStreams(self.clock)
         self.metrics = Metrics()

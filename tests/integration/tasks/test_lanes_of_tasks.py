@@ -18,7 +18,7 @@ from streamsched.domain.tasks.registration import RegistrationVerdict
 from streamsched.domain.tasks.task import OnExisting, TaskRequest, TaskState
 from streamsched.domain.tasks.task_retry import BackoffRetry, PeriodRetry
 from streamsched.domain.triggers.trigger import Every
-from streamsched.ports.tasks.delivery import EndedAttempt
+from streamsched.store.tasks.delivery import EndedAttempt
 from tests.integration.tasks.task_world import HTTP, TaskWorld
 
 SECOND = timedelta(seconds=1)

@@ -13,8 +13,8 @@ import pytest
 from streamsched.domain.errors import UnavailableError
 from streamsched.domain.tasks.attempt import AttemptFailed, StartedTask, after_attempt
 from streamsched.domain.tasks.task_retry import BackoffRetry
-from streamsched.ports.tasks.delivery import EndedAttempt
-from streamsched.ports.tasks.queues import QueueVersion
+from streamsched.store.tasks.delivery import EndedAttempt
+from streamsched.store.tasks.queues import QueueVersion
 from tests.integration.tasks.task_world import HTTP, TaskWorld
 
 _SECOND: Final = timedelta(seconds=1)

@@ -11,13 +11,14 @@ import pytest
 
 from streamsched.api.app import make_api
 from streamsched.api.serving import HttpServer, bind, url_of
-from streamsched.bootstrap import api_services, open_services
 from streamsched.codec.pagerduty.task import SCHEDULER
 from streamsched.config import Settings
 from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError, UnavailableError
 from streamsched.log.drivers import open_broker
 from streamsched.process.cancellation import cancel
-from streamsched.store.tasks.queues import PostgresQueueStore
+from streamsched.roles.api import api_services
+from streamsched.roles.services import open_services
+from streamsched.store.tasks.queues import QueueStore
 from streamsched.tasks.client import Scheduler, Task
 from tests.integration.tasks.task_world import TaskWorld
 from tests.integration.tasks.test_task_intake import intake, read_all
@@ -25,7 +26,7 @@ from tests.integration.tasks.test_task_intake import intake, read_all
 
 @pytest.fixture
 async def api(database: str) -> AsyncIterator[str]:
-    async with open_services(Settings(database_url=database, api_access="open")) as services:
+    async with open_services(Settings.from_env({}, database_url=database, api_access="open")) as services:
         bound = bind("127.0.0.1", 0)
         started = asyncio.Event()
         server = asyncio.create_task(
@@ -74,7 +75,7 @@ async def test_tasks_go_over_http_and_a_bad_one_fails_alone(api: str, world: Tas
 
     assert [result is None for result in results] == [True] * 5 + [False] + [True] * 5
     assert "Attempting to enqueue too far in the past." in str(results[5])
-    assert (await PostgresQueueStore(world.pool).get(SCHEDULER)).tasks in (5, 10)
+    assert (await QueueStore(world.pool).get(SCHEDULER)).tasks in (5, 10)
 
 
 async def test_what_is_missing_or_away_is_the_result(world: TaskWorld, database: str) -> None:

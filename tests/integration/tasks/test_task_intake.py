@@ -120,7 +120,7 @@ async def test_when_the_producer_enqueued_a_task_is_kept_to_its_end(
         async for each in records(source, TopicPartition(SCHEDULER, partition))
     ]
 
-    (found,) = await world.registry.live(SCHEDULER, lane=None, after=None, limit=10)
+    (found,) = await world.registry.live_tasks(SCHEDULER, lane=None, after=None, limit=10)
     assert found.created_at == datetime.fromtimestamp(written / 1000, UTC), "not when it was stored"
     dropped = await world.registry.drop(found.id, "for the test", now=world.clock.now())
     assert (dropped.state, dropped.created_at) == (TaskState.DROPPED, found.created_at)

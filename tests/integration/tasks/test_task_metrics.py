@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from streamsched.domain.tasks.queue import QueuePolicy, WorkerTarget
 from streamsched.domain.tasks.task_retry import BackoffRetry
-from streamsched.store.server.gauges import PostgresGauges
+from streamsched.store.server.gauges import Gauges
 from tests.integration.tasks.task_world import HTTP, TaskWorld
 
 
@@ -22,7 +22,7 @@ async def test_lanes_of_each_queue_are_counted(world: TaskWorld) -> None:
     world.receiver.held = asyncio.Event()
     async with world.owning() as owner:
         await owner.run_once()
-        measures = await PostgresGauges(world.pool).measure(now=world.clock.now())
+        measures = await Gauges(world.pool).measure(now=world.clock.now())
         http, work = measures.queues["http"], measures.queues["work"]
         assert (http.in_flight, http.due, http.staged, http.late) == (1, 0, 0, 0.0)
         assert (work.in_flight, work.due, work.staged, work.late) == (0, 3, 3, 5.0)
@@ -32,7 +32,7 @@ async def test_lanes_of_each_queue_are_counted(world: TaskWorld) -> None:
         world.receiver.held.set()
         await owner.delivered()
         await owner.run_once()
-        assert (await PostgresGauges(world.pool).measure(now=world.clock.now())).queues["http"].stuck == 1
+        assert (await Gauges(world.pool).measure(now=world.clock.now())).queues["http"].stuck == 1
 
 
 async def test_attempts_exhausted_tasks_and_lateness_are_counted(world: TaskWorld) -> None:
@@ -59,7 +59,7 @@ async def test_tasks_that_are_due_for_five_minutes_are_stale_until_they_end(worl
         await world.add(f"k{number}", "one", after=60 * number)
 
     async def stale() -> int:
-        return (await PostgresGauges(world.pool).measure(now=world.clock.now())).queues["q"].stale
+        return (await Gauges(world.pool).measure(now=world.clock.now())).queues["q"].stale
 
     world.pass_time(300)
     assert await stale() == 0, "exactly five minutes are not more than that"

@@ -16,7 +16,7 @@ from streamsched.domain.errors import ConflictError, InvalidDefinitionError
 from streamsched.domain.tasks.identity import TaskLane, partition_of
 from streamsched.domain.tasks.layout import LayoutStep, TaskLayout
 from streamsched.domain.tasks.task import TaskRequest
-from streamsched.ports.tasks.partitions import MoveResult
+from streamsched.store.tasks.partitions import MoveResult
 from streamsched.tasks.loop import TaskLoop
 from tests.integration.tasks.task_world import TaskWorld
 

@@ -187,7 +187,7 @@ async def test_each_statement_reads_little_by_index(filled: asyncpg.Pool) -> Non
         assert not scanned(plan), f"{name} reads all of {scanned(plan)} when it is repeated"
     second = timedelta(seconds=1)
     arguments = ("owner", "host", 1, 2, second, second, ["tasks-0001"], [1], "tasks-%", None)
-    beat = queries("server/leases")["beat"].replace("{members}", "task_owners")
+    beat = queries("server/leases")["beat"].replace("workers", "task_owners")
     plan = await explained(filled, "ANALYZE, BUFFERS", beat, *arguments)
     assert scanned(plan) <= {"task_owners", "leases"}
 

@@ -9,13 +9,13 @@ import httpx
 import pytest
 
 from streamsched.access.issuing import create_token
-from streamsched.bootstrap import Services, api_services, open_services
 from streamsched.config import Settings
 from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.access.token import TokenRequest
-from streamsched.store.access.tokens import PostgresTokenStore
-from streamsched.web_services import make_http
+from streamsched.roles.api import api_services, make_http
+from streamsched.roles.services import Services, open_services
+from streamsched.store.access.tokens import TokenStore
 from tests.support.api_routes import api_routes
 from tests.support.relaying import relaying
 
@@ -48,7 +48,7 @@ class Browser:
 
 @pytest.fixture
 async def services(database: str) -> AsyncIterator[Services]:
-    async with open_services(Settings(database_url=database)) as services, relaying(services):
+    async with open_services(Settings.from_env({}, database_url=database)) as services, relaying(services):
         yield services
 
 
@@ -59,7 +59,7 @@ async def log_in(services: Services) -> AsyncIterator[LogIn]:
 
     async def browser(*grants: Grant, enter: bool = True) -> Browser:
         request = TokenRequest(f"t{len(opened)}", grants or (Grant(role=AccessRole.ADMIN),))
-        _, text = await create_token(PostgresTokenStore(services.pool), services.clock, request, by="test")
+        _, text = await create_token(TokenStore(services.pool), services.clock, request, by="test")
         transport = httpx.ASGITransport(app=app)
         http = httpx.AsyncClient(transport=transport, base_url="http://localhost")
         opened.append(http)

@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, Final
 
-from streamsched.bootstrap import Services
 from streamsched.catalog.progress import ProgressCopy
 from streamsched.catalog.verdicts import VerdictIntake
+from streamsched.roles.services import Services
 from streamsched.store.catalog.progress import PostgresProgress
-from streamsched.store.events.verdicts import PostgresVerdicts
+from streamsched.store.events.verdicts import VerdictStore
 from tests.integration.web.conftest import Browser
 from tests.support.shard_cluster import ShardCluster
 
@@ -81,13 +81,13 @@ class DatasetWorld:
 
     async def settled(self) -> None:
         """Until the read model has what was sent."""
-        await self._cluster.settled()
+        await self._cluster.settle()
         pool, broker, keep = self.services.pool, self.services.broker, timedelta(days=7)
         copy = ProgressCopy(broker=broker, store=PostgresProgress(pool))
         while await copy.run_once(timeout=0.01):
             pass
         await copy.close()
-        verdicts = VerdictIntake(broker, PostgresVerdicts(pool, keep=keep), self.services.clock, keep=keep)
+        verdicts = VerdictIntake(broker, VerdictStore(pool, keep=keep), self.services.clock, keep=keep)
         while await verdicts.run_once(timeout=0.01):
             pass
         await verdicts.close()

@@ -7,14 +7,14 @@ import pytest
 
 from streamsched.api.access.rules import Scope
 from streamsched.api.access.security_headers import POLICY
-from streamsched.bootstrap import Services, api_services
 from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import PERMISSIONS, AccessRole
 from streamsched.ports.clock import SystemClock
-from streamsched.store.access.tokens import PostgresTokenStore
+from streamsched.roles.api import api_services, make_http
+from streamsched.roles.services import Services
+from streamsched.store.access.tokens import TokenStore
 from streamsched.web.rules import PAGE_RULES
 from streamsched.web.session import Sessions
-from streamsched.web_services import make_http
 from tests.integration.web.conftest import LogIn
 
 pytestmark = pytest.mark.postgres
@@ -92,7 +92,7 @@ async def test_what_is_no_valid_session(log_in: LogIn, services: Services) -> No
         assert (await browser.http.get("/ui/", headers=sent)).status_code == 303
     kept = {"Cookie": f"{name}={value}"}
     assert (await browser.http.get("/ui/", headers=kept)).status_code == 200
-    await PostgresTokenStore(services.pool).revoke("t0", by="test", now=services.clock.now())
+    await TokenStore(services.pool).revoke("t0", by="test", now=services.clock.now())
     assert (await browser.http.get("/ui/", headers=kept)).status_code == 303
     asked = await browser.http.get(
         "/ui/live", headers={**kept, "Sec-Fetch-Mode": "cors", "Sec-Fetch-Site": "same-origin"}
@@ -102,7 +102,7 @@ async def test_what_is_no_valid_session(log_in: LogIn, services: Services) -> No
 
 async def test_a_login_link_works_once(log_in: LogIn, services: Services) -> None:
     browser = await log_in(enter=False)
-    sessions = Sessions(PostgresTokenStore(services.pool), SystemClock())
+    sessions = Sessions(TokenStore(services.pool), SystemClock())
     code = await sessions.code(browser.token.split("_")[1])
     assert (await browser.get("/ui/login", code=code)).status_code == 200
     assert (await browser.get("/ui/")).status_code == 200
@@ -200,7 +200,9 @@ async def test_an_open_installation_needs_no_login_but_the_token_of_forms(servic
 
     from streamsched.access.authentication import OpenAuthentication
 
-    app = make_http(replace(api_services(services), authentication=OpenAuthentication()), services.pool)
+    made = api_services(services)
+    made = replace(made, access=replace(made.access, authentication=OpenAuthentication()))
+    app = make_http(made, services.pool)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://localhost") as http:
         assert (await http.get("/ui/")).status_code == 200
         assert (await http.get("/ui/login")).headers["location"] == "/ui/"

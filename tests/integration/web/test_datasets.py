@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from streamsched.bootstrap import Services
 from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import AccessRole
+from streamsched.roles.services import Services
 from tests.integration.web.conftest import LogIn
 from tests.integration.web.dataset_world import DAY, HOURS, DatasetWorld, app, hours, rolled_up
 from tests.support.described_answers import undescribed

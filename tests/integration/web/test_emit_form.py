@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from streamsched.bootstrap import Services
 from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.quotas.quota import Quota
-from streamsched.store.access.quotas import PostgresQuotaStore
+from streamsched.roles.services import Services
+from streamsched.store.access.quotas import QuotaStore
 from tests.integration.web.conftest import LogIn
 
 pytestmark = pytest.mark.postgres
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.postgres
 async def test_the_form_is_charged_to_the_quota_and_its_page_says_when_it_is_used_up(
     log_in: LogIn, services: Services
 ) -> None:
-    quotas = PostgresQuotaStore(services.pool)
+    quotas = QuotaStore(services.pool)
     await quotas.set("sales", Quota.EVENTS, 1, "a test", now=services.clock.now())
     browser = await log_in(Grant(role=AccessRole.OPERATOR, namespace="sales"))
     page = await browser.get("/ui/?namespace=sales")

@@ -13,7 +13,6 @@ import orjson
 import pytest
 
 from streamsched.api.access.security_headers import POLICY
-from streamsched.bootstrap import Services
 from streamsched.codec import event as event_codec
 from streamsched.codec.records import signal as signal_codec
 from streamsched.domain.access.grant import Grant
@@ -26,6 +25,7 @@ from streamsched.domain.signals.signal import Occurred
 from streamsched.log.topics import DEAD_LETTER, EVENTS, SIGNALS
 from streamsched.ports.broker import Outgoing, TopicPartition
 from streamsched.ports.runs import RunEnd
+from streamsched.roles.services import Services
 from streamsched.store.runs.run_store import PostgresRunStore
 from streamsched.web.rules import PAGE_RULES
 from tests.integration.web.conftest import Browser, LogIn
@@ -96,7 +96,7 @@ async def seeded(log_in: LogIn, services: Services, log: Path) -> tuple[Browser,
     run, store, now = answer.json()["run"], PostgresRunStore(services.pool), services.clock.now()
     await asyncio.to_thread(log.write_text, f"{HOSTILE}\n")
     assert await store.claim(run, runner="host:1:1", log_path=str(log), now=now) is not None
-    await store.started(run, runner="host:1:1", now=now)
+    await store.mark_started(run, runner="host:1:1", now=now)
     await store.finish(run, RunEnd(RunState.FAILED, f"exit code 3: {HOSTILE}", services.clock.now(), exit_code=3))
     filled = await browser.send(
         "/ui/schedules/default.flights.nightly/backfill",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from streamsched.bootstrap import Services
 from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.namespace_grant import GrantState, NamespaceGrant, SharedKind
 from streamsched.domain.access.permission import AccessRole
-from streamsched.store.catalog.namespace_grants import PostgresNamespaceGrantStore
+from streamsched.roles.services import Services
+from streamsched.store.catalog.namespace_grants import NamespaceGrantStore
 from tests.integration.web.conftest import Browser, LogIn
 from tests.integration.web.test_every_page import HOSTILE, text_of
 
@@ -24,11 +24,11 @@ WAITING = {
 
 async def add(services: Services, *, state: GrantState, kind: SharedKind, name: str, grantee: str = "sales") -> None:
     grant = NamespaceGrant(owner="finance", kind=kind, name=name, grantee=grantee, state=state, reason=HOSTILE)
-    await PostgresNamespaceGrantStore(services.pool).record([grant], now=services.clock.now())
+    await NamespaceGrantStore(services.pool).record([grant], now=services.clock.now())
 
 
 async def states(services: Services) -> dict[str, tuple[str, bool, str]]:
-    found = await PostgresNamespaceGrantStore(services.pool).list_of("finance", limit=100)
+    found = await NamespaceGrantStore(services.pool).list_of("finance", limit=100)
     return {each.name: (each.state, each.details, each.by) for each in found}
 
 

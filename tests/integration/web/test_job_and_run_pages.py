@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from streamsched.bootstrap import Services
 from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.jobs.run import RunState
 from streamsched.ports.runs import RunEnd
+from streamsched.roles.services import Services
 from streamsched.store.runs.run_store import PostgresRunStore
 from streamsched.web.pages.run import whole_characters
 from tests.integration.web.conftest import Browser, LogIn
@@ -48,7 +48,7 @@ async def with_run(log_in: LogIn, services: Services, log: Path) -> tuple[Browse
     run, store, now = answer.json()["run"], PostgresRunStore(services.pool), services.clock.now()
     runner = "host:1:1"
     assert await store.claim(run, runner=runner, log_path=str(log), now=now) is not None
-    await store.started(run, runner=runner, now=now)
+    await store.mark_started(run, runner=runner, now=now)
     await store.finish(run, RunEnd(RunState.FAILED, f"exit code 3: {SCRIPT}", services.clock.now(), exit_code=3))
     return browser, run
 

@@ -18,14 +18,14 @@ import httpx
 import orjson
 import pytest
 
-from streamsched.bootstrap import Services
 from streamsched.codec import event as event_codec
 from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import AccessRole
-from streamsched.domain.decisions.judge import judge
+from streamsched.domain.decisions.decision_batch import judge_programs
 from streamsched.log.topics import PARTITIONS
 from streamsched.ports.broker import Outgoing
-from streamsched.store.jobs.decisions import PostgresDecisionStore
+from streamsched.roles.services import Services
+from streamsched.store.jobs.decisions import DecisionStore
 from streamsched.store.runs.run_store import PostgresRunStore
 from streamsched.web.app import page_routes
 from streamsched.web.rendering import Renderer
@@ -158,13 +158,14 @@ async def tenant(admin: Browser, services: Services, namespace: str, name: str, 
     raw = orjson.dumps(event)
     decoded = event_codec.decode(raw, fallback_id="x", fallback_time=services.clock.now())
     await services.broker.append([Outgoing(PARTITIONS, 0, decoded.key.encode(), raw)])
-    now, decisions = services.clock.now(), PostgresDecisionStore(services.pool)
-    await decisions.decide([schedule], now=now, limit=1, judge=lambda given: judge(given, now=now), jobs=[job["job"]])
+    now, decisions = services.clock.now(), DecisionStore(services.pool)
+    async with decisions.lock([schedule], now=now, limit=1, jobs=[job["job"]]) as batch:
+        await batch.store(judge_programs(batch.inputs, batch.resources, now=now))
     log = folder / f"{name}.log"
     await asyncio.to_thread(log.write_text, f"{name}\n")
     run = f"{job['job']}.r1"
     if await PostgresRunStore(services.pool).claim(run, runner="h:1:1", log_path=str(log), now=now) is not None:
-        await PostgresRunStore(services.pool).started(run, runner="h:1:1", now=now)
+        await PostgresRunStore(services.pool).mark_started(run, runner="h:1:1", now=now)
     return Names(namespace, name, job["job"], run, f"{schedule}.backfill-{name}", f"{name}-event")
 
 

@@ -10,9 +10,9 @@ from typing import Final
 
 import pytest
 
-from streamsched.bootstrap import Services
 from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import AccessRole
+from streamsched.roles.services import Services
 from streamsched.web.navigation import PLACES
 from tests.integration.web.conftest import Browser, LogIn
 from tests.integration.web.test_nothing_of_another_namespace import FOREIGN, OWN, installation

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from streamsched.bootstrap import Services
 from streamsched.domain.access.grant import Caller, Grant
 from streamsched.domain.access.permission import AccessRole
-from streamsched.store.web.page_reads import PostgresPageReads
+from streamsched.roles.services import Services
+from streamsched.store.web.page_reads import PageReads
 from streamsched.web.live import LiveFeed
 from tests.integration.web.conftest import Browser, LogIn
 from tests.support.run_joins import after, open_key, shop
@@ -126,7 +126,7 @@ async def permitted() -> None: ...
 
 
 async def test_open_pages_share_one_poller_and_are_notified_of_changes(log_in: LogIn, services: Services) -> None:
-    reads = PostgresPageReads(services.pool)
+    reads = PageReads(services.pool)
     polled = 0
 
     async def version() -> tuple[int, int]:

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from streamsched.bootstrap import Services, launcher_loops
 from streamsched.codec.webhooks.cloud_event import trial_event
 from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.tasks.task import TaskRequest
-from streamsched.store.webhooks.webhooks import PostgresWebhookStore
+from streamsched.roles.launcher import launcher_loops
+from streamsched.roles.services import Services
+from streamsched.store.webhooks.webhooks import WebhookStore
 from tests.integration.web.conftest import Browser, LogIn
 from tests.integration.web.test_every_page import HOSTILE, text_of
 from tests.integration.webhooks.webhook_world import Receiver, receiving
@@ -75,7 +76,7 @@ async def test_a_webhook_is_tried_disabled_and_enabled(log_in: LogIn, services: 
     assert (await browser.send(f"{ALERTS}/test", page=ALERTS)).status_code == 409
     assert (await browser.send(f"{ALERTS}/enable", page=ALERTS)).status_code == 303
     assert (await browser.send(f"{ALERTS}/forget", page=ALERTS)).status_code == 404
-    record = await PostgresWebhookStore(services.pool).get("default.alerts")
+    record = await WebhookStore(services.pool).get("default.alerts")
     assert (record.enabled, record.reason) == (True, "token:t0 on the page")
 
 
@@ -88,7 +89,7 @@ async def test_a_target_that_fails_and_an_old_secret_are_shown(log_in: LogIn, se
         far.answer, far.body = lambda _: "500 Oops", lambda _: HOSTILE
         now = services.clock.now()
         event = trial_event("change", "default", "default.alerts", now)
-        await PostgresWebhookStore(services.pool).put("default.alerts", TaskRequest(key="1", data=event), now=now)
+        await WebhookStore(services.pool).put("default.alerts", TaskRequest(key="1", data=event), now=now)
         await far.until(2)
     said = (await browser.get(ALERTS)).text
     assert "the one before it signs too until" in text_of(said)
@@ -114,4 +115,4 @@ async def test_a_namespace_sees_its_own_and_a_viewer_changes_none(log_in: LogIn,
     assert ('action="/ui/webhooks' in own, "/ui/queues/webhook" in own) == (False, False)
     refused = await viewer.send("/ui/webhooks/sales/alerts/disable", page="/ui/webhooks/sales/alerts")
     assert refused.status_code == 403
-    assert (await PostgresWebhookStore(services.pool).get("sales.alerts")).enabled
+    assert (await WebhookStore(services.pool).get("sales.alerts")).enabled

@@ -6,7 +6,7 @@ from typing import Any
 
 from streamsched import App, cron
 from streamsched.catalog import deployment
-from streamsched.store.catalog.catalog import PostgresCatalogStore
+from streamsched.store.catalog.catalog import CatalogStore
 from tests.integration.webhooks.webhook_world import WebhookWorld
 
 RUN = "default.shop.daily.1.7.r1"
@@ -22,7 +22,7 @@ async def deploy(world: WebhookWorld, *recipients: Any, name: str = "shop", resc
     app.schedule("daily", load, when=cron("0 5 * * *"))
     app.schedule("weekly", load, when=cron("0 5 * * 1"))
     wanted, now = app.definition(), world.clock.now()
-    await PostgresCatalogStore(world.pool).change(
+    await CatalogStore(world.pool).change(
         wanted.ref,
         None,
         lambda found: deployment.deploy(found, wanted, update_schedules=True, now=now),

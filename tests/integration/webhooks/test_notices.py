@@ -13,7 +13,7 @@ import pytest
 from streamsched import webhook
 from streamsched.api.routes.webhooks.webhooks import shown_url
 from streamsched.domain.webhooks.webhook import WebhookFormat
-from streamsched.store.webhooks.webhooks import PostgresWebhookStore
+from streamsched.store.webhooks.webhooks import WebhookStore
 from tests.integration.webhooks.failing_apps import RUN, deploy, fail, notify, ran, write
 from tests.integration.webhooks.webhook_world import PAGES, WebhookWorld, receiving
 
@@ -88,7 +88,7 @@ async def test_the_path_of_a_chat_is_a_secret(world: WebhookWorld) -> None:
         hook = await world.webhook(f"{far.url}/services/T0/B0/hidden", format=WebhookFormat.SLACK)
         await fail(world, RUN)
         await feed(world, owner)
-    record = await PostgresWebhookStore(world.pool).get(hook)
+    record = await WebhookStore(world.pool).get(hook)
     assert "no_service" in record.error
     assert "hidden" not in record.error
     assert shown_url(record.webhook) == f"{far.url}/…"
@@ -192,7 +192,7 @@ async def test_a_webhook_that_is_not_there_is_said_in_the_history_of_the_app(wor
         await notify(world, owner)
         async with receiving() as far:
             await world.webhook(far.url, name="oncall")
-            await PostgresWebhookStore(world.pool).enable("default.oncall", False, "", now=world.clock.now())
+            await WebhookStore(world.pool).enable("default.oncall", False, "", now=world.clock.now())
             await fail(world, RUN)
             world.pass_time(minutes=1)
             await notify(world, owner)

@@ -16,8 +16,8 @@ from streamsched.domain.programs.secret import Secret
 from streamsched.domain.programs.secret_rules import parse_rules
 from streamsched.domain.webhooks.signature import secret_text
 from streamsched.domain.webhooks.webhook import EventMode, Webhook
-from streamsched.store.server.gauges import PostgresGauges
-from streamsched.store.webhooks.webhooks import PostgresWebhookStore
+from streamsched.store.server.gauges import Gauges
+from streamsched.store.webhooks.webhooks import WebhookStore
 from tests.integration.webhooks.webhook_world import SECRET, Got, WebhookWorld, receiving
 
 RUN = "default.flights.weekly.1.7.r1"
@@ -76,7 +76,7 @@ async def test_what_waits_goes_to_the_new_url_with_the_new_secret(world: Webhook
         await world.write((RUN, "run.started"), (RUN, "run.failed"))
         await world.feeding().run_once()
         await world.settle(owner)
-        store = PostgresWebhookStore(world.pool)
+        store = WebhookStore(world.pool)
         await store.change(
             hook, lambda before: replace(before, url=other.url), secret=new, by="ana", now=world.clock.now()
         )
@@ -91,7 +91,7 @@ async def test_what_waits_goes_to_the_new_url_with_the_new_secret(world: Webhook
 
 async def test_the_old_secret_signs_beside_the_new_one_for_its_time(world: WebhookWorld) -> None:
     first, second = (secret_text(bytes([number]) * 32) for number in (1, 2))
-    store = PostgresWebhookStore(world.pool)
+    store = WebhookStore(world.pool)
 
     async def change(secret: str | None, keep_old: timedelta | None = None) -> datetime | None:
         found = await store.change(
@@ -132,7 +132,7 @@ async def test_the_old_secret_signs_beside_the_new_one_for_its_time(world: Webho
 async def test_an_old_reference_signs_while_it_can_be_read(world: WebhookWorld) -> None:
     before, after = (secret_text(bytes([number]) * 32) for number in (1, 2))
     world.environ, world.rules = {"HOOK_1": before, "HOOK_2": after}, parse_rules("default=env:HOOK_*")
-    store = PostgresWebhookStore(world.pool)
+    store = WebhookStore(world.pool)
     async with receiving() as far, world.owning() as owner:
         hook = await world.webhook(far.url, secret=Secret.parse("env:HOOK_1"))
         following = replace((await store.get(hook)).webhook, secret=Secret.parse("env:HOOK_2"))
@@ -218,7 +218,7 @@ async def test_a_webhook_is_disabled_after_three_days_without_success(world: Web
     async with receiving(lambda _: "500 Oops") as far, world.owning() as owner:
         hook = await world.webhook(far.url)
         await world.write((RUN, "run.started"))
-        feeding, gauges = world.feeding(), PostgresGauges(world.pool)
+        feeding, gauges = world.feeding(), Gauges(world.pool)
         await feeding.run_once()
         hours = 0
         while not await feeding.disable_failing():

@@ -13,9 +13,9 @@ from streamsched.domain.errors import ConflictError, QuotaExceededError, Unavail
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.quotas.quota import Quota
 from streamsched.domain.webhooks.webhook import MOST_QUEUED, Webhook
-from streamsched.store.access.quotas import PostgresQuotaStore
+from streamsched.store.access.quotas import QuotaStore
 from streamsched.store.sql import queries
-from streamsched.store.webhooks import feed
+from streamsched.store.webhooks import webhooks
 from streamsched.store.webhooks.work_history import PostgresWorkHistory
 from tests.integration.webhooks.webhook_world import SECRET, WebhookWorld
 
@@ -55,20 +55,20 @@ async def test_the_settled_number_grows_while_there_is_always_a_writer(world: We
     open_ones = [(first, first.transaction())]
     await open_ones[0][1].start()
     await world.write(("default.a.b.1.1.r1", "run.started"), connection=first)
-    before = await history.settled()
+    before = await history.settled_number()
     for connection, other in ((second, first), (first, second)) * 3:
         following = connection.transaction()
         await following.start()
         await world.write(("default.a.b.1.1.r1", "run.started"), connection=connection)
         await open_ones.pop()[1].commit()
         open_ones.append((connection, following))
-        found = await history.settled()
+        found = await history.settled_number()
         assert found >= before
         before = found
         del other
     await open_ones.pop()[1].rollback()
     assert before > 0
-    assert await history.settled() == await world.pool.fetchval("SELECT last_value FROM decisions_ids")
+    assert await history.settled_number() == await world.pool.fetchval("SELECT last_value FROM decisions_ids")
     await world.pool.release(first)
     await world.pool.release(second)
 
@@ -78,17 +78,17 @@ async def test_a_feeder_that_ends_between_queue_and_position_loses_and_doubles_n
 ) -> None:
     await world.webhook(NOWHERE)
     await world.write(*((f"default.a.b.1.{n}.r1", "run.started") for n in range(3)))
-    enqueue = feed.enqueue
+    enqueue = webhooks.enqueue
 
     async def killed(*given: Any, **more: Any) -> None:
         await enqueue(*given, **more)
         raise UnavailableError("the process is killed")
 
-    monkeypatch.setattr(feed, "enqueue", killed)
+    monkeypatch.setattr(webhooks, "enqueue", killed)
     with pytest.raises(UnavailableError):
         await world.feeding().run_once()
     assert await queued(world) == []
-    monkeypatch.setattr(feed, "enqueue", enqueue)
+    monkeypatch.setattr(webhooks, "enqueue", enqueue)
     one, other = world.feeding(), world.feeding()
     await asyncio.gather(one.run_once(), other.run_once())
     assert await queued(world) == [f"default.a.b.1.{n}.r1" for n in range(3)]
@@ -155,7 +155,7 @@ async def test_a_namespace_leaves_webhooks_to_the_others(world: WebhookWorld) ->
     await world.webhook(NOWHERE, "first", namespace="sales2")
     await world.store.delete("sales.h3")
     await world.webhook(NOWHERE, "more", namespace="sales")
-    quota = await PostgresQuotaStore(world.pool).set("sales", Quota.WEBHOOKS, 21, "", now=world.clock.now())
+    quota = await QuotaStore(world.pool).set("sales", Quota.WEBHOOKS, 21, "", now=world.clock.now())
     assert quota.used == 20
     await world.webhook(NOWHERE, "another", namespace="sales")
     with pytest.raises(QuotaExceededError, match="is 21: 21 in use"):

@@ -17,15 +17,14 @@ from streamsched.domain.notices.mail_server import MailSettings
 from streamsched.domain.webhooks.signature import secret_text, signed, signing_key
 from streamsched.domain.webhooks.webhook import Webhook
 from streamsched.ports.leases import LeaseHolder
-from streamsched.ports.tasks.partitions import READS
 from streamsched.process.http_client import HttpClient
 from streamsched.secrets.resolver import Secrets
-from streamsched.store.server.task_leases import PostgresTaskLeases
-from streamsched.store.tasks.delivery import PostgresDeliveryStore
-from streamsched.store.tasks.partitions import PostgresTaskPartitions
-from streamsched.store.tasks.queues import PostgresQueueStore
-from streamsched.store.webhooks.feed import PostgresWebhookFeed
-from streamsched.store.webhooks.notices import PostgresNoticeStore
+from streamsched.store.server.leases import PostgresTaskLeases
+from streamsched.store.tasks.delivery import DeliveryStore
+from streamsched.store.tasks.partitions import READS, TaskPartitions
+from streamsched.store.tasks.queues import QueueStore
+from streamsched.store.webhooks.notices import NoticeStore
+from streamsched.store.webhooks.webhooks import WebhookStore
 from streamsched.store.webhooks.work_history import PostgresWorkHistory
 from streamsched.tasks.loop import TaskLoop
 from streamsched.tasks.ownership import Ownership
@@ -123,7 +122,7 @@ class WebhookWorld:
     def __init__(self, pool: asyncpg.Pool) -> None:
         self.pool = pool
         self.clock = SettableClock()
-        self.store = PostgresWebhookFeed(pool)
+        self.store = WebhookStore(pool)
         self.history = PostgresWorkHistory(pool)
         self.metrics = Metrics()
         self.environ: dict[str, str] = {}
@@ -131,7 +130,7 @@ class WebhookWorld:
         self.networks: Sequence[Any] = LOOPBACK
         self.mail: MailSettings | None = None
         self.mail_rules: Sequence[Any] = ()
-        self.notices = PostgresNoticeStore(pool, pages=PAGES)
+        self.notices = NoticeStore(pool, pages=PAGES)
         self._owners = 0
 
     def feeding(self, pages: str = "") -> WebhookFeeding:
@@ -162,7 +161,7 @@ class WebhookWorld:
     async def owning(self) -> AsyncIterator[TaskLoop]:
         """An owner of all partitions, which leaves in order."""
         self._owners += 1
-        store, partitions = PostgresDeliveryStore(self.pool), PostgresTaskPartitions(self.pool)
+        store, partitions = DeliveryStore(self.pool), TaskPartitions(self.pool)
         me = LeaseHolder(f"owner-{self._owners}", "host", self._owners, READS)
         ttl = timedelta(seconds=60)
         ownership = Ownership(PostgresTaskLeases(self.pool), me, store, partitions, self.clock, ttl=ttl)
@@ -170,7 +169,7 @@ class WebhookWorld:
         mail = MailDelivery(self.notices, self.mail, Secrets(self.mail_rules, self.environ), self.clock)
         owner = TaskLoop(
             store,
-            PostgresQueueStore(self.pool),
+            QueueStore(self.pool),
             ownership,
             SilentNotifier(),
             self.clock,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.codec.access.grant import grant_to_json, grants_from_json
+from streamsched.codec.grant import grant_to_json, grants_from_json
 from streamsched.domain.access.grant import Allowed, Caller, Denied, Grant
 from streamsched.domain.access.permission import AccessRole, Permission
 from streamsched.domain.errors import InvalidError

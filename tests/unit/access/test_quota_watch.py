@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -14,9 +14,7 @@ from streamsched.domain.errors import BodyExceededError, RateExceededError, Unav
 from streamsched.domain.events.event import CustomHappened
 from streamsched.domain.names import EventName
 from streamsched.domain.quotas.event_level import HELD, SAVED, EventLease, EventLevel, EventShare, LeaseRequest, leased
-from streamsched.domain.quotas.quota import Quota, QuotaGrowth, QuotaUse
-from streamsched.domain.revision import Expected
-from streamsched.ports.access.quotas import Limits
+from streamsched.domain.quotas.quota import Limits, Quota
 from streamsched.telemetry.metrics import Metrics
 from streamsched.testing.clock import SettableClock
 
@@ -56,25 +54,6 @@ class Quotas:
     def _ask(self) -> None:
         if self.away:
             raise UnavailableError("PostgreSQL is away")
-
-    async def all(self, *, now: datetime, after: str = "", limit: int | None = None) -> Sequence[QuotaUse]:
-        raise NotImplementedError
-
-    async def of(self, namespace: str, *, now: datetime) -> Sequence[QuotaUse]:
-        raise NotImplementedError
-
-    async def check(self, namespace: str, growth: QuotaGrowth, *, now: datetime) -> None:
-        raise NotImplementedError
-
-    async def set(
-        self, namespace: str, quota: Quota, limit: int, reason: str, *, now: datetime, expected: Expected | None = None
-    ) -> QuotaUse:
-        raise NotImplementedError
-
-    async def unset(
-        self, namespace: str, quota: Quota, reason: str, *, now: datetime, expected: Expected | None = None
-    ) -> QuotaUse:
-        raise NotImplementedError
 
 
 @pytest.fixture

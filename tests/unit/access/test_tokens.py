@@ -105,11 +105,11 @@ def test_every_alteration_is_found(parts: list[tuple[str, str, dict[str, object]
     altered = data.draw(
         st.sampled_from(
             [
-                replace(entry, caller=entry.caller + "x"),
-                replace(entry, target=entry.target + "x"),
-                replace(entry, at=entry.at + timedelta(microseconds=1)),
-                replace(entry, detail={**entry.detail, "status": "x"}),
-                replace(entry, caller=entry.caller + "x").sealed(),
+                entry._replace(caller=entry.caller + "x"),
+                entry._replace(target=entry.target + "x"),
+                entry._replace(at=entry.at + timedelta(microseconds=1)),
+                entry._replace(detail={**entry.detail, "status": "x"}),
+                entry._replace(caller=entry.caller + "x").sealed(),
             ]
         )
     )
@@ -137,6 +137,6 @@ def test_entries_that_are_missing_at_the_end_are_found_by_the_head(
     which = f"entries {left + 1} to {len(entries)}" if left else f"all {len(entries)} entries"
     assert against_head(found, head, b"") == Tampered(left + 1, f"{which} were removed")
     assert against_head(whole, head, entries[-1].hash) == whole
-    assert isinstance(against_head(whole, replace(head, hash=ORIGIN), entries[-1].hash), Tampered)
+    assert isinstance(against_head(whole, head._replace(hash=ORIGIN), entries[-1].hash), Tampered)
     assert isinstance(against_head(whole, None, b""), Tampered)
     assert against_head(Intact(0, ORIGIN), AuditHead(0, ORIGIN), b"") == Intact(0, ORIGIN)

@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 from streamsched.admin.checks.check_result import CheckLevel
 from streamsched.admin.checks.clock_checks import clock_checks
 from streamsched.domain.clock_judge import ClockFact, ClockRecord
-from streamsched.ports.clock import ClockState
-from streamsched.ports.server import ProcessRow, ZoneUse
+from streamsched.store.server.clock_judgements import ClockState
+from streamsched.store.server.probe import ZoneUse
+from streamsched.store.server.processes import ProcessRow
 
 NOW = datetime(2026, 11, 27, 12, tzinfo=UTC)
 YEAR = timedelta(days=365)

@@ -12,7 +12,7 @@ from streamsched.admin.checks.check_result import CheckLevel, CheckResult
 from streamsched.admin.doctor import examine
 from streamsched.ports.broker import Broker
 from streamsched.ports.clock import SystemClock
-from streamsched.ports.server import DatabaseFacts
+from streamsched.store.server.probe import DatabaseFacts
 
 
 class Probe:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streamsched.admin.java import find_java, major_version
+from streamsched.admin.checks.java import find_java, major_version
 
 
 @pytest.mark.parametrize(

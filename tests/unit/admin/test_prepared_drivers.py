@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from streamsched.admin.checks.prepared_drivers import PreparedMemory, prepared_memory
 from streamsched.admin.doctor import CheckLevel, CheckResult, _prepared_drivers
-from streamsched.admin.prepared_drivers import PreparedMemory, prepared_memory
 
 DRIVER = "/usr/bin/python3\0-m\0streamsched.spark.calls.prepared_driver\x007\0"
 

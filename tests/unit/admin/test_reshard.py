@@ -207,14 +207,14 @@ async def tale(rng: random.Random, cuts: Mapping[int, int], *, mortal: bool = Fa
     for name in names:
         await cluster.put(schedule(name), triggers[name])
     for step in range(24):
-        await cluster.settled()
+        await cluster.settle()
         clock.advance(timedelta(minutes=rng.choice((0, 1, 50))))
         await site.wake(cluster, clock.now())
-        await cluster.settled()
+        await cluster.settle()
         for number in range(rng.randrange(8)):
             reported = event(rng, step, number)
             await cluster.emit(reported, partition=home(reported.key, UNKEYED))
-            await cluster.settled()  # what is about different things has no order of its own
+            await cluster.settle()  # what is about different things has no order of its own
         if rng.random() < 0.3:
             name = rng.choice(names)
             generations[name] += 1
@@ -235,10 +235,10 @@ async def tale(rng: random.Random, cuts: Mapping[int, int], *, mortal: bool = Fa
             cluster = await site.cluster()
             assert cluster.count == cuts[step]
             await cluster.start(QUICK)
-    await cluster.settled()
+    await cluster.settle()
     clock.advance(timedelta(days=2))
     while await site.wake(cluster, clock.now()):
-        await cluster.settled()
+        await cluster.settle()
     jobs = [(str(job.schedule), job.generation, job.sequence, job.key, event_ids(job)) for job in await cluster.jobs()]
     shown = [await show(cluster.broker, schedule(name)) for name in names]
     await cluster.stop()
@@ -326,7 +326,7 @@ async def test_a_worker_of_before_can_neither_go_on_nor_start_again() -> None:
         await shard.stop()
     after = await site.cluster()
     await after.start(QUICK)
-    await after.settled()
+    await after.settle()
     await after.stop()
 
 

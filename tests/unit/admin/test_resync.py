@@ -14,11 +14,10 @@ from streamsched.catalog.control import definition_signal
 from streamsched.domain.fold.fold import TriggerState, fold
 from streamsched.domain.names import DatasetRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.pause import Pause
-from streamsched.domain.schedules.schedule import Schedule
+from streamsched.domain.schedules.schedule import Schedule, ScheduleRecord
 from streamsched.domain.signals.signal import Signal, Subscribe, Unsubscribe
 from streamsched.domain.signals.subscription import subscribed_generation
 from streamsched.domain.triggers.trigger import Partitions, event_keys
-from streamsched.ports.catalog import ScheduleRecord
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 REFS = [ScheduleRef("default", "a", name) for name in "rst"]

@@ -25,13 +25,13 @@ def request(body: bytes | Receive, room: BodyRoom, client: str = "10.0.0.1") -> 
     async def receive() -> dict[str, Any]:
         return {"type": "http.request", "body": body, "more_body": False}
 
-    state = SimpleNamespace(services=SimpleNamespace(body_limit=1 << 24), body_room=room)
+    state = SimpleNamespace(body_room=room)
     scope = {"type": "http", "headers": [], "app": SimpleNamespace(state=state), "client": (client, 1)}
     return Request(scope, receive if isinstance(body, bytes) else body)
 
 
 def room() -> BodyRoom:
-    return BodyRoom.of_bodies(1 << 24)
+    return BodyRoom(1 << 24)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from streamsched.api.datasets.dataset_view import _committed, _partitions
+from streamsched.api.dataset_view import _committed, _partitions
 from streamsched.api.reads.logged_events import LoggedEvent
 from streamsched.domain.events.event import Event, Partition, PartitionsAdded
 from streamsched.domain.names import DatasetRef

@@ -15,7 +15,8 @@ from streamsched.catalog.paging import read_moment_cursor
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef, ScheduleRef
-from streamsched.ports.jobs import JobRecord, JobStore, RunOutcome
+from streamsched.store.jobs.job_record import JobRecord, RunOutcome
+from streamsched.store.jobs.jobs import JobStore
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 REF, PROGRAM = ScheduleRef("default", "app", "s"), ProgramRef("default", "app", "p")

@@ -12,11 +12,10 @@ from streamsched.catalog.control import control
 from streamsched.codec.records import signal as signal_codec
 from streamsched.domain.names import DatasetRef, EventName, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.pause import Pause
-from streamsched.domain.schedules.schedule import Schedule
+from streamsched.domain.schedules.schedule import Schedule, ScheduleRecord
 from streamsched.domain.signals.signal import Drop, Put, Signal, Subscribe, Unsubscribe
 from streamsched.domain.triggers.trigger import Cron, CustomEvent, Partitions, Trigger, event_keys
-from streamsched.ports.catalog import ScheduleRecord
-from tests.support.definitions import triggers
+from streamsched.testing.definitions import triggers
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 REF = ScheduleRef("default", "flights", "weekly")

@@ -25,7 +25,7 @@ from streamsched.domain.schedules.schedule import BashJob, Misfire, OnTimeout, P
 from streamsched.domain.time.grain import Grain
 from streamsched.domain.triggers.consumption import Consumption
 from streamsched.domain.triggers.trigger import Cron, Every, Partitions, Per, ProgramStatus, Within
-from streamsched.ports.catalog import Action, AppChange, AppRecord
+from streamsched.store.catalog.records import Action, AppChange, AppRecord
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 APP = AppRef("default", "a")

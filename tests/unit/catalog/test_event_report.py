@@ -13,12 +13,11 @@ from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import DatasetRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.pause import Pause
-from streamsched.domain.schedules.schedule import Schedule
+from streamsched.domain.schedules.schedule import Schedule, ScheduleRecord
 from streamsched.domain.signals.finding import AtSchedule, Duplicate, Finding, FindingReason, NoListener, Undecodable
 from streamsched.domain.signals.verdict import JudgedEvent, Verdict
 from streamsched.domain.triggers.trigger import Partitions
-from streamsched.ports.catalog import ScheduleRecord
-from streamsched.ports.verdicts import ConsumingJob, CurrentSchedule, EventTrace
+from streamsched.store.events.event_traces import ConsumingJob, CurrentSchedule, EventTrace
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 WEEK = timedelta(days=7)

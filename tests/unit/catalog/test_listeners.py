@@ -11,11 +11,10 @@ from streamsched.catalog.listeners import KeylessEvent, Listeners
 from streamsched.domain.errors import UnavailableError
 from streamsched.domain.events.event import CustomHappened, Event, Partition, PartitionsAdded
 from streamsched.domain.names import DatasetRef, EventName, ProgramRef, ScheduleRef
-from streamsched.domain.schedules.schedule import Schedule
+from streamsched.domain.schedules.schedule import Schedule, ScheduleRecord
 from streamsched.domain.time.grain import Grain
 from streamsched.domain.triggers.trigger import CustomEvent, Partitions, Per, Trigger, event_keys
-from streamsched.ports.catalog import ScheduleRecord
-from streamsched.ports.verdicts import CurrentSchedule
+from streamsched.store.events.event_traces import CurrentSchedule
 from streamsched.testing.clock import SettableClock
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

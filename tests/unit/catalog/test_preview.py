@@ -15,10 +15,10 @@ from streamsched.domain.fold.explain import explain
 from streamsched.domain.fold.fold import fold
 from streamsched.domain.names import AppRef, DatasetRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.app import AppDefinition
-from streamsched.domain.schedules.schedule import BashJob, Program, Schedule
+from streamsched.domain.schedules.schedule import BashJob, Program, Schedule, ScheduleRecord
 from streamsched.domain.signals.signal import Occurred, Put
 from streamsched.domain.triggers.trigger import Partitions
-from streamsched.ports.catalog import Action, AppRecord, ScheduleRecord, ScheduleStatus
+from streamsched.store.catalog.records import Action, AppRecord, ScheduleStatus
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FLIGHTS, WEATHER = DatasetRef("default", "flights"), DatasetRef("default", "weather")

@@ -14,9 +14,9 @@ from streamsched.codec.schedules.schedule import schedule_from_json, schedule_to
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.app import AppDefinition
+from streamsched.domain.schedules.schedule import ScheduleRecord
 from streamsched.domain.triggers.trigger import AllOf, Per, run_of
-from streamsched.ports.catalog import Action, AppChange, AppRecord, ScheduleRecord
-from streamsched.ports.schedules.program_links import ProgramLink
+from streamsched.store.catalog.records import Action, AppChange, AppRecord, ProgramLink
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SHOP = AppRef("default", "shop")

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from streamsched.catalog.upcoming_ticks import soonest
 from streamsched.domain.names import ProgramRef, ScheduleRef
-from streamsched.domain.schedules.schedule import Schedule
+from streamsched.domain.schedules.schedule import Schedule, ScheduleRecord
 from streamsched.domain.ticks.forecast import forecast
 from streamsched.domain.triggers.trigger import At, Cron, Every, Trigger, leaves
-from streamsched.ports.catalog import ScheduleRecord
 
 NOW = datetime(2026, 3, 28, 12, tzinfo=UTC)
 PROGRAM = ProgramRef("default", "a", "p")

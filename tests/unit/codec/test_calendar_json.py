@@ -17,7 +17,7 @@ from streamsched.domain.events.match import Match, OneOf
 from streamsched.domain.time.calendar import Calendar, OnClosed
 from streamsched.domain.triggers.time_leaf import Cron
 from streamsched.domain.triggers.trigger import AllOf, Partitions
-from tests.support.definitions import calendars
+from streamsched.testing.definitions import calendars
 
 EXCHANGE = Calendar.of(
     "exchange",

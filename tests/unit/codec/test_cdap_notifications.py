@@ -19,7 +19,7 @@ from streamsched.domain.errors import DecodeError
 from streamsched.domain.events.ancestors import NO_ANCESTORS
 from streamsched.domain.events.event import Event, PartitionsAdded, ProgramReached, Ticked
 from streamsched.domain.names import ScheduleRef
-from tests.support import strategies as world
+from streamsched.testing import strategies as world
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "cdap" / "notifications.json"
 NOW = datetime(2017, 5, 9, 22, 24, tzinfo=UTC)

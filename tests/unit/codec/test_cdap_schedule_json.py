@@ -34,7 +34,7 @@ from streamsched.domain.triggers.trigger import (
     Trigger,
     Within,
 )
-from tests.support.definitions import schedules
+from streamsched.testing.definitions import schedules
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "cdap"
 NIGHTLY = ScheduleRef("default", "orders", "nightly")

@@ -21,7 +21,7 @@ from streamsched.domain.names import AppRef, ProgramRef
 from streamsched.domain.ticks.fire_times import next_fire
 from streamsched.domain.time.dialect import Dialect
 from streamsched.domain.triggers.trigger import Cron, ProgramStatus, Trigger
-from tests.support.definitions import triggers
+from streamsched.testing.definitions import triggers
 
 ORDERS = AppRef("shop", "orders")
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)

@@ -13,7 +13,7 @@ from streamsched.codec.schedules import deadline as codec
 from streamsched.codec.schedules.schedule import app_from_json, app_to_json
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.schedules.deadline import Deadline, DeadlineKind, OnMiss
-from tests.support.definitions import deadlines
+from streamsched.testing.definitions import deadlines
 
 HALF_HOUR = timedelta(minutes=30)
 

@@ -28,7 +28,7 @@ from streamsched.domain.schedules.app import MOST_IN_APP, AppDefinition
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.schedule import Executable, Program
 from streamsched.domain.time.duration import duration_text, parse_duration
-from tests.support.definitions import app_definitions, constraints, executables
+from streamsched.testing.definitions import app_definitions, constraints, executables
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "cdap"
 ORDERS = AppRef("default", "orders")

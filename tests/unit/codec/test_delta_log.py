@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streamsched.codec.tables.delta import DeltaFile, commit_digest, decode_commit, in_column_order
+from streamsched.codec.delta import DeltaFile, commit_digest, decode_commit, in_column_order
 from streamsched.domain.errors import DecodeError
 
 

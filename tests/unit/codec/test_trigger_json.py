@@ -14,7 +14,7 @@ from streamsched.domain.events.event import Outcome
 from streamsched.domain.names import AppRef, DatasetRef, EventName, ProgramRef, StreamRef
 from streamsched.domain.triggers.correlation import OnFull, Per
 from streamsched.domain.triggers.trigger import At, CustomEvent, Every, Partitions, ProgramStatus, StreamGrowth, Trigger
-from tests.support.definitions import triggers
+from streamsched.testing.definitions import triggers
 
 
 @given(triggers)

@@ -36,7 +36,7 @@ from streamsched.domain.triggers.trigger import (
     StreamGrowth,
     Trigger,
 )
-from tests.support.definitions import triggers
+from streamsched.testing.definitions import triggers
 
 SHOP = AppRef("prod", "shop")
 

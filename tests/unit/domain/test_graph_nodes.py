@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import pytest
 
-from streamsched.domain.errors import IllegalTransitionError, InvalidError
+from streamsched.domain.errors import InvalidError
 from streamsched.domain.graph.ascent import Ascent
 from streamsched.domain.graph.graph import Graph, NodeId
 from streamsched.domain.graph.job_template import JobTemplate
 from streamsched.domain.graph.node import (
-    ENDED,
-    TRANSITIONS,
-    NodeFact,
+    NODE_STATES,
     NodeState,
     ParentOutcome,
-    advance,
     parent_outcome,
 )
 from streamsched.domain.graph.task import MOST_VALUES, DependencyGroup, Entry, TaskTemplate
@@ -33,22 +28,8 @@ def node(name: str) -> NodeId:
     return NodeId(name, "1")
 
 
-def test_every_state_is_reached_and_every_fact_used() -> None:
-    reached = {NodeState.WAITING}
-    while more := {to for (state, _), to in TRANSITIONS.items() if state in reached} - reached:
-        reached |= more
-    assert reached == set(NodeState)
-    assert {fact for _, fact in TRANSITIONS} == set(NodeFact)
-    for state, fact in product(NodeState, NodeFact):
-        if (state, fact) in TRANSITIONS:
-            assert advance(state, fact) is TRANSITIONS[state, fact]
-        else:
-            with pytest.raises(IllegalTransitionError):
-                advance(state, fact)
-
-
 def test_only_what_has_ended_is_more_than_missing_to_children() -> None:
-    assert {state for state in NodeState if parent_outcome(state) is not ParentOutcome.MISSING} == ENDED
+    assert {state for state in NodeState if parent_outcome(state) is not ParentOutcome.MISSING} == NODE_STATES.ends
 
 
 def test_only_the_nearest_incomplete_ancestors_are_found() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from streamsched.domain.names import DatasetRef, ProgramRef
 from streamsched.domain.triggers.removal import awaited, without
 from streamsched.domain.triggers.trigger import AllOf, AnyOf, AtLeast, Partitions, ProgramStatus, Trigger, leaves
-from tests.support.definitions import triggers
+from streamsched.testing.definitions import triggers
 
 GONE, OTHER = ProgramRef("default", "up", "gone"), ProgramRef("default", "up", "other")
 P, Q = ProgramStatus(GONE), ProgramStatus(OTHER)

@@ -50,14 +50,14 @@ def shared() -> Resources:
 
 
 def test_a_program_is_decided_with_the_resources_its_jobs_use() -> None:
-    used = decision_input(1).with_resources(shared(), ()).resources
+    used = decision_input(1).with_resources(shared()).resources
     assert set(used.pool_queues) == {"small"}
     assert set(used.buckets) == {BUCKET}, f"every run counts in {program_bucket_key(PROGRAM.ref)}"
     assert set(used.load_gates) == {LOAD}
 
 
 def test_admitted_runs_take_slots_tokens_and_room_and_the_others_are_queued() -> None:
-    found = decision_input(3).with_resources(shared(), ())
+    found = decision_input(3).with_resources(shared())
     decisions = judge(found, now=NOW)
     assert [type(each) for each in decisions] == [Admit, Admit, Wait]
     left = resources_after(shared(), found, decisions, NOW)

@@ -13,7 +13,7 @@ from streamsched.domain.constraints.pace import BucketLevel, Pace
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.schedules.retry import Retry
-from tests.support.definitions import retries
+from streamsched.testing.definitions import retries
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

@@ -22,7 +22,7 @@ from streamsched.domain.signals.verdict import Verdict
 from streamsched.domain.triggers.consumption import Consumption
 from streamsched.domain.triggers.timed import Silence, Then
 from streamsched.domain.triggers.trigger import CustomEvent, Trigger
-from tests.support.strategies import SCHEDULE, consumptions, facts_heard, triggers
+from streamsched.testing.strategies import SCHEDULE, consumptions, facts_heard, triggers
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -27,7 +27,7 @@ from streamsched.spark.backends.submit_process import SubmitProcess, command_lin
 from streamsched.spark.backends.yarn import YarnBackend, resource_managers, yarn_settings
 from streamsched.spark.command import RunEnvironment
 from streamsched.spark.files import RunFiles
-from streamsched.spark.warm.child import Starts
+from streamsched.spark.warm.child import ProcessStarter
 
 RUN = "default.shop.join.1.1.r1"
 QUICK = RemoteTiming(poll=0.001, reach=0.05, settle=0.001, kill=0.05)
@@ -278,7 +278,7 @@ async def test_a_spark_connect_server_that_is_not_there_is_named(tmp_path: Path)
     files.make_folders()
     runtime = RunEnvironment(data_dir=tmp_path, spark_master="local", emit_url="", environ={})
 
-    child = ConnectProgram(assignment, job, runtime, files, Starts(), reach_s=0.0)
+    child = ConnectProgram(assignment, job, runtime, files, ProcessStarter(), reach_s=0.0)
 
     found = child.verdict(await child.wait())
     assert found is not None

@@ -9,7 +9,7 @@ import pytest
 
 from streamsched.domain.errors import NotFoundError
 from streamsched.domain.names import DatasetRef
-from streamsched.spark.commits.numbered_manifests import NumberedManifests
+from streamsched.spark.commit_logs.numbered_manifests import NumberedManifests
 from streamsched.spark.manifest import Manifest, Mode
 from streamsched.spark.storage import FolderStorage, StoredFile
 

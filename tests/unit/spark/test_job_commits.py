@@ -19,9 +19,8 @@ from streamsched.domain.events.event import Event
 from streamsched.domain.names import DatasetRef, ProgramRef
 from streamsched.emit import Emitted, EventDraft
 from streamsched.emit.draft import stamped
-from streamsched.spark.commit import Phase
 from streamsched.spark.context import RunContext, current_run
-from streamsched.spark.manifest import Manifest, Mode
+from streamsched.spark.manifest import Manifest, Mode, Phase
 from streamsched.spark.pfs import Commit, PartitionedFileSet
 from streamsched.spark.writes import job_writes
 from streamsched.spark.writes.write import commit_of_job, run_named_by

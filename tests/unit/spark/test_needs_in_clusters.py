@@ -25,7 +25,7 @@ from streamsched.spark.backends.standalone import creation
 from streamsched.spark.backends.submit_process import command_line
 from streamsched.spark.command import RunEnvironment
 from streamsched.spark.files import RunFiles
-from streamsched.spark.warm.child import Starts
+from streamsched.spark.warm.child import ProcessStarter
 
 STANDALONE = "spark://there:7077"
 NEEDS = SparkNeeds(
@@ -144,7 +144,7 @@ async def test_a_file_for_spark_connect_that_is_not_there_is_named(
     needs = SparkNeeds(py_files=(str(tmp_path / "none.zip"),))
     job = SparkJob(str(main), master="sc://there:15002", needs=needs, deploy_mode=DeployMode.CONNECT)
 
-    child = ConnectProgram(assignment(job), job, site, files, Starts())
+    child = ConnectProgram(assignment(job), job, site, files, ProcessStarter())
 
     assert await child.wait() == 1
     found = child.verdict(1)

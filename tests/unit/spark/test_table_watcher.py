@@ -13,8 +13,8 @@ from streamsched.domain.events.event import Event, Partition, PartitionsAdded
 from streamsched.domain.jobs.run_commit import MOST_PARTITIONS
 from streamsched.domain.names import DatasetRef
 from streamsched.emit import Emitted, EventDraft
-from streamsched.emit.draft import stamped
-from streamsched.spark.tables.commit import AddedFile, LogStep, TableCommit, added_partitions, drafts
+from streamsched.emit.draft import commit_events, stamped
+from streamsched.spark.tables.table_source import AddedFile, LogStep, TableCommit, added_partitions
 from streamsched.spark.tables.watcher import First, Watcher
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -155,7 +155,7 @@ def test_a_commit_of_a_hundred_thousand_partitions_is_events_that_fit_into_recor
     world = World()
     partitions = tuple(Partition(f"day={n}", {"day": str(n)}, 1, 1) for n in range(100_000))
 
-    world.emit(*drafts(FLIGHTS, TableCommit("c", NOW, partitions)))
+    world.emit(*commit_events(FLIGHTS, partitions, event_id="c", time=NOW))
 
     assert len(world.events) == 50
     assert len({each.id for each in world.events}) == 50

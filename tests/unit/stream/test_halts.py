@@ -55,7 +55,7 @@ def event(*names: str) -> Poison:
 
 async def halts(cluster: ShardCluster) -> dict[str, Halt]:
     """The schedules in error, by name, as the changelog has them."""
-    await cluster.settled()
+    await cluster.settle()
     rows: dict[bytes, bytes | None] = {r.key: r.value for r in await cluster.records(TRIGGERS_CHANGELOG) if r.key}
     end = b"\x1f\x1ferror"
     return {
@@ -71,7 +71,7 @@ async def parked(cluster: ShardCluster) -> int:
 
 
 async def jobs(cluster: ShardCluster, name: str) -> Sequence[tuple[str, datetime, Sequence[str]]]:
-    await cluster.settled()
+    await cluster.settle()
     return [
         (job.id, job.satisfied_at, event_ids(job)) for job in await cluster.jobs() if job.schedule == schedule(name)
     ]
@@ -79,7 +79,7 @@ async def jobs(cluster: ShardCluster, name: str) -> Sequence[tuple[str, datetime
 
 async def replay(cluster: ShardCluster, name: str = "ill") -> None:
     await cluster.signal(Replay(schedule(name), 1))
-    await cluster.settled()
+    await cluster.settle()
 
 
 async def test_a_fold_that_raises_halts_its_schedule_and_no_other(cluster: ShardCluster, mistake: Mistake) -> None:
@@ -107,7 +107,7 @@ async def test_a_replay_by_a_better_fold_gives_the_jobs_of_a_run_that_never_brok
         await cluster.put(schedule(name), Partitions(FLIGHTS, 2))
     for number in range(7):
         await cluster.emit(landed(number))
-        await cluster.settled()
+        await cluster.settle()
         clock.advance(timedelta(minutes=1))
     mistake.bad = lambda _: False
 
@@ -125,7 +125,7 @@ async def test_a_replay_in_vain_says_so_and_keeps_everything(cluster: ShardClust
     await cluster.start()
     await cluster.put(schedule("ill"), Partitions(FLIGHTS, 2))
     await cluster.emit(*(landed(n) for n in range(8)))
-    await cluster.settled()
+    await cluster.settle()
 
     await replay(cluster)
     assert ((await halts(cluster))["ill"].attempts, (await halts(cluster))["ill"].parked) == (1, 6)
@@ -147,7 +147,7 @@ async def test_a_new_owner_knows_what_is_in_error_and_what_waits(cluster: ShardC
     await cluster.start()
     await cluster.put(schedule("ill"), Partitions(FLIGHTS, 2))
     await cluster.emit(landed(0), landed(1))
-    await cluster.settled()
+    await cluster.settle()
     await cluster.stop()
     await cluster.broker.maintain()
 
@@ -172,7 +172,7 @@ async def test_a_long_replay_goes_turn_by_turn_and_newcomers_stay_behind(
     await cluster.start()
     await cluster.put(schedule("ill"), Partitions(FLIGHTS, 5))
     await cluster.emit(*(landed(n) for n in range(20)))
-    await cluster.settled()
+    await cluster.settle()
     mistake.bad = event()
 
     await cluster.signal(Replay(schedule("ill"), 1))
@@ -191,7 +191,7 @@ async def test_a_definition_that_resets_ends_the_error_and_drops_what_waited(
     await cluster.start()
     await cluster.put(schedule("ill"), Partitions(FLIGHTS, 3))
     await cluster.emit(*(landed(n) for n in range(5)))
-    await cluster.settled()
+    await cluster.settle()
 
     await cluster.put(schedule("ill"), Partitions(FLIGHTS, 2), generation=2)
     await cluster.emit(landed(5), landed(6))
@@ -207,7 +207,7 @@ async def test_a_definition_that_keeps_judges_what_waited(cluster: ShardCluster,
     await cluster.start()
     await cluster.put(schedule("ill"), Partitions(FLIGHTS, 3))
     await cluster.emit(*(landed(n) for n in range(5)))
-    await cluster.settled()
+    await cluster.settle()
 
     await cluster.put(schedule("ill"), Partitions(FLIGHTS, 4), generation=2, keep=True)
     assert (await halts(cluster))["ill"].attempts == 1, "the mistake is still there"
@@ -240,7 +240,7 @@ async def test_a_state_that_cannot_be_read_halts_its_schedule_until_a_definition
     for name in ("ill", "well"):
         await cluster.put(schedule(name), Partitions(FLIGHTS, 70))
     await cluster.emit(*(landed(n) for n in range(66)))
-    await cluster.settled()
+    await cluster.settle()
     await cluster.stop()
     key = f"schedule:{schedule('ill')}".encode()
     broken = Outgoing(TRIGGERS_CHANGELOG, home(key, cluster.count), key, b'{"v":99}')
@@ -264,7 +264,7 @@ async def test_deleting_one_in_error_takes_everything_with_it(cluster: ShardClus
     await cluster.start()
     await cluster.put(schedule("ill"), Partitions(FLIGHTS, 3))
     await cluster.emit(*(landed(n) for n in range(5)))
-    await cluster.settled()
+    await cluster.settle()
 
     await cluster.drop(schedule("ill"), Partitions(FLIGHTS, 3), generation=2)
 
@@ -309,14 +309,14 @@ async def test_a_signal_for_what_is_no_schedule_is_a_dead_letter(cluster: ShardC
 
 async def rows_of(cluster: ShardCluster, name: str) -> list[bytes]:
     """What the triggers table has of a schedule."""
-    await cluster.settled()
+    await cluster.settle()
     rows: dict[bytes, bytes | None] = {r.key: r.value for r in await cluster.records(TRIGGERS_CHANGELOG) if r.key}
     key = f"schedule:{schedule(name)}".encode()
     return [row for row, value in rows.items() if value is not None and row.startswith(key)]
 
 
 async def verdicts(cluster: ShardCluster, name: str) -> list[str]:
-    await cluster.settled()
+    await cluster.settle()
     return [
         found.verdict.value
         for record in await cluster.records(VERDICTS)

@@ -243,11 +243,11 @@ def big(number: int, size: int) -> Event:
 async def test_a_launch_larger_than_the_log_takes_halts_its_schedule_alone(strict: ShardCluster) -> None:
     await strict.put(schedule("big"), CustomEvent(EventName("default", "big"), times=4))
     await strict.put(schedule("small"), Partitions(FLIGHTS, 2))
-    await strict.settled()
+    await strict.settle()
     for number in range(4):
         await strict.emit(big(number, 300_000), landed(number))
     await strict.emit(*(landed(number) for number in range(4, 40)))
-    await strict.settled(60)
+    await strict.settle(60)
 
     jobs = await strict.jobs()
     assert [job.schedule.name for job in jobs] == ["small"] * 20
@@ -256,12 +256,12 @@ async def test_a_launch_larger_than_the_log_takes_halts_its_schedule_alone(stric
     assert (error.signal, error.parked) == ("event big-3 of test", 1)
 
     await strict.signal(Replay(schedule("big"), 1))
-    await strict.settled(60)
+    await strict.settle(60)
     assert [each.attempts for each in await errors(strict)] == [1]
 
     strict.broker.limit = 8 << 20  # type: ignore[attr-defined]
     await strict.signal(Replay(schedule("big"), 1))
-    await strict.settled(60)
+    await strict.settle(60)
     (job,) = [job for job in await strict.jobs() if job.schedule.name == "big"]
     assert event_ids(job) == [f"big-{n}" for n in range(4)]
     assert await errors(strict) == []
@@ -273,7 +273,7 @@ async def test_an_event_that_cannot_be_sent_on_is_a_dead_letter_alone_and_can_be
     await strict.put(schedule("big"), CustomEvent(EventName("default", "big")))
     await strict.put(schedule("small"), Partitions(FLIGHTS, 1))
     await strict.emit(*(landed(number) for number in range(20)), big(0, 1_100_000), big(1, 10))
-    await strict.settled(60)
+    await strict.settle(60)
 
     assert [event_ids(job)[0] for job in await strict.jobs() if job.schedule.name == "big"] == ["big-1"]
     assert len([job for job in await strict.jobs() if job.schedule.name == "small"]) == 20
@@ -284,7 +284,7 @@ async def test_an_event_that_cannot_be_sent_on_is_a_dead_letter_alone_and_can_be
 async def test_a_letter_is_never_larger_than_its_record_may_be_and_replays_all_of_it(strict: ShardCluster) -> None:
     raw = b'{"id":' + b"x" * 1_000_000
     await strict.broker.append([Outgoing(PARTITIONS, 1, b"k", raw)])
-    await strict.settled(60)
+    await strict.settle(60)
 
     (reported,) = await strict.dead_letters()
     assert reported["cut"] == len(raw) + 1 > LARGEST
@@ -318,7 +318,7 @@ async def test_a_record_that_breaks_ingest_is_a_dead_letter_alone(
     await cluster.start()
     await cluster.put(schedule(), Partitions(FLIGHTS, 1))
     await cluster.emit(*(landed(n) for n in range(6)))
-    await cluster.settled()
+    await cluster.settle()
 
     assert len(await cluster.jobs()) == 5
     (reported,) = await cluster.dead_letters()
@@ -336,10 +336,10 @@ async def test_an_event_that_breaks_its_home_has_not_been_seen_and_is_counted_wh
 
     await cluster.start()
     await cluster.put(schedule(), Partitions(FLIGHTS, 1))
-    await cluster.settled()
+    await cluster.settle()
     monkeypatch.setattr(EventHome, "_listeners", broken)
     await cluster.emit(landed(0))
-    await cluster.settled()
+    await cluster.settle()
     monkeypatch.setattr(EventHome, "_listeners", sane)
     assert await cluster.jobs() == []
 
@@ -347,7 +347,7 @@ async def test_an_event_that_breaks_its_home_has_not_been_seen_and_is_counted_wh
     ends = await cluster.broker.ends([TopicPartition(DEAD_LETTER, part) for part in range(cluster.count)])
     (place,) = (f"{at.partition}/0" for at, end in ends.items() if end)
     assert (await letters.replay(cluster.broker, await letters.dead_letter(cluster.broker, place))).topic == PARTITIONS
-    await cluster.settled()
+    await cluster.settle()
 
     assert reported["topic"] == "signals"
     assert [event_ids(job) for job in await cluster.jobs()] == [["flights-0"]]

@@ -43,7 +43,7 @@ def dates(name: str, dataset: DatasetRef, *days: str) -> Event:
 
 
 async def found(cluster: ShardCluster, name: str) -> list[Finding]:
-    await cluster.settled()
+    await cluster.settle()
     return [
         each
         for record in await cluster.records(VERDICTS)
@@ -57,13 +57,13 @@ async def test_a_refused_event_is_a_dead_letter_and_counts_when_it_is_replayed(c
     await cluster.put(schedule("full"), join(2))
     await cluster.put(schedule("wide"), join(100))
     await cluster.put(schedule("canary"), Partitions(DatasetRef("default", "flights"), 1))
-    await cluster.settled()
+    await cluster.settle()
 
     with capture_logs() as logs:
         await cluster.emit(dates("e1", A, "1", "2"))
         await cluster.emit(dates("e2", A, "3", "4"))
         await cluster.emit(landed(0))
-        await cluster.settled()
+        await cluster.settle()
 
     assert {each.verdict for each in await found(cluster, "e2")} == {Verdict.REFUSED, Verdict.COUNTED}
     (refused,) = [each.reason for each in await found(cluster, "e2") if each.verdict is Verdict.REFUSED]
@@ -78,9 +78,9 @@ async def test_a_refused_event_is_a_dead_letter_and_counts_when_it_is_replayed(c
     assert sum(shard._app.schedules.refused_events for shard in cluster.shards if shard._app) == 1
 
     await cluster.emit(dates("e3", B, "1", "2", "3", "4"))  # closes two keys and opens two
-    await cluster.settled()
+    await cluster.settle()
     await letters.replay(cluster.broker, letter)
-    await cluster.settled()
+    await cluster.settle()
 
     counted = [each.reason for each in await found(cluster, "e2") if each.verdict is Verdict.COUNTED]
     assert {each.schedule for each in counted if isinstance(each, AtSchedule)} == {schedule("full"), schedule("wide")}
@@ -112,7 +112,7 @@ async def test_the_state_of_a_schedule_with_open_keys_is_plain_json(cluster: Sha
     await cluster.start(QUICK)
     await cluster.put(schedule(), join(2, OnFull.DROP_OLDEST))
     await cluster.emit(dates("e1", A, "1", "2", "3"))
-    await cluster.settled()
+    await cluster.settle()
 
     said = json.loads(json.dumps(await show(cluster.broker, schedule())))
 

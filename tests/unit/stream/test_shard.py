@@ -29,7 +29,7 @@ async def test_four_events_fire_a_schedule_that_wants_four(cluster: ShardCluster
     await cluster.put(schedule(), Partitions(FLIGHTS, 4))
 
     await cluster.emit(*(landed(n) for n in range(10)))
-    await cluster.settled()
+    await cluster.settle()
 
     first, second = await cluster.jobs()
     assert (event_ids(first), event_ids(second)) == (
@@ -43,12 +43,12 @@ async def test_a_restart_goes_on_where_it_was(cluster: ShardCluster) -> None:
     await cluster.start()
     await cluster.put(schedule(), Partitions(FLIGHTS, 4))
     await cluster.emit(landed(0), landed(1), landed(2))
-    await cluster.settled()
+    await cluster.settle()
     await cluster.stop()
 
     await cluster.emit(landed(3))
     await cluster.start()
-    await cluster.settled()
+    await cluster.settle()
 
     (job,) = await cluster.jobs()
     assert event_ids(job) == [f"flights-{n}" for n in range(4)]
@@ -59,14 +59,14 @@ async def test_state_outlives_compaction(cluster: ShardCluster) -> None:
     await cluster.put(schedule(), Partitions(FLIGHTS, 3))
     for number in range(5):
         await cluster.emit(landed(number))
-        await cluster.settled()
+        await cluster.settle()
     await cluster.stop()
     before = len(await cluster.records(TRIGGERS_CHANGELOG))
     await cluster.broker.maintain()
 
     await cluster.start()
     await cluster.emit(landed(5), landed(0))
-    await cluster.settled()
+    await cluster.settle()
 
     assert len(await cluster.records(TRIGGERS_CHANGELOG)) < before
     assert [event_ids(job)[0] for job in await cluster.jobs()] == ["flights-0", "flights-3"]
@@ -79,7 +79,7 @@ async def test_what_cannot_be_read_becomes_a_dead_letter_and_blocks_no_other(clu
 
     await cluster.broker.append([Outgoing(PARTITIONS, 1, b"k", value) for value in bad])
     await cluster.emit(landed(0), partition=1)
-    await cluster.settled()
+    await cluster.settle()
 
     letters = await cluster.dead_letters()
     assert [(letter["topic"], letter["partition"], letter["offset"]) for letter in letters] == [
@@ -100,7 +100,7 @@ async def test_a_bad_signal_becomes_a_dead_letter_too(cluster: ShardCluster) -> 
         ]
     )
     await cluster.emit(landed(0))
-    await cluster.settled()
+    await cluster.settle()
 
     assert len(await cluster.dead_letters()) == 3
     assert len(await cluster.jobs()) == 1
@@ -110,7 +110,7 @@ async def test_an_event_without_listeners_is_no_error(cluster: ShardCluster) -> 
     await cluster.start()
 
     await cluster.emit(landed(0, "unknown"))
-    await cluster.settled()
+    await cluster.settle()
 
     assert await cluster.dead_letters() == []
     assert await cluster.jobs() == []
@@ -121,7 +121,7 @@ async def test_a_repeated_id_of_the_same_source_counts_once(cluster: ShardCluste
     await cluster.put(schedule(), Partitions(FLIGHTS, 2, distinct=False))
 
     await cluster.emit(landed(0), landed(0), landed(0, source="other"), landed(1))
-    await cluster.settled()
+    await cluster.settle()
 
     (job,) = await cluster.jobs()
     assert [(event.id, event.source) for c in job.contributions for event in c.events] == [
@@ -134,12 +134,12 @@ async def test_a_repeat_after_a_restart_still_counts_once(cluster: ShardCluster)
     await cluster.start()
     await cluster.put(schedule(), Partitions(FLIGHTS, 2))
     await cluster.emit(landed(0))
-    await cluster.settled()
+    await cluster.settle()
     await cluster.stop()
 
     await cluster.start()
     await cluster.emit(landed(0))
-    await cluster.settled()
+    await cluster.settle()
 
     assert await cluster.jobs() == []
 
@@ -149,10 +149,10 @@ async def test_an_id_is_forgotten_after_the_horizon(cluster: ShardCluster, clock
     await cluster.put(schedule(), Partitions(FLIGHTS, 2, distinct=False))
 
     await cluster.emit(landed(0))
-    await cluster.settled()
+    await cluster.settle()
     clock.advance(timedelta(hours=2))
     await cluster.emit(landed(0))
-    await cluster.settled()
+    await cluster.settle()
 
     assert len(await cluster.jobs()) == 1
 
@@ -160,10 +160,10 @@ async def test_an_id_is_forgotten_after_the_horizon(cluster: ShardCluster, clock
 async def test_old_ids_leave_the_changelog_as_new_ones_come(cluster: ShardCluster, clock: SettableClock) -> None:
     await cluster.start(ShardSettings(dedupe_horizon=timedelta(hours=1)))
     await cluster.emit(*(landed(n) for n in range(50)))
-    await cluster.settled()
+    await cluster.settle()
     clock.advance(timedelta(hours=2))
     await cluster.emit(*(landed(n) for n in range(100, 150)))
-    await cluster.settled()
+    await cluster.settle()
     await cluster.stop()
     clock.advance(timedelta(days=3))
     await cluster.broker.maintain()
@@ -198,7 +198,7 @@ async def test_what_cannot_be_read_among_known_ids_is_left_out_and_removed(
     await cluster.start()
     await cluster.put(schedule(), Partitions(FLIGHTS, 2))
     await cluster.emit(*(landed(0, f"d{n}") for n in range(9)), landed(0), landed(0), landed(1))
-    await cluster.settled()
+    await cluster.settle()
 
     assert [event_ids(job) for job in await cluster.jobs()] == [["flights-0", "flights-1"]]
     assert capsys.readouterr().out.count("known_ids.unreadable") == len(damaged)
@@ -214,7 +214,7 @@ async def test_events_without_ids_are_distinguished_by_their_place_in_the_log(cl
     nameless = b'{"type":"partitions.added","data":{"dataset":"flights","partitions":["day=1"]}}'
 
     await cluster.broker.append([Outgoing(PARTITIONS, 2, None, nameless), Outgoing(PARTITIONS, 2, None, nameless)])
-    await cluster.settled()
+    await cluster.settle()
 
     (job,) = await cluster.jobs()
     assert event_ids(job) == ["log:partitions/2/0", "log:partitions/2/1"]
@@ -226,7 +226,7 @@ async def test_any_public_topic_and_partition_leads_an_event_home(cluster: Shard
 
     for partition in range(3):
         await cluster.emit(landed(partition), partition=partition)
-        await cluster.settled()
+        await cluster.settle()
 
     (job,) = await cluster.jobs()
     assert event_ids(job) == ["flights-0", "flights-1", "flights-2"]
@@ -235,12 +235,12 @@ async def test_any_public_topic_and_partition_leads_an_event_home(cluster: Shard
 async def test_a_fenced_writer_makes_nothing_visible_any_more(cluster: ShardCluster) -> None:
     await cluster.start()
     await cluster.put(schedule(), Partitions(FLIGHTS, 1))
-    await cluster.settled()
+    await cluster.settle()
     old = cluster.shards
 
     await cluster.start()
     await cluster.emit(*(landed(n) for n in range(20)))
-    await cluster.settled()
+    await cluster.settle()
 
     assert len(await cluster.jobs()) == 20
     assert len({job.id for job in await cluster.jobs()}) == 20
@@ -276,7 +276,7 @@ async def test_faust_says_nothing_and_leaves_nothing_running(
     with caplog.at_level("DEBUG"):
         await cluster.start()
         await cluster.emit(landed(0))
-        await cluster.settled()
+        await cluster.settle()
         await cluster.stop()
 
     assert caplog.records == []
@@ -297,7 +297,7 @@ async def test_an_event_cannot_pass_for_control(cluster: ShardCluster, raw: byte
     await cluster.put(schedule(), CustomEvent(EventName("default", "n")))
 
     await cluster.broker.append([Outgoing(EVENTS, 0, None, raw)])
-    await cluster.settled()
+    await cluster.settle()
 
     assert len(await cluster.jobs()) + len(await cluster.dead_letters()) == 1
     for record in await cluster.records(SIGNALS):
@@ -326,7 +326,7 @@ class DeafBroker(MemoryBroker):
 async def test_a_shard_stops_although_the_cancellation_of_its_read_was_lost() -> None:
     cluster = await ShardCluster.found(DeafBroker(MemoryLog()), 1)
     await cluster.start()
-    await cluster.settled()
+    await cluster.settle()
     await asyncio.sleep(0)
 
     await asyncio.wait_for(cluster.stop(), 5)
@@ -341,7 +341,7 @@ async def test_the_loop_goes_on_while_a_long_turn_is_folded(
     stats = [ShardStats() for _ in range(cluster.count)]
     cluster.shards = [Shard(cluster.broker, number, stats=each) for number, each in enumerate(stats)]
     await asyncio.gather(*(shard.start() for shard in cluster.shards))
-    await cluster.settled()
+    await cluster.settle()
 
     pairs = [[f"flights-{n}", f"flights-{n + 1}"] for n in range(0, 400, 2)]
     assert [event_ids(job) for job in await cluster.jobs()] == pairs

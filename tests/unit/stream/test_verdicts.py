@@ -32,7 +32,7 @@ FLIGHTS = DatasetRef("default", "flights")
 
 
 async def found(cluster: ShardCluster) -> Sequence[Finding]:
-    await cluster.settled()
+    await cluster.settle()
     return [
         finding
         for record in await cluster.records(VERDICTS)
@@ -45,7 +45,7 @@ async def test_a_counted_event_says_where_and_towards_which_job(cluster: ShardCl
     await cluster.put(schedule(), Partitions(FLIGHTS, 2), generation=3)
     for number in range(3):
         await cluster.emit(landed(number))
-        await cluster.settled()
+        await cluster.settle()
 
     counted = await found(cluster)
 
@@ -64,7 +64,7 @@ async def test_a_repeat_says_when_it_was_seen_first(cluster: ShardCluster, clock
     await cluster.start()
     await cluster.put(schedule(), Partitions(FLIGHTS, 5))
     await cluster.emit(landed(0))
-    await cluster.settled()
+    await cluster.settle()
     clock.advance(timedelta(minutes=5))
 
     await cluster.emit(landed(0))
@@ -181,7 +181,7 @@ async def test_ticks_and_control_have_none(cluster: ShardCluster) -> None:
     tick = Event("t", "timers", NOON, Ticked(schedule(), 1, leaf_id(hourly), NOON))
     key = f"schedule:{schedule()}".encode()
     await cluster.broker.append([Outgoing(SIGNALS, home(key, cluster.count), *signal_codec.encode(Occurred(tick)))])
-    await cluster.settled()
+    await cluster.settle()
     assert len(await cluster.jobs()) == 1
     await cluster.drop(schedule(), Partitions(FLIGHTS, 2), 2)
 

@@ -15,8 +15,8 @@ def test_the_broker_is_the_database_unless_named() -> None:
 
 
 def test_deployments_update_schedules_unless_a_setting_says_otherwise() -> None:
-    assert Settings.from_env(DATABASE).update_schedules
-    assert not Settings.from_env({**DATABASE, "STREAMSCHED_UPDATE_SCHEDULES": "false"}).update_schedules
+    assert Settings.from_env(DATABASE).api.update_schedules
+    assert not Settings.from_env({**DATABASE, "STREAMSCHED_UPDATE_SCHEDULES": "false"}).api.update_schedules
 
 
 def test_every_kind_of_field_is_read() -> None:
@@ -28,15 +28,15 @@ def test_every_kind_of_field_is_read() -> None:
 
 def test_what_is_given_wins_over_the_environment_and_none_gives_nothing() -> None:
     environ = {**DATABASE, "STREAMSCHED_API_PORT": "9000"}
-    assert Settings.from_env(environ, api_port=9001).api_port == 9001
-    assert Settings.from_env(environ, api_port=None).api_port == 9000
+    assert Settings.from_env(environ, api_port=9001).api.port == 9001
+    assert Settings.from_env(environ, api_port=None).api.port == 9000
 
 
 def test_runs_emit_to_the_api_of_their_launchers_machine_unless_another_is_named() -> None:
-    assert Settings.from_env(DATABASE).runs_emit_to() == "http://127.0.0.1:8765"
-    assert Settings.from_env({**DATABASE, "STREAMSCHED_API_HOST": "::"}).runs_emit_to() == "http://127.0.0.1:8765"
-    assert Settings.from_env({**DATABASE, "STREAMSCHED_API_HOST": "::1"}).runs_emit_to() == "http://[::1]:8765"
-    assert Settings.from_env({**DATABASE, "STREAMSCHED_EMIT_URL": "http://api:80"}).runs_emit_to() == "http://api:80"
+    assert Settings.from_env(DATABASE).emit_url == "http://127.0.0.1:8765"
+    assert Settings.from_env({**DATABASE, "STREAMSCHED_API_HOST": "::"}).emit_url == "http://127.0.0.1:8765"
+    assert Settings.from_env({**DATABASE, "STREAMSCHED_API_HOST": "::1"}).emit_url == "http://[::1]:8765"
+    assert Settings.from_env({**DATABASE, "STREAMSCHED_EMIT_URL": "http://api:80"}).emit_url == "http://api:80"
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_missing_database_says_what_to_set() -> None:
 def test_durations_are_written_as_everywhere_else_and_nothing_is_0(text: str, seconds: float) -> None:
     settings = Settings.from_env({**DATABASE, "STREAMSCHED_VERDICTS_KEEP": text})
 
-    assert settings.verdicts_keep == timedelta(seconds=seconds)
+    assert settings.keep.verdicts == timedelta(seconds=seconds)
 
 
 @pytest.mark.parametrize("text", ["5", "s", "-5s", "5s2", "1y"])
@@ -83,7 +83,8 @@ def test_anything_else_is_no_duration(text: str) -> None:
 
 
 def test_a_child_process_reads_the_same_settings() -> None:
-    settings = Settings(
+    settings = Settings.from_env(
+        {},
         database_url="postgresql://u:p@h/d",
         lease=timedelta(microseconds=50, seconds=1),
         retention=timedelta(days=400),
@@ -91,3 +92,18 @@ def test_a_child_process_reads_the_same_settings() -> None:
         emit_url="http://api",
     )
     assert Settings.from_env(settings.variables()) == settings
+
+
+def test_others_are_given_by_the_names_of_their_variables_and_secrets_are_never_printed() -> None:
+    settings = Settings.from_env(DATABASE, oidc_client_secret="hush", dapr_app_token="hush")
+
+    other = settings.changed(api_port=9001)
+    assert (other.api.port, other.openid.client_secret) == (9001, "hush")
+    assert "hush" not in repr(other)
+    assert Settings.from_env(other.variables()) == other
+
+
+@pytest.mark.parametrize("name", ["oidc_roles", "oidc_algorithms", "task_topics", "lineage_datasets", "smtp_url"])
+def test_what_has_a_form_of_its_own_is_read_at_the_start(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"STREAMSCHED_{name.upper()}"):
+        Settings.from_env(DATABASE, **{name: "=,=nothing"})

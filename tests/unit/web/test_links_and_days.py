@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from streamsched.api.reads.catalog_map import _linked
 from streamsched.domain.names import DatasetRef
 from streamsched.domain.triggers.trigger import AllOf, Partitions, leaf_id
-from streamsched.ports.web.activity_reads import ConsumedEvents
-from streamsched.ports.web.link_reads import ScheduleLinks
+from streamsched.store.web.activity_reads import ConsumedEvents
+from streamsched.store.web.link_reads import ScheduleLinks
 from streamsched.web.views.drawing import DrawnBox, draw_graph
 from streamsched.web.views.key_matrix import key_matrix
 from streamsched.web.views.links_graph import MOST_NODES, LinkNode, acyclic, neighbourhood, whole_graph

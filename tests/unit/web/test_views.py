@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 from streamsched.catalog.upcoming_ticks import UpcomingTick
 from streamsched.domain.jobs.run_metrics import RunMetrics
 from streamsched.domain.names import DatasetRef, ProgramRef, ScheduleRef
-from streamsched.domain.schedules.schedule import Schedule
+from streamsched.domain.schedules.schedule import Schedule, ScheduleRecord
 from streamsched.domain.triggers.trigger import AllOf, AnyOf, Every, Partitions
-from streamsched.ports.catalog import ScheduleRecord
-from streamsched.ports.web.page_reads import WaitingJob, WorkCounts
+from streamsched.store.web.page_reads import WaitingJob, WorkCounts
 from streamsched.web.pages.login import own_path
 from streamsched.web.pages.schedule_actions import arguments_of
 from streamsched.web.views.commands import SameAs, schedule_action
@@ -127,8 +126,7 @@ def test_the_tree_of_a_trigger_without_progress_needs_everything() -> None:
 
 
 def test_the_headline_says_the_worst_first_and_what_is_next() -> None:
-    none: dict[str, int] = dict.fromkeys(("enabled", "paused", "disabled", "error"), 0)
-    quiet = WorkCounts(running=0, ready=0, waiting=0, ended=9, failed=0, schedules=none)
+    quiet = WorkCounts(ended=9)
     schedule = Schedule(
         ScheduleRef("default", "app", "s"), ProgramRef("default", "app", "p"), Every(timedelta(hours=1))
     )
@@ -142,7 +140,7 @@ def test_the_headline_says_the_worst_first_and_what_is_next() -> None:
         "No run failed in the last 24 hours, and no job waits. Next is app.s, in 20 min.",
     )
     waiting = [WaitingJob("n.a.s.1.1", None, None, "", NOW - timedelta(minutes=12))]
-    some = replace(quiet, failed=2, waiting=3)
+    some = quiet._replace(failed=2, waiting=3)
     health = [HealthLine("wait", "shards", "behind"), HealthLine("bad", "outbox", "no process works it off")]
     wrong = headline(some, waiting=waiting, missed=1, missing=2, health=health, upcoming=(), times=TimeTexts(NOW, UTC))
     assert wrong.tone == "bad"

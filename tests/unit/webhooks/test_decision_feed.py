@@ -46,7 +46,7 @@ class Lines:
             )
             self.lines.append(line)
 
-    async def settled(self) -> int:
+    async def settled_number(self) -> int:
         if self.away:
             raise UnavailableError("away")
         return self.last

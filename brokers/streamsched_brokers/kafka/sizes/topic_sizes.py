@@ -24,7 +24,7 @@ _DENIED: Final = (kafka.TopicAuthorizationFailedError, kafka.ClusterAuthorizatio
 
 
 async def topic_size(link: KafkaConnection, topic: str, *, sizes: bool) -> TopicSize:
-    """Measures a topic. See `ports.datasets.topic_sizes.TopicSizes`; raises Kafka's errors besides."""
+    """Measures a topic. See `ports.topic_sizes.TopicSizes`; raises Kafka's errors besides."""
     name, led, away = await _leaders(link, topic)
     asked = [_of_leader(link, topic, node, numbers, sizes=sizes) for node, numbers in led.items()]
     answers = await asyncio.gather(*asked, return_exceptions=True)

@@ -14,8 +14,8 @@ from streamsched.api.paging import After, Limit, page
 from streamsched.api.rendering import rendered
 from streamsched.codec.json.reading import Fields
 from streamsched.domain.access.permission import Permission
+from streamsched.domain.datasets.bookmark import Bookmark, checked_bookmark_name
 from streamsched.domain.errors import NotFoundError
-from streamsched.ports.datasets.bookmarks import Bookmark, checked_bookmark_name
 
 router = APIRouter(prefix="/v1/bookmarks", tags=["datasets"])
 
@@ -44,7 +44,7 @@ RunQuery = Annotated[str | None, Query(max_length=2000, description="A run that 
 @router.get("", summary="List bookmarks")
 async def list_bookmarks(bookmarks: BookmarksDep, after: After = "", limit: Limit = 100) -> Response:
     """A page, ordered by name, without values."""
-    found = await bookmarks.all(after=after, limit=limit + 1)
+    found = await bookmarks.list_names(after=after, limit=limit + 1)
     return rendered(page("bookmarks", found, limit, _summary, lambda bookmark: bookmark.name))
 
 
@@ -59,7 +59,7 @@ async def get_bookmark(name: NameDep, bookmarks: BookmarksDep, run: RunQuery = N
         found = _view(await bookmarks.get(name))
     except NotFoundError:
         found = {"name": name, "revision": 0, "changedAt": None, "value": ""}
-    return rendered({**found, "pending": await bookmarks.pending(name, run)})
+    return rendered({**found, "pending": await bookmarks.pending_value(name, run)})
 
 
 @router.get("/{name}/cue", summary="Get the number of cues of a bookmark")
@@ -67,7 +67,7 @@ async def get_cue(name: NameDep, bookmarks: BookmarksDep) -> Response:
     """`cues`: how often an OpenLineage event said that its dataset was written; it only grows, and is 0 for a bookmark
     that does not exist. A watcher checks its table when the number differs from the last one.
     """
-    return rendered({"name": name, "cues": await bookmarks.cues(name)})
+    return rendered({"name": name, "cues": await bookmarks.count_cues(name)})
 
 
 @router.put("/{name}", summary="Set a bookmark")

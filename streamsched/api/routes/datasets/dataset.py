@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from streamsched.api.access.authorise import CallerDep
-from streamsched.api.datasets.dataset_view import (
+from streamsched.api.dataset_view import (
     DEEPEST,
     DEPTH,
     DatasetView,
@@ -50,7 +50,7 @@ async def list_datasets(
     """
     if namespace is not None:
         check_namespace(namespace)
-    links = await services.links.links(caller)
+    links = await services.datasets.links.links(caller)
     names = [name for name in links.sources("dataset", namespace) if name > after][: limit + 1]
     listeners, others = links.listeners, links.others
 

@@ -13,9 +13,15 @@ from streamsched.api.deps import FileSetCommitsDep
 from streamsched.api.rendering import rendered
 from streamsched.codec.json.reading import Fields
 from streamsched.domain.access.grant import Caller, Denied
+from streamsched.domain.datasets.file_set_commit import (
+    LONGEST_JOB,
+    LONGEST_PATH,
+    FileSetCommit,
+    JobEpoch,
+    checked_commit_id,
+)
 from streamsched.domain.errors import ForbiddenError, InvalidError
 from streamsched.domain.names import DatasetRef
-from streamsched.ports.datasets.commits import LONGEST_JOB, LONGEST_PATH, FileSetCommit, JobEpoch, checked_commit_id
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
 
@@ -33,7 +39,7 @@ async def list_commits(
     without it, these were the last. Empty for a dataset whose storage has its commits itself.
     """
     name = _named(namespace, dataset)
-    found = await commits.after(name, after, limit=limit + 1)
+    found = await commits.list_after(name, after, limit=limit + 1)
     shown = found[:limit]
     following = {"next": shown[-1].number} if len(found) > limit else {}
     location = await commits.location(name)

@@ -9,7 +9,7 @@ from streamsched.api.deps import ServicesDep
 from streamsched.api.paging import After, Limit, page
 from streamsched.api.rendering import rendered
 from streamsched.api.views import cluster_view
-from streamsched.ports.limits import ClusterRecord
+from streamsched.store.limits.clusters import ClusterRecord
 
 router = APIRouter(prefix="/v1/clusters", tags=["limits"])
 
@@ -19,8 +19,8 @@ async def list_clusters(services: ServicesDep, after: After = "", limit: Limit =
     """A page, ordered by name: the clusters configured for this API and all that a job has ever waited for. Launchers
     read the load of a cluster only while jobs wait for it.
     """
-    urls, now = services.cluster_urls, services.clock.now()
-    known = {record.name: record for record in await services.clusters.all()}
+    urls, now = services.settings.runs.clusters, services.clock.now()
+    known = {record.name: record for record in await services.limits.clusters.all()}
     known |= {name: ClusterRecord(name, None, None, None, None, 0) for name in urls.keys() - known.keys()}
     names = [name for name in sorted(known) if name > after][: limit + 1]
     return rendered(

@@ -50,7 +50,7 @@ QuotaDep = Annotated[Quota, Depends(named_quota)]
 @router.get("/quotas", summary="List the quotas of all namespaces")
 async def list_quotas(quotas: QuotasDep, clock: ClockDep, after: After = "", limit: Limit = 100) -> Response:
     """A page of the namespaces that have a quota, ordered by name."""
-    found = await quotas.all(now=clock.now(), after=after, limit=limit + 1)
+    found = await quotas.list_all(now=clock.now(), after=after, limit=limit + 1)
     namespaces = [(name, list(own)) for name, own in groupby(found, key=lambda use: use.namespace)]
     return rendered(page("namespaces", namespaces, limit, lambda each: _view(*each), lambda each: each[0]))
 
@@ -61,7 +61,7 @@ async def get_quotas(namespace: NamespaceDep, quotas: QuotasDep, clock: ClockDep
     `body_bytes`, which is of one request, and of `log_bytes`, which each host knows of itself. `ratio` is the part in
     use.
     """
-    return rendered(_view(namespace, await quotas.of(namespace, now=clock.now())))
+    return rendered(_view(namespace, await quotas.list_of(namespace, now=clock.now())))
 
 
 @router.put("/namespaces/{namespace}/quotas/{quota}", summary="Set a quota of a namespace")

@@ -16,8 +16,8 @@ from streamsched.api.rendering import rendered
 from streamsched.api.routes.preferences import NamespaceDep
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.programs.bundle import check_digest
-from streamsched.ports.programs.bundles import BundleRecord
 from streamsched.process.bundle_archive import chunks_of, listed
+from streamsched.store.programs.bundles import BundleRecord
 
 router = APIRouter(prefix="/v1/namespaces/{namespace}/bundles", tags=["programs"])
 
@@ -37,8 +37,10 @@ async def use_bundle(namespace: NamespaceDep, digest: str, services: ServicesDep
     bytes of an upload.
     """
     check_digest(digest, "$.digest")
-    exists = await services.bundles.use(namespace, digest, now=clock.now())
-    return rendered({"namespace": namespace, "digest": digest, "exists": exists, "limit": services.bundle_limit})
+    exists = await services.programs.bundles.use(namespace, digest, now=clock.now())
+    return rendered(
+        {"namespace": namespace, "digest": digest, "exists": exists, "limit": services.settings.programs.bundle_limit}
+    )
 
 
 @router.put("/{digest}", summary="Upload a bundle")
@@ -54,7 +56,7 @@ async def put_bundle(
     program refers is removed a day after its upload.
     """
     check_digest(digest, "$.digest")
-    limit = services.bundle_limit
+    limit = services.settings.programs.bundle_limit
     announced = request.headers.get("content-length", "")
     if announced.isdigit() and int(announced) > limit:
         raise _too_large(limit)
@@ -70,7 +72,7 @@ async def put_bundle(
         if found.hexdigest() != digest:
             raise DecodeError("$", f"has digest {found.hexdigest()}, but the path has {digest}")
         files = await asyncio.to_thread(listed, archive, most_bytes=limit)
-        new = await services.bundles.put(
+        new = await services.programs.bundles.put(
             namespace, digest, chunks_of(archive), size=size, files=len(files), now=clock.now()
         )
     return rendered({"namespace": namespace, "digest": digest, "bytes": size, "files": len(files), "new": new})

@@ -14,7 +14,7 @@ from streamsched.domain.names import AppRef
 from streamsched.domain.programs.spark_deployment import check_profile
 from streamsched.domain.schedules.process_job import PythonJob, SparkJob
 from streamsched.domain.schedules.schedule import Program
-from streamsched.ports.programs.profiles import ProfileRecord
+from streamsched.store.programs.profiles import ProfileRecord
 
 
 async def check_needs(
@@ -31,13 +31,17 @@ async def check_needs(
     profiles: dict[str, ProfileRecord | None] = {}
     bundles: dict[str, bool] = {}
     for index, program in enumerate(programs):
-        job, path, apart = program.executable, f"$.programs[{index}]", services.runs_apart(program.ref)
+        job, path, apart = (
+            program.executable,
+            f"$.programs[{index}]",
+            bool(services.settings.programs.run_as.user_of(program.ref)),
+        )
         check_execution(caller, program, path, apart=apart)
         if isinstance(job, SparkJob) and job.master is not None:
             require(caller.may_use_master(app.namespace, job.master))
         if isinstance(job, SparkJob) and (name := job.needs.profile):
             if name not in profiles:
-                profiles[name] = await services.profiles.effective(app.namespace, name)
+                profiles[name] = await services.programs.profiles.find(app.namespace, name)
             record = profiles[name]
             if record is None:
                 raise InvalidDefinitionError(
@@ -51,7 +55,7 @@ async def check_needs(
                 require(caller.may_use_master(app.namespace, profile.master))
         digest = job.needs.bundle if isinstance(job, SparkJob) else job.bundle if isinstance(job, PythonJob) else ""
         if digest and digest not in bundles and not dry_run:
-            bundles[digest] = await services.bundles.use(app.namespace, digest, now=services.clock.now())
+            bundles[digest] = await services.programs.bundles.use(app.namespace, digest, now=services.clock.now())
         if not bundles.get(digest, True):
             raise InvalidDefinitionError(
                 f"{path}.bundle", f"{digest} is no bundle of namespace {app.namespace}: upload it first"

@@ -17,7 +17,7 @@ from streamsched.domain.access.grant import Allowed
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.names import check_namespace
 from streamsched.domain.programs.spark_profile import EVERYWHERE
-from streamsched.ports.programs.profiles import ProfileRecord
+from streamsched.store.programs.profiles import ProfileRecord
 
 router = APIRouter(prefix="/v1/namespaces/{namespace}/spark-profiles", tags=["programs"])
 
@@ -71,7 +71,7 @@ async def set_profile(
     if wanted.master is not None and namespace != EVERYWHERE:
         require(caller.may_use_master(namespace, wanted.master))
     now, shell = services.clock.now(), isinstance(caller.may_execute(namespace), Allowed)
-    found = await services.profiles.set(namespace, wanted, reason, now=now, expected=expected, shell=shell)
+    found = await services.programs.profiles.set(namespace, wanted, reason, now=now, expected=expected, shell=shell)
     return stored(_view(found), found.revision)
 
 

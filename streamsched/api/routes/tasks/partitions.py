@@ -12,7 +12,7 @@ from streamsched.api.body import BodyObject
 from streamsched.api.deps import TaskPartitionsDep
 from streamsched.api.rendering import rendered
 from streamsched.codec.json.reading import Fields
-from streamsched.ports.tasks.partitions import PartitionsRecord
+from streamsched.store.tasks.partitions import PartitionsRecord
 
 router = APIRouter(prefix="/v1/tasks/partitions", tags=["tasks"])
 

@@ -60,8 +60,8 @@ async def set_queue(queue: str, body: BodyObject, services: ServicesDep) -> Resp
             "$.target.type", "is webhook for the queues of webhooks, webhook.…, and only for them"
         )
     if isinstance(policy.target, HttpTarget):
-        check_destination(policy.target.url, services.outgoing_networks, "$.target.url")
-    return rendered(queue_view(await services.queues.set(queue, policy, reason, now=services.clock.now())))
+        check_destination(policy.target.url, services.settings.programs.outgoing_networks, "$.target.url")
+    return rendered(queue_view(await services.tasks.queues.set(queue, policy, reason, now=services.clock.now())))
 
 
 @router.post("/{queue}/tasks", summary="Register tasks")
@@ -104,9 +104,9 @@ async def list_tasks(
     if ended:
         if lane is not None:
             raise InvalidError("lane", "is only for tasks that have not ended")
-        found = await tasks.ended(queue, after=cursor, limit=limit + 1)
+        found = await tasks.ended_tasks(queue, after=cursor, limit=limit + 1)
         return rendered(page("tasks", found, limit, task_view, lambda each: moment_cursor(each.ended_at, each.id)))  # type: ignore[arg-type]
-    found = await tasks.live(queue, lane=lane, after=cursor, limit=limit + 1)
+    found = await tasks.live_tasks(queue, lane=lane, after=cursor, limit=limit + 1)
     return rendered(page("tasks", found, limit, task_view, lambda each: moment_cursor(each.due_at, each.id)))
 
 

@@ -6,8 +6,9 @@ from typing import Any
 
 from streamsched.codec.tasks.queue import policy_to_json
 from streamsched.domain.tasks.why import TaskReason
-from streamsched.ports.tasks.queues import QueueRecord
-from streamsched.ports.tasks.registry import LaneRecord, RegisteredTask, TaskRecord
+from streamsched.store.tasks.queues import QueueRecord
+from streamsched.store.tasks.registration import RegisteredTask
+from streamsched.store.tasks.registry import LaneRecord, TaskRecord
 
 
 def queue_view(found: QueueRecord) -> dict[str, Any]:

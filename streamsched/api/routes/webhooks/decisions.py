@@ -58,14 +58,14 @@ async def follow_decisions(
         return (namespace is None or line.namespace == namespace) and (wanted is None or line.schedule == wanted)
 
     async def allowed() -> None:
-        caller = await services.authentication.caller(request.headers.get("authorization"))
+        caller = await services.access.authentication.caller(request.headers.get("authorization"))
         check_rule(caller, _RULE, request)
         if namespace is not None:
             require(caller.may(_RULE.permission, namespace))
 
-    services.decisions.places.check(caller)
+    services.webhooks.decisions.places.check(caller)
     most_s = inf if seconds is None else seconds
-    stream = services.decisions.follow(caller, begin, wants, allowed, most_s=most_s)
+    stream = services.webhooks.decisions.follow(caller, begin, wants, allowed, most_s=most_s)
     return StreamingResponse(_measured(stream, services), media_type=MEDIA, headers=HEADERS)
 
 
@@ -73,7 +73,7 @@ async def _measured(stream: AsyncGenerator[bytes, None], services: ApiServices) 
     """The stream, while which its client is counted."""
 
     def measure() -> None:
-        services.metrics.replace("decision_clients", [({}, services.decisions.clients)])
+        services.metrics.replace("decision_clients", [({}, services.webhooks.decisions.clients)])
 
     try:
         async with aclosing(stream):

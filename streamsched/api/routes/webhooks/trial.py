@@ -33,17 +33,17 @@ async def tried(services: ApiServices, webhook: str) -> Trial:
         ConflictError: the webhook is disabled.
         NotFoundError: there is none.
     """
-    record = await services.webhooks.get(webhook)
+    record = await services.webhooks.store.get(webhook)
     if not record.enabled:
         raise ConflictError(f"webhook '{webhook}' is disabled")
     found = record.webhook
     now, message = services.clock.now(), f"test-{secrets.token_hex(8)}"
     event = trial_event(message, found.namespace, found.id, now)
     request = TaskRequest(key=message, data=event, content_type=STRUCTURED, retry=_ONCE)
-    made = await services.webhooks.put(found.id, request, now=now)
+    made = await services.webhooks.store.put(found.id, request, now=now)
     waited_s = 0.0
     while waited_s < _PATIENCE_S:
-        task = await services.tasks.get(made)
+        task = await services.tasks.registry.get(made)
         if task.state in (TaskState.SUCCEEDED, TaskState.FAILED):
             return Trial(made, task.state is TaskState.SUCCEEDED, task.reason)
         await asyncio.sleep(_LOOK_S)

@@ -24,7 +24,7 @@ from streamsched.domain.names import check_namespace
 from streamsched.domain.time.duration import parse_duration
 from streamsched.domain.webhooks.signature import SECRET_BYTES, secret_text
 from streamsched.domain.webhooks.webhook import LONGEST_OLD_SECRET, Webhook
-from streamsched.ports.webhooks.webhooks import WebhookRecord
+from streamsched.store.webhooks.webhooks import WebhookRecord
 
 router = APIRouter(prefix="/v1/namespaces/{namespace}/webhooks", tags=["webhooks"])
 
@@ -80,9 +80,9 @@ async def post_webhook(
     name = fields.text("name")
     given = {each: value for each, value in body.items() if each != "name"}
     made = webhook_from_json(namespace, name, Fields(given))
-    check_destination(made.url, services.outgoing_networks, "$.url")
+    check_destination(made.url, services.settings.programs.outgoing_networks, "$.url")
     secret = _new_secret() if made.secret is None else None
-    record = await services.webhooks.create(made, secret=secret, by=caller.name, now=services.clock.now())
+    record = await services.webhooks.store.create(made, secret=secret, by=caller.name, now=services.clock.now())
     return rendered(_created_view(record, secret), status=HTTPStatus.CREATED)
 
 
@@ -103,10 +103,10 @@ async def change_webhook(
     def changed(before: Webhook) -> Webhook:
         after = webhook_from_json(namespace, webhook, Fields({**webhook_to_json(before), **members}))
         if after.url != before.url:
-            check_destination(after.url, services.outgoing_networks, "$.url")
+            check_destination(after.url, services.settings.programs.outgoing_networks, "$.url")
         return after
 
-    record = await services.webhooks.change(
+    record = await services.webhooks.store.change(
         f"{namespace}.{webhook}",
         changed,
         secret=secret,

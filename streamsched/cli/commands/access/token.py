@@ -183,8 +183,8 @@ def audit_verify(*, output: FormatOption = Format.TABLE, url: UrlOption = "") ->
 def _created_directly(body: dict[str, Any]) -> dict[str, Any]:
     import asyncio
 
-    from streamsched.access_services import create_token_directly
     from streamsched.cli.commands.admin import settings_here
+    from streamsched.roles.access import create_token_directly
 
     return asyncio.run(create_token_directly(settings_here().database_url, body, by=f"{_user()} with --direct"))
 

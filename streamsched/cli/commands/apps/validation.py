@@ -46,8 +46,8 @@ def _checked(file: str) -> dict[str, Any]:
     """The result of one file."""
     from streamsched.catalog.deployment import deploy
     from streamsched.define.loading import load_app
-    from streamsched.ports.catalog import AppRecord
     from streamsched.ports.clock import SystemClock
+    from streamsched.store.catalog.records import AppRecord
 
     try:
         app = load_app(file)

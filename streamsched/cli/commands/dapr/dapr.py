@@ -45,7 +45,7 @@ def serve(
 
     Any number of endpoints can serve an app; launchers deliver its jobs. Settings are in STREAMSCHED_*.
     """
-    from streamsched.dapr_endpoint import run_dapr
+    from streamsched.roles.dapr_endpoint import run_dapr
 
     run_dapr(
         os.environ,

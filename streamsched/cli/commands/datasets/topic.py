@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streamsched.cli.commands.datasets.begin import Begin
 from streamsched.cli.output import console
 from streamsched.cli.server import UrlOption, find_url
 from streamsched.cli.table import plain
@@ -22,6 +21,13 @@ class Counted(StrEnum):
 
     BYTES = "bytes"
     RECORDS = "records"
+
+
+class Begin(StrEnum):
+    """Where to begin on a dataset or a topic that was never watched."""
+
+    NOW = "now"
+    START = "start"
 
 
 def topic(

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streamsched.cli.arguments import pairs
-from streamsched.cli.commands.datasets.begin import Begin
-from streamsched.cli.commands.datasets.topic import topic
+from streamsched.cli.commands.datasets.topic import Begin, topic
 from streamsched.cli.group import new_group
 from streamsched.cli.output import console
 from streamsched.cli.server import UrlOption, find_url
 from streamsched.cli.table import plain
 
 if TYPE_CHECKING:
-    from streamsched.spark.tables.commit import TableSource
+    from streamsched.spark.tables.table_source import TableSource
     from streamsched.spark.tables.watcher import Watcher, WatchResult
 
 

@@ -12,7 +12,7 @@ from streamsched.cli.output import Format, FormatOption, console, print_structur
 from streamsched.cli.server import folder_here
 
 if TYPE_CHECKING:
-    from streamsched.embedded import ArchiveDescription
+    from streamsched.roles.embedded import ArchiveDescription
 
 DataOption = Annotated[
     Path | None, typer.Option("--data-dir", help="The data folder. Default: STREAMSCHED_DATA_DIR, else .streamsched.")
@@ -33,7 +33,7 @@ def backup(archive: Archive, *, data_dir: DataOption = None, output: FormatOptio
 
     The file holds tokens and logs: only its owner can read it.
     """
-    from streamsched.embedded import back_up
+    from streamsched.roles.embedded import back_up
 
     found = back_up(data_dir or folder_here(), archive)
     _print({"archive": str(archive), "bytes": archive.stat().st_size, **_archive_fields(found)}, output)
@@ -43,7 +43,7 @@ def restore(archive: Archive, *, data_dir: DataOption = None, output: FormatOpti
     """Makes a data folder of an archive, on this or another machine of the same kind. The folder must be new or empty;
     `streamsched dev --data-dir` continues there with what was stored.
     """
-    from streamsched.embedded import restore as restore_folder
+    from streamsched.roles.embedded import restore as restore_folder
 
     folder = data_dir or folder_here()
     found = restore_folder(archive, folder)

@@ -22,6 +22,7 @@ from streamsched.cli.commands.moving.report import (
 )
 from streamsched.cli.connection.waiting import notice
 from streamsched.cli.output import Format, FormatOption, console
+from streamsched.codec.cdap.dump.runs import MOST_RUNS, RUNS
 from streamsched.domain.errors import InvalidError
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 #: Beside the files of apps: the folder with what is not in them, which `apply` does not read.
 _BESIDE: Final = "cdap-state"
-_MOST_RUNS: Final = 10_000
 
 
 def cdap(
@@ -51,8 +51,8 @@ def cdap(
     ] = "jars",
     runs: Annotated[
         int,
-        typer.Option(min=0, max=_MOST_RUNS, help="The newest runs of each program that are taken over. 0: none."),
-    ] = 100,
+        typer.Option(min=0, max=MOST_RUNS, help="The newest runs of each program that are taken over. 0: none."),
+    ] = RUNS,
     save: Annotated[str, typer.Option(metavar="FOLDER", help="Of a URL: a folder for the answers as they are.")] = "",
     programs: ProgramsOption = None,
     to: ToOption = "",

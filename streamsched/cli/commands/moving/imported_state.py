@@ -18,8 +18,8 @@ from streamsched.cli.table import plain
 from streamsched.domain.errors import DecodeError, InvalidError, NotFoundError
 
 if TYPE_CHECKING:
+    from streamsched.admin.imported_runs import ImportedRunReport
     from streamsched.admin.installation import Installation
-    from streamsched.admin.moving.imported_runs import ImportedRunReport
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The file that an import wrote.")]
 
@@ -67,9 +67,9 @@ def runs(file: FileArgument, *, output: FormatOption = Format.TABLE) -> None:
     this folder. Idempotent. Apply the apps before: runs of programs that are not deployed are left out, and so are
     runs that ended before the history that is kept (STREAMSCHED_JOBS_KEEP).
     """
-    from streamsched.admin.moving.imported_runs import add_imported_runs
+    from streamsched.admin.imported_runs import add_imported_runs
 
-    keep = settings_here().jobs_keep
+    keep = settings_here().keep.jobs
     with ExitStack() as held:
         try:
             lines = held.enter_context(file.open("rb"))

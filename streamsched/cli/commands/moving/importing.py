@@ -59,7 +59,7 @@ def crontab(
     output: FormatOption = Format.TABLE,
 ) -> None:
     """Writes an app file with a program and a schedule for each entry of a crontab, and reports the differences."""
-    from streamsched.codec.crontab.crontab import crontab_from_text
+    from streamsched.codec.crontab import crontab_from_text
 
     ref = AppRef.parse(full_app(app))
     import_file(

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 from urllib.parse import quote
 
 import typer
 
 from streamsched.cli.arguments import pairs
-from streamsched.cli.commands.tasks.resharding import reshard
 from streamsched.cli.group import new_group
 from streamsched.cli.output import Format, FormatOption, console, print_record, print_structured, print_table
 from streamsched.cli.paging import AfterOption, LimitOption, listed, print_more
 from streamsched.cli.server import ReasonOption, UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.errors import InvalidError
+from streamsched.domain.tasks.layout import MOST_PARTITIONS, LayoutStep
 
 QueueName = Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.")]
 
 #: Members that describe what is in a queue, not its policy.
 _CONTENT = frozenset({"name", "paused", "tasks", "inFlight", "readyAt"})
+#: Where the partitions of lanes are, and seconds between two requests for them.
+_PARTITIONS: Final = "/v1/tasks/partitions"
+_POLL_S: Final = 0.2
 
 
 def commands() -> typer.Typer:
@@ -196,3 +200,42 @@ def _target(
         return {}
     kept = known if known is not None and known["type"] == "http" else {}
     return {"target": {**kept, "type": "http", **own}}
+
+
+def reshard(
+    *,
+    partitions: Annotated[int, typer.Option(min=1, max=MOST_PARTITIONS, help="New number of partitions of lanes.")],
+    wait: Annotated[
+        bool, typer.Option("--wait/--no-wait", help="Return when all lanes have moved, or at once.")
+    ] = True,
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Changes the number of partitions, which is the largest number of launchers that can share the tasks.
+
+    Launchers move the lanes while they deliver. If the command is interrupted, they go on; run it again to wait.
+    """
+    before = ask("GET", _PARTITIONS, url=url)["partitions"]
+    found = ask("PUT", _PARTITIONS, url=url, body={"partitions": partitions})
+    noted = ""
+    while wait and not found["settled"] and found["wanted"] == partitions:
+        note = _reshard_note(found)
+        if note != noted:
+            typer.secho(note, err=True)
+            noted = note
+        time.sleep(_POLL_S)
+        found = ask("GET", _PARTITIONS, url=url)
+    if output.structured:
+        print_structured(found, output)
+    elif found["wanted"] != partitions:
+        typer.echo(f"another change was asked for meanwhile: to {found['wanted']} partitions")
+    elif found["settled"]:
+        typer.echo(f"changed from {before} to {partitions} partitions")
+    else:
+        typer.echo(f"asked for {partitions} partitions; launchers change it from {found['partitions']}")
+
+
+def _reshard_note(found: dict[str, Any]) -> str:
+    if found["step"] == LayoutStep.AWAIT_OWNERS:
+        return f"{found['taken']} of {found['wanted']} partitions have an owner; waiting for launchers"
+    return "lanes are moved; those in flight when their delivery has ended"

@@ -15,7 +15,7 @@ from streamsched.codec.cdap.dump.app_draft import CdapAppDraft
 from streamsched.codec.cdap.dump.application import CdapApplication, awaited_programs, read_application
 from streamsched.codec.cdap.dump.names import CdapNames
 from streamsched.codec.cdap.dump.preferences import preferences_of
-from streamsched.codec.cdap.dump.runs import runs_of
+from streamsched.codec.cdap.dump.runs import RUNS, runs_of
 from streamsched.codec.moving.draft import Imported, NoteKind, Report
 from streamsched.domain.errors import DecodeError, InvalidError
 from streamsched.domain.jobs.imported_run import ImportedRun
@@ -23,8 +23,6 @@ from streamsched.domain.names import ProgramRef, check_namespace
 
 #: Most applications of a dump.
 MOST_APPS: Final = 10_000
-#: Runs of a program that are taken, unless others are asked for.
-RUNS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ two names more: of the programs whose completion says that it completed, or fail
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
@@ -40,11 +41,13 @@ class CdapNames:
     ends: dict[tuple[str, str, str], tuple[str, str]] = field(
         default_factory=dict[tuple[str, str, str], tuple[str, str]]
     )
+    #: Names of apps here, by namespace.
+    _taken: defaultdict[str, set[str]] = field(init=False, default_factory=lambda: defaultdict(set))
 
     def add(self, app: CdapApplication, namespace: str, report: Report) -> AppRef:
         """Names an application and its programs. `namespace`: the one here."""
-        taken = {each.app for each in self.apps.values() if each.namespace == namespace}
-        ref = AppRef(namespace, _name(app.name, taken))
+        ref = AppRef(namespace, _name(app.name, self._taken[namespace]))
+        self._taken[namespace].add(ref.app)
         self.apps[app.id] = ref
         if ref.app != app.name:
             report.differs(app.path, f"application {app.name[:100]!r} is app {ref.app}: names have no such characters")

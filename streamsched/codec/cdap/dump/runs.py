@@ -22,7 +22,8 @@ from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.schedules.arguments import check_texts
 
-#: Most runs of a program that are taken.
+#: Runs of a program that are taken, unless others are asked for; and most.
+RUNS: Final = 100
 MOST_RUNS: Final = 10_000
 _STATES: Final[Mapping[str, RunState]] = {
     "COMPLETED": RunState.COMPLETED,

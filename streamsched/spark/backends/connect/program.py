@@ -25,7 +25,7 @@ from streamsched.spark.child import RunProcesses
 from streamsched.spark.command import PYTHON_CALL, Command, RunEnvironment, environment
 from streamsched.spark.files import RunFiles
 from streamsched.spark.needs.options import check_files, importable_files, other_files
-from streamsched.spark.warm.child import Starts
+from streamsched.spark.warm.child import ProcessStarter
 
 log = structlog.get_logger()
 
@@ -52,7 +52,7 @@ class ConnectProgram(RunProcesses):
         job: SparkJob,
         runtime: RunEnvironment,
         files: RunFiles,
-        starts: Starts,
+        starter: ProcessStarter,
         *,
         measure: Callable[[Path, str], None] | None = None,
         reach_s: float = _REACH_S,
@@ -62,7 +62,7 @@ class ConnectProgram(RunProcesses):
         self._job = job
         self._runtime = runtime
         self._files = files
-        self._starts = starts
+        self._starter = starter
         self._external = job.master or runtime.connect.url
         self._measure = measure
         self._reach_s = reach_s
@@ -107,7 +107,7 @@ class ConnectProgram(RunProcesses):
             if self._killed:
                 return _NOT_STARTED
             with self._files.log.open("ab") as output:
-                starting = asyncio.ensure_future(self._starts.start(program, output.fileno()))
+                starting = asyncio.ensure_future(self._starter.start_python(program, output.fileno()))
                 child = await asyncio.shield(starting)
                 self._child = child
         except (ConfigurationError, OSError) as exc:

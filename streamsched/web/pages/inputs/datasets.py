@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 
 from starlette.responses import Response
 
-from streamsched.api.datasets.dataset_view import DEEPEST, DEPTH, dataset_view, state_of
+from streamsched.api.dataset_view import DEEPEST, DEPTH, dataset_view, state_of
 from streamsched.domain.names import DatasetRef
-from streamsched.ports.catalog import ScheduleStatus
+from streamsched.store.catalog.records import ScheduleStatus
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.calendar import calendar
 from streamsched.web.views.commands import SameAs, command_line, curl_line
@@ -45,7 +45,7 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 async def show(renderer: Renderer, visit: Visit) -> Response:
     text, after = visit.query("q")[:_LONGEST_SEARCH], visit.query("after")
-    links = await visit.api.links.links(visit.caller)
+    links = await visit.api.datasets.links.links(visit.caller)
     found = [
         name
         for name in links.sources("dataset", visit.namespace)

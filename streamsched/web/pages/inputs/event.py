@@ -46,8 +46,8 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
     if not name:
         raise InvalidError("id", "is missing: name the event, as /ui/event?id=ID")
     logged = await _logged(visit, name, source, at)
-    trace = await visit.api.traces.follow(name, source=source or None, limit=_VERDICTS)
-    report = event_report(trace, keep=visit.api.verdicts_keep)
+    trace = await visit.api.events.traces.follow(name, source=source or None, limit=_VERDICTS)
+    report = event_report(trace, keep=visit.api.settings.keep.verdicts)
     return renderer.page(
         visit,
         "event.html",
@@ -73,10 +73,10 @@ async def _logged(visit: Visit, name: str, source: str, at: str) -> LoggedEvent 
     """The event in the log, at its position or among the newest; None when it is not there any more."""
     if at:
         try:
-            return _read(await log_record(visit.api.broker, at, (*PUBLIC, SIGNALS)))
+            return _read(await log_record(visit.api.events.broker, at, (*PUBLIC, SIGNALS)))
         except NotFoundError:
             return None
-    tail = await newest_events(visit.api.broker, PUBLIC, depth=_SEARCHED, text=name, limit=50)
+    tail = await newest_events(visit.api.events.broker, PUBLIC, depth=_SEARCHED, text=name, limit=50)
     found = (each for each in tail.events if each.id == name and source in {"", each.source})
     return next(found, None)
 

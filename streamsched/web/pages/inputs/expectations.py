@@ -28,7 +28,9 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 async def show(renderer: Renderer, visit: Visit) -> Response:
     missing, after = visit.query("missing") == "yes", visit.query("after")
-    found = await visit.api.expectations.page(namespace=visit.namespace, missing=missing, after=after, limit=ROWS + 1)
+    found = await visit.api.schedules.expectations.page(
+        namespace=visit.namespace, missing=missing, after=after, limit=ROWS + 1
+    )
     following = str(found[ROWS - 1].expectation.ref) if len(found) > ROWS else ""
     kept = [("namespace", visit.namespace or ""), ("missing", "yes" if missing else "")]
     options = [*(["--namespace", visit.namespace] if visit.namespace else []), *(["--missing"] if missing else [])]
@@ -44,12 +46,12 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
 
 async def show_one(renderer: Renderer, visit: Visit) -> Response:
     ref = ExpectationRef.parse(visit.param("expectation"))
-    record = await visit.api.expectations.get(ref)
+    record = await visit.api.schedules.expectations.get(ref)
     return renderer.page(
         visit,
         "expectation.html",
         record=record,
-        misses=await visit.api.expectations.misses(ref, limit=_MISSES),
+        misses=await visit.api.schedules.expectations.misses(ref, limit=_MISSES),
         usual=usual_text(record),
         same=SameAs(command_line("expectation", "show", short(ref))),
     )

@@ -59,7 +59,9 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
     schedule, after = visit.query("schedule"), visit.query("after")
     named, before = read_name(schedule, ScheduleRef.parse, visit.namespace), read_moment_cursor(after)
     found = await named.apply(
-        lambda ref: visit.api.backfills.recent(schedule=ref, namespace=visit.namespace, limit=ROWS + 1, before=before)
+        lambda ref: visit.api.work.backfills.recent(
+            schedule=ref, namespace=visit.namespace, limit=ROWS + 1, before=before
+        )
     )
     last = found[ROWS - 1] if len(found) > ROWS else None
     return renderer.page(
@@ -83,9 +85,9 @@ async def show_one(renderer: Renderer, visit: Visit) -> Response:
     name, after = visit.param("backfill"), visit.query("after")
     if after and not (after.isascii() and after.isdigit() and len(after) < 10):
         raise DecodeError("after", "is no cursor of this list")
-    record = await visit.api.backfills.get(name)
+    record = await visit.api.work.backfills.get(name)
     states = [ItemState(each) for each in visit.request.query_params.getlist("state") if each in set(ItemState)]
-    jobs = await visit.api.backfills.jobs(name, states=states, limit=ROWS + 1, after=int(after or 0))
+    jobs = await visit.api.work.backfills.jobs(name, states=states, limit=ROWS + 1, after=int(after or 0))
     return renderer.page(
         visit,
         "backfill.html",
@@ -116,7 +118,7 @@ async def order(visit: Visit) -> Response:
     name, wanted = visit.param("backfill"), visit.param("order")
     if wanted not in _FACTS:
         raise NotFoundError("order", wanted)
-    await visit.api.backfills.change(name, _FACTS[wanted], by(visit, visit.form.get("note", "")), now=visit.now)
+    await visit.api.work.backfills.change(name, _FACTS[wanted], by(visit, visit.form.get("note", "")), now=visit.now)
     return RedirectResponse(backfill_href(name), HTTPStatus.SEE_OTHER)
 
 
@@ -126,7 +128,7 @@ async def plan(renderer: Renderer, visit: Visit) -> Response:
     given = {name: value for name, value in visit.request.query_params.items() if value.strip()}
     body = _body(given)
     request = request_from_json(ref, "plan", body)
-    planned = await visit.api.backfills.plan(request, now=visit.now, limit=_PLANNED)
+    planned = await visit.api.work.backfills.plan(request, now=visit.now, limit=_PLANNED)
     return renderer.page(
         visit,
         "backfill_plan.html",
@@ -147,7 +149,7 @@ async def start(visit: Visit) -> Response:
     confirmed = form.pop("confirmed", "") == "yes"
     body = {**_body({name: value for name, value in form.items() if value.strip()}), "reason": by(visit, note)}
     request = request_from_json(ref, token, {**body, "confirmed": confirmed})
-    made, _ = await visit.api.backfills.start(request, now=visit.now)
+    made, _ = await visit.api.work.backfills.start(request, now=visit.now)
     return RedirectResponse(backfill_href(made.id), HTTPStatus.SEE_OTHER)
 
 

@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from streamsched.admin.checks.check_result import worst
 from streamsched.admin.doctor import examine
 from streamsched.admin.overview import survey
-from streamsched.codec.access.grant import grant_to_json
+from streamsched.codec.grant import grant_to_json
 from streamsched.domain.errors import InvalidError
 from streamsched.ports.broker import TopicPartition
 from streamsched.web.rendering import Renderer
@@ -70,7 +70,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
 async def tokens(renderer: Renderer, visit: Visit) -> Response:
     after = visit.query("after")
     name, _, last = after.rpartition("/")
-    found = await visit.api.tokens.page(after=(name, last), limit=ROWS + 1)
+    found = await visit.api.access.tokens.page(after=(name, last), limit=ROWS + 1)
     following = found[ROWS - 1] if len(found) > ROWS else None
     return renderer.page(
         visit,
@@ -91,7 +91,7 @@ async def tokens(renderer: Renderer, visit: Visit) -> Response:
 
 async def revoke(visit: Visit) -> Response:
     """Revokes a token by its id; requests with it are refused within a second."""
-    record = await visit.api.tokens.revoke(visit.param("name"), by=visit.caller.name, now=visit.now)
+    record = await visit.api.access.tokens.revoke(visit.param("name"), by=visit.caller.name, now=visit.now)
     return RedirectResponse(f"/ui/admin/tokens?revoked={record.id}", HTTPStatus.SEE_OTHER)
 
 
@@ -99,7 +99,7 @@ async def audit(renderer: Renderer, visit: Visit) -> Response:
     caller, after = visit.query("caller")[:2000], visit.query("after")
     if after and not (after.isascii() and after.isdecimal()):
         raise InvalidError("after", "must be `next` of the previous page")
-    found = await visit.api.audit_entries.newest(
+    found = await visit.api.access.audit_entries.newest(
         before=int(after[:_MOST_DIGITS]) if after else None, caller=caller, limit=ROWS + 1
     )
     return renderer.page(

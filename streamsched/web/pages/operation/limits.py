@@ -33,15 +33,15 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 async def show(renderer: Renderer, visit: Visit) -> Response:
     after = visit.query("after")
-    groups = await visit.api.groups.all(after=after, limit=ROWS + 1)
-    pools = await visit.api.pools.all(limit=ROWS)
+    groups = await visit.api.limits.groups.all(after=after, limit=ROWS + 1)
+    pools = await visit.api.limits.pools.all(limit=ROWS)
     return renderer.page(
         visit,
         "limits.html",
         groups=groups[:ROWS],
         pools=pools,
-        clusters=(await visit.api.clusters.all())[:ROWS],
-        quotas=await visit.api.quotas.all(now=visit.now, limit=ROWS),
+        clusters=(await visit.api.limits.clusters.all())[:ROWS],
+        quotas=await visit.api.limits.quotas.list_all(now=visit.now, limit=ROWS),
         holders=HOLDERS,
         links=page_links(visit.path, [], after=after, following=groups[ROWS - 1].name if len(groups) > ROWS else ""),
         may_set=visit.may(Permission.ADMINISTER, None),
@@ -61,13 +61,17 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
 
 async def set_group(visit: Visit) -> Response:
     limit = _slots(visit.form.get("limit", ""))
-    await visit.api.groups.set_limit(visit.param("name"), limit, by(visit, visit.form.get("note", "")), now=visit.now)
+    await visit.api.limits.groups.set_limit(
+        visit.param("name"), limit, by(visit, visit.form.get("note", "")), now=visit.now
+    )
     return RedirectResponse("/ui/limits?done=set", HTTPStatus.SEE_OTHER)
 
 
 async def set_pool(visit: Visit) -> Response:
     size = _slots(visit.form.get("limit", ""))
-    await visit.api.pools.set(visit.param("name"), size, None, by(visit, visit.form.get("note", "")), now=visit.now)
+    await visit.api.limits.pools.set(
+        visit.param("name"), size, None, by(visit, visit.form.get("note", "")), now=visit.now
+    )
     return RedirectResponse("/ui/limits?done=set", HTTPStatus.SEE_OTHER)
 
 

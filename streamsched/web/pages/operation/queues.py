@@ -33,7 +33,7 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 async def show(renderer: Renderer, visit: Visit) -> Response:
     after = visit.query("after")
-    found = await visit.api.queues.page(after=after, limit=ROWS + 1)
+    found = await visit.api.tasks.queues.page(after=after, limit=ROWS + 1)
     last = found[ROWS - 1].queue.name if len(found) > ROWS else ""
     return renderer.page(
         visit,
@@ -46,13 +46,13 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
 
 async def show_one(renderer: Renderer, visit: Visit) -> Response:
     name, lane, after = visit.param("queue"), visit.query("lane")[:_LONGEST_LANE], visit.query("after")
-    record = await visit.api.queues.get(name)
+    record = await visit.api.tasks.queues.get(name)
     ended = visit.query("ended") == "yes"
     at = read_moment_cursor(after)
     tasks = (
-        await visit.api.tasks.ended(name, after=at, limit=ROWS + 1)
+        await visit.api.tasks.registry.ended_tasks(name, after=at, limit=ROWS + 1)
         if ended
-        else await visit.api.tasks.live(name, lane=lane or None, after=at, limit=ROWS + 1)
+        else await visit.api.tasks.registry.live_tasks(name, lane=lane or None, after=at, limit=ROWS + 1)
     )
     last = tasks[ROWS - 1] if len(tasks) > ROWS else None
     moment = None if last is None else last.ended_at if ended else last.due_at
@@ -64,7 +64,7 @@ async def show_one(renderer: Renderer, visit: Visit) -> Response:
         view=queue_view(record),
         tasks=tasks[:ROWS],
         lane=lane,
-        lane_record=await visit.api.tasks.lane(name, lane, now=visit.now) if lane else None,
+        lane_record=await visit.api.tasks.registry.lane(name, lane, now=visit.now) if lane else None,
         ended=ended,
         links=page_links(
             visit.path,
@@ -85,5 +85,5 @@ async def order(visit: Visit) -> Response:
     name, wanted = visit.param("queue"), visit.param("order")
     if wanted not in {"pause", "resume"}:
         raise NotFoundError("order", wanted)
-    await visit.api.queues.pause(name, wanted == "pause", by(visit, visit.form.get("note", "")), now=visit.now)
+    await visit.api.tasks.queues.pause(name, wanted == "pause", by(visit, visit.form.get("note", "")), now=visit.now)
     return RedirectResponse(queue_href(name), HTTPStatus.SEE_OTHER)

@@ -14,8 +14,8 @@ from streamsched.api.routes.webhooks.trial import tried
 from streamsched.api.routes.webhooks.webhooks import shown_url, webhook_view
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import NotFoundError
-from streamsched.ports.tasks.registry import TaskRecord
-from streamsched.ports.webhooks.webhooks import WebhookRecord
+from streamsched.store.tasks.registry import TaskRecord
+from streamsched.store.webhooks.webhooks import WebhookRecord
 from streamsched.web.pages.schedule_actions import by
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.commands import SameAs, command_line, curl_line
@@ -46,7 +46,7 @@ def word_of(record: WebhookRecord) -> StateWord:
 
 async def show(renderer: Renderer, visit: Visit) -> Response:
     after = visit.query("after")
-    found = await visit.api.webhooks.page(visit.namespace, after=after, limit=ROWS + 1)
+    found = await visit.api.webhooks.store.page(visit.namespace, after=after, limit=ROWS + 1)
     last = found[ROWS - 1].webhook if len(found) > ROWS else None
     following = "" if last is None else last.id if visit.namespace is None else last.name
     return renderer.page(
@@ -60,7 +60,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
 
 async def show_one(renderer: Renderer, visit: Visit) -> Response:
     namespace, name = visit.param("namespace"), visit.param("webhook")
-    record = await visit.api.webhooks.get(f"{namespace}.{name}")
+    record = await visit.api.webhooks.store.get(f"{namespace}.{name}")
     option = [] if namespace == "default" else ["-n", namespace]
     path = f"/v1/namespaces/{namespace}/webhooks/{name}"
     return renderer.page(
@@ -84,7 +84,7 @@ async def _trial(visit: Visit, queue: str) -> TaskRecord | None:
     """The trial that the address names, if it is one of this webhook."""
     task = visit.query("trial")
     try:
-        found = await visit.api.tasks.get(task) if task else None
+        found = await visit.api.tasks.registry.get(task) if task else None
     except NotFoundError:
         return None
     return found if found is not None and found.queue == queue else None
@@ -100,5 +100,5 @@ async def order(visit: Visit) -> Response:
         trial = await tried(visit.api, webhook)
         return RedirectResponse(f"{href}?{urlencode({'trial': trial.task})}", HTTPStatus.SEE_OTHER)
     note = by(visit, visit.form.get("note", ""))
-    await visit.api.webhooks.enable(webhook, wanted == "enable", note, now=visit.now)
+    await visit.api.webhooks.store.enable(webhook, wanted == "enable", note, now=visit.now)
     return RedirectResponse(href, HTTPStatus.SEE_OTHER)

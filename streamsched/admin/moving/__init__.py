@@ -1,1 +1,0 @@
-"""Taking over what another scheduler did."""

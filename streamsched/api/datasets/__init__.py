@@ -1,1 +1,0 @@
-"""What the API and the pages say of a dataset."""

@@ -1,1 +1,0 @@
-"""OpenLineage's dialect of HTTP."""

@@ -1,1 +1,0 @@
-"""Answers to changes and to requests for their plans."""

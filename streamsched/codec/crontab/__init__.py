@@ -1,1 +1,0 @@
-"""Crontabs of users and of the system."""

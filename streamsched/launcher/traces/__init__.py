@@ -1,1 +1,0 @@
-"""Sending the spans of jobs and runs."""

@@ -1,1 +1,0 @@
-"""What Dapr's jobs need of the world, beyond what tasks need."""

@@ -1,1 +1,0 @@
-"""What programs need that is stored: profiles and bundles."""

@@ -1,0 +1,53 @@
+"""Reports of shards: written by workers, read for status."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from streamsched.ports.broker import TopicPartition
+
+#: Seconds between two reports of a worker.
+REPORT_EVERY_S: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class ShardReport:
+    """The state of one shard, reported by its worker.
+
+    Attributes:
+        epoch: of the worker's lease; a report of an older epoch does not replace one of a newer.
+        doing: starting, reading, folding, committing or pausing.
+        turns_s, records_s: per second, since the previous report.
+        chunk: records of the last turn.
+        recovery_s: seconds it took to start.
+        rows: in its tables.
+        halted: schedules in error.
+        positions: where its next turn starts.
+        silent_s: seconds since its last step was done, an empty read included.
+    """
+
+    shard: int
+    epoch: int
+    doing: str
+    turns_s: float
+    records_s: float
+    chunk: int
+    recovery_s: float
+    rows: int
+    halted: int
+    positions: Mapping[TopicPartition, int]
+    silent_s: float = 0.0
+
+
+class ReportStore(Protocol):
+    """Where workers write."""
+
+    async def save(self, worker: str, reports: Sequence[ShardReport]) -> None:
+        """Replaces the reports of these shards, except those of a later epoch.
+
+        Raises:
+            UnavailableError: PostgreSQL is unavailable; nothing changed, or everything did.
+        """
+        ...

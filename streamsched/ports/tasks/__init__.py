@@ -1,1 +1,0 @@
-"""What the delivery of tasks needs of the world."""

@@ -1,1 +1,0 @@
-"""Webhooks and the history that they follow."""
