@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import random
 import subprocess
+import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,14 +27,14 @@ from typing import Any, Final
 
 import asyncpg
 import httpx
-import psutil
 
 from compose.kafka.cluster import Cluster, free_addresses
 from compose.kafka.properties import Shape
 from compose.ports import free_port
 from streamsched import App, partitions
 from streamsched.codec.schedules.schedule import app_to_json
-from tests.faults.processes.command import environ, module, role, start
+from tests.faults.processes.command import environ, role
+from tests.faults.processes.placed import PlacedProcesses
 from tests.faults.sites.counting_server import CountingServer
 from tests.faults.sites.postgres_server import PostgresServer, create_database
 from tests.support.judgement import Judgement
@@ -59,7 +60,7 @@ _JOBS: Final = "SELECT id FROM jobs WHERE state <> 'OBSOLETE'"
 class RestoreSite:
     """Attributes:
     url: what the jobs call.
-    lives: how often the roles were started; each time in a folder of its own, as on other machines.
+    roles: in a folder of each of their lives, as on other machines.
     """
 
     folder: Path
@@ -68,26 +69,14 @@ class RestoreSite:
     called: CountingServer
     url: str
     port: int
-    lives: int = 0
-    running: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    roles: PlacedProcesses = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.roles = PlacedProcesses(self.folder, {})
 
     @property
     def api(self) -> str:
         return f"http://127.0.0.1:{self.port}"
-
-    @property
-    def environ(self) -> Mapping[str, str]:
-        return environ(
-            database_url=self.database,
-            broker_url=self.cluster.url,
-            shards=4,
-            data_dir=self.folder / f"data-{self.lives}",
-            api_port=self.port,
-            lease="3s",
-            launches_per_second=0,
-            log_format="json",
-            url=self.api,
-        )
 
     @property
     def database(self) -> str:
@@ -101,25 +90,27 @@ class RestoreSite:
             await connection.close()
 
     def start_roles(self) -> None:
-        self.lives += 1
-        logs = self.folder / f"life-{self.lives}"
-        logs.mkdir()
-        command = module("tests.faults.processes.forked_roles", str(logs), *_ROLES)
-        self.running.append(start(command, logs / "parent.log", self.environ))
+        folder = Path(tempfile.mkdtemp(dir=self.folder, prefix="life-"))
+        env = environ(
+            database_url=self.database,
+            broker_url=self.cluster.url,
+            shards=4,
+            data_dir=folder / "data",
+            api_port=self.port,
+            lease="3s",
+            launches_per_second=0,
+            log_format="json",
+            url=self.api,
+        )
+        self.roles = PlacedProcesses(folder, env)
+        for name in _ROLES:
+            self.roles.start(name, role(name))
 
     def kill_everything(self) -> None:
         """SIGKILL to every process, Kafka's too; PostgreSQL's data is gone with it."""
-        self.kill_roles()
+        self.roles.kill_all()
         self.cluster.kill()
         self.postgres.destroy()
-
-    def kill_roles(self) -> None:
-        for parent in self.running:
-            with suppress(psutil.NoSuchProcess):
-                for each in (*psutil.Process(parent.pid).children(recursive=True), parent):
-                    each.kill()
-            parent.wait()
-        self.running.clear()
 
     async def restore(self, backup: PostgresServer) -> None:
         """Starts PostgreSQL from the backup, Kafka from its own data, and the roles on both."""
@@ -136,7 +127,7 @@ class RestoreSite:
             subprocess.CalledProcessError: shards and PostgreSQL still differ.
         """
         command = (*role("resync"), "--mend")
-        return subprocess.run(command, env=self.environ, capture_output=True, text=True, check=True).stdout
+        return subprocess.run(command, env=self.roles.environ, capture_output=True, text=True, check=True).stdout
 
 
 @contextmanager
@@ -154,7 +145,7 @@ def restore_site(folder: Path) -> Iterator[RestoreSite]:
                 kafka.result()
             yield site
         finally:
-            site.kill_roles()
+            site.roles.kill_all()
             cluster.kill()
             site.postgres.stop()
 

@@ -12,13 +12,14 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context
 
 from tests.simulation.log import Bug
 from tests.simulation.seed import Outcome, drawn, run
 from tests.simulation.shrinking import shrunk
+from tests.support.judgement import Judgement
 
 #: Faust makes sets of text when it is imported; they have the same order only where text hashes alike.
 _HASHING = {"PYTHONHASHSEED": "0"}
@@ -31,25 +32,16 @@ class Tally:
     seeds: int = 0
     faults: int = 0
     jobs: int = 0
-    lost: int = 0
-    doubled: int = 0
-    wrong: int = 0
+    judgement: Judgement = field(default_factory=Judgement)
 
     def add(self, outcome: Outcome) -> None:
         self.seeds += 1
         self.faults += len(outcome.met)
         self.jobs += outcome.jobs
-        self.lost += outcome.judgement.lost
-        self.doubled += outcome.judgement.doubled
-        self.wrong += outcome.judgement.wrong
-
-    @property
-    def clean(self) -> bool:
-        return not (self.lost or self.doubled or self.wrong)
+        self.judgement.add(outcome.judgement)
 
     def __str__(self) -> str:
-        counts = f"seeds {self.seeds} faults {self.faults} jobs {self.jobs}"
-        return f"{counts} lost {self.lost} doubled {self.doubled} wrong {self.wrong}"
+        return f"seeds {self.seeds} faults {self.faults} jobs {self.jobs} {self.judgement}"
 
 
 def main() -> None:
@@ -73,7 +65,7 @@ def main() -> None:
             if tally.seeds % 500 == 0:
                 say(str(tally))
     say(str(tally))
-    sys.exit(not tally.clean)
+    sys.exit(not tally.judgement.clean)
 
 
 @contextmanager

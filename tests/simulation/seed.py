@@ -20,12 +20,13 @@ from streamsched.stream.turn import Positions, decode_positions
 from tests.simulation.database import Database
 from tests.simulation.fault import Fate, Fault, draw
 from tests.simulation.faust_order import in_order
-from tests.simulation.judge import Judgement, Watch, judge
+from tests.simulation.judge import Watch, judge
 from tests.simulation.log import Bug, SimulationClock, WatchedLog
 from tests.simulation.loop import SimulationLoop, StandstillError
 from tests.simulation.simulated_cluster import SimulatedCluster
 from tests.simulation.traffic import Traffic
 from tests.simulation.wire import Trace, Wire
+from tests.support.judgement import Judgement
 
 #: Calls among which faults are drawn: about as many as a run without any makes.
 _CALLS: Final = 350

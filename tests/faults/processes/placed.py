@@ -66,7 +66,9 @@ class PlacedProcesses:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Kills all."""
+        self.kill_all()
+
+    def kill_all(self) -> None:
         for place in list(self.running):
             self.kill(place)
 
