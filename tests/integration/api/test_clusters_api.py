@@ -33,7 +33,7 @@ async def listed(services: Services) -> list[dict[str, object]]:
 async def test_a_cluster_says_its_probe_its_reading_and_where_its_gates_stand(services: Services) -> None:
     board = ClusterStore(services.pool)
     async with services.pool.acquire() as connection, connection.transaction():
-        await store.locked(connection, [LOAD])
+        await store.lock_gates(connection, [LOAD])
     for cores in (9, 5):
         await board.record_reading("main", ClusterReading(cores, 2_000_000_000), now=services.clock.now())
 

@@ -161,7 +161,7 @@ async def test_cues_given_at_a_time_are_all_counted(services: Services) -> None:
 
     await asyncio.gather(*(bookmarks.cue(names if n % 2 else names[::-1]) for n in range(10)))
 
-    assert [await bookmarks.cues(name) for name in names] == [10] * 20
+    assert [await bookmarks.count_cues(name) for name in names] == [10] * 20
     assert await bookmarks.cue(["none", *names[:1]]) == names[:1]
 
 

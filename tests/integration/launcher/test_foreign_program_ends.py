@@ -116,6 +116,6 @@ async def test_jobs_without_ends_of_others_programs_ask_for_no_grants(
 ) -> None:
     wanted = schedule("report")
     await world.define(wanted)
-    monkeypatch.setattr("streamsched.store.jobs.intake._GRANTS", {})
+    monkeypatch.setattr("streamsched.store.jobs.intake.BETWEEN", None)
     await world.satisfy(satisfied(wanted, world, 1, OWN))
     assert await stored(world, "default.app.report.1.1")

@@ -226,10 +226,10 @@ async def test_a_webhook_is_disabled_after_three_days_without_success(world: Web
             world.pass_time(hours=1)
             hours += 1
             await world.settle(owner)
-            failing = (await gauges.measure(now=world.clock.now())).webhooks[hook]
+            (failing,) = (await gauges.measure(now=world.clock.now())).webhooks
             assert (failing.queued, failing.failing, failing.given_up) == (1, 3600.0 * hours, False)
         found = await world.store.get(hook)
-        given_up = (await gauges.measure(now=world.clock.now())).webhooks[hook]
+        (given_up,) = (await gauges.measure(now=world.clock.now())).webhooks
         assert (given_up.queued, given_up.failing, given_up.given_up) == (1, 0.0, True)
         await world.store.enable(hook, True, "", now=world.clock.now())
         await world.settle(owner)
