@@ -25,7 +25,6 @@ LONG_MODULES: Final[Mapping[str, str]] = {
 
 #: Folder → why it is wide.
 WIDE_FOLDERS: Final[Mapping[str, str]] = {
-    "streamsched/admin": "one module for each thing that is checked, moved or repaired",
     "streamsched/api": "what all routes share, and dialects of one module",
     "streamsched/cli/commands": "one module for each command; folders are for several",
     "streamsched/process": "what a process of any role needs: loops, signals, health, HTTP, TCP",

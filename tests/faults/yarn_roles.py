@@ -145,6 +145,7 @@ class YarnTrial(Trial):
         self._stopped = True
         with suppress(TimeoutError):
             _wait(lambda: not self._left(), "roles go on after the stop", 30)
+        self.services.app("-destroy", NAME)
         yield "stopped"
 
     def _all_are_back(self, what: str, container: str, before: set[str]) -> bool:

@@ -27,7 +27,7 @@ class EventVerdicts(NamedTuple):
     number: int
 
 
-class LateEvent(NamedTuple):
+class ScheduleLateEvent(NamedTuple):
     """An event that came late for a schedule. `event`: its id, cut to `domain.signals.finding.KNOWN_BY` characters."""
 
     schedule: str
@@ -64,7 +64,7 @@ class _RunsOfDay(NamedTuple):
 
 _SQL: Final = queries("web/activity_reads")
 _VERDICTS: Final = Select(_SQL["verdicts"], EventVerdicts)
-_LATE: Final = Select(_SQL["late"], LateEvent)
+_LATE: Final = Select(_SQL["late"], ScheduleLateEvent)
 _CONSUMED: Final = Select(_SQL["consumed"], ConsumedEvents)
 _RUN_DAYS: Final = Select(_SQL["run_days"], _RunsOfDay)
 _RUN_DAYS_OF_PROGRAM: Final = Select(_SQL["run_days_of_program"], _RunsOfDay)
@@ -82,7 +82,7 @@ class ActivityReads:
         with translated():
             return await _VERDICTS.fetch(self._pool, [each[:KNOWN_BY] for each in events])
 
-    async def late_events(self, schedules: Sequence[str], events: Sequence[str]) -> frozenset[LateEvent]:
+    async def late_events(self, schedules: Sequence[str], events: Sequence[str]) -> frozenset[ScheduleLateEvent]:
         """Which of these events came late for which of these schedules."""
         with translated():
             return frozenset(await _LATE.fetch(self._pool, schedules, [each[:KNOWN_BY] for each in events]))
