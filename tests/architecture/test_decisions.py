@@ -46,7 +46,7 @@ def index() -> str:
 
 def cited(text: str) -> set[int]:
     """The numbers in `ADR 4`, `ADR 4, 7`, `ADR 4 to 7` and `[ADR 4](…)`, also where a comment breaks a line."""
-    bare = re.findall(r"\bADRs?[\s#\-*]+(\d+(?:(?:, | and | to |–)\d+)*)", text)
+    bare = re.findall(r"\bADRs?(?: |\n[ \t]*(?:#:?|--|\*)?[ \t]*)(\d+(?:(?:, | and | to |–)\d+)*)", text)
     linked = re.findall(r"\bADRs?\s+((?:\[\d+\]\([^)]*\)(?:,\s|\sand\s)?)+)", text)
     return {int(each) for many in bare for each in re.findall(r"\d+", many)} | {
         int(each) for many in linked for each in re.findall(r"\[(\d+)\]", many)
@@ -101,6 +101,7 @@ def test_every_record_that_is_cited_exists() -> None:
         ("ADR 4 to 6, and 100 others", {4, 6}),
         ("[ADR 4](../adr/0004-it.md), 7 lines", {4}),
         ("-- Why: ADR\n-- 12.", {12}),
+        ("ADRs            136      37", set()),
         ("ADR [4](0004-it.md), [5](0005-it.md)", {4, 5}),
     ],
 )
