@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Self
 
 from streamsched.codec import event as event_codec
+from streamsched.codec.records import launch as launch_codec
 from streamsched.domain.events.event import Event
+from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.signals.home import home
-from streamsched.log.topics import public_topic, topic_specs
-from streamsched.ports.broker import Broker, Outgoing, TopicPartition
+from streamsched.log.records import records
+from streamsched.log.topics import LAUNCH, public_topic, topic_specs
+from streamsched.ports.broker import Broker, Outgoing, Record, TopicPartition
 from streamsched.stream.shards.shard import Shard, ShardSettings
 
 
@@ -75,3 +78,13 @@ class Shards:
             TopicPartition(name, number) for name in topics for number in range(await self.broker.partitions(name))
         ]
         return await self.broker.ends(parts)
+
+    async def records(self, topic: str) -> Sequence[Record]:
+        """Everything in a topic, partition by partition."""
+        places = [TopicPartition(topic, number) for number in range(await self.broker.partitions(topic))]
+        return [record for place in places async for record in records(self.broker, place)]
+
+    async def jobs(self) -> list[ReadyJob]:
+        """What was launched, by schedule and sequence."""
+        jobs = [launch_codec.decode(record.value) for record in await self.records(LAUNCH) if record.value is not None]
+        return sorted(jobs, key=lambda job: (job.schedule, job.generation, job.sequence))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import orjson
 
-from streamsched.codec.records import launch as launch_codec
 from streamsched.codec.records import signal as signal_codec
 from streamsched.codec.records import wakeup as wakeup_codec
 from streamsched.domain.events.event import Event, Partition, PartitionsAdded
@@ -22,9 +21,8 @@ from streamsched.domain.signals.home import home
 from streamsched.domain.signals.signal import Drop, Put, Signal, Subscribe, Unsubscribe, Woken
 from streamsched.domain.triggers.consumption import Consumption
 from streamsched.domain.triggers.trigger import Trigger, event_keys
-from streamsched.log.records import records
-from streamsched.log.topics import DEAD_LETTER, LAUNCH, SIGNALS, WAKEUPS
-from streamsched.ports.broker import Broker, Outgoing, Record, TopicPartition
+from streamsched.log.topics import DEAD_LETTER, SIGNALS, WAKEUPS
+from streamsched.ports.broker import Broker, Outgoing
 from streamsched.stream.poison_search import PoisonSearch
 from streamsched.stream.shards.shard import Shard, ShardSettings
 from streamsched.stream.shards.shard_runner import BackOff, ShardRunner
@@ -106,16 +104,6 @@ class ShardCluster(Shards):
         await self.signal(
             *(Unsubscribe(key, ref, generation) for key in sorted(event_keys(trigger))), Drop(ref, generation)
         )
-
-    async def records(self, topic: str) -> Sequence[Record]:
-        """Everything in a topic, partition by partition."""
-        places = [TopicPartition(topic, number) for number in range(await self.broker.partitions(topic))]
-        return [record for place in places async for record in records(self.broker, place)]
-
-    async def jobs(self) -> list[ReadyJob]:
-        """What was launched, by schedule and sequence."""
-        jobs = [launch_codec.decode(record.value) for record in await self.records(LAUNCH) if record.value is not None]
-        return sorted(jobs, key=lambda job: (job.schedule, job.generation, job.sequence))
 
     async def dead_letters(self) -> list[dict[str, Any]]:
         return [orjson.loads(record.value) for record in await self.records(DEAD_LETTER) if record.value is not None]
