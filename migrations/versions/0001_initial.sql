@@ -989,7 +989,7 @@ CREATE TABLE task_layout (
 
 INSERT INTO task_layout (partitions, wanted, settled) VALUES (16, 16, true);
 
--- Bookmarks: how far a watcher or a consumer has read a dataset. See ports/bookmarks.py.
+-- Bookmarks: how far a watcher or a consumer has read a dataset. See domain/datasets/bookmark.py.
 CREATE TABLE bookmarks (
     name text PRIMARY KEY,
     value text NOT NULL,                       -- of the reader's own format
@@ -999,7 +999,7 @@ CREATE TABLE bookmarks (
     cues bigint NOT NULL DEFAULT 0
 );
 
--- Values that bookmarks get when a run succeeds. See ports/bookmarks.py.
+-- Values that bookmarks get when a run succeeds. See domain/datasets/bookmark.py.
 CREATE TABLE bookmark_moves (
     name text NOT NULL,                        -- of the bookmark, which need not exist yet
     run text NOT NULL,
@@ -1051,7 +1051,7 @@ CREATE TRIGGER audit_moves_head AFTER INSERT ON audit FOR EACH ROW EXECUTE FUNCT
 CREATE TRIGGER audit_not_emptied BEFORE TRUNCATE ON audit
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change_of_audit();
 
--- Bundles: folders of apps as tar archives, named by the SHA-256 of their content. See ports/programs/bundles.py.
+-- Bundles: folders of apps as tar archives, named by the SHA-256 of their content. See store/programs/bundles.py.
 CREATE TABLE bundles (
     namespace text NOT NULL,
     digest text NOT NULL CHECK (digest ~ '^[0-9a-f]{64}$'),
@@ -1075,7 +1075,7 @@ CREATE TABLE bundle_chunks (
 );
 
 -- Profiles of Spark programs: settings that programs name. Namespace '*': of the installation, for programs of all
--- namespaces. See ports/programs/profiles.py.
+-- namespaces. See store/programs/profiles.py.
 CREATE TABLE spark_profiles (
     namespace text NOT NULL,
     name text NOT NULL,
@@ -1089,7 +1089,7 @@ CREATE TABLE spark_profiles (
 );
 CREATE INDEX spark_profiles_by_name ON spark_profiles (name);
 
--- Commits of file sets on storages that cannot create a file only if it is absent. See ports/datasets/commits.py.
+-- Commits of file sets on storages that cannot create a file only if it is absent. See domain/datasets/file_set_commit.py.
 CREATE TABLE file_sets (
     dataset text PRIMARY KEY,                  -- namespace.name
     location text NOT NULL,                    -- URL of its folder: a dataset has one
@@ -1239,7 +1239,7 @@ CREATE TABLE refused_spool_lines (
 );
 CREATE INDEX refused_spool_lines_by_time ON refused_spool_lines (at);
 
--- The epochs of jobs that commit to file sets. See ports/datasets/commits.py.
+-- The epochs of jobs that commit to file sets. See domain/datasets/file_set_commit.py.
 CREATE TABLE file_set_epochs (
     dataset text NOT NULL,                     -- namespace.name
     job text NOT NULL,                         -- its id; of a run without a job the run's
