@@ -1,7 +1,6 @@
 """Limits of numbers, durations and instants in definitions, and date arithmetic that stays inside them.
 
-Definitions that an earlier release stored, without limits, are read `as_stored`: the maxima do not apply then, so they
-can still be listed, changed and deleted. Arithmetic with them is by `later` and `longer`, which do not overflow.
+Arithmetic is by `later` and `longer`, which do not overflow.
 
 Every value type checks its own fields with the functions of this module, so the builder, YAML, native JSON, CDAP's JSON
 and rows of PostgreSQL are checked by the same code. Each maximum fits where the value is stored (`integer`, `bigint`,
@@ -10,9 +9,7 @@ and rows of PostgreSQL are checked by the same code. Each maximum fits where the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from reprlib import Repr
 from typing import Final
@@ -41,31 +38,12 @@ _ABRIDGED.maxlevel = 4
 _ABRIDGED.maxlist = _ABRIDGED.maxtuple = _ABRIDGED.maxdict = _ABRIDGED.maxset = _ABRIDGED.maxfrozenset = 60
 _ABRIDGED.maxstring = _ABRIDGED.maxother = _ABRIDGED.maxlong = 200
 
-_STORED: Final = ContextVar("stored", default=False)
-
-
-@contextmanager
-def as_stored() -> Iterator[None]:
-    """Within this context maxima do not apply, because the value was stored already; all other checks do. The body must
-    not await.
-    """
-    token = _STORED.set(True)
-    try:
-        yield
-    finally:
-        _STORED.reset(token)
-
-
-def is_stored() -> bool:
-    """Whether the value at hand was stored already: see `as_stored`."""
-    return _STORED.get()
-
 
 def check_most(found: int, most: int, path: str, what: str) -> None:
     """Raises:
     InvalidDefinitionError: `found` is more than `most`; `what` is the noun in the message.
     """
-    if found > most and not _STORED.get():
+    if found > most:
         raise InvalidDefinitionError(path, f"must have at most {most} {what} but has {found}")
 
 
@@ -75,8 +53,6 @@ def check_count(value: int, path: str, *, least: int = 1, most: int = MOST) -> N
     """
     if not isinstance(value, int) or isinstance(value, bool):
         raise InvalidDefinitionError(path, f"must be a whole number but is {_shown(value)}")
-    if value >= least and _STORED.get():
-        return
     if most < MOST_SLOTS and not least <= value <= most:
         raise InvalidDefinitionError(path, f"must be from {least} to {most} but is {_shown(value)}")
     if value < least:
@@ -93,7 +69,7 @@ def check_duration(value: timedelta, path: str, *, zero: bool = False, longest: 
         raise InvalidDefinitionError(path, f"must be a duration but is {_shown(value)}")
     if value < timedelta(0) or (not value and not zero):
         raise InvalidDefinitionError(path, f"must {'not be negative' if zero else 'be positive'} but is {value}")
-    if value > longest and not _STORED.get():
+    if value > longest:
         raise InvalidDefinitionError(path, f"must be at most {longest.days} days but is {value}")
 
 
@@ -105,7 +81,7 @@ def check_instant(value: datetime, path: str) -> None:
         raise InvalidDefinitionError(path, f"must be an instant but is {_shown(value)}")
     if value.tzinfo is None:
         raise InvalidDefinitionError(path, "must name its offset from UTC")
-    if not EARLIEST <= value < LATEST and not _STORED.get():
+    if not EARLIEST <= value < LATEST:
         raise InvalidDefinitionError(
             path, f"must be from year {EARLIEST.year} to {LATEST.year - 1} but is {value.isoformat()}"
         )

@@ -23,7 +23,6 @@ from streamsched.codec.schedules.schedule import (
     program_to_json,
     schedule_from_json,
     schedule_to_json,
-    stored_schedule_from_json,
 )
 from streamsched.domain.constraints.constraint import Constraint
 from streamsched.domain.constraints.group import Occupancy
@@ -36,7 +35,7 @@ from streamsched.domain.decisions.judge import judge
 from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.jobs.job import ReadyJob
-from streamsched.domain.limits import EARLIEST, LATEST, LONGEST, as_stored, later, longer
+from streamsched.domain.limits import EARLIEST, LATEST, LONGEST, later, longer
 from streamsched.domain.names import EventName, ProgramRef
 from streamsched.domain.schedules.schedule import BashJob, OnTimeout, Program, Schedule
 from streamsched.domain.signals.signal import Put
@@ -135,7 +134,7 @@ def test_what_cdap_says_too_large_is_refused_with_its_path(said: dict[str, Any],
 def harmless(schedule: Schedule) -> None:
     """It is written, read, put into the log and judged, now and later, whatever stands in its way."""
     written = schedule_to_json(schedule)
-    assert schedule_from_json(written) == schedule == stored_schedule_from_json(written)
+    assert schedule_from_json(written) == schedule
     assert cdap.to_json(schedule)
     key, value = signal_codec.encode(Put(schedule.ref, 1, True, schedule.trigger, schedule.consumption))
     assert signal_codec.decode(key, value)
@@ -178,10 +177,9 @@ def decided(schedule: Schedule, now: datetime, *, full: bool, free: bool, on_tim
 
 
 def readable(said: dict[str, Any]) -> Constraint | None:
-    """As a release without limits stored it; None when that refused it too."""
+    """None when it is refused."""
     try:
-        with as_stored():
-            return constraint_codec.from_json(said)
+        return constraint_codec.from_json(said)
     except InvalidError:
         return None
 
@@ -203,7 +201,6 @@ constraints: st.SearchStrategy[Constraint | None] = st.one_of(
 
 @given(st.lists(constraints, max_size=4), st.timedeltas(timedelta(0), timedelta(days=3000)))
 def test_constraints_of_any_size_are_weighed_without_raising(some: list[Constraint | None], passed: timedelta) -> None:
-    """Also those that an older release stored, which no limit bound."""
     found = tuple({type(each): each for each in some if each is not None}.values())
     schedule = Schedule(REF, PROGRAM.ref, CustomEvent(EventName("default", "go")), found)
     ready = ReadyJob(REF, 1, 1, NOW, ())

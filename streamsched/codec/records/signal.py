@@ -27,7 +27,7 @@ from typing import Any, Final, assert_never
 
 from streamsched.codec.events import native
 from streamsched.codec.json.scalar import boolean, instant, integer, mapping, name, parsed, schedule, text
-from streamsched.codec.records.state import consumption, consumption_to_json, stored_late, trigger
+from streamsched.codec.records.state import consumption, consumption_to_json, trigger
 from streamsched.codec.schedules import lateness
 from streamsched.codec.triggers import trigger as triggers
 from streamsched.domain.errors import DecodeError
@@ -141,7 +141,7 @@ def _put(found: Mapping[str, Any], ref: ScheduleRef, generation: int) -> Put:
         trigger(found.get("trigger"), "$.trigger"),
         consumption(found.get("consumption"), "$.consumption"),
         keep="keep" in found and boolean(found["keep"], "$.keep"),
-        late=None if late is None else stored_late(late, "$.late"),
+        late=None if late is None else lateness.from_json(late, "$.late"),
         started=integer(found.get("started", 0), "$.started"),
         draining="draining" in found and boolean(found["draining"], "$.draining"),
         backlog="backlog" in found and boolean(found["backlog"], "$.backlog"),

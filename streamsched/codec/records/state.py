@@ -23,10 +23,8 @@ from streamsched.codec.records import cell as cells
 from streamsched.codec.schedules import lateness
 from streamsched.codec.triggers import trigger as triggers
 from streamsched.domain.errors import DecodeError, InvalidError
-from streamsched.domain.events.lateness import Late
 from streamsched.domain.fold.cell import EMPTY, Cell
 from streamsched.domain.fold.fold import Definition, TriggerState
-from streamsched.domain.limits import as_stored
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.triggers.consumption import Consumption
 from streamsched.domain.triggers.trigger import Trigger
@@ -75,7 +73,7 @@ def decode(raw: bytes, *, pages: cells.Pages | None = None) -> TriggerState:
         boolean(found.get("enabled"), "$.enabled"),
         trigger(found.get("trigger"), "$.trigger"),
         consumption(found.get("consumption"), "$.consumption"),
-        None if late is None else stored_late(late, "$.late"),
+        None if late is None else lateness.from_json(late, "$.late"),
         "keeping" in found and boolean(found["keeping"], "$.keeping"),
         draining="draining" in found and boolean(found["draining"], "$.draining"),
         backlog="backlog" in found and boolean(found["backlog"], "$.backlog"),
@@ -137,28 +135,17 @@ def decode_key(raw: bytes, definition: Definition, key: str, *, pages: cells.Pag
 
 
 def trigger(value: object, path: str) -> Trigger:
-    """Decodes a stored trigger, without the limits on new definitions.
+    """Decodes a trigger of a record.
 
     Raises:
         DecodeError: it is invalid.
     """
     try:
-        with as_stored():
-            return triggers.from_json(value, path)
+        return triggers.from_json(value, path)
     except DecodeError:
         raise
     except InvalidError as exc:
         raise DecodeError(exc.path, exc.reason) from exc
-
-
-def stored_late(value: object, path: str) -> Late:
-    """Decodes a stored policy for late events, without the limits on new definitions.
-
-    Raises:
-        InvalidError: it is invalid.
-    """
-    with as_stored():
-        return lateness.from_json(value, path)
 
 
 def consumption_to_json(policy: Consumption) -> dict[str, str]:

@@ -19,7 +19,6 @@ from streamsched.codec.json.reading import Fields, anchored, shown
 from streamsched.codec.triggers import calendar as calendar_codec
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.expectations.expectation import Expectation, Frequency, SubjectKind, weekdays_of
-from streamsched.domain.limits import as_stored
 from streamsched.domain.names import AppRef, DatasetRef, ExpectationRef, ScheduleRef
 from streamsched.domain.time.calendar import WEEKDAYS
 
@@ -95,16 +94,6 @@ def expectation_from_json(obj: object, path: str = "$", *, app: AppRef) -> Expec
     fields.done()
     with anchored(path, key=_KEYS[kind], zone="timeZone"):
         return Expectation(ExpectationRef(app.namespace, app.app, name), subject, by, every, **given)
-
-
-def stored_expectation(obj: object, app: AppRef) -> Expectation:
-    """Decodes a stored expectation, without the limits on new definitions.
-
-    Raises:
-        DecodeError, InvalidDefinitionError: as `expectation_from_json`.
-    """
-    with as_stored():
-        return expectation_from_json(obj, app=app)
 
 
 def schedule_of(text: str, app: AppRef) -> ScheduleRef:

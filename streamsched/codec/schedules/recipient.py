@@ -8,7 +8,6 @@ from typing import Any, assert_never
 
 from streamsched.codec.json.reading import Fields, anchored
 from streamsched.domain.errors import DecodeError
-from streamsched.domain.limits import as_stored
 from streamsched.domain.notices.recipient import MailRecipient, ProgramRecipient, Recipient, WebhookRecipient
 
 _KINDS = ("mail", "webhook", "program")
@@ -57,13 +56,3 @@ def recipient_from_json(obj: object, path: str = "$") -> Recipient:
                 recipient = ProgramRecipient(program=name, schedules=schedules, recovered=recovered)
     fields.done()
     return recipient
-
-
-def stored_recipient(obj: object) -> Recipient:
-    """Decodes a stored one, without the limits on new definitions.
-
-    Raises:
-        DecodeError, InvalidDefinitionError: as `recipient_from_json`.
-    """
-    with as_stored():
-        return recipient_from_json(obj)

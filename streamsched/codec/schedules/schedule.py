@@ -50,7 +50,7 @@ from streamsched.codec.schedules.secret import optional_template, templates
 from streamsched.codec.triggers import calendar as calendars
 from streamsched.codec.triggers import trigger as trigger_codec
 from streamsched.domain.graph.arrival_job import ArrivalJob
-from streamsched.domain.limits import as_stored, check_most
+from streamsched.domain.limits import check_most
 from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, EventName, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.app import MOST_IN_APP, AppDefinition
 from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob
@@ -151,22 +151,6 @@ def schedule_from_json(obj: object, path: str = "$", *, app: AppRef | None = Non
     schedule = _schedule(fields, app, distinct=False)
     fields.done()
     return schedule
-
-
-def stored_schedule_from_json(obj: object) -> Schedule:
-    """Decodes a stored schedule, without the limits on new definitions.
-
-    Raises:
-        DecodeError, InvalidDefinitionError: as `schedule_from_json`, except for the maxima of `domain.limits`.
-    """
-    with as_stored():
-        return schedule_from_json(obj)
-
-
-def stored_program_from_json(obj: object) -> Program:
-    """Decodes a stored program; as `stored_schedule_from_json`."""
-    with as_stored():
-        return program_from_json(obj)
 
 
 class Submitted(NamedTuple):

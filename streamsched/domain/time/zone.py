@@ -13,12 +13,11 @@ from difflib import get_close_matches
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
 import tzdata
 
 from streamsched.domain.errors import InvalidDefinitionError
-from streamsched.domain.limits import is_stored
 
 _DATA: Final = Path(tzdata.__file__).parent
 #: In IANA's data, and says of itself that no zone was chosen.
@@ -38,13 +37,12 @@ def zone_names() -> frozenset[str]:
 
 
 def check_zone(zone: str, path: str) -> None:
-    """Accepts an IANA time zone such as `Europe/Berlin`. A stored one may be another that this machine knows, such as
-    `posix/Europe/Berlin`: earlier releases accepted them.
+    """Accepts an IANA time zone such as `Europe/Berlin`.
 
     Raises:
         InvalidDefinitionError: the zone is unknown; there is no fallback to GMT.
     """
-    if zone not in zone_names() and not (is_stored() and _of_machine(zone) is not None):
+    if zone not in zone_names():
         near = get_close_matches(zone, sorted(zone_names()), n=1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
         raise InvalidDefinitionError(path, f"'{zone}' is no IANA time zone{hint}")
@@ -56,7 +54,7 @@ def zone_of(zone: str) -> ZoneInfo:
     Raises:
         InvalidDefinitionError: the installation's time zone data lacks it.
     """
-    found = find_zone(zone) or _of_machine(zone)
+    found = find_zone(zone)
     if found is None:
         raise InvalidDefinitionError("$.zone", f"'{zone}' is no IANA time zone")
     return found
@@ -64,7 +62,7 @@ def zone_of(zone: str) -> ZoneInfo:
 
 def zone_or_utc(zone: str) -> tzinfo:
     """The rules of a zone; those of UTC when they are not known here."""
-    return find_zone(zone) or _of_machine(zone) or UTC
+    return find_zone(zone) or UTC
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,12 +158,3 @@ def find_zone(zone: str) -> ZoneInfo | None:
         return None
     with _DATA.joinpath("zoneinfo", *zone.split("/")).open("rb") as rules:
         return ZoneInfo.from_file(rules, key=zone)
-
-
-@lru_cache(maxsize=64)
-def _of_machine(zone: str) -> ZoneInfo | None:
-    try:
-        return ZoneInfo(zone)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        # `ZoneInfo` raises three different errors for unknown keys, absolute paths and names of directories.
-        return None

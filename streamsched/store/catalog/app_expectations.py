@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from streamsched.codec.schedules.expectation import expectation_to_json, stored_expectation
-from streamsched.codec.schedules.recipient import recipient_to_json, stored_recipient
+from streamsched.codec.schedules.expectation import expectation_from_json, expectation_to_json
+from streamsched.codec.schedules.recipient import recipient_from_json, recipient_to_json
 from streamsched.domain.errors import ConfigurationError, InvalidError
 from streamsched.domain.expectations.expectation import Expectation
 from streamsched.domain.names import AppRef, ExpectationRef
@@ -43,7 +43,7 @@ def watched_expectation(row: ExpectationRow) -> WatchedExpectation:
     """Raises:
     DecodeError, InvalidDefinitionError: a later release has stored it.
     """
-    expectation = stored_expectation(row.definition, AppRef.parse(row.app))
+    expectation = expectation_from_json(row.definition, app=AppRef.parse(row.app))
     due = None
     if row.due_at is not None and row.starts is not None:
         due = DueTime(row.due_at, row.starts, row.opens_at, row.learning)
@@ -88,8 +88,8 @@ async def read_expectations(executor: Executor, app: AppRef) -> AppExpectations:
     rows = await _OWN.fetch(executor, str(app))
     listed = await executor.fetch(_SQL["recipients"], str(app))
     try:
-        expectations = [stored_expectation(row.definition, app) for row in rows]
-        recipients = tuple(stored_recipient(definition) for (definition,) in listed)
+        expectations = [expectation_from_json(row.definition, app=app) for row in rows]
+        recipients = tuple(recipient_from_json(definition) for (definition,) in listed)
     except InvalidError as exc:
         raise ConfigurationError(
             f"a stored expectation cannot be read by this release, a newer one may have written it: {exc}"
@@ -156,7 +156,7 @@ class ExpectationGrants:
         """Expectations of a namespace about datasets of another one, which are judged."""
         with translated():
             rows = await _FOREIGN.fetch(self._pool, namespace, owner)
-        return [stored_expectation(row.definition, ExpectationRef.parse(row.id).owner) for row in rows]
+        return [expectation_from_json(row.definition, app=ExpectationRef.parse(row.id).owner) for row in rows]
 
     async def stop(self, refs: Collection[ExpectationRef], reason: str) -> None:
         """Ends their evaluation until they are deployed again. Idempotent."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from streamsched.codec.schedules.schedule import stored_program_from_json, stored_schedule_from_json
+from streamsched.codec.schedules.schedule import program_from_json, schedule_from_json
 from streamsched.domain.errors import ConfigurationError, InvalidError
 from streamsched.domain.names import AppRef, ProgramRef
 from streamsched.domain.schedules.pause import Pause, PauseMode
@@ -124,7 +124,7 @@ def schedule_record(row: ScheduleRow) -> ScheduleRecord:
     ConfigurationError: this release cannot read it.
     """
     with _refuse_unreadable("schedule"):
-        definition = stored_schedule_from_json(row.definition)
+        definition = schedule_from_json(row.definition)
     return ScheduleRecord(
         definition,
         row.generation,
@@ -145,7 +145,7 @@ def stored_program(definition: Any) -> Program:
         ConfigurationError: this release cannot read it.
     """
     with _refuse_unreadable("program"):
-        return stored_program_from_json(definition)
+        return program_from_json(definition)
 
 
 @contextmanager

@@ -9,7 +9,6 @@ import structlog
 
 from streamsched.codec.triggers import trigger as trigger_codec
 from streamsched.domain.errors import InvalidError, described
-from streamsched.domain.limits import as_stored
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.store.catalog.records import ProgramLink
 from streamsched.store.connections import Connection
@@ -41,8 +40,7 @@ def links_of(rows: Iterable[LinkRow]) -> Iterator[ProgramLink]:
     """The links of rows; those that this release cannot read are logged and left out."""
     for row in rows:
         try:
-            with as_stored():
-                trigger = trigger_codec.from_json(row.trigger)
+            trigger = trigger_codec.from_json(row.trigger)
             yield ProgramLink(ScheduleRef.parse(row.id), ProgramRef.parse(row.program), trigger)
         except InvalidError as failure:
             log.error("schedule.unreadable", schedule=row.id, reason=described(failure))

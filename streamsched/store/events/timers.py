@@ -15,7 +15,6 @@ from streamsched.codec.schedules import policy as policies
 from streamsched.codec.triggers import trigger as triggers
 from streamsched.domain.errors import SYSTEMIC, described
 from streamsched.domain.history import HistoryEntry
-from streamsched.domain.limits import as_stored
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.quarantine import Quarantine
 from streamsched.domain.schedules.catchup import UNBOUNDED, CatchUp
@@ -295,8 +294,7 @@ def _time_leaves(trigger: str) -> tuple[Trigger, Mapping[str, TickingLeaf]]:
     Raises:
         InvalidError: this release cannot read it.
     """
-    with as_stored():
-        found = triggers.from_json(loads(trigger, "$.trigger"), "$.trigger")
+    found = triggers.from_json(loads(trigger, "$.trigger"), "$.trigger")
     ticking = {leaf_id(leaf): leaf for leaf in leaves(found) if isinstance(leaf, Cron | Every | At | SinceLastRun)}
     return found, ticking
 
@@ -310,6 +308,5 @@ def _policy(misfire: str, catch_up: str | None, overlap: str) -> tuple[Misfire, 
     """
     bounds = {} if catch_up is None else {"catchUp": loads(catch_up, "$.catchUp")}
     document = {"misfire": misfire, "overlap": overlap, **bounds}
-    with as_stored():
-        found = policies.read(Fields(document, "$"))
+    found = policies.read(Fields(document, "$"))
     return found.get("misfire", Misfire.ONE), found.get("catch_up", UNBOUNDED), found.get("overlap", Overlap.COALESCE)

@@ -18,7 +18,6 @@ from streamsched.domain.graph.progress import GraphNode, cancelled, counted, end
 from streamsched.domain.graph.task import NodeId, TaskTemplate
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
-from streamsched.domain.limits import as_stored
 from streamsched.domain.names import AppRef
 from streamsched.store.connections import Pool, translated
 from streamsched.store.graph.reporting import choose_children, create_nodes, find_shifts, parents_in, report_to_children
@@ -156,8 +155,7 @@ class NodeStore:
             row = await _GRAPH.fetchrow(self._pool, str(app))
         if row is None:
             raise NotFoundError("graph of app", str(app))
-        with as_stored():
-            return StoredGraph(app, row.generation, tasks_from_json(json.loads(row.tasks)))
+        return StoredGraph(app, row.generation, tasks_from_json(json.loads(row.tasks)))
 
     async def states(self, app: AppRef, nodes: Sequence[NodeId]) -> Mapping[NodeId, NodeState]:
         """The states of those that exist."""

@@ -9,7 +9,6 @@ from typing import Final, NamedTuple
 
 from streamsched.codec.schedules import constraint as constraint_codec
 from streamsched.domain.decisions.retention import TimePartition, looks_back
-from streamsched.domain.limits import as_stored
 from streamsched.log.topics import LAUNCH
 from streamsched.store.connections import Pool, translated
 from streamsched.store.sql import Select, queries
@@ -70,8 +69,7 @@ class Archive:
         """
         with translated():
             rows = await self._pool.fetch(_SQL["lookback"])
-        with as_stored():
-            return max((looks_back(constraint_codec.from_json(row["each"])) for row in rows), default=timedelta(0))
+        return max((looks_back(constraint_codec.from_json(row["each"])) for row in rows), default=timedelta(0))
 
     async def dedupe(self) -> timedelta:
         """How long ended tasks are needed to recognise repeats; the longest of all queues."""

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, assert_never
 from streamsched.codec.backfills import request_to_json, same_request
 from streamsched.codec.json.scalar import loads
 from streamsched.codec.records import launch
-from streamsched.codec.schedules.schedule import stored_program_from_json, stored_schedule_from_json
+from streamsched.codec.schedules.schedule import program_from_json, schedule_from_json
 from streamsched.domain.backfills.backfill import (
     BACKFILL_STATES,
     BackfillCounts,
@@ -290,7 +290,7 @@ class BackfillStore:
         row = await _SCHEDULE.fetchrow(self._pool, str(request.schedule))
         if row is None:
             raise NotFoundError("schedule", str(request.schedule))
-        schedule = stored_schedule_from_json(loads(row.definition, "$"))
+        schedule = schedule_from_json(loads(row.definition, "$"))
         refused = superseded(
             known=True,
             current=row.generation,
@@ -308,7 +308,7 @@ class BackfillStore:
         marks = list(dict.fromkeys(mark for item in items for mark in item.marks))
         known = await _KNOWN.fetch(self._pool, str(request.schedule), _EXAMINED, path, variables, marks)
         program = with_preferences(
-            stored_program_from_json(loads(row.program_definition, "$")), loads(row.preferences or "{}", "$")
+            program_from_json(loads(row.program_definition, "$")), loads(row.preferences or "{}", "$")
         )
         whole = _Chosen(
             schedule,

@@ -15,7 +15,7 @@ import asyncpg
 
 from streamsched.codec.json.scalar import loads
 from streamsched.codec.records import launch
-from streamsched.codec.schedules.schedule import stored_program_from_json, stored_schedule_from_json
+from streamsched.codec.schedules.schedule import program_from_json, schedule_from_json
 from streamsched.domain.constraints.pool import slots_name
 from streamsched.domain.decisions.decision import DecisionInput, DueJob, superseded
 from streamsched.domain.decisions.resources import Resources
@@ -371,7 +371,7 @@ def _schedule(definition: str) -> Schedule:
     """Raises:
     InvalidError: this release cannot read it.
     """
-    return stored_schedule_from_json(loads(definition, "$"))
+    return schedule_from_json(loads(definition, "$"))
 
 
 @lru_cache(_CACHED)
@@ -379,5 +379,5 @@ def _program(definition: str, preferences: str | None) -> Program:
     """Raises:
     InvalidError: this release cannot read it.
     """
-    program = stored_program_from_json(loads(definition, "$"))
+    program = program_from_json(loads(definition, "$"))
     return program if preferences is None else with_preferences(program, loads(preferences, "$"))

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from streamsched.codec.records import launch
 from streamsched.codec.schedules import deadline
-from streamsched.codec.schedules.schedule import stored_schedule_from_json
+from streamsched.codec.schedules.schedule import schedule_from_json
 from streamsched.domain.constraints.lane import Lane, LaneName
 from streamsched.domain.constraints.pool import slots_name
 from streamsched.domain.constraints.process_room import ProcessKind, ProcessRoom, RoomTurn
@@ -21,7 +21,6 @@ from streamsched.domain.errors import NotFoundError, described
 from streamsched.domain.jobs.job import JobCommand, JobState, ReadyJob, merged
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.jobs.submission import Submission
-from streamsched.domain.limits import as_stored
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.quotas.quota import slots_name as quota_slots
 from streamsched.domain.schedules.deadline import Deadline
@@ -272,7 +271,7 @@ async def _room(
 def _read_schedule(definition: Any) -> tuple[Schedule | None, str | None]:
     """A schedule's definition, or what is wrong with it."""
     try:
-        return stored_schedule_from_json(definition), None
+        return schedule_from_json(definition), None
     except Exception as failure:  # noqa: BLE001 - a row may hold anything
         return None, f"its schedule cannot be read: {described(failure)}"
 
@@ -280,7 +279,7 @@ def _read_schedule(definition: Any) -> tuple[Schedule | None, str | None]:
 def _read_limits(program: ProgramRef, definitions: Sequence[Any]) -> tuple[Schedule | None, str | None]:
     """The limits of submissions to a program, or what is wrong with them."""
     try:
-        return limits_of_program(program, map(stored_schedule_from_json, definitions)), None
+        return limits_of_program(program, map(schedule_from_json, definitions)), None
     except Exception as failure:  # noqa: BLE001 - a row may hold anything
         return None, f"the limits of its program cannot be read: {described(failure)}"
 
@@ -299,7 +298,7 @@ def _deadlines(watched: Sequence[DeadlineAhead]) -> Iterator[tuple[Deadline, dat
     """The deadlines that can be decoded."""
     for row in watched:
         found = None
-        with suppress(Exception), as_stored():
+        with suppress(Exception):
             found = deadline.from_json(row.said)
         if found is not None:
             yield found, row.due_at

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from streamsched.codec.json.scalar import loads
 from streamsched.codec.records import launch
 from streamsched.codec.records.descent import ancestors_of_job
-from streamsched.codec.schedules.schedule import stored_schedule_from_json
+from streamsched.codec.schedules.schedule import schedule_from_json
 from streamsched.domain.decisions.decision import superseded
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.jobs.job import ReadyJob
@@ -271,7 +271,7 @@ async def current_schedule(connection: Connection, ref: ScheduleRef) -> CurrentO
     if refused is not None:
         raise ConflictError(f"schedule '{ref}' is disabled; enable it, or start its program '{row.program}' alone")
     sequence = await fetch_value(connection, _SQL["latest_number"], int, str(ref), row.generation)
-    schedule = stored_schedule_from_json(row.definition)
+    schedule = schedule_from_json(row.definition)
     draining = row.admits and not row.enabled
     return CurrentOwner(schedule, row.program, row.generation, sequence, draining=draining)
 
@@ -296,7 +296,7 @@ async def _program(connection: Connection, ref: ProgramRef) -> CurrentOwner:
     schedules = await connection.fetchval(_SQL["program"], str(ref))
     if schedules is None:
         raise NotFoundError("program", str(ref))
-    limits = limits_of_program(ref, [stored_schedule_from_json(loads(text, "$")) for text in schedules])
+    limits = limits_of_program(ref, [schedule_from_json(loads(text, "$")) for text in schedules])
     return CurrentOwner(limits, str(ref), pool=None if limits.pool is None else limits.pool.name)
 
 

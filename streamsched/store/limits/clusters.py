@@ -20,7 +20,6 @@ from streamsched.domain.constraints.load import ClusterReading, Load, LoadGate
 from streamsched.domain.decisions.admission import Satisfied
 from streamsched.domain.decisions.decision import Admit, Decision, DecisionInput, Wait
 from streamsched.domain.errors import described
-from streamsched.domain.limits import as_stored
 from streamsched.store.connections import Connection, Executor, Pool, translated
 from streamsched.store.sql import Select, queries
 
@@ -211,8 +210,7 @@ def _terms(load: Load) -> str:
 
 
 def _load(terms: Any) -> Load:
-    with as_stored():
-        read = codec.from_json(terms)
+    read = codec.from_json(terms)
     assert isinstance(read, Load)
     return read
 

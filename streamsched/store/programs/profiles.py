@@ -9,7 +9,6 @@ from typing import Any, Final, NamedTuple
 
 from streamsched.codec.schedules.spark_needs import profile_from_json, profile_to_json
 from streamsched.domain.errors import ConflictError, NotFoundError
-from streamsched.domain.limits import as_stored
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.programs.spark_profile import EVERYWHERE, SparkProfile
 from streamsched.domain.revision import Expected, digest
@@ -164,6 +163,5 @@ def _names(users: Sequence[ProgramRef]) -> str:
 
 
 def _record(row: _ProfileRow) -> ProfileRecord:
-    with as_stored():
-        profile = profile_from_json(row.name, row.definition)
+    profile = profile_from_json(row.name, row.definition)
     return ProfileRecord(row.namespace, profile, row.shell, row.reason, row.changed_at, digest(row.definition))

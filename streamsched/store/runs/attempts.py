@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import structlog
 
-from streamsched.codec.schedules.schedule import stored_schedule_from_json
+from streamsched.codec.schedules.schedule import schedule_from_json
 from streamsched.domain.errors import described
 from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.jobs.run import RUN_STATES, RunFact, RunState, run_id
@@ -87,7 +87,7 @@ async def check_commits(connection: Connection, row: StoredRun, failure: Failure
 def _retry(schedule: str | None, definition: Any) -> Retry | None:
     """The schedule's retry policy; None when the definition cannot be read: the run ends anyway."""
     try:
-        return stored_schedule_from_json(definition).retry
+        return schedule_from_json(definition).retry
     except Exception as failure:  # noqa: BLE001 - a row may hold anything
         log.error("schedule.unreadable", schedule=schedule, reason=described(failure))
         return None

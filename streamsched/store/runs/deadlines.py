@@ -17,7 +17,6 @@ from streamsched.domain.decisions.decision import Admit, Decision, DecisionInput
 from streamsched.domain.errors import SYSTEMIC, described
 from streamsched.domain.jobs.job import JobCommand, JobState
 from streamsched.domain.jobs.run import RunState
-from streamsched.domain.limits import as_stored
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.quarantine import Quarantine
 from streamsched.domain.schedules.deadline import (
@@ -167,8 +166,7 @@ class DeadlineStore:
                 row = await _GET.fetchrow(connection, *watched)
                 if row is None:
                     return None
-                with as_stored():
-                    deadline = codec.from_json(row.said)
+                deadline = codec.from_json(row.said)
                 schedule, program = ScheduleRef.parse(row.schedule), ProgramRef.parse(row.program)
                 program_to_start = _program_to_start(deadline, schedule)
                 definitions = {

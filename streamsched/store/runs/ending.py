@@ -9,7 +9,7 @@ import structlog
 
 from streamsched.codec import event as event_codec
 from streamsched.codec.events import ancestors as ancestors_codec
-from streamsched.codec.schedules.schedule import stored_program_from_json
+from streamsched.codec.schedules.schedule import program_from_json
 from streamsched.domain.decisions.decision import superseded
 from streamsched.domain.errors import DecodeError, described
 from streamsched.domain.events.ancestors import NO_ANCESTORS, Ancestors
@@ -146,7 +146,7 @@ async def cancel_pending(connection: Connection, row: StoredRun, reason: str, *,
 def program_of(row: StoredRun) -> Program | None:
     """The program of a run; None when it cannot be read: the run ends anyway."""
     try:
-        return stored_program_from_json(row.executable)
+        return program_from_json(row.executable)
     except Exception as failed:  # noqa: BLE001 - a row may hold anything
         log.error("program.unreadable", run=row.id, reason=described(failed))
         return None

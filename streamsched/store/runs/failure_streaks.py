@@ -13,7 +13,6 @@ from streamsched.codec.json.reading import Fields
 from streamsched.codec.schedules import pause as codec
 from streamsched.domain.errors import described
 from streamsched.domain.jobs.run import RunState
-from streamsched.domain.limits import as_stored
 from streamsched.domain.schedules.retry import OVERDUE
 from streamsched.store.connections import Connection
 from streamsched.store.runs.rows import StoredRun
@@ -42,8 +41,7 @@ async def record_failure(connection: Connection, row: StoredRun, reason: str, *,
     if stored is None:
         return
     try:
-        with as_stored():
-            policy = codec.after_from_json(Fields(stored.policy))
+        policy = codec.after_from_json(Fields(stored.policy))
     except Exception as failure:  # noqa: BLE001 - a row may hold anything; the run ends anyway
         log.error("schedule.policy_unreadable", schedule=row.schedule, reason=described(failure))
         return

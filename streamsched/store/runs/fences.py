@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from streamsched.codec.schedules.schedule import stored_program_from_json
+from streamsched.codec.schedules.schedule import program_from_json
 from streamsched.domain.backoff import doubled
 from streamsched.domain.jobs.run import run_id
 from streamsched.domain.limits import later
@@ -93,7 +93,7 @@ class FenceStore:
             row = await _ORDER.fetchrow(self._pool, run)
         if row is None:
             return None
-        program = stored_program_from_json(row.executable)
+        program = program_from_json(row.executable)
         return FenceOrder(Assignment(row.id, row.attempt, program, row.arguments, row.job))
 
     async def raise_epochs(self, order: FenceOrder) -> frozenset[str]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from streamsched.codec.schedules.schedule import program_to_json, stored_program_from_json, stored_schedule_from_json
+from streamsched.codec.schedules.schedule import program_from_json, program_to_json, schedule_from_json
 from streamsched.domain.constraints.group import Group, Occupancy, groups_of_manual_run
 from streamsched.domain.constraints.pool import Pool, PoolQueue, pools_of_manual_run, slots_name
 from streamsched.domain.constraints.rate import RateScope, bucket_of
@@ -53,7 +53,7 @@ async def make_run(
     if await connection.fetchval(SQL["get"], run) is not None:
         return
     rows = await connection.fetch(SQL["schedules"], str(program))
-    schedules = [stored_schedule_from_json(row["definition"]) for row in rows]
+    schedules = [schedule_from_json(row["definition"]) for row in rows]
     slots = groups_of_manual_run(group for each in schedules for group in each.groups)
     pools = pools_of_manual_run(each.pool for each in schedules)
     held = [*((each.name, each.weight) for each in slots), *((slots_name(each.name), 1) for each in pools)]
@@ -66,7 +66,7 @@ async def make_run(
         queues = {each.name: PoolQueue(occupancy[slots_name(each.name)]) for each in pools}
         constraint_input = ConstraintInput(now, resources=Resources(occupancy, queues))
         await _require_room(connection, program, at_most, (*slots, *pools), constraint_input)
-    defined = stored_program_from_json(definition)
+    defined = program_from_json(definition)
     preferences = await preferences_of(connection, program.namespace)
     merged = {**with_preferences(defined, preferences).arguments, **arguments}
     pool = pools[0].name if pools else None

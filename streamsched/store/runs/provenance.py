@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from streamsched.codec.json.scalar import loads
-from streamsched.codec.schedules.schedule import stored_program_from_json, stored_schedule_from_json
+from streamsched.codec.schedules.schedule import program_from_json, schedule_from_json
 from streamsched.domain.errors import NotFoundError
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.provenance import (
@@ -64,8 +64,8 @@ async def provenance_of(connection: Connection, run: str) -> Provenance:
     if row is None:
         raise NotFoundError("run", run)
     ready = satisfaction(row.ready)
-    schedule = None if row.schedule is None else stored_schedule_from_json(loads(row.schedule, "$"))
-    program = stored_program_from_json(loads(row.executable, "$"))
+    schedule = None if row.schedule is None else schedule_from_json(loads(row.schedule, "$"))
+    program = program_from_json(loads(row.executable, "$"))
     changed = (("schedule", row.updated_at), ("preferences", row.changed_at))
     chain = [] if row.job is None else await _CHAIN.fetch(connection, row.job, MOST_CHAINED)
     return Provenance(

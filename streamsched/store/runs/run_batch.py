@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from streamsched.codec import event as event_codec
-from streamsched.codec.schedules.schedule import stored_program_from_json, stored_schedule_from_json
+from streamsched.codec.schedules.schedule import program_from_json, schedule_from_json
 from streamsched.domain.errors import ConflictError
 from streamsched.domain.events.event import Event
 from streamsched.domain.jobs.run import RUN_STATES, RunFact, RunState, status_event
@@ -101,15 +101,14 @@ class RunBatch:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 definitions: Mapping[str | None, Schedule] = {
-                    row.id: stored_schedule_from_json(row.definition)
-                    for row in await _LOCK_SCHEDULES.fetch(connection, runs)
+                    row.id: schedule_from_json(row.definition) for row in await _LOCK_SCHEDULES.fetch(connection, runs)
                 }
                 rows = await _CLAIM.fetch(connection, runs, runner, log_path, now)
         claimed = [
             Assignment(
                 row.id,
                 row.attempt,
-                stored_program_from_json(row.executable),
+                program_from_json(row.executable),
                 row.arguments,
                 row.job,
                 satisfaction(row.ready),

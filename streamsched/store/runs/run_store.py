@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from streamsched.codec.records import launch
-from streamsched.codec.schedules.schedule import stored_program_from_json, stored_schedule_from_json
+from streamsched.codec.schedules.schedule import program_from_json, schedule_from_json
 from streamsched.codec.views import run_metrics
 from streamsched.domain.errors import ConflictError
 from streamsched.domain.jobs.failure import failure_of
@@ -187,8 +187,8 @@ def driver_of(stored: Any) -> Driver | None:
 
 
 def _assignment(row: StoredRun, ready: ReadyJob | None, schedule: LockedSchedule | None) -> Assignment:
-    program = stored_program_from_json(row.executable)
-    definition = None if schedule is None else stored_schedule_from_json(schedule.definition)
+    program = program_from_json(row.executable)
+    definition = None if schedule is None else schedule_from_json(schedule.definition)
     return Assignment(row.id, row.attempt, program, row.arguments, row.job, ready, definition)
 
 

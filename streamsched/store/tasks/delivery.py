@@ -15,7 +15,6 @@ from streamsched.codec.tasks.task import options_from_json
 from streamsched.domain.constraints.pace import BucketLevel
 from streamsched.domain.errors import InvalidError, storable_text
 from streamsched.domain.events.event import Event
-from streamsched.domain.limits import as_stored
 from streamsched.domain.tasks.attempt import (
     Acknowledged,
     AfterAttempt,
@@ -225,8 +224,7 @@ def _started_task(row: _StartedRow, now: datetime) -> StartedTask:
     """The task. Options that this release cannot read are left out: the task is delivered once and then ends."""
     recurrence = retry = None
     try:
-        with as_stored():
-            recurrence, retry = options_from_json(row.options)
+        recurrence, retry = options_from_json(row.options)
     except InvalidError as exc:
         log.error("tasks.options_unreadable", task=row.id, path=exc.path, reason=exc.reason)
     fields = row._asdict()

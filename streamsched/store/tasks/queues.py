@@ -13,7 +13,6 @@ import structlog
 from streamsched.codec.json.reading import Fields
 from streamsched.codec.tasks.queue import policy_from_json, policy_to_json
 from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError, storable_text
-from streamsched.domain.limits import as_stored
 from streamsched.domain.names import check_queue_name
 from streamsched.domain.tasks.queue import MOST_QUEUES, QueuePolicy, TaskQueue
 from streamsched.store.connections import Connection, Executor, Pool, translated
@@ -174,9 +173,8 @@ async def stored_queue(executor: Executor, name: str) -> QueueVersion:
 
 
 def _queue(row: _QueueRow) -> QueueVersion:
-    with as_stored():
-        policy = policy_from_json(Fields(row.policy, "$.policy"))
-        return QueueVersion(TaskQueue(row.name, policy, row.paused), row.version)
+    policy = policy_from_json(Fields(row.policy, "$.policy"))
+    return QueueVersion(TaskQueue(row.name, policy, row.paused), row.version)
 
 
 def _read_queue(row: _QueueRow) -> QueueVersion | None:

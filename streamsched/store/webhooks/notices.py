@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, assert_never
 import orjson
 import structlog
 
-from streamsched.codec.schedules.recipient import stored_recipient
+from streamsched.codec.schedules.recipient import recipient_from_json
 from streamsched.codec.webhooks.cloud_event import event_of
 from streamsched.codec.webhooks.messages import change_task, notice_task
 from streamsched.codec.webhooks.notification import notification_of
@@ -115,7 +115,7 @@ class NoticeStore:
         found: list[WaitingRecipient] = []
         for row in rows:
             try:
-                recipient = stored_recipient(row.definition)
+                recipient = recipient_from_json(row.definition)
             except Exception as failure:  # noqa: BLE001 - a row may hold anything; the others are notified
                 log.error("recipient.unreadable", recipient=row.id, reason=described(failure))
                 continue
@@ -147,7 +147,7 @@ class NoticeStore:
             row = await _RECIPIENT.fetchrow(self._pool, identity)
         if row is None:
             return None
-        found = stored_recipient(row.definition)
+        found = recipient_from_json(row.definition)
         return (AppRef.parse(row.app), found) if isinstance(found, MailRecipient) else None
 
     async def _deliver(

@@ -13,7 +13,6 @@ import structlog
 from streamsched.codec.json.reading import Fields
 from streamsched.codec.webhooks.webhook import webhook_from_json, webhook_to_json
 from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError, storable_text
-from streamsched.domain.limits import as_stored
 from streamsched.domain.programs.secret import Secret
 from streamsched.domain.quotas.quota import Quota
 from streamsched.domain.tasks.task import TaskRequest
@@ -319,8 +318,7 @@ def _definition(webhook: str, definition: Any) -> Webhook:
     InvalidError: it was stored by a later release.
     """
     namespace, _, name = webhook.partition(".")
-    with as_stored():
-        return webhook_from_json(namespace, name, Fields(definition))
+    return webhook_from_json(namespace, name, Fields(definition))
 
 
 async def _record(connection: Connection, webhook: str) -> WebhookRecord:

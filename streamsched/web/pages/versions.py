@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from starlette.responses import RedirectResponse, Response
 
 from streamsched.catalog.preview import Difference
-from streamsched.codec.schedules.schedule import stored_schedule_from_json
+from streamsched.codec.schedules.schedule import schedule_from_json
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.access.references import schedule_references
 from streamsched.domain.errors import InvalidError, NotFoundError
@@ -106,7 +106,7 @@ def _definition(version: ScheduleVersion) -> Schedule:
     InvalidError: this release cannot read it.
     """
     try:
-        return stored_schedule_from_json(version.definition)
+        return schedule_from_json(version.definition)
     except InvalidError as error:
         raise InvalidError("of", f"generation {version.generation} cannot be read by this release: {error}") from error
 

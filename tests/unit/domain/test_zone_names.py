@@ -6,13 +6,12 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 from sysconfig import get_config_var
-from zoneinfo import ZoneInfo, reset_tzpath
+from zoneinfo import ZoneInfo
 
 import pytest
 import tzdata
 
 from streamsched.domain.errors import InvalidDefinitionError
-from streamsched.domain.limits import as_stored
 from streamsched.domain.time import zone as zones
 from streamsched.domain.time.zone import check_zone, tzdata_version, zone_names, zone_of
 
@@ -72,23 +71,3 @@ def test_rules_are_those_of_the_package_whatever_the_machine_has(monkeypatch: py
     zones.find_zone.cache_clear()
 
     assert NOW.astimezone(zone_of("Europe/Berlin")).hour == 14
-
-
-def has_zone_file(name: str) -> bool:
-    return any((Path(root) / name).exists() for root in TZPATH)
-
-
-def test_a_stored_zone_that_an_earlier_release_accepted_is_still_read() -> None:
-    name = next((each for each in ("posix/Europe/Berlin", "localtime") if has_zone_file(each)), None)
-    if name is None:
-        return  # such as a container: no name beside IANA's is known there
-
-    reset_tzpath(TZPATH)
-    try:
-        with as_stored():
-            check_zone(name, "$.zone")
-            with pytest.raises(InvalidDefinitionError):
-                check_zone("Mars/City", "$.zone")
-        assert NOW.astimezone(zone_of("posix/Europe/Berlin")).hour == 14
-    finally:
-        reset_tzpath(())
