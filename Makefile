@@ -25,7 +25,7 @@ endef
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo cluster test test-long test-nightly check bench properties trial simulate fuzz fuzz-events newest-spark clean
+.PHONY: help demo cluster test test-long test-nightly check bench properties trial simulate mutation coverage matrix fuzz fuzz-events newest-spark clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -62,6 +62,15 @@ trial: $(VENV)/.dev ## KIND= BROKER= SEED= N=: faults under load; alone: the kin
 
 simulate: $(VENV)/.dev ## SEEDS=n or SEED=s: the same code on a simulated log and clock
 	@$(BIN)/python -m tests.simulation.run --seeds $(or $(SEEDS),100) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY)) $(ARGS)
+
+mutation: $(VENV)/.dev ## N= SEED=: faults put into the rules; how many do tests notice
+	@$(BIN)/python -m tests.mutation --seed $(or $(SEED),1) -n $(or $(N),40) $(ARGS)
+
+coverage: $(VENV)/.dev ## lines and branches of domain and launcher that tests run
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not long" --cov=streamsched/domain --cov=streamsched/launcher --cov-branch --cov-report=term:skip-covered tests/unit tests/properties tests/integration/launcher $(ARGS)
+
+matrix: $(VENV)/.dev ## other versions of Python and PostgreSQL
+	@$(BIN)/python -m compose.matrix $(ARGS)
 
 fuzz: $(VENV)/.dev ## MINUTES=n SEED=s: schemathesis against a real API
 	@$(BIN)/python -m tests.fuzz.api --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1) $(ARGS)
