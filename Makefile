@@ -14,10 +14,11 @@ LATER_delta := $(LATER_demo), and Maven, which downloads 10 MB of jars once
 LATER_dev := tests skip what is missing and name its Debian package, and say what jars they download (Kafka: 43 MB, once)
 LATER_fuzz := the same holds as for requirements/dev.txt
 
-# What a list of requirements/ names, each file by its hash, and then the package itself.
+# What a list of requirements/ names, each file by its hash, and then the package itself. A list is complete, and Python
+# compiles a module when it is first imported: to resolve and to compile all takes as long as the rest.
 define install
 	@echo "installing into $(VENV): $$(grep -c '^[A-Za-z].*==' requirements/$(1).txt) Python packages of requirements/$(1).txt, $(DISK_$(1)) on disk; no Debian packages, no jars but PySpark's own; $(LATER_$(1)) …"
-	@$(PIP_INSTALL) --require-hashes --requirement requirements/$(1).txt
+	@$(PIP_INSTALL) --no-deps --no-compile --require-hashes --requirement requirements/$(1).txt
 	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
 endef
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from importlib.metadata import entry_points
 from typing import Any, Final
 
 from streamsched.domain.errors import InvalidDefinitionError
@@ -28,6 +27,7 @@ from streamsched.domain.graph.task import (
     validations_of,
     validities_of,
 )
+from streamsched.process.entry_points import installed_points
 
 PAIRS: Final = "streamsched.graph_functions"
 VALIDITIES: Final = "streamsched.graph_validities"
@@ -92,7 +92,7 @@ class GraphFunctions:
 
     def _loaded(self, group: str, name: str, path: str) -> Any:
         given = self._given[group]
-        known = {point.name: point.load for point in entry_points(group=group)} if given is None else given
+        known = _loaders(group) if given is None else given
         if name not in known:
             names = ", ".join(sorted(known)) or "none"
             raise InvalidDefinitionError(path, f"no '{name}' of group {group} is installed here (known: {names})")
@@ -100,6 +100,10 @@ class GraphFunctions:
             return known[name]()
         except (Exception, SystemExit) as exc:  # third-party code
             raise InvalidDefinitionError(path, f"'{name}' cannot be loaded: {type(exc).__name__}: {exc}") from exc
+
+
+def _loaders(group: str) -> Loaders:
+    return {name: point.load for name, point in installed_points(group).items()}
 
 
 def _pair(name: str, path: str, found: Any) -> FunctionPair:

@@ -7,7 +7,6 @@ function that may block and may raise; after two seconds its result is ignored.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib.metadata import entry_points
 from typing import Any, Final
 
 from streamsched.codec.json.reading import anchored, below
@@ -15,6 +14,7 @@ from streamsched.domain.constraints.plugin import PlugIn, Question
 from streamsched.domain.decisions.admission import ConstraintVerdict
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError
 from streamsched.domain.schedules.schedule import Schedule
+from streamsched.process.entry_points import installed_points
 
 GROUP: Final = "streamsched.constraints"
 
@@ -26,7 +26,7 @@ Maker = Callable[[Mapping[str, Any]], Answer]
 
 def installed() -> Mapping[str, Callable[[], Maker]]:
     """The plug-ins of this environment by name; a maker is imported on first use."""
-    return {point.name: point.load for point in entry_points(group=GROUP)}
+    return {name: point.load for name, point in installed_points(GROUP).items()}
 
 
 def make_plugin(plugin: PlugIn, known: Mapping[str, Callable[[], Maker]]) -> Answer:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
 from typing import Final
 from urllib.parse import parse_qsl, urlsplit
 
 from streamsched.domain.errors import ConfigurationError
 from streamsched.log.topics import ALL_TOPICS
 from streamsched.ports.broker import Broker
+from streamsched.process.entry_points import installed_points
 from streamsched.process.extras import not_installed
 
 GROUP = "streamsched.brokers"
@@ -24,7 +24,7 @@ async def open_broker(url: str) -> Broker:
     """
     scheme = urlsplit(url).scheme
     _check_names(url)
-    drivers = {point.name: point for point in entry_points(group=GROUP)}
+    drivers = installed_points(GROUP)
     if scheme not in drivers:
         raise ConfigurationError(
             f"no broker driver for '{scheme}://'; installed: {', '.join(sorted(drivers)) or 'none'}"

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +14,7 @@ import orjson
 from streamsched.domain.errors import ConfigurationError
 from streamsched.domain.programs.secret import Secret
 from streamsched.domain.programs.secret_rules import SecretRule
+from streamsched.process.entry_points import installed_points
 
 GROUP: Final = "streamsched.secret_providers"
 #: Least characters of a value: a shorter one could not be kept out of texts without spoiling them.
@@ -31,7 +31,7 @@ Reader = Callable[[str], str]
 
 def installed() -> Mapping[str, Callable[[], Reader]]:
     """The providers of this environment by name; imported when they are first used."""
-    return {point.name: point.load for point in entry_points(group=GROUP)}
+    return {name: point.load for name, point in installed_points(GROUP).items()}
 
 
 class Secrets:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib.metadata import entry_points
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -27,6 +26,7 @@ import httpx
 from streamsched.domain.constraints.load import ClusterReading
 from streamsched.domain.errors import ConfigurationError, UnavailableError
 from streamsched.ports.cluster_probe import Probe
+from streamsched.process.entry_points import installed_points
 
 _ENTRY_POINTS: Final = "streamsched.clusters"
 _TIMEOUT_S: Final = 3.0
@@ -128,7 +128,7 @@ def open_probe(url: str) -> Probe:
     scheme = urlsplit(url).scheme
     if scheme in PROBES:
         return PROBES[scheme](url)
-    installed = {point.name: point for point in entry_points(group=_ENTRY_POINTS)}
+    installed = installed_points(_ENTRY_POINTS)
     if scheme not in installed:
         raise ConfigurationError(f"no probe for '{scheme}://'; known: {', '.join(sorted({*PROBES, *installed}))}")
     return installed[scheme].load()(url)
