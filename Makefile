@@ -38,7 +38,7 @@ cluster: $(VENV)/.dev ## an installation until Ctrl-C; ARGS=--check: try it, and
 	@$(BIN)/python -m compose.cluster $(ARGS)
 
 test: check ## check, then the short tests: at most 10 minutes
-	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not long" $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not long" --hypothesis-profile=short $(ARGS)
 
 test-long: $(VENV)/.dev ## the other tests but nightly ones; repeats a failed one once
 	@$(BIN)/python -m pytest -n 3 --dist loadfile -m "long and not nightly" --reruns 1 -raR $(ARGS)

@@ -108,7 +108,7 @@ def server(version: str) -> Iterator[str]:
     it as `nobody`.
     """
     found = binaries(version)
-    user = {"user": "nobody"} if os.geteuid() == 0 else {}
+    user = "nobody" if os.geteuid() == 0 else None
     with tempfile.TemporaryDirectory(prefix="ss-matrix-") as scratch, socket.socket() as probe:
         here = Path(scratch) / "postgres"  # nobody cannot read the cache of root
         shutil.copytree(found, here, symlinks=True)
@@ -118,14 +118,14 @@ def server(version: str) -> Iterator[str]:
         if user:
             shutil.chown(data, "nobody")
         initdb = [str(here / "bin/initdb"), "-D", str(data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"]
-        subprocess.run(initdb, check=True, capture_output=True, cwd=scratch, **user)
+        subprocess.run(initdb, check=True, capture_output=True, cwd=scratch, user=user)
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
         probe.close()
         off = [part for each in ("fsync", "full_page_writes", "autovacuum") for part in ("-c", f"{each}=off")]
         command = [str(here / "bin/postgres"), "-D", str(data), "-p", str(port), "-k", str(data), "-h", "127.0.0.1"]
         process = subprocess.Popen(
-            [*command, *off, "-c", "max_connections=300"], cwd=scratch, stderr=subprocess.DEVNULL, **user
+            [*command, *off, "-c", "max_connections=300"], cwd=scratch, stderr=subprocess.DEVNULL, user=user
         )
         try:
             url = f"postgresql://postgres@127.0.0.1:{port}/postgres?sslmode=disable"
