@@ -14,7 +14,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-from fastapi import FastAPI, Request, Response
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 
 from streamsched.access.authentication import OpenAuthentication
 from streamsched.api.allowed_hosts import AllowedHosts
@@ -54,7 +56,7 @@ worker.run()
 
 
 @asynccontextmanager
-async def served(api: FastAPI) -> AsyncIterator[str]:
+async def served(api: Starlette) -> AsyncIterator[str]:
     bound, started = bind("127.0.0.1", 0), asyncio.Event()
     serving = asyncio.create_task(HttpServer(api, bound, started=started.set).run())
     await started.wait()
@@ -78,7 +80,8 @@ async def url(world: TaskWorld, owner: TaskLoop) -> AsyncIterator[str]:
     """An owner's streams, with a list of owners that names it."""
     api = make_stream_api(world.workers, AllowedHosts.of(), OpenAuthentication(), body_limit=1 << 20)
     async with served(api) as found:
-        api.add_api_route("/v1/tasks/owners", lambda: {"owners": [{"id": "owner", "url": found}]})
+        listed = JSONResponse({"owners": [{"id": "owner", "url": found}]})
+        api.add_route("/v1/tasks/owners", lambda request: listed)
         yield found
 
 
