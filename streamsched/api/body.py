@@ -100,7 +100,7 @@ async def read_body(request: Request) -> AsyncIterator[bytes]:
 
 def _limit(request: Request) -> RequestLimit:
     """What the route reads; outside a table of routes the ordinary."""
-    served: ServedRoute | None = request.scope.get("route")
+    served: ServedRoute | None = request.scope.get("served")
     return ORDINARY if served is None else served.route.limit
 
 

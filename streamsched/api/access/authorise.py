@@ -38,7 +38,7 @@ async def authorise(request: Request) -> None:
         ForbiddenError: the caller has no permission.
         NotFoundError: the caller has no permission for the thing with this id.
     """
-    served: ServedRoute = request.scope["route"]
+    served: ServedRoute = request.scope["served"]
     rule = served.route.rule
     if rule is None:
         return
@@ -129,7 +129,7 @@ def _check_query(caller: Caller, rule: Rule, request: Request) -> None:
 
 def _filters_of(request: Request) -> Sequence[str]:
     """The filters that the route has; of a page, any."""
-    served: ServedRoute | None = request.scope.get("route")
+    served: ServedRoute | None = request.scope.get("served")
     return _FILTERS if served is None else [name for name in _FILTERS if name in served.filters]
 
 

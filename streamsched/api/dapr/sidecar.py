@@ -55,7 +55,7 @@ def make_sidecar(desk: DaprDesk, endpoint: DaprEndpoint, hosts: AllowedHosts, *,
     routes = _routes(desk, endpoint)
 
     async def admit(request: Request) -> None:
-        if request.scope["route"].route.function is not _healthy and not endpoint.admits(request.headers):
+        if request.scope["served"].route.function is not _healthy and not endpoint.admits(request.headers):
             raise HTTPException(HTTPStatus.UNAUTHORIZED, "the api token is missing or wrong")
 
     table = RouteTable(chain(*(routes.below("", prefix) for prefix in _PREFIXES), probes), door=admit)

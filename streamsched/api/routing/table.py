@@ -43,7 +43,7 @@ class ServedRoute:
 
 class RouteTable(BaseRoute):
     """Finds the route of a request by the first two parts of its path, then in the order of declaration. In the scope
-    of the request `route` is the route, and `route_name` its name.
+    of the request `served` is the route, and `route_name` its name.
 
     Attributes:
         served: all routes.
@@ -81,7 +81,7 @@ class RouteTable(BaseRoute):
         """Raises:
         HTTPException: 405, the path has no route of this method.
         """
-        served: ServedRoute = scope["route"]
+        served: ServedRoute = scope["served"]
         if served.route.method != scope["method"]:
             raise HTTPException(405, headers={"Allow": ", ".join(sorted(self._methods[served.route.pattern]))})
         await served.app(scope, receive, send)
@@ -96,7 +96,7 @@ class NamedRoute(StarletteRoute):
 
 
 def _named(served: ServedRoute) -> dict[str, Any]:
-    return {"route": served, "route_name": served.route.name}
+    return {"served": served, "route_name": served.route.name}
 
 
 def _start(path: str) -> str:

@@ -185,7 +185,7 @@ async def test_a_route_that_checks_nothing_is_found(
     seeded = "PUT /v1/groups/{name}"
 
     def check(caller: Caller, rule: Rule, request: Request) -> None:
-        if request.scope["route"].route.name != seeded:
+        if request.scope["served"].route.name != seeded:
             check_rule(caller, rule, request)
 
     routes = [route for route in requests() if route[1].startswith(("/v1/groups", "/v1/pools"))]
