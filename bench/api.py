@@ -281,7 +281,7 @@ def main() -> None:
             runner.run(serve(args.serve, args.access))
             return
         with server() as url:
-            print(about(["fastapi", "uvicorn", "asyncpg", "orjson"]))
+            print(about(["starlette", "uvicorn", "asyncpg", "orjson"]))
             print(f"command: python -m bench.api {' '.join(sys.argv[1:])}".rstrip())
             print(f"load {psutil.getloadavg()[0]:.1f} when it began\n")
             result = runner.run(measure(url, args.schedules, args.events, args.created, args.rounds))

@@ -49,7 +49,7 @@ from streamsched.ports.broker import Outgoing
 from streamsched.roles.api import api_services, make_http
 from streamsched.roles.services import Services, open_services
 from streamsched.store.server.migrate import migrate
-from streamsched.web.rules import PAGE_RULES
+from streamsched.web.app import page_rules
 
 DATASETS: Final = 1000
 PROGRAMS: Final = 1000
@@ -187,7 +187,7 @@ def addresses(schedules: int, runs: int) -> dict[str, str]:
     }
     skipped = {"GET /ui/live", "GET /ui/graphs/{namespace}/{app}", "GET /ui/queues/{queue}"}
     found: dict[str, str] = {}
-    for rule in PAGE_RULES:
+    for rule in page_rules():
         method, path = rule.split(" ")
         if method == "GET" and rule not in skipped:
             for name, value in names.items():

@@ -338,7 +338,7 @@ def main() -> None:
     args.alone = programs().scheduler.exists() and enter_namespace("bench.tasks", sys.argv[1:])
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner, server() as url:
-        print(about(["asyncpg", "aiohttp", "fastapi", "grpcio", "apscheduler"]))
+        print(about(["asyncpg", "aiohttp", "starlette", "grpcio", "apscheduler"]))
         print(f"command: python -m bench.tasks {' '.join(sys.argv[1:])}".rstrip())
         print(f"rounds {args.rounds}: median (least – most); load {psutil.getloadavg()[0]:.1f} when it began\n")
         result = runner.run(measure(url, args))

@@ -8,13 +8,14 @@ from hashlib import sha256
 from io import BytesIO
 from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
-from fastapi import Depends, HTTPException, Request
-from starlette.requests import ClientDisconnect
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
 
 from streamsched.access.quota_watch import QuotaWatch
-from streamsched.api.access.rules import RouteTable
 from streamsched.api.bounds.body_room import BodyRoom
-from streamsched.api.bounds.request_limits import LIMITS, ORDINARY, RequestLimit
+from streamsched.api.bounds.request_limits import ORDINARY, RequestLimit
+from streamsched.api.routing.calls import Depends
+from streamsched.api.routing.table import ServedRoute
 from streamsched.codec.json.reading import Fields
 from streamsched.codec.json.scalar import loads, mapping
 from streamsched.domain.errors import storable_text
@@ -89,7 +90,7 @@ async def read_body(request: Request) -> AsyncIterator[bytes]:
             place.grow(len(chunk))
             held.write(chunk)
         body = held.getvalue()  # no copy: both share the bytes
-        known = limit_of(request)
+        known = _limit(request)
         values = await decode_body(body, known.check_values)
         if getattr(request.state, "audited", None) is not None and body:
             request.state.body = {"sha256": sha256(body).hexdigest(), "bytes": size}
@@ -97,10 +98,10 @@ async def read_body(request: Request) -> AsyncIterator[bytes]:
             yield body
 
 
-def limit_of(request: Request) -> RequestLimit:
-    """The limit of the request's route."""
-    routes: RouteTable | None = getattr(request.app.state, "routes", None)
-    return ORDINARY if routes is None else LIMITS.get(routes.name(request.scope.get("endpoint")), ORDINARY)
+def _limit(request: Request) -> RequestLimit:
+    """What the route reads; outside a table of routes the ordinary."""
+    served: ServedRoute | None = request.scope.get("served")
+    return ORDINARY if served is None else served.route.limit
 
 
 class _BodyQuota(NamedTuple):
@@ -147,7 +148,7 @@ def _too_large(limit: int) -> HTTPException:
     return HTTPException(413, f"the body is larger than {limit} bytes; send fewer events in each request")
 
 
-BodyBytes = Annotated[bytes, Depends(read_body, scope="function")]
+BodyBytes = Annotated[bytes, Depends(read_body)]
 
 
 async def decode_body(body: bytes, decode: Callable[[bytes], _R]) -> _R:

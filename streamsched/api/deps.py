@@ -8,7 +8,7 @@ from datetime import datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import Depends, Query, Request
+from starlette.requests import Request
 
 from streamsched.access.auditing import Audit
 from streamsched.access.authentication import Authentication
@@ -21,6 +21,8 @@ from streamsched.admin.installation import Installation
 from streamsched.api.allowed_hosts import AllowedHosts
 from streamsched.api.health import Health
 from streamsched.api.reads.catalog_map import CatalogMap
+from streamsched.api.routing.calls import Depends
+from streamsched.api.routing.parameters import Query
 from streamsched.api.streams.decision_feed import DecisionFeed
 from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.listeners import Listeners
@@ -233,9 +235,6 @@ class ApiServices:
     @property
     def metrics(self) -> Metrics:
         return self.health.metrics
-
-
-# All of these are coroutines: FastAPI calls other dependencies in a thread, which costs more than they do.
 
 
 async def _services(request: Request) -> ApiServices:

@@ -7,11 +7,16 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, FastAPI, Request
-from fastapi.responses import Response
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
 
-from streamsched.api.problems import answer_problems
+from streamsched.api.problems import PROBLEMS
 from streamsched.api.rendering import rendered
+from streamsched.api.routing.calls import Depends
+from streamsched.api.routing.routes import Routes
+from streamsched.api.routing.rules import PUBLIC, VIEW_ALL
+from streamsched.api.routing.table import RouteTable
 from streamsched.process.health import ProcessHealth
 from streamsched.telemetry.metrics import CONTENT_TYPE, Metrics
 
@@ -43,7 +48,7 @@ async def _health(request: Request) -> Health:
 
 
 HealthDep = Annotated[Health, Depends(_health)]
-router = APIRouter(tags=["health"])
+routes = Routes("", "health")
 
 
 def health_of(health: ProcessHealth, measure: Callable[[], Awaitable[None]]) -> Health:
@@ -51,16 +56,14 @@ def health_of(health: ProcessHealth, measure: Callable[[], Awaitable[None]]) -> 
     return Health(live=health.live, ready=health.ready, remarks=health.remarks, measure=measure, metrics=health.metrics)
 
 
-def make_health(health: Health) -> FastAPI:
+def make_health(health: Health) -> Starlette:
     """The application of a process that serves only these routes."""
-    app = FastAPI(title="streamsched health", openapi_url=None, docs_url=None, redoc_url=None)
+    app = Starlette(routes=[RouteTable(routes)], exception_handlers=PROBLEMS)
     app.state.health = health
-    app.include_router(router)
-    answer_problems(app)
     return app
 
 
-@router.get("/health/live", summary="Get liveness")
+@routes.get("/health/live", "Get liveness", may=PUBLIC, answers={200: "Health", 503: "Health"})
 async def live(health: HealthDep) -> Response:
     """200 unless a part of the process is permanently stuck; then 503 and the process should be restarted. `checks` has
     each check with `ok` or its failure.
@@ -68,7 +71,7 @@ async def live(health: HealthDep) -> Response:
     return _response(health.live(), passed="live", failed="stuck")
 
 
-@router.get("/health/ready", summary="Get readiness")
+@routes.get("/health/ready", "Get readiness", may=PUBLIC, answers={200: "Health", 503: "Health"})
 async def ready(health: HealthDep) -> Response:
     """200 when all dependencies respond and the process makes progress, else 503. `checks` has each check with `ok` or
     its failure. `clock` says when the database's clock has jumped, which makes no process unready.
@@ -76,7 +79,7 @@ async def ready(health: HealthDep) -> Response:
     return _response(await health.ready(), health.remarks(), passed="ready", failed="unready")
 
 
-@router.get("/metrics", summary="Get metrics")
+@routes.get("/metrics", "Get metrics", may=VIEW_ALL, answers="AnyText", media=(CONTENT_TYPE,), missing=True)
 async def metrics(health: HealthDep) -> Response:
     """All metrics of the process in the Prometheus text format."""
     await health.measure()

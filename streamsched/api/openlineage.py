@@ -6,13 +6,18 @@ from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, HTTPException, Query, Request
-from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 
 from streamsched.api.access.authorise import CallerDep
 from streamsched.api.body import BodyBytes, decode_body
+from streamsched.api.bounds.request_limits import LISTS
 from streamsched.api.deps import ApiServices, ServicesDep
 from streamsched.api.rendering import rendered
+from streamsched.api.routing.parameters import Query
+from streamsched.api.routing.routes import Routes
+from streamsched.api.routing.rules import EMIT_ASKED
 from streamsched.codec.openlineage.facts import SOURCE, LineageFacts, facts
 from streamsched.codec.openlineage.run_event import decode
 from streamsched.domain.access.announcement import may_announce
@@ -22,14 +27,22 @@ from streamsched.domain.errors import DecodeError, ForbiddenError
 from streamsched.domain.events.event import Event, ProgramReached
 from streamsched.domain.names import DEFAULT_NAMESPACE, DatasetRef
 
-router = APIRouter(prefix="/api/v1", tags=["OpenLineage"])
+routes = Routes("/api/v1", "OpenLineage")
 
 NamespaceQuery = Annotated[
     str, Query(max_length=255, description="Namespace of the programs and of datasets that are not known by location.")
 ]
 
 
-@router.post("/lineage", summary="Accept a run event (OpenLineage)")
+@routes.post(
+    "/lineage",
+    "Accept a run event (OpenLineage)",
+    may=EMIT_ASKED,
+    body="LineageEvent",
+    answers={201: "AcceptedLineage"},
+    rated=True,
+    limit=LISTS,
+)
 async def accept(
     request: Request,
     body: BodyBytes,

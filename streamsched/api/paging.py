@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Query
-
+from streamsched.api.routing.parameters import Query
 from streamsched.catalog.paging import moment_cursor, page, read_moment_cursor
 
 __all__ = ["After", "Limit", "moment_cursor", "page", "read_moment_cursor"]

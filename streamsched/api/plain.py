@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from fastapi import Request
-from fastapi.responses import PlainTextResponse, Response
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
 
 from streamsched.codec.cdap.trigger import VERSION
 from streamsched.domain.errors import NotFoundError, StreamschedError

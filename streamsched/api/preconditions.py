@@ -12,10 +12,11 @@ import hashlib
 import re
 from typing import Annotated, Any, Final
 
-from fastapi import Depends, Header
-from fastapi.responses import Response
+from starlette.responses import Response
 
 from streamsched.api.rendering import encoded, rendered
+from streamsched.api.routing.calls import Depends
+from streamsched.api.routing.parameters import Header
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.revision import Expected
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import Any, Final
 
 import structlog
-from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import Response
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 
-from streamsched.api.access.rules import RouteTable
 from streamsched.api.plain import message, plain, speaks_cdap
 from streamsched.api.rendering import rendered
+from streamsched.api.routing.parameters import ParameterError
 from streamsched.codec import problem as problem_codec
 from streamsched.codec.problem import error_to_json, status_of
 from streamsched.domain.errors import RateExceededError, RevisionChangedError, StreamschedError
@@ -58,14 +58,6 @@ def _headers(status: int) -> Mapping[str, str] | None:
             return None
 
 
-def answer_problems(api: FastAPI) -> None:
-    """Installs handlers that answer every error of `api` with a problem, including routing and parameter errors."""
-    api.add_exception_handler(StreamschedError, _domain)
-    api.add_exception_handler(HTTPException, _http)
-    api.add_exception_handler(RequestValidationError, _parameter)
-    api.add_exception_handler(Exception, _unexpected)
-
-
 async def _domain(request: Request, error: Exception) -> Response:
     assert isinstance(error, StreamschedError)
     status = status_of(error)
@@ -81,21 +73,21 @@ async def _http(request: Request, error: Exception) -> Response:
     answer = _answer(request, error.status_code, str(error.detail))
     for name, value in (error.headers or {}).items():
         answer.headers.setdefault(name, value)
-    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:  # the router names the methods of one route of the path
-        routes: RouteTable | None = getattr(request.app.state, "routes", None)
-        if routes is not None and (methods := routes.methods(request.scope.get("endpoint"))):
-            answer.headers["Allow"] = ", ".join(methods)
     return answer
 
 
 async def _parameter(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    path = ".".join(str(part) for part in first["loc"][1:]) or "$"
-    reason = first["msg"]
-    return _answer(request, HTTPStatus.BAD_REQUEST, f"{path}: {reason}", path=path, reason=reason, retriable=False)
+    assert isinstance(error, ParameterError)
+    path, reason = error.path, error.reason
+    return _answer(request, HTTPStatus.BAD_REQUEST, str(error), path=path, reason=reason, retriable=False)
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:
     log.error("request.crashed", method=request.method, path=request.url.path, exc_info=error)
     return _answer(request, HTTPStatus.INTERNAL_SERVER_ERROR, "internal error; see the log of the API", retriable=False)
+
+
+#: Answers every error of an application with a problem, including routing and parameter errors.
+PROBLEMS: Final[Mapping[Any, Callable[[Request, Exception], Awaitable[Response]]]] = MappingProxyType(
+    {StreamschedError: _domain, HTTPException: _http, ParameterError: _parameter, Exception: _unexpected}
+)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from fastapi.responses import Response
+from starlette.responses import Response
 
 _OPTIONS = orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS
 

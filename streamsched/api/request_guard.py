@@ -16,7 +16,7 @@ from http import HTTPStatus
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from fastapi.responses import Response
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from streamsched.api.allowed_hosts import AllowedHosts, Authority

@@ -9,16 +9,14 @@ from time import perf_counter
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from streamsched.api.access.rules import RouteTable
 from streamsched.telemetry.metrics import Metrics
 
 
 class RequestMeasures:
     """ASGI middleware."""
 
-    def __init__(self, app: ASGIApp, *, metrics: Metrics, routes: RouteTable) -> None:
+    def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
         self._app = app
-        self._routes = routes
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -29,7 +27,7 @@ class RequestMeasures:
 
         async def measured(message: Message) -> None:
             if message["type"] == "http.response.start":
-                route = self._routes.name(scope.get("endpoint")).rpartition(" ")[2]
+                route = scope.get("route_name", "unknown").rpartition(" ")[2]
                 labels = {"method": scope["method"], "route": route}
                 self._metrics.observe("http_request_seconds", perf_counter() - began, **labels)
                 self._metrics.add("http_requests_total", status=str(message["status"]), **labels)

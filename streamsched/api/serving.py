@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Final
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 from streamsched.api.bounds.connections import Connections, connection_class
 from streamsched.domain.errors import ConfigurationError
@@ -82,7 +82,7 @@ class HttpServer:
 
     def __init__(
         self,
-        api: FastAPI,
+        api: Starlette,
         bound: socket.socket,
         *,
         started: Callable[[], None] | None = None,

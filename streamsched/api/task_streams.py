@@ -11,17 +11,23 @@ from typing import Annotated, Final
 from uuid import uuid4
 
 import structlog
-from fastapi import APIRouter, Depends, FastAPI, Request
-from fastapi.responses import Response, StreamingResponse
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
 
 from streamsched.access.authentication import Authentication
 from streamsched.api.access.authorise import CallerDep, require
 from streamsched.api.allowed_hosts import AllowedHosts
 from streamsched.api.body import LINES, BodyBytes
 from streamsched.api.bounds.body_room import BodyRoom
-from streamsched.api.problems import answer_problems
+from streamsched.api.problems import PROBLEMS
 from streamsched.api.rendering import rendered
 from streamsched.api.request_guard import RequestGuard
+from streamsched.api.routing.calls import Depends
+from streamsched.api.routing.routes import Routes
+from streamsched.api.routing.rules import Unruled
+from streamsched.api.routing.table import RouteTable
 from streamsched.api.streams.places import Places
 from streamsched.codec.tasks.worker import StreamRequest, line, read_report, read_request, task_line
 from streamsched.domain.access.grant import Caller
@@ -38,7 +44,7 @@ REPORT_S: Final = 5.0
 QUIET_S: Final = 15.0
 _MOST_STREAMS: Final = 2000
 
-router = APIRouter(prefix="/v1/task-streams", tags=["tasks"])
+routes = Routes("/v1/task-streams", "tasks")
 
 
 @dataclass(slots=True)
@@ -87,22 +93,17 @@ async def _authorised(request: Request) -> None:
 
 def make_stream_api(
     workers: WorkerStreams, hosts: AllowedHosts, authentication: Authentication, *, body_limit: int
-) -> FastAPI:
+) -> Starlette:
     """The application of a process that delivers tasks; for the event loop of `workers`. `body_limit`: bytes of a
     report.
     """
-    app = FastAPI(
-        title="streamsched task streams",
-        openapi_url=None,
-        docs_url=None,
-        redoc_url=None,
-        dependencies=[Depends(_authorised)],
+    app = Starlette(
+        routes=[RouteTable(routes, door=_authorised)],
+        middleware=[Middleware(RequestGuard, hosts=hosts)],
+        exception_handlers=PROBLEMS,
     )
     app.state.services = StreamServices(workers, authentication)
     app.state.body_room = BodyRoom(body_limit)
-    app.include_router(router)
-    answer_problems(app)
-    app.add_middleware(RequestGuard, hosts=hosts)
     return app
 
 
@@ -114,7 +115,7 @@ async def _services(request: Request) -> StreamServices:
 _ServicesDep = Annotated[StreamServices, Depends(_services)]
 
 
-@router.post("", summary="Receive tasks")
+@routes.post("", "Receive tasks", may=Unruled.DOOR, answers="")
 async def open_stream(body: BodyBytes, caller: CallerDep, services: _ServicesDep) -> Response:
     """A stream of lines of JSON (`codec.tasks.worker`) until the worker disconnects. Tasks that it has not ended then
     are delivered again. 403 when a grant restricts the caller to names, and one of the queues has another.
@@ -126,7 +127,7 @@ async def open_stream(body: BodyBytes, caller: CallerDep, services: _ServicesDep
     return StreamingResponse(_lines(services, asked, caller), media_type=LINES)
 
 
-@router.post("/{stream}", summary="Report ends and heartbeats")
+@routes.post("/{stream}", "Report ends and heartbeats", may=Unruled.DOOR, answers="")
 async def report(stream: str, body: BodyBytes, services: _ServicesDep) -> Response:
     """Ends deliveries, prolongs them, and sets the credit. Numbers of deliveries that are over are ignored. 404 when
     the stream has ended: its tasks are delivered again.

@@ -1,4 +1,4 @@
-"""The client that blocks."""
+"""The client that blocks. Made from `asynchronous.py`; `make docs` writes it again."""
 
 from __future__ import annotations
 
@@ -319,7 +319,9 @@ class Client:
                 ) as answer:
                     ended = Answer(0, failure="the connection ended")
                     if answer.status_code == 200:
-                        yield from filter(None, map(following.line, answer.iter_lines()))
+                        for line in answer.iter_lines():
+                            if (found := following.line(line)) is not None:
+                                yield found
                     else:
                         ended = Answer(answer.status_code, answer.read())
             except httpx.HTTPError as exc:

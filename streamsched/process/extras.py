@@ -18,7 +18,6 @@ EXTRAS: Final[Mapping[str, str]] = MappingProxyType(
         "cramjam": "kafka",
         "dapr": "dapr",
         "deltalake": "delta",
-        "fastapi": "server",
         "faust": "server",
         "fsspec": "storage",
         "grpc": "dapr",
@@ -40,6 +39,7 @@ EXTRAS: Final[Mapping[str, str]] = MappingProxyType(
         "pytest_asyncio": "testing",
         "s3fs": "s3",
         "sqlalchemy": "server",
+        "starlette": "server",
         "uvicorn": "server",
         "uvloop": "server",
     }

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 
 from streamsched.access.auditing import NoAudit, StoredAudit
 from streamsched.access.authentication import ANYBODY, OpenAuthentication
@@ -16,7 +15,6 @@ from streamsched.access.quota_watch import QuotaWatch
 from streamsched.access.references import ReferenceChecks
 from streamsched.admin.installation import assembled
 from streamsched.admin.installation_metrics import measure_installation
-from streamsched.api.access.rules import RouteTable
 from streamsched.api.allowed_hosts import allowed_hosts
 from streamsched.api.app import make_api
 from streamsched.api.deps import (
@@ -33,6 +31,7 @@ from streamsched.api.deps import (
 )
 from streamsched.api.health import health_of
 from streamsched.api.reads.catalog_map import CatalogMap
+from streamsched.api.routing.table import RouteTable
 from streamsched.api.streams.decision_feed import DecisionFeed
 from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.listeners import Listeners
@@ -180,9 +179,9 @@ def api_services(services: Services) -> ApiServices:
     )
 
 
-def make_http(services: ApiServices, pool: Pool, routes: Sequence[BaseRoute] | None = None) -> FastAPI:
-    """The API, with the pages at `/ui`. `routes`: those of the API, when they are made already."""
-    api = make_api(services, routes)
+def make_http(services: ApiServices, pool: Pool, table: RouteTable | None = None) -> Starlette:
+    """The API, with the pages at `/ui`. `table`: the routes of the API, when they are made already."""
+    api = make_api(services, table)
     reads = PageReads(pool)
     feed = LiveFeed(reads.version)
     access = services.access
@@ -190,10 +189,6 @@ def make_http(services: ApiServices, pool: Pool, routes: Sequence[BaseRoute] | N
     rules = access.login.rules if access.login else None
     sessions = Sessions(access.tokens, services.clock, everybody=everybody, rules=rules)
     web = make_web(PageServices(api=services, reads=reads, sessions=sessions, feed=feed))
-    names: RouteTable = api.state.routes
-    for route in web.routes:
-        if isinstance(route, Route):
-            names.add_name(route.endpoint, f"GET {PREFIX}{route.path}")
     api.router.routes.append(Route("/", _to_pages))
     api.mount(PREFIX, web)
     api.state.closing.append(feed.close)

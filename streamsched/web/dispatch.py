@@ -18,7 +18,6 @@ from streamsched.codec.problem import status_of
 from streamsched.domain.errors import ForbiddenError, StreamschedError, UnauthenticatedError
 from streamsched.web.page_access import PageAccess, check_entrance
 from streamsched.web.rendering import Renderer
-from streamsched.web.rules import PAGE_RULES
 from streamsched.web.visit import PageRoute, PageServices, Visit, read_form, theme_of, zone_of
 
 log = structlog.get_logger()
@@ -37,14 +36,8 @@ class Dispatch:
         self._renderer = renderer
 
     def endpoint(self, route: PageRoute) -> Callable[[Request], Awaitable[Response]]:
-        """The endpoint of a page, which is checked by its rule.
-
-        Raises:
-            LookupError: it has no rule.
-        """
-        if route.name not in PAGE_RULES:
-            raise LookupError(f"web/rules.py: {route.name} has no rule")
-        rule = PAGE_RULES[route.name]
+        """The endpoint of a page, which is checked by its rule."""
+        rule = route.rule
 
         async def endpoint(request: Request) -> Response:
             visit: Visit | None = None

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.routing import compile_path
 
 from streamsched.api.access.authorise import check_rule
-from streamsched.api.access.rules import Rule, Scope
+from streamsched.api.routing.rules import Rule, Scope
 from streamsched.domain.access.grant import EVERYWHERE, Caller
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import ForbiddenError, NotFoundError
@@ -33,7 +33,7 @@ def check_entrance(caller: Caller, rule: Rule, request: Request) -> str:
 
 
 class PageAccess:
-    """The pages by their addresses, with their rules, by name as `web.rules.PAGE_RULES`."""
+    """The pages by their addresses, with their rules, by the names of the pages."""
 
     def __init__(self, rules: Mapping[str, Rule]) -> None:
         self._pages = [

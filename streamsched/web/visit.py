@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from streamsched.api.body import received
 from streamsched.api.deps import ApiServices
+from streamsched.api.routing.rules import Rule
 from streamsched.domain.access.grant import EVERYWHERE, Allowed, Caller
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import InvalidError
@@ -118,10 +119,11 @@ Handler = Callable[[Visit], Awaitable[Response]]
 
 
 class PageRoute(NamedTuple):
-    """A page or an action. `path` begins with `/ui/`."""
+    """A page or an action, and who may see or do it. `path` begins with `/ui/`."""
 
     method: str
     path: str
+    rule: Rule
     handler: Handler
 
     @property

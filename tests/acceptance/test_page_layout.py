@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import httpx
 import pytest
 
-from streamsched.web.rules import PAGE_RULES
+from tests.support.api_routes import rules_of_pages
 from tests.support.browser_site import FLAGS, Site
 from tests.support.dev_process import DevProcess
 from tests.support.services import need_module, need_program
@@ -144,7 +144,7 @@ def made(site: Site) -> dict[str, str]:
 
 def addresses(names: dict[str, str]) -> Iterator[str]:
     """The address of every page, by the table of their rules, but of those about what there is none of here."""
-    for name in PAGE_RULES:
+    for name in rules_of_pages():
         method, path = name.split(" ")
         parameters = re.findall(r"\{(\w+)\}", path)
         if method == "GET" and set(parameters) <= names.keys() and not path.endswith(("/log", "/live")):

@@ -1,4 +1,4 @@
-"""The pages under `docs/reference/` that are made from the code: `make docs` writes them again."""
+"""What is made from the code, which `make docs` writes again: `docs/reference/`, and the client that blocks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from streamsched.codec.schema.apps import app_file_schema
+from tests.architecture.reference.blocking_client import TARGET, blocking_client
 from tests.architecture.reference.definitions import (
     constraints_page,
     expectations_page,
@@ -23,7 +24,7 @@ from tests.architecture.reference.interfaces import (
     settings_page,
     spans_page,
 )
-from tests.architecture.reference.markdown import assert_page
+from tests.architecture.reference.markdown import REFERENCE, assert_written
 
 PAGES: dict[str, Callable[[], str]] = {
     "app.schema.json": lambda: json.dumps(app_file_schema(), indent=1) + "\n",
@@ -43,4 +44,8 @@ PAGES: dict[str, Callable[[], str]] = {
 
 @pytest.mark.parametrize("name", PAGES)
 def test_the_page_shows_the_code(name: str) -> None:
-    assert_page(name, PAGES[name]())
+    assert_written(REFERENCE / name, PAGES[name]())
+
+
+def test_the_client_that_blocks_is_the_one_with_await() -> None:
+    assert_written(TARGET, blocking_client())

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import pytest
 import yaml
-from fastapi.routing import APIRoute
 
 from streamsched.api import health
 from streamsched.config import ApiSettings, Settings
@@ -24,7 +23,7 @@ FOLDER: Final = Path(__file__).parents[2] / "compose"
 UNITS: Final = sorted((FOLDER / "systemd").glob("*.service"))
 SETTINGS: Final = {variable(each.name) for each in variables_of(Settings)}
 ROLES: Final = {role.value for role in Role if role is not Role.ALL}
-PROBES: Final = {route.path for route in health.router.routes if isinstance(route, APIRoute)}
+PROBES: Final = {route.path for route in health.routes}
 
 KUSTOMIZATION: Final = yaml.safe_load((FOLDER / "kubernetes" / "kustomization.yaml").read_text())
 OBJECTS: Final[list[dict[str, Any]]] = [

@@ -8,8 +8,6 @@ from functools import cache, partial
 from typing import Any, Final
 from urllib.parse import quote
 
-from fastapi.routing import APIRoute
-
 from streamsched.api import health
 from streamsched.api.cdap.routes import cdap_routes
 from streamsched.api.dapr import native as dapr
@@ -58,14 +56,8 @@ def routes() -> tuple[tuple[str, str], ...]:
     of_catalog, of_limits = (apps, changes, programs, preferences, schedules, ticks), (groups, pools, clusters)
     of_work = jobs, runs, submissions, backfills, graphs, lanes, queues, tasks, pagerduty, dapr
     modules = (events, verdicts, *of_catalog, *of_work, *of_limits, health)
-    found = [route for module in modules for route in module.router.routes] + list(cdap_routes().routes)
-    return tuple(
-        (method, route.path)
-        for route in found
-        if isinstance(route, APIRoute)
-        for method in sorted(route.methods or ())
-        if not route.path.startswith("/health")
-    )
+    found = [route for module in modules for route in module.routes] + list(cdap_routes())
+    return tuple((route.method, route.pattern) for route in found if not route.path.startswith("/health"))
 
 
 def address(name: str, rng: random.Random) -> Made:

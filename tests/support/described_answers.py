@@ -6,16 +6,13 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import httpx
 import jsonschema
 
-from streamsched.api.allowed_hosts import AllowedHosts
-from streamsched.api.app import make_api
-from streamsched.api.deps import ApiServices
-from streamsched.config import ApiSettings
+from streamsched.api.description.document import document
+from tests.support.api_routes import api_routes
 
 #: Parameters that may hold slashes.
 _DEEP = ("job_id", "event", "name")
@@ -23,15 +20,8 @@ _DEEP = ("job_id", "event", "name")
 
 @cache
 def api_document() -> dict[str, Any]:
-    """The document of an API without services."""
-    services = SimpleNamespace(
-        health=None,
-        metrics=None,
-        settings=SimpleNamespace(api=ApiSettings()),
-        limits=SimpleNamespace(quota_watch=None),
-        access=SimpleNamespace(audit=None, allowed_hosts=AllowedHosts()),
-    )
-    return make_api(cast("ApiServices", services)).openapi()
+    """The document of the API."""
+    return document(api_routes().served)
 
 
 def operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:

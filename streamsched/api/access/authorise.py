@@ -1,4 +1,4 @@
-"""The one place that decides whether a request may be carried out. It is a dependency of every route and runs first,
+"""The one place that decides whether a request may be carried out. It is the door of every route: it runs first,
 before the body is read.
 
 | the request | status |
@@ -13,9 +13,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Final, assert_never
 
-from fastapi import Depends, Request
+from starlette.requests import Request
 
-from streamsched.api.access.rules import IN_QUERY, NOTHING, RouteTable, Rule, Scope
+from streamsched.api.routing.calls import Depends
+from streamsched.api.routing.rules import IN_QUERY, NOTHING, Rule, Scope
+from streamsched.api.routing.table import ServedRoute
 from streamsched.domain.access.grant import AccessVerdict, Caller, Denied
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import ForbiddenError, NotFoundError, storable_text
@@ -36,14 +38,14 @@ async def authorise(request: Request) -> None:
         ForbiddenError: the caller has no permission.
         NotFoundError: the caller has no permission for the thing with this id.
     """
-    routes: RouteTable = request.app.state.routes
-    rule = routes.rule(request.scope["endpoint"])
+    served: ServedRoute = request.scope["served"]
+    rule = served.route.rule
     if rule is None:
         return
     caller: Caller = await request.app.state.services.access.authentication.caller(request.headers.get("authorization"))
     request.state.caller = caller
     check_rule(caller, rule, request)
-    await record_change(caller, rule, routes.name(request.scope["endpoint"]), request)
+    await record_change(caller, rule, served.route.name, request)
 
 
 def check_rule(caller: Caller, rule: Rule, request: Request) -> None:
@@ -127,11 +129,8 @@ def _check_query(caller: Caller, rule: Rule, request: Request) -> None:
 
 def _filters_of(request: Request) -> Sequence[str]:
     """The filters that the route has; of a page, any."""
-    dependant = getattr(request.scope.get("route"), "dependant", None)
-    if dependant is None:
-        return _FILTERS
-    declared = {each.alias for part in (dependant, *dependant.dependencies) for each in part.query_params}
-    return [name for name in _FILTERS if name in declared]
+    served: ServedRoute | None = request.scope.get("served")
+    return _FILTERS if served is None else [name for name in _FILTERS if name in served.filters]
 
 
 async def _caller(request: Request) -> Caller:

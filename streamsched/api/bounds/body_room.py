@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
-from fastapi import HTTPException
+from starlette.exceptions import HTTPException
 
 from streamsched.api.bounds.request_limits import MOST_IN_A_BODY
 

@@ -1,5 +1,5 @@
-"""What the body of a request may hold, by route. It is counted before it is decoded, its elements before they are
-worked on (ADR 33).
+"""What the body of a request may hold. A route says which of these limits is its own. It is counted before it is
+decoded, its elements before they are worked on (ADR 33).
 
 | limit | of | status |
 |---|---|---|
@@ -12,11 +12,10 @@ worked on (ADR 33).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from fastapi import HTTPException
+from starlette.exceptions import HTTPException
 
 from streamsched.codec.json.size import values_in
 from streamsched.domain.graph.task import MOST_VALUES
@@ -65,37 +64,11 @@ ORDINARY: Final = RequestLimit()
 EVENTS: Final = RequestLimit(values=500_000, elements=10_000)
 #: Of a request for the ticks of programs.
 PROGRAMS: Final = RequestLimit(elements=1000)
-_TASKS: Final = RequestLimit(values=200_000, elements=MOST_TASKS)
+TASKS: Final = RequestLimit(values=200_000, elements=MOST_TASKS)
 #: An app with 20,000 schedules, which is compared with all of the stored one.
-_APP: Final = RequestLimit(values=200_000, weight=10)
+APP: Final = RequestLimit(values=200_000, weight=10)
 #: A list of as many job ids as a request may name, or a definition with lists.
-_LISTS: Final = RequestLimit(values=2 * MOST_VALUES)
+LISTS: Final = RequestLimit(values=2 * MOST_VALUES)
 
 #: The most values of any body.
 MOST_IN_A_BODY: Final = 500_000
-
-#: By the name of the route; of all others it is `ORDINARY`.
-LIMITS: Final[Mapping[str, RequestLimit]] = {
-    "PUT /v1/apps/{namespace}/{app}": _APP,
-    "POST /v1/events": EVENTS,
-    "POST /api/v1/lineage": _LISTS,
-    "POST /v1/schedules": _LISTS,
-    "PUT /v1/schedules/{schedule}": _LISTS,
-    "PUT /v3/namespaces/{namespace}/apps/{app}/schedules/{schedule}": _LISTS,
-    "POST /v3/namespaces/{namespace}/apps/{app}/schedules/{schedule}/update": _LISTS,
-    "POST /v1/graphs/{namespace}/{app}/submit": _LISTS,
-    "POST /v1/graphs/{namespace}/{app}/rerun": _LISTS,
-    "POST /v1/graphs/{namespace}/{app}/cancel": _LISTS,
-    "POST /v1/schedules/{schedule}/backfills": _LISTS,
-    "POST /v1/queues/{queue}/tasks": _TASKS,
-    "POST /api/v1/tasks": _TASKS,
-    "POST /v3/namespaces/{namespace}/nextruntime": PROGRAMS,
-    "POST /v3/namespaces/{namespace}/previousruntime": PROGRAMS,
-}
-
-_TICKS_OF_PROGRAM: Final = "/v3/namespaces/{namespace}/apps/{app}/{category}/{program}"
-#: Schedules that an answer is made of, by the name of the route; 413 when they are more.
-ANSWERS: Final[Mapping[str, int]] = {
-    f"GET {_TICKS_OF_PROGRAM}/nextruntime": MOST_TICKING,
-    f"GET {_TICKS_OF_PROGRAM}/previousruntime": MOST_TICKING,
-}

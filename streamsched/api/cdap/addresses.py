@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from fastapi import Depends
-
+from streamsched.api.routing.calls import Depends
 from streamsched.catalog.catalog import Catalog
 from streamsched.domain.errors import InvalidError, NotFoundError
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef

@@ -6,21 +6,23 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from typing import Annotated, Any, Final, assert_never
 
-from fastapi import APIRouter, Query
-from fastapi.responses import Response
+from starlette.responses import Response
 
 from streamsched.api.cdap.addresses import AppDep
 from streamsched.api.cdap.forms import shown
 from streamsched.api.deps import CatalogDep
 from streamsched.api.rendering import rendered
+from streamsched.api.routing.parameters import Query
+from streamsched.api.routing.routes import Routes
+from streamsched.api.routing.rules import DEPLOY, VIEW
 from streamsched.api.streams.long_lists import parts_of, stream_list, stream_object
 from streamsched.codec.cdap.trigger import VERSION
 from streamsched.domain.names import AppRef
 from streamsched.domain.triggers.trigger import Partitions, Total, leaves
 from streamsched.store.catalog.records import AppSummary, ScheduleStatus
 
-router = APIRouter()
-of_namespace = APIRouter()
+routes = Routes("/v3/namespaces/{namespace}/apps/{app}", "CDAP")
+of_namespace = Routes("/v3/namespaces/{namespace}", "CDAP")
 
 _LARGEST_PAGE: Final = 1000
 
@@ -33,7 +35,7 @@ class NameFilterType(StrEnum):
     EQUALS_IGNORE_CASE = "EQUALS_IGNORE_CASE"
 
 
-@of_namespace.get("/apps", summary="List apps")
+@of_namespace.get("/apps", "List apps", may=VIEW, answers="CdapApps")
 async def list_apps(
     *,
     namespace: str,
@@ -86,7 +88,7 @@ def _record(app: AppSummary) -> dict[str, Any]:
     return {"type": "App", "name": app.ref.app, "version": VERSION, "description": ""}
 
 
-@router.get("", summary="Get an app")
+@routes.get("", "Get an app", may=VIEW, answers="CdapApp")
 async def get_app(ref: AppDep, catalog: CatalogDep) -> Response:
     """CDAP's detail of an app: its programs, all of them workflows, its schedules, and the datasets that these wait
     for.
@@ -129,7 +131,7 @@ def _datasets(part: Sequence[ScheduleStatus]) -> Iterator[str]:
                 yield leaf.dataset.name
 
 
-@router.delete("", summary="Delete an app")
+@routes.delete("", "Delete an app", may=DEPLOY, answers="")
 async def delete(ref: AppDep, catalog: CatalogDep) -> Response:
     """Deletes the app's schedules and programs and removes them from the triggers of other apps of the namespace.
     Schedules of other namespaces that wait for them stay as they are and say so. Waiting jobs end as

@@ -5,8 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any
 
-from fastapi import Query
-
+from streamsched.api.routing.parameters import Query
 from streamsched.codec.cdap import schedule as details
 from streamsched.codec.cdap import specification
 from streamsched.store.catalog.records import ScheduleStatus

@@ -10,12 +10,16 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any, Final, NoReturn
 
-from fastapi import APIRouter, Depends, HTTPException, Query
-from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
 
 from streamsched.api.cdap.addresses import CATEGORIES, AppDep, check_category, find_program
 from streamsched.api.cdap.forms import Form, FormDep, shown
 from streamsched.api.deps import CatalogDep
+from streamsched.api.routing.calls import Depends
+from streamsched.api.routing.parameters import Query
+from streamsched.api.routing.routes import Routes
+from streamsched.api.routing.rules import VIEW
 from streamsched.api.streams.long_lists import parts_of, stream_list
 from streamsched.catalog.catalog import Catalog
 from streamsched.codec.cdap.extension import readable
@@ -24,8 +28,8 @@ from streamsched.domain.names import AppRef, ProgramRef
 from streamsched.domain.triggers.trigger import ProgramStatus, Trigger, leaves
 from streamsched.store.catalog.records import ScheduleStatus
 
-of_app = APIRouter()
-of_namespace = APIRouter()
+of_app = Routes("/v3/namespaces/{namespace}/apps/{app}", "CDAP")
+of_namespace = Routes("/v3/namespaces/{namespace}", "CDAP")
 
 #: Values of `trigger-type` and the trigger types they select. `time` includes the types CDAP does not have.
 _TYPES: Final[dict[str, frozenset[str]]] = {
@@ -92,7 +96,7 @@ async def _filter(
 FilterDep = Annotated[Filter, Depends(_filter)]
 
 
-@of_app.get("/schedules", summary="List the schedules of an app")
+@of_app.get("/schedules", "List the schedules of an app", may=VIEW, answers="CdapSchedules")
 async def schedules_of_app(app: AppDep, catalog: CatalogDep, chosen: FilterDep) -> Response:
     """The schedules of the app, ordered by name. `trigger-type` compares the type of the whole trigger: a conjunction
     of times is of type `and`, not `time`. The list has no limit: it is sent as it is read.
@@ -100,7 +104,9 @@ async def schedules_of_app(app: AppDep, catalog: CatalogDep, chosen: FilterDep) 
     return await stream_list(await _of_app(catalog, app), chosen)
 
 
-@of_app.get("/{category}/{program}/schedules", summary="List the schedules that start a program")
+@of_app.get(
+    "/{category}/{program}/schedules", "List the schedules that start a program", may=VIEW, answers="CdapSchedules"
+)
 async def schedules_of_program(
     app: AppDep, category: str, program: str, catalog: CatalogDep, chosen: FilterDep
 ) -> Response:
@@ -126,7 +132,12 @@ def _id(status: ScheduleStatus) -> str:
     return str(status.record.definition.ref)
 
 
-@of_namespace.get("/schedules/trigger-type/program-status", summary="List the schedules triggered by a program")
+@of_namespace.get(
+    "/schedules/trigger-type/program-status",
+    "List the schedules triggered by a program",
+    may=VIEW,
+    answers="CdapSchedules",
+)
 async def triggered_by_program(
     *,
     namespace: str,

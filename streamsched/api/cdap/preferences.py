@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
-from fastapi.responses import Response
+from starlette.responses import Response
 
 from streamsched.api.body import BodyObject
 from streamsched.api.deps import ClockDep, PreferencesDep
 from streamsched.api.rendering import rendered
 from streamsched.api.routes.preferences import NamespaceDep
+from streamsched.api.routing.parameters import Query
+from streamsched.api.routing.routes import Routes
+from streamsched.api.routing.rules import DEPLOY, VIEW
 from streamsched.codec.json.scalar import texts
 from streamsched.domain.schedules.preferences import changed_preferences
 
-router = APIRouter(prefix="/preferences")
+routes = Routes("/v3/namespaces/{namespace}/preferences", "CDAP")
 
 ResolvedQuery = Annotated[
     bool, Query(description="With the preferences of the levels above; there are none, so it is the same.")
 ]
 
 
-@router.get("", summary="Get the preferences of a namespace")
+@routes.get("", "Get the preferences of a namespace", may=VIEW, answers="CdapPreferences")
 async def get_preferences(
     namespace: NamespaceDep, preferences: PreferencesDep, *, resolved: ResolvedQuery = False
 ) -> Response:
@@ -29,7 +31,7 @@ async def get_preferences(
     return rendered(dict((await preferences.get(namespace)).arguments))
 
 
-@router.put("", summary="Set the preferences of a namespace")
+@routes.put("", "Set the preferences of a namespace", may=DEPLOY, body="CdapPreferences", answers="")
 async def set_preferences(
     namespace: NamespaceDep, body: BodyObject, preferences: PreferencesDep, clock: ClockDep
 ) -> Response:
@@ -39,7 +41,7 @@ async def set_preferences(
     return Response()
 
 
-@router.delete("", summary="Delete the preferences of a namespace")
+@routes.delete("", "Delete the preferences of a namespace", may=DEPLOY, answers="")
 async def delete_preferences(namespace: NamespaceDep, preferences: PreferencesDep, clock: ClockDep) -> Response:
     """Removes all of them; a namespace without any stays as it is."""
     await preferences.change(namespace, lambda _: {}, "", now=clock.now())

@@ -4,21 +4,22 @@ schedules belong to the app, as in CDAP 6.8 and later.
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from collections.abc import Iterator
+from typing import Final
 
 from streamsched.api.cdap import apps, lists, preferences, runtimes, schedules
+from streamsched.api.routing.routes import VERSION, Route
+
+_APP: Final = "/v3/namespaces/{namespace}/apps/{app}"
 
 
-def cdap_routes() -> APIRouter:
-    """Creates a router with all CDAP routes."""
-    of_app = APIRouter()
-    for router in (schedules.router, lists.of_app, runtimes.of_app):
-        of_app.include_router(router)
-    routes = APIRouter(prefix="/v3/namespaces/{namespace}", tags=["CDAP"])
-    for router in (apps.of_namespace, lists.of_namespace, runtimes.of_namespace, preferences.router):
-        routes.include_router(router)
-    # The longer prefix is registered first: below the shorter one `versions` would match the program category.
-    routes.include_router(of_app, prefix="/apps/{app}/versions/{version}")
-    routes.include_router(of_app, prefix="/apps/{app}")
-    routes.include_router(apps.router, prefix="/apps/{app}")
-    return routes
+def cdap_routes() -> Iterator[Route]:
+    """All CDAP routes, in the order in which they are tried."""
+    for routes in (apps.of_namespace, lists.of_namespace, runtimes.of_namespace, preferences.routes):
+        yield from routes
+    of_app = (schedules.routes, lists.of_app, runtimes.of_app)
+    # The longer paths are first: below the shorter ones `versions` would match the program category.
+    for routes in of_app:
+        yield from routes.below(_APP, f"{_APP}{VERSION}")
+    for routes in (*of_app, apps.routes):
+        yield from routes

@@ -16,8 +16,8 @@ from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Final
 
-from fastapi import APIRouter, HTTPException
-from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
 
 from streamsched.api.body import BodyBytes, decode_body
 from streamsched.api.bounds.request_limits import MOST_TICKING, PROGRAMS
@@ -25,6 +25,8 @@ from streamsched.api.cdap.addresses import SUPPORTED, AppDep, check_category
 from streamsched.api.deps import CatalogDep, ClockDep
 from streamsched.api.plain import message
 from streamsched.api.rendering import rendered
+from streamsched.api.routing.routes import Routes
+from streamsched.api.routing.rules import VIEW
 from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.change import time_leaves
 from streamsched.codec.cdap.schedule import millis
@@ -38,8 +40,8 @@ from streamsched.domain.schedules.schedule import ScheduleRecord
 from streamsched.domain.ticks.fire_times import next_fire, previous_fire
 from streamsched.domain.triggers.trigger import Cron, TimeLeaf
 
-of_app = APIRouter()
-of_namespace = APIRouter()
+of_app = Routes("/v3/namespaces/{namespace}/apps/{app}", "CDAP")
+of_namespace = Routes("/v3/namespaces/{namespace}", "CDAP")
 
 #: Schedules whose ticks are computed before other requests get their turn.
 _AT_ONCE: Final = 100
@@ -56,7 +58,13 @@ def _previous(record: ScheduleRecord, leaf: TimeLeaf, now: datetime) -> datetime
     return tick if tick is not None and tick > record.updated_at else None
 
 
-@of_app.get("/{category}/{program}/nextruntime", summary="Next ticks of a program")
+@of_app.get(
+    "/{category}/{program}/nextruntime",
+    "Next ticks of a program",
+    may=VIEW,
+    answers="CdapTicks",
+    schedules=MOST_TICKING,
+)
 async def next_of_program(app: AppDep, category: str, program: str, catalog: CatalogDep, clock: ClockDep) -> Response:
     """The next tick of each time trigger of the program's enabled schedules: `[{"id", "time"}, …]`. `time` is in
     milliseconds since the epoch. 413 when it has more than 20,000 enabled schedules.
@@ -64,7 +72,13 @@ async def next_of_program(app: AppDep, category: str, program: str, catalog: Cat
     return await _of_program(catalog, _program(app, category, program), tick=_next, now=clock.now())
 
 
-@of_app.get("/{category}/{program}/previousruntime", summary="Previous ticks of a program")
+@of_app.get(
+    "/{category}/{program}/previousruntime",
+    "Previous ticks of a program",
+    may=VIEW,
+    answers="CdapTicks",
+    schedules=MOST_TICKING,
+)
 async def last_of_program(app: AppDep, category: str, program: str, catalog: CatalogDep, clock: ClockDep) -> Response:
     """The previous tick of each time trigger of the program's enabled schedules, in the format of `nextruntime`. Ticks
     before the schedule's latest change are omitted.
@@ -72,7 +86,14 @@ async def last_of_program(app: AppDep, category: str, program: str, catalog: Cat
     return await _of_program(catalog, _program(app, category, program), tick=_previous, now=clock.now())
 
 
-@of_namespace.post("/nextruntime", summary="Next ticks of several programs")
+@of_namespace.post(
+    "/nextruntime",
+    "Next ticks of several programs",
+    may=VIEW,
+    body="CdapPrograms",
+    answers="CdapTicksOfPrograms",
+    limit=PROGRAMS,
+)
 async def next_of_programs(namespace: str, body: BodyBytes, catalog: CatalogDep, clock: ClockDep) -> Response:
     """The body is `[{"appId", "programType", "programId"}, …]`, at most 1000. The response repeats each element with
     its own `statusCode` and either `schedules` or `error`. 413 when they are more, or have more than 20,000 enabled
@@ -81,7 +102,14 @@ async def next_of_programs(namespace: str, body: BodyBytes, catalog: CatalogDep,
     return rendered(await _batch(catalog, namespace, body, tick=_next, now=clock.now()))
 
 
-@of_namespace.post("/previousruntime", summary="Previous ticks of several programs")
+@of_namespace.post(
+    "/previousruntime",
+    "Previous ticks of several programs",
+    may=VIEW,
+    body="CdapPrograms",
+    answers="CdapTicksOfPrograms",
+    limit=PROGRAMS,
+)
 async def last_of_programs(namespace: str, body: BodyBytes, catalog: CatalogDep, clock: ClockDep) -> Response:
     """As `POST nextruntime`, with the previous ticks."""
     return rendered(await _batch(catalog, namespace, body, tick=_previous, now=clock.now()))

@@ -6,17 +6,21 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
-from fastapi import APIRouter, HTTPException, Query
-from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
 
 from streamsched.api.access.authorise import CallerDep
 from streamsched.api.body import BodyBytes, decode_body
+from streamsched.api.bounds.request_limits import LISTS
 from streamsched.api.cdap.addresses import ScheduleDep
 from streamsched.api.cdap.forms import Form, FormDep, shown
 from streamsched.api.deps import CatalogDep, ServicesDep
 from streamsched.api.rendering import rendered
+from streamsched.api.routing.parameters import Query
+from streamsched.api.routing.routes import Routes
+from streamsched.api.routing.rules import DEPLOY, OPERATE, VIEW
 from streamsched.codec.cdap import schedule as details
 from streamsched.codec.cdap import specification
 from streamsched.codec.cdap.extension import extensions
@@ -25,22 +29,12 @@ from streamsched.domain.access.references import schedule_references
 from streamsched.domain.errors import DecodeError, InvalidError, NotFoundError
 from streamsched.domain.schedules.schedule import Schedule
 
-router = APIRouter(prefix="/schedules")
+routes = Routes("/v3/namespaces/{namespace}/apps/{app}/schedules", "CDAP")
 
 StrictDep = Annotated[bool, Query(description="Refuse members that CDAP does not have.")]
 
-_EXAMPLE: Final = {
-    "program": {"programName": "join", "programType": "WORKFLOW"},
-    "trigger": {"type": "PARTITION", "dataset": {"namespace": "default", "dataset": "lines"}, "numPartitions": 5},
-    "constraints": [{"type": "CONCURRENCY", "maxConcurrency": 1, "waitUntilMet": True}],
-    "timeoutMillis": 86_400_000,
-}
-_BODY: Final = {
-    "requestBody": {"content": {"application/json": {"schema": {"type": "object"}, "example": _EXAMPLE}}},
-}
 
-
-@router.put("/{schedule}", openapi_extra=_BODY, summary="Create a schedule")
+@routes.put("/{schedule}", "Create a schedule", may=DEPLOY, body="CdapSchedule", answers="", conflict=True, limit=LISTS)
 async def create(
     ref: ScheduleDep, body: BodyBytes, caller: CallerDep, services: ServicesDep, strict: StrictDep = False
 ) -> Response:
@@ -55,7 +49,9 @@ async def create(
     return Response()
 
 
-@router.post("/{schedule}/update", openapi_extra=_BODY, summary="Update a schedule")
+@routes.post(
+    "/{schedule}/update", "Update a schedule", may=DEPLOY, body="CdapSchedule", answers="", conflict=True, limit=LISTS
+)
 async def update(
     ref: ScheduleDep, body: BodyBytes, caller: CallerDep, services: ServicesDep, strict: StrictDep = False
 ) -> Response:
@@ -76,7 +72,7 @@ async def update(
     return Response()
 
 
-@router.get("/{schedule}", summary="Get a schedule")
+@routes.get("/{schedule}", "Get a schedule", may=VIEW, answers="CdapSchedule")
 async def show(ref: ScheduleDep, catalog: CatalogDep, form: FormDep = Form.DETAIL) -> Response:
     """`ScheduleDetail`, or with `?format=spec` the older `ScheduleSpecification`. 404 also when the schedule cannot be
     expressed in the older form.
@@ -87,21 +83,21 @@ async def show(ref: ScheduleDep, catalog: CatalogDep, form: FormDep = Form.DETAI
     return rendered(found)
 
 
-@router.delete("/{schedule}", summary="Delete a schedule")
+@routes.delete("/{schedule}", "Delete a schedule", may=DEPLOY, answers="")
 async def delete(ref: ScheduleDep, catalog: CatalogDep) -> Response:
     """Deletes the schedule with its accumulated events. Waiting jobs end as OBSOLETE; active runs continue."""
     await catalog.delete(ref).apply()
     return Response()
 
 
-@router.get("/{schedule}/status", summary="Get the status of a schedule")
+@routes.get("/{schedule}/status", "Get the status of a schedule", may=VIEW, answers="CdapStatus")
 async def status(ref: ScheduleDep, catalog: CatalogDep) -> Response:
     """`{"status": "SCHEDULED"}` when the schedule is enabled, else `{"status": "SUSPENDED"}`."""
     enabled = (await catalog.reader.schedule(ref)).record.enabled
     return rendered({"status": "SCHEDULED" if enabled else "SUSPENDED"})
 
 
-@router.post("/{schedule}/{action}", summary="Enable or disable a schedule")
+@routes.post("/{schedule}/{action}", "Enable or disable a schedule", may=OPERATE, answers="CdapDone", conflict=True)
 async def act(ref: ScheduleDep, action: str, catalog: CatalogDep) -> Response:
     """`action` is `enable` or its synonym `resume`, `disable` or its synonym `suspend`. 409 when the schedule is in
     that state already; a paused one is suspended, as its status says, and keeps what it has.

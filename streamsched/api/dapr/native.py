@@ -6,22 +6,27 @@ from collections.abc import AsyncIterator, Sequence
 from http import HTTPStatus
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request
-from fastapi.responses import Response, StreamingResponse
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
 
 from streamsched.api.body import LINES, BodyBytes, read_lines
 from streamsched.api.dapr.sidecar import FireCount, fires_view, job_view
 from streamsched.api.deps import DaprDep, TasksDep
 from streamsched.api.rendering import rendered
 from streamsched.api.routes.tasks.views import task_view
+from streamsched.api.routing.calls import Depends
+from streamsched.api.routing.parameters import Query
+from streamsched.api.routing.routes import Body, Routes
+from streamsched.api.routing.rules import OPERATE, VIEW, Rule
 from streamsched.api.streams.long_lists import start_reading, stream_object
 from streamsched.codec.dapr.export import export_end, export_head, export_line
 from streamsched.codec.dapr.job_json import job_from_json
 from streamsched.codec.dapr.scope import DaprApp
 from streamsched.dapr.desk import KnownJob
+from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import InvalidError, NotFoundError
 
-router = APIRouter(prefix="/v1/dapr/{namespace}/{app}", tags=["Dapr"])
+routes = Routes("/v1/dapr/{namespace}/{app}", "Dapr")
 
 #: Ends of ticks that are shown with a job.
 _ENDS = 20
@@ -35,14 +40,14 @@ AppDep = Annotated[DaprApp, Depends(_app)]
 PrefixQuery = Annotated[str, Query(description="Only jobs whose names begin with this.")]
 
 
-@router.get("/jobs", summary="List the jobs of an app")
+@routes.get("/jobs", "List the jobs of an app", may=VIEW, answers="DaprJobs")
 async def list_jobs(app: AppDep, dapr: DaprDep, prefix: PrefixQuery = "") -> Response:
     """All at one moment, by name. `lastFire` is in the answer for one job only."""
     found = dapr.jobs(app, prefix)
     return await stream_object({}, [("jobs", found, lambda part: [job_view(each) for each in part])])
 
 
-@router.delete("/jobs", summary="Delete jobs by prefix, or all")
+@routes.delete("/jobs", "Delete jobs by prefix, or all", may=OPERATE, answers="DaprDeleted")
 async def delete_prefix(
     app: AppDep,
     dapr: DaprDep,
@@ -57,7 +62,7 @@ async def delete_prefix(
     return rendered({"deleted": await dapr.delete_prefix(app, prefix)})
 
 
-@router.get("/export", summary="Export the jobs of an app")
+@routes.get("/export", "Export the jobs of an app", may=VIEW, answers="AnyText", media=(LINES,))
 async def export(app: AppDep, dapr: DaprDep, prefix: PrefixQuery = "") -> Response:
     """All at one moment, with their counters, as lines of JSON: a version, a job a line, and the number of jobs."""
 
@@ -72,7 +77,9 @@ async def export(app: AppDep, dapr: DaprDep, prefix: PrefixQuery = "") -> Respon
     return StreamingResponse(lines(await start_reading(dapr.jobs(app, prefix))), media_type=LINES)
 
 
-@router.post("/import", summary="Import exported jobs")
+@routes.post(
+    "/import", "Import exported jobs", may=OPERATE, body=Body({LINES: "AnyText"}), answers="DaprImported", conflict=True
+)
 async def import_jobs(
     request: Request,
     app: AppDep,
@@ -85,13 +92,13 @@ async def import_jobs(
     return rendered({"imported": await dapr.restore(app, read_lines(request), overwrite=overwrite)})
 
 
-@router.get("/jobs/{name}/next", summary="List the next deliveries of a job")
+@routes.get("/jobs/{name}/next", "List the next deliveries of a job", may=VIEW, answers="DaprFires")
 async def next_fires(name: str, app: AppDep, dapr: DaprDep, count: FireCount = 10) -> Response:
     """`next`: instants, soonest first; of missed deliveries those that the misfire policy makes up for."""
     return rendered(fires_view(name, await dapr.next_fires(app, name, count)))
 
 
-@router.get("/jobs/{name:path}", summary="Show a job")
+@routes.get("/jobs/{name:path}", "Show a job", may=VIEW, answers="DaprJob")
 async def show(name: str, app: AppDep, dapr: DaprDep, tasks: TasksDep) -> Response:
     """A job with its task and the latest ends of its ticks, newest first."""
     found = await dapr.get(app, name)
@@ -104,7 +111,14 @@ async def show(name: str, app: AppDep, dapr: DaprDep, tasks: TasksDep) -> Respon
     return rendered(shown)
 
 
-@router.post("/jobs/{name:path}", summary="Schedule a job")
+@routes.post(
+    "/jobs/{name:path}",
+    "Schedule a job",
+    may=Rule(Permission.EMIT, emits="{app}.{name}"),
+    body="DaprJob",
+    answers={201: "DaprJob"},
+    conflict=True,
+)
 async def schedule(name: str, body: BodyBytes, app: AppDep, dapr: DaprDep) -> Response:
     """The body is that of Dapr's `POST /v1.0/jobs/{name}`. 409 when the job exists, unless `overwrite` is true."""
     job, overwrite = job_from_json(name, body)
@@ -112,7 +126,7 @@ async def schedule(name: str, body: BodyBytes, app: AppDep, dapr: DaprDep) -> Re
     return rendered(job_view(await dapr.get(app, name)), status=HTTPStatus.CREATED)
 
 
-@router.delete("/jobs/{name:path}", summary="Delete a job")
+@routes.delete("/jobs/{name:path}", "Delete a job", may=OPERATE, answers={204: ""})
 async def delete(name: str, app: AppDep, dapr: DaprDep) -> Response:
     """Ends a job in any state; 404 without one."""
     if not await dapr.delete(app, name):

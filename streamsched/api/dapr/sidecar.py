@@ -13,18 +13,26 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from http import HTTPStatus
+from itertools import chain
 from typing import Annotated, Any
 
 import structlog
-from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request
-from fastapi.responses import Response
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
 
 from streamsched.api.allowed_hosts import AllowedHosts
 from streamsched.api.body import BodyBytes
 from streamsched.api.bounds.body_room import BodyRoom
-from streamsched.api.problems import answer_problems
+from streamsched.api.problems import PROBLEMS
 from streamsched.api.rendering import rendered
 from streamsched.api.request_guard import RequestGuard
+from streamsched.api.routing.parameters import Query
+from streamsched.api.routing.routes import Routes
+from streamsched.api.routing.rules import Unruled
+from streamsched.api.routing.table import RouteTable
 from streamsched.codec.dapr.job_json import job_from_json, job_to_json
 from streamsched.codec.dapr.refusal import JobOperation, answer_of, error_json
 from streamsched.dapr.desk import DaprDesk, KnownJob
@@ -39,16 +47,20 @@ _PREFIXES = ("/v1.0", "/v1.0-alpha1", "/v1.0/schedule")
 FireCount = Annotated[int, Query(ge=1, le=1000, description="Number of deliveries.")]
 
 
-def make_sidecar(desk: DaprDesk, endpoint: DaprEndpoint, hosts: AllowedHosts, *, body_limit: int) -> FastAPI:
+def make_sidecar(desk: DaprDesk, endpoint: DaprEndpoint, hosts: AllowedHosts, *, body_limit: int) -> Starlette:
     """Creates the application. `body_limit`: largest request body in bytes."""
-    api = FastAPI(title="Dapr jobs", openapi_url=None, docs_url=None, redoc_url=None)
+    probes = Routes("/v1.0/healthz", "Dapr")
+    for path in ("", "/outbound"):
+        probes.get(path, "Get health", may=Unruled.DOOR, answers="")(_healthy)
+    routes = _routes(desk, endpoint)
+
+    async def admit(request: Request) -> None:
+        if request.scope["served"].route.function is not _healthy and not endpoint.admits(request.headers):
+            raise HTTPException(HTTPStatus.UNAUTHORIZED, "the api token is missing or wrong")
+
+    table = RouteTable(chain(*(routes.below("", prefix) for prefix in _PREFIXES), probes), door=admit)
+    api = Starlette(routes=[table], middleware=[Middleware(RequestGuard, hosts=hosts)], exception_handlers=PROBLEMS)
     api.state.body_room = BodyRoom(body_limit)
-    for prefix in _PREFIXES:
-        api.include_router(_routes(desk, endpoint), prefix=prefix)
-    for path in ("/v1.0/healthz", "/v1.0/healthz/outbound"):
-        api.add_api_route(path, _healthy)
-    answer_problems(api)
-    api.add_middleware(RequestGuard, hosts=hosts)
     return api
 
 
@@ -73,13 +85,8 @@ def fires_view(name: str, fires: Sequence[datetime]) -> dict[str, Any]:
     return {"name": name, "next": list(fires)}
 
 
-def _routes(desk: DaprDesk, endpoint: DaprEndpoint) -> APIRouter:
-    async def admit(request: Request) -> None:
-        """Runs before the body is read."""
-        if not endpoint.admits(request.headers):
-            raise HTTPException(HTTPStatus.UNAUTHORIZED, "the api token is missing or wrong")
-
-    routes = APIRouter(dependencies=[Depends(admit)])
+def _routes(desk: DaprDesk, endpoint: DaprEndpoint) -> Routes:
+    routes = Routes("", "Dapr")
     app, strict = endpoint.app, endpoint.strict
 
     async def answered(operation: JobOperation, answer: Callable[[], Awaitable[Response]]) -> Response:
@@ -98,9 +105,9 @@ def _routes(desk: DaprDesk, endpoint: DaprEndpoint) -> APIRouter:
         return await answered(JobOperation.GET, answer)
 
     if not strict:
-        routes.add_api_route("/jobs/{name}/next", next_fires)
+        routes.get("/jobs/{name}/next", "List the next deliveries", may=Unruled.DOOR, answers="")(next_fires)
 
-    @routes.post("/jobs/{name:path}")
+    @routes.post("/jobs/{name:path}", "Schedule a job", may=Unruled.DOOR, answers="")
     async def schedule(name: str, body: BodyBytes) -> Response:
         async def answer() -> Response:
             job, overwrite = job_from_json(name, body, strict=strict)
@@ -109,7 +116,7 @@ def _routes(desk: DaprDesk, endpoint: DaprEndpoint) -> APIRouter:
 
         return await answered(JobOperation.SCHEDULE, answer)
 
-    @routes.get("/jobs/{name:path}")
+    @routes.get("/jobs/{name:path}", "Get a job", may=Unruled.DOOR, answers="")
     async def get(name: str) -> Response:
         async def answer() -> Response:
             found = await desk.get(app, name)
@@ -117,7 +124,7 @@ def _routes(desk: DaprDesk, endpoint: DaprEndpoint) -> APIRouter:
 
         return await answered(JobOperation.GET, answer)
 
-    @routes.delete("/jobs/{name:path}")
+    @routes.delete("/jobs/{name:path}", "Delete a job", may=Unruled.DOOR, answers="")
     async def delete(name: str) -> Response:
         async def answer() -> Response:
             await desk.delete(app, name)

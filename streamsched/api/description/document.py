@@ -1,16 +1,18 @@
-"""The OpenAPI document: what FastAPI knows of the routes, with the bodies, answers and problems of `operations`."""
+"""The OpenAPI document, of what the routes say."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
+from inspect import cleandoc
 from typing import Any, Final
 
-from streamsched.api.access.rules import PUBLIC, RULES, route_name
+from streamsched import __version__
 from streamsched.api.body import LINES
-from streamsched.api.bounds.request_limits import ANSWERS as LIMITED_ANSWERS
-from streamsched.api.bounds.request_limits import LIMITS, ORDINARY
+from streamsched.api.bounds.request_limits import EVENTS as MOST_EVENTS
+from streamsched.api.bounds.request_limits import RequestLimit
 from streamsched.api.description.definitions import ANSWERS
 from streamsched.api.description.examples import example_of
 from streamsched.api.description.executions import EXECUTIONS
@@ -18,11 +20,13 @@ from streamsched.api.description.expecting import EXPECTING
 from streamsched.api.description.foreign import FOREIGN
 from streamsched.api.description.needs import NEEDS
 from streamsched.api.description.operating import OPERATING
-from streamsched.api.description.operations import ARCHIVE, JSON, OPERATIONS, PLANNED, RATED, TAGGED, Operation
 from streamsched.api.description.sending import SENDING
 from streamsched.api.description.shared_schemas import REASON, SHARED
 from streamsched.api.plain import CDAP_PREFIX
+from streamsched.api.preconditions import expected, tagged
 from streamsched.api.problems import CONTENT_TYPE
+from streamsched.api.routing.routes import ARCHIVE, JSON, VERSION, NamedSchema, Route
+from streamsched.api.routing.table import ServedRoute
 from streamsched.codec import problem
 from streamsched.codec.json.scalar import DEEPEST
 from streamsched.codec.schema.apps import DEFINITIONS
@@ -40,8 +44,6 @@ _DIALECTS: Final = {
     "/api/v1/lineage": "openlineage",
     **dict.fromkeys(_PAGERDUTY, "pagerduty"),
 }
-#: In the paths of apps with a version, which is ignored.
-_VERSIONED: Final = "/versions/{version}"
 _ETAG: Final = {
     "description": "The revision of the thing, and after a `-` a digest of the answer.",
     "schema": {"type": "string"},
@@ -64,8 +66,8 @@ _DESCRIBED: Final = {
 }
 
 
-def schemas() -> dict[str, Schema]:
-    """All named schemas of bodies and answers."""
+def schemas(routes: Iterable[Route] = ()) -> dict[str, Schema]:
+    """All named schemas of bodies and answers, with those that the routes have written where they stand."""
     return {
         **DEFINITIONS,
         **EVENTS,
@@ -77,42 +79,32 @@ def schemas() -> dict[str, Schema]:
         **NEEDS,
         **SENDING,
         **EXPECTING,
-        "CloudEvents": listed(ref("CloudEvent"), maxItems=LIMITS["POST /v1/events"].elements),
+        "CloudEvents": listed(ref("CloudEvent"), maxItems=MOST_EVENTS.elements),
         "NewTasks": one_of(ref("NewTask"), listed(ref("NewTask"), maxItems=1000)),
         "PauseRequest": extended(DEFINITIONS["Pause"], record({}, REASON)),
+        **{shape.name: shape.schema for route in routes for shape in route.shapes},
     }
 
 
-def document(generated: Document) -> Document:
-    """The document of an API from the one that FastAPI made.
-
-    Raises:
-        LookupError: a route is not among `OPERATIONS`, or an operation has no route.
-    """
-    known = schemas()
-    seen: set[str] = set()
-    paths: Document = {}
-    for path, operations in generated["paths"].items():
-        paths[path] = {}
-        for method, found in operations.items():
-            name = route_name(method.upper(), path)
-            if name not in OPERATIONS:
-                raise LookupError(f"api/description/operations.py does not describe {name}")
-            seen.add(name)
-            paths[path][method] = _operation(path, found, name, known)
-    if idle := sorted(set(OPERATIONS) - seen):
-        raise LookupError(f"api/description/operations.py describes routes that do not exist: {idle}")
-    parameters = generated.get("components", {}).get("schemas", {})
-    used = {name: schema for name, schema in parameters.items() if not name.endswith("ValidationError")}
+def document(routes: Sequence[ServedRoute]) -> Document:
+    """The OpenAPI document of the routes."""
+    known = schemas(each.route for each in routes)
+    paths: defaultdict[str, Document] = defaultdict(dict)
+    for each in routes:
+        paths[each.route.pattern][each.route.method.lower()] = _operation(each, known)
     return {
-        **generated,
         "openapi": "3.1.0",
+        "info": {
+            "title": "streamsched",
+            "summary": "Starts the right Spark job seconds after its inputs are complete.",
+            "version": __version__,
+        },
         "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
         "servers": [{"url": "/"}],
         "security": [{"bearer": []}],
         "paths": paths,
         "components": {
-            "schemas": {**used, **{name: _moved(_with_example(schema, known)) for name, schema in known.items()}},
+            "schemas": {name: _moved(_with_example(schema, known)) for name, schema in known.items()},
             "securitySchemes": {
                 "bearer": {
                     "type": "http",
@@ -124,74 +116,59 @@ def document(generated: Document) -> Document:
     }
 
 
-def described(api_openapi: Callable[[], Document]) -> Callable[[], Document]:
-    """The document, made once, when it is asked for."""
-    kept: list[Document] = []
-
-    def openapi() -> Document:
-        if not kept:
-            kept.append(document(api_openapi()))
-        return kept[0]
-
-    return openapi
-
-
-def _operation(path: str, found: Document, name: str, known: Definitions) -> Document:
-    operation = OPERATIONS[name]
-    public = path in PUBLIC
-    described = {
-        **{member: value for member, value in found.items() if member not in ("requestBody", "responses")},
-        "summary": (summary := f"{found['summary']}{' with a version' if _VERSIONED in path else ''}"),
-        "operationId": _identifier(path, summary),
-        "parameters": _parameters(path, found),
-        "responses": {**_answers(name, operation, known), **_problems(path, name, operation, public=public)},
+def _operation(served: ServedRoute, known: Definitions) -> Document:
+    route = served.route
+    summary = f"{route.summary}{' with a version' if VERSION in route.path else ''}"
+    described: Document = {
+        "tags": [route.tag],
+        "summary": summary,
+        "description": cleandoc(route.function.__doc__ or ""),
+        "operationId": _identifier(route.pattern, summary),
+        "parameters": [*_path_parameters(route.pattern), *(each.described for each in served.call.parameters)],
+        "responses": {**_answers(served, known), **_problems(served)},
     }
-    if operation.body:
+    if route.body is not None:
+        schemas = route.body.by_media
         described["requestBody"] = {
-            "required": operation.required,
-            "content": {media: _media(schema, known) for media, schema in operation.body.items()},
+            "required": route.body.required,
+            "content": {media: _media(schema, known) for media, schema in schemas.items()},
         }
-        if not set(operation.body) & {ARCHIVE, LINES}:
-            described["requestBody"]["x-limits"] = _limits(name)
-    if name in LIMITED_ANSWERS:
-        described["x-limits"] = {"schedules": LIMITED_ANSWERS[name]}
-    if public:
+        if not set(schemas) & {ARCHIVE, LINES}:
+            described["requestBody"]["x-limits"] = _limits(route.limit)
+    if route.schedules is not None:
+        described["x-limits"] = {"schedules": route.schedules}
+    if route.rule is None:
         described["security"] = []
     else:
-        described["x-permission"] = RULES[name].permission.value
-        described["x-scope"] = RULES[name].scope.value
-        if RULES[name].emits is not None:
-            described["x-emits"] = RULES[name].emits
+        described["x-permission"] = route.rule.permission.value
+        described["x-scope"] = route.rule.scope.value
+        if route.rule.emits is not None:
+            described["x-emits"] = route.rule.emits
     return described
 
 
-def _limits(name: str) -> Document:
-    """What the body of a route may hold, as `api.bounds.request_limits`."""
-    limit = LIMITS.get(name, ORDINARY)
+def _limits(limit: RequestLimit) -> Document:
+    """What the body of a route may hold."""
     found = {"values": limit.values, "levels": DEEPEST}
     return found if limit.elements is None else {**found, "elements": limit.elements}
 
 
-def _parameters(path: str, found: Document) -> list[Document]:
-    """The parameters, with those of the path that the function of the route does not read."""
-    given = found.get("parameters", [])
-    known = {each["name"] for each in given if each["in"] == "path"}
-    missing = [name for name in re.findall(r"\{(\w+)", path) if name not in known]
+def _path_parameters(pattern: str) -> list[Document]:
     ignored = {"version": {"description": "Ignored: schedules belong to the app."}}
-    own = [
+    return [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}, **ignored.get(name, {})}
-        for name in missing
+        for name in re.findall(r"\{(\w+)", pattern)
     ]
-    return [*own, *given]
 
 
-def _answers(name: str, operation: Operation, known: Definitions) -> Document:
-    found: Document = {}
-    for status, schema in operation.answers.items():
+def _answers(served: ServedRoute, known: Definitions) -> Document:
+    route, found = served.route, dict[str, Any]()
+    planned = {"dry_run", "plan"} <= served.filters and "Plan" not in route.answers.values()
+    for status, schema in route.answers.items():
         answer: Document = {"description": HTTPStatus(status).phrase}
         if schema:
             content = _media(schema, known)
-            if status == HTTPStatus.OK and name in PLANNED:
+            if status == HTTPStatus.OK and planned:
                 content = {
                     "schema": {"anyOf": [content["schema"], {"$ref": f"{_COMPONENTS}Plan"}]},
                     "examples": {
@@ -200,37 +177,37 @@ def _answers(name: str, operation: Operation, known: Definitions) -> Document:
                     },
                 }
             answer["content"] = {
-                media: content if media == JSON or len(operation.media) == 1 else {"schema": {"type": "string"}}
-                for media in operation.media
+                media: content if media == JSON or len(route.media) == 1 else {"schema": {"type": "string"}}
+                for media in route.media
             }
         found[str(status)] = answer
-    method, _, path = name.partition(" ")
-    if path in TAGGED and method in {"GET", "PUT"}:
+    if (tagged in served.call.functions) or (expected in served.call.functions and route.method == "PUT"):
         found["200"]["headers"] = {"ETag": _ETAG}
-    if path in TAGGED and method == "GET":
+    if tagged in served.call.functions:
         found["304"] = {"description": HTTPStatus.NOT_MODIFIED.phrase, "headers": {"ETag": _ETAG}}
     return found
 
 
-def _problems(path: str, name: str, operation: Operation, *, public: bool) -> Document:
-    statuses = [HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.MISDIRECTED_REQUEST]
-    if not public:
-        statuses += [HTTPStatus.UNAUTHORIZED, HTTPStatus.SERVICE_UNAVAILABLE]
+def _problems(served: ServedRoute) -> Document:
+    route, path = served.route, served.route.pattern
+    statuses = {HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.MISDIRECTED_REQUEST}
+    if route.rule is not None:
+        statuses |= {HTTPStatus.UNAUTHORIZED, HTTPStatus.SERVICE_UNAVAILABLE}
     if path in _PAGERDUTY:
-        statuses.append(HTTPStatus.INTERNAL_SERVER_ERROR)
-    if "{" in path or operation.missing:
-        statuses.append(HTTPStatus.NOT_FOUND)
-    if operation.conflict:
-        statuses.append(HTTPStatus.CONFLICT)
-    if path in TAGGED and name.startswith(("PUT", "DELETE")):
-        statuses.append(HTTPStatus.PRECONDITION_FAILED)
-    if not name.startswith("GET"):
-        statuses += [HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNSUPPORTED_MEDIA_TYPE]
-    if name in LIMITED_ANSWERS:
-        statuses.append(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-    if name in RATED:
-        statuses.append(HTTPStatus.TOO_MANY_REQUESTS)
-    return {str(int(status)): _problem(path, name, status) for status in sorted(statuses)}
+        statuses.add(HTTPStatus.INTERNAL_SERVER_ERROR)
+    if "{" in path or route.missing:
+        statuses.add(HTTPStatus.NOT_FOUND)
+    if route.conflict:
+        statuses.add(HTTPStatus.CONFLICT)
+    if expected in served.call.functions:
+        statuses.add(HTTPStatus.PRECONDITION_FAILED)
+    if route.method != "GET":
+        statuses |= {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNSUPPORTED_MEDIA_TYPE}
+    if route.schedules is not None:
+        statuses.add(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+    if route.rated:
+        statuses.add(HTTPStatus.TOO_MANY_REQUESTS)
+    return {str(int(status)): _problem(path, route.name, status) for status in sorted(statuses)}
 
 
 def _problem(path: str, name: str, status: HTTPStatus) -> Document:
@@ -247,8 +224,9 @@ def _problem(path: str, name: str, status: HTTPStatus) -> Document:
     return {"description": _DESCRIBED[status], "content": content}
 
 
-def _media(schema: str, known: Definitions) -> Document:
-    return {"schema": {"$ref": f"{_COMPONENTS}{schema}"}, "example": example_of(known[schema], known)}
+def _media(schema: str | NamedSchema, known: Definitions) -> Document:
+    name = schema if isinstance(schema, str) else schema.name
+    return {"schema": {"$ref": f"{_COMPONENTS}{name}"}, "example": example_of(known[name], known)}
 
 
 def _identifier(path: str, summary: str) -> str:

@@ -10,18 +10,22 @@ from functools import wraps
 from http import HTTPStatus
 from typing import Annotated, Final, ParamSpec
 
-from fastapi import APIRouter, Query
-from fastapi.responses import Response
+from starlette.responses import Response
 
 from streamsched.api.access.authorise import CallerDep, require
 from streamsched.api.body import BodyBytes, decode_body
+from streamsched.api.bounds.request_limits import TASKS
 from streamsched.api.deps import ClockDep, QueuesDep, TaskPartitionsDep, TasksDep
 from streamsched.api.pagerduty.views import task_view
 from streamsched.api.rendering import rendered
+from streamsched.api.routing.parameters import Query
+from streamsched.api.routing.routes import Routes
+from streamsched.api.routing.rules import ANYBODY, IN_QUERY, OPERATE_ALL, VIEW_ALL, Rule, Scope
 from streamsched.codec.json.reading import Fields, below
 from streamsched.codec.json.scalar import parsed
 from streamsched.codec.pagerduty import task as codec
 from streamsched.codec.pagerduty.task import SCHEDULER, TOO_LATE, TaskKey, read_time
+from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import (
     ConflictError,
     DecodeError,
@@ -34,7 +38,7 @@ from streamsched.domain.tasks.queue import MOST_TASKS
 from streamsched.store.tasks.queues import QueueStore
 from streamsched.tasks.intake import open_pagerduty_queue
 
-router = APIRouter(prefix="/api/v1", tags=["PagerDuty"])
+routes = Routes("/api/v1", "PagerDuty")
 
 #: The longest window of a list, and the most bytes of data in one answer.
 _WINDOW: Final = timedelta(hours=8)
@@ -62,13 +66,13 @@ def _answering_errors(route: Callable[_P, Awaitable[Response]]) -> Callable[_P, 
     return answered
 
 
-@router.get("/status", summary="Status (PagerDuty)")
+@routes.get("/status", "Status (PagerDuty)", may=ANYBODY, answers="PagerdutyStatus")
 async def status() -> Response:
     """200 while the process answers."""
     return rendered({"status": "OK"})
 
 
-@router.get("/task", summary="Get a task (PagerDuty)")
+@routes.get("/task", "Get a task (PagerDuty)", may=VIEW_ALL, answers="PagerdutyTask", missing=True)
 @_answering_errors
 async def get_task(
     queues: QueuesDep,
@@ -88,7 +92,7 @@ async def get_task(
     return rendered({"task": task_view(found, data.get(task), count), "errors": []})
 
 
-@router.get("/tasks", summary="List tasks (PagerDuty)")
+@routes.get("/tasks", "List tasks (PagerDuty)", may=VIEW_ALL, answers="PagerdutyTasks", missing=True)
 @_answering_errors
 async def list_tasks(
     tasks: TasksDep,
@@ -131,7 +135,15 @@ async def list_tasks(
     return rendered({"tasks": [task_view(each, data.get(each.id), count) for each in found], "errors": []})
 
 
-@router.put("/task", summary="Drop a task (PagerDuty)")
+@routes.put(
+    "/task",
+    "Drop a task (PagerDuty)",
+    may=OPERATE_ALL,
+    body="PagerdutyDrop",
+    answers={204: ""},
+    conflict=True,
+    missing=True,
+)
 @_answering_errors
 async def drop_task(
     body: BodyBytes,
@@ -152,7 +164,16 @@ async def drop_task(
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
-@router.post("/tasks", summary="Schedule tasks (PagerDuty)")
+@routes.post(
+    "/tasks",
+    "Schedule tasks (PagerDuty)",
+    may=Rule(Permission.EMIT, Scope.INSTALLATION, emits=IN_QUERY),
+    body="PagerdutyNewTasks",
+    answers={202: "PagerdutyRegistered"},
+    conflict=True,
+    missing=True,
+    limit=TASKS,
+)
 @_answering_errors
 async def schedule_tasks(
     body: BodyBytes,

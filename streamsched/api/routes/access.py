@@ -5,8 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Query
-from fastapi.responses import Response
+from starlette.responses import Response
 
 from streamsched.access.auditing import verify_all
 from streamsched.access.issuing import create_token
@@ -15,20 +14,23 @@ from streamsched.api.body import BodyObject, reason_of
 from streamsched.api.deps import AuditDep, ClockDep, TokensDep
 from streamsched.api.paging import After, Limit, page
 from streamsched.api.rendering import rendered
+from streamsched.api.routing.parameters import Query
+from streamsched.api.routing.routes import REASON, Routes
+from streamsched.api.routing.rules import ADMINISTER_ALL, ANYBODY
 from streamsched.codec.grant import grant_to_json, token_request_from_json, token_to_json
 from streamsched.domain.access.audit import AuditEntry, Intact
 from streamsched.domain.errors import InvalidError
 
-router = APIRouter(prefix="/v1", tags=["access"])
+routes = Routes("/v1", "access")
 
 
-@router.get("/caller", summary="Show who sends this request")
+@routes.get("/caller", "Show who sends this request", may=ANYBODY, answers="Caller")
 async def get_caller(caller: CallerDep) -> Response:
     """`{"name", "grants"}` of the token that the request has."""
     return rendered({"name": caller.name, "grants": [grant_to_json(grant) for grant in caller.grants]})
 
 
-@router.get("/tokens", summary="List tokens")
+@routes.get("/tokens", "List tokens", may=ADMINISTER_ALL, answers="TokenPage")
 async def list_tokens(tokens: TokensDep, clock: ClockDep, after: After = "", limit: Limit = 100) -> Response:
     """A page, ordered by name, with tokens that expired or were revoked. Secrets are not stored, so none is shown.
     `usedAt` is up to a minute late.
@@ -41,7 +43,9 @@ async def list_tokens(tokens: TokensDep, clock: ClockDep, after: After = "", lim
     )
 
 
-@router.post("/tokens", summary="Create a token")
+@routes.post(
+    "/tokens", "Create a token", may=ADMINISTER_ALL, body="NewToken", answers={201: "CreatedToken"}, conflict=True
+)
 async def post_token(body: BodyObject, caller: CallerDep, tokens: TokensDep, clock: ClockDep) -> Response:
     """Body: `{"name", "grants", "expiresIn"?}`; a grant is `{"role", "namespace"?, "names"?, "shell"?, "masters"?}`.
     The role is `viewer`, `emitter`, `operator`, `developer` or `admin`; without a `namespace` it holds in all. Responds
@@ -51,7 +55,9 @@ async def post_token(body: BodyObject, caller: CallerDep, tokens: TokensDep, clo
     return rendered({**token_to_json(record, clock.now()), "text": text}, status=HTTPStatus.CREATED)
 
 
-@router.post("/tokens/{token}/revoke", summary="Revoke a token")
+@routes.post(
+    "/tokens/{token}/revoke", "Revoke a token", may=ADMINISTER_ALL, body=REASON, answers="Token", conflict=True
+)
 async def revoke_token(token: str, body: BodyObject, caller: CallerDep, tokens: TokensDep, clock: ClockDep) -> Response:
     """Revokes a token by its id, or by its name while it is in use. Requests with it are refused within a second by all
     API processes.
@@ -61,7 +67,7 @@ async def revoke_token(token: str, body: BodyObject, caller: CallerDep, tokens: 
     return rendered(token_to_json(record, clock.now()))
 
 
-@router.get("/audit", summary="List the audit")
+@routes.get("/audit", "List the audit", may=ADMINISTER_ALL, answers="AuditPage")
 async def list_audit(
     entries: AuditDep,
     caller: Annotated[str, Query(max_length=2000, description="Only entries of this caller, such as `token:ci`.")] = "",
@@ -75,7 +81,7 @@ async def list_audit(
     return rendered(page("entries", found, limit, _entry_view, lambda entry: str(entry.number)))
 
 
-@router.get("/audit/verify", summary="Check the audit")
+@routes.get("/audit/verify", "Check the audit", may=ADMINISTER_ALL, answers="AuditVerdict")
 async def verify_audit(entries: AuditDep) -> Response:
     """Reads the whole audit and checks its hash chain: `{"intact", "entries", "last"}`, or `{"intact": false, "number",
     "reason"}` of the first entry that is not as it was written, or is missing, at the end too. Keep `last` elsewhere:

@@ -9,12 +9,12 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
-from fastapi.responses import Response
+from starlette.responses import Response
 
 from streamsched.api.access.authorise import CallerDep
 from streamsched.api.access.definitions import check_destinations, check_recipients
 from streamsched.api.body import BodyObject, reason_of, reasoned
+from streamsched.api.bounds.request_limits import APP
 from streamsched.api.deps import (
     CatalogDep,
     ClockDep,
@@ -31,6 +31,9 @@ from streamsched.api.rendering import rendered
 from streamsched.api.routes import changes
 from streamsched.api.routes.changes import change_name
 from streamsched.api.routes.needs.checking import check_needs
+from streamsched.api.routing.parameters import Query
+from streamsched.api.routing.routes import REASON, Body, Routes
+from streamsched.api.routing.rules import DEPLOY, OPERATE, VIEW, VIEW_LIST
 from streamsched.api.views import app_view
 from streamsched.catalog.requested_change import RequestedChange
 from streamsched.codec.schedules import pause as pause_codec
@@ -43,10 +46,10 @@ from streamsched.domain.names import AppRef
 from streamsched.domain.schedules.app import AppDefinition
 from streamsched.store.catalog.records import AppChange
 
-router = APIRouter(prefix="/v1/apps", tags=["apps"])
+routes = Routes("/v1/apps", "apps")
 
 
-@router.get("", summary="List apps")
+@routes.get("", "List apps", may=VIEW_LIST, answers="AppPage")
 async def list_apps(
     catalog: CatalogDep, namespace: NamespaceQuery = None, after: After = "", limit: Limit = 100
 ) -> Response:
@@ -55,7 +58,7 @@ async def list_apps(
     return rendered(page("apps", found, limit, app_view, lambda each: str(each.ref)))
 
 
-@router.get("/{namespace}/{app}", summary="Get an app")
+@routes.get("/{namespace}/{app}", "Get an app", may=VIEW, answers="AppSummary")
 async def get_app(namespace: str, app: str, catalog: CatalogDep, tagged: TaggedDep) -> Response:
     """How many programs it has, and how many schedules in each state. `GET /v1/programs?app=` and
     `GET /v1/schedules?app=` list them.
@@ -64,7 +67,7 @@ async def get_app(namespace: str, app: str, catalog: CatalogDep, tagged: TaggedD
     return tagged(app_view(await catalog.reader.app_summary(ref)), await catalog.revision(ref))
 
 
-@router.delete("/{namespace}/{app}", summary="Delete an app")
+@routes.delete("/{namespace}/{app}", "Delete an app", may=DEPLOY, answers="Changes", conflict=True)
 async def delete_app(
     namespace: str,
     app: str,
@@ -86,7 +89,15 @@ async def delete_app(
     return await _plan_or_apply(ref, change, caller.sees, dry_run=dry_run, plan=plan)
 
 
-@router.put("/{namespace}/{app}", summary="Deploy an app")
+@routes.put(
+    "/{namespace}/{app}",
+    "Deploy an app",
+    may=DEPLOY,
+    body="App",
+    answers={200: "Changes", 202: "PendingChanges"},
+    conflict=True,
+    limit=APP,
+)
 async def deploy(
     namespace: str,
     app: str,
@@ -174,7 +185,14 @@ def _change_answer(ref: AppRef, change: AppChange, caller: Caller, /, **more: ob
     return rendered({"app": str(ref), **change_view(change, caller.sees), **more})
 
 
-@router.post("/{namespace}/{app}/pause", summary="Pause an app")
+@routes.post(
+    "/{namespace}/{app}/pause",
+    "Pause an app",
+    may=OPERATE,
+    body=Body("PauseRequest", required=False),
+    answers="Changes",
+    conflict=True,
+)
 async def pause(
     namespace: str,
     app: str,
@@ -195,7 +213,7 @@ async def pause(
     return await _plan_or_apply(ref, change, dry_run=dry_run, plan=plan)
 
 
-@router.post("/{namespace}/{app}/disable", summary="Disable an app")
+@routes.post("/{namespace}/{app}/disable", "Disable an app", may=OPERATE, body=REASON, answers="Changes", conflict=True)
 async def disable(
     namespace: str,
     app: str,
@@ -212,7 +230,7 @@ async def disable(
     return await _plan_or_apply(ref, catalog.disable_app(ref, reason=reason), dry_run=dry_run, plan=plan)
 
 
-@router.post("/{namespace}/{app}/enable", summary="Enable an app")
+@routes.post("/{namespace}/{app}/enable", "Enable an app", may=OPERATE, body=REASON, answers="Changes", conflict=True)
 async def enable(namespace: str, app: str, body: BodyObject, catalog: CatalogDep) -> Response:
     """Enables the disabled and paused schedules of the app. Body: `{"reason"?}`. Returns what changed."""
     ref = AppRef(namespace, app)

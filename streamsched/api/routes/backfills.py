@@ -6,14 +6,17 @@ import secrets
 from http import HTTPStatus
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
-from fastapi.responses import Response
+from starlette.responses import Response
 
 from streamsched.api.body import BodyObject, reason_of
+from streamsched.api.bounds.request_limits import LISTS
 from streamsched.api.deps import BackfillsDep, ClockDep, NamespaceQuery
 from streamsched.api.paging import After, Limit, moment_cursor, page, read_moment_cursor
 from streamsched.api.rendering import rendered
 from streamsched.api.routes.submissions import IdempotencyKey
+from streamsched.api.routing.parameters import Query
+from streamsched.api.routing.routes import REASON, Routes
+from streamsched.api.routing.rules import OPERATE, VIEW, VIEW_LIST
 from streamsched.codec.backfills import request_from_json
 from streamsched.domain.backfills.backfill import BackfillCounts, BackfillFact, ItemState
 from streamsched.domain.errors import DecodeError
@@ -21,13 +24,21 @@ from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.names import ScheduleRef
 from streamsched.store.jobs.backfills import BackfillJob, BackfillRecord, PlannedJob
 
-router = APIRouter(prefix="/v1", tags=["backfills"])
+routes = Routes("/v1", "backfills")
 
 #: Requests of a person to a backfill, and what they do.
 _FACTS = {"pause": BackfillFact.PAUSED, "resume": BackfillFact.RESUMED, "cancel": BackfillFact.CANCELLED}
 
 
-@router.post("/schedules/{schedule}/backfills", summary="Start a backfill")
+@routes.post(
+    "/schedules/{schedule}/backfills",
+    "Start a backfill",
+    may=OPERATE,
+    body="NewBackfill",
+    answers={200: "BackfillPlan", 202: "StartedBackfill"},
+    conflict=True,
+    limit=LISTS,
+)
 async def start_backfill(
     schedule: str,
     body: BodyObject,
@@ -66,7 +77,7 @@ async def start_backfill(
     return rendered({**_view(found), "repeated": repeated}, status=HTTPStatus.ACCEPTED, headers=headers)
 
 
-@router.get("/backfills", summary="List backfills")
+@routes.get("/backfills", "List backfills", may=VIEW_LIST, answers="BackfillPage")
 async def list_backfills(
     backfills: BackfillsDep,
     *,
@@ -81,7 +92,7 @@ async def list_backfills(
     return rendered(page("backfills", found, limit, _view, lambda each: moment_cursor(each.created_at, each.id)))
 
 
-@router.get("/schedules/{schedule}/backfills", summary="List the backfills of a schedule")
+@routes.get("/schedules/{schedule}/backfills", "List the backfills of a schedule", may=VIEW, answers="BackfillPage")
 async def list_backfills_of_schedule(
     schedule: str, backfills: BackfillsDep, *, after: After = "", limit: Limit = 100
 ) -> Response:
@@ -89,13 +100,13 @@ async def list_backfills_of_schedule(
     return await list_backfills(backfills, schedule=schedule, after=after, limit=limit)
 
 
-@router.get("/backfills/{backfill}", summary="Get a backfill")
+@routes.get("/backfills/{backfill}", "Get a backfill", may=VIEW, answers="Backfill")
 async def get_backfill(backfill: str, backfills: BackfillsDep) -> Response:
     """What was asked for, its state, and how many of its jobs are in which state."""
     return rendered(_view(await backfills.get(backfill)))
 
 
-@router.get("/backfills/{backfill}/jobs", summary="List the jobs of a backfill")
+@routes.get("/backfills/{backfill}/jobs", "List the jobs of a backfill", may=VIEW, answers="BackfillJobPage")
 async def list_jobs_of_backfill(
     backfill: str,
     backfills: BackfillsDep,
@@ -113,7 +124,14 @@ async def list_jobs_of_backfill(
     return rendered(page("jobs", found, limit, _job_view, lambda each: str(each.number)))
 
 
-@router.post("/backfills/{backfill}/pause", summary="Pause a backfill")
+@routes.post(
+    "/backfills/{backfill}/pause",
+    "Pause a backfill",
+    may=OPERATE,
+    body=REASON,
+    answers={202: "Backfill"},
+    conflict=True,
+)
 async def pause(backfill: str, body: BodyObject, backfills: BackfillsDep, clock: ClockDep) -> Response:
     """Makes no further jobs, and holds those that wait; active runs go on. 409 when it has ended. `reason` (optional)
     is stored in the history.
@@ -121,13 +139,27 @@ async def pause(backfill: str, body: BodyObject, backfills: BackfillsDep, clock:
     return await _change("pause", backfill, body, backfills, clock)
 
 
-@router.post("/backfills/{backfill}/resume", summary="Resume a backfill")
+@routes.post(
+    "/backfills/{backfill}/resume",
+    "Resume a backfill",
+    may=OPERATE,
+    body=REASON,
+    answers={202: "Backfill"},
+    conflict=True,
+)
 async def resume(backfill: str, body: BodyObject, backfills: BackfillsDep, clock: ClockDep) -> Response:
     """Releases its held jobs and makes further ones. 409 when it has ended."""
     return await _change("resume", backfill, body, backfills, clock)
 
 
-@router.post("/backfills/{backfill}/cancel", summary="Cancel a backfill")
+@routes.post(
+    "/backfills/{backfill}/cancel",
+    "Cancel a backfill",
+    may=OPERATE,
+    body=REASON,
+    answers={202: "Backfill"},
+    conflict=True,
+)
 async def cancel(backfill: str, body: BodyObject, backfills: BackfillsDep, clock: ClockDep) -> Response:
     """Makes no further jobs, and ends those that wait; active runs go on. 409 when it is completed."""
     return await _change("cancel", backfill, body, backfills, clock)

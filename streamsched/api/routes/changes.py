@@ -6,14 +6,16 @@ import re
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query
-from fastapi.responses import Response
+from starlette.responses import Response
 
 from streamsched.api.deps import CatalogDep
 from streamsched.api.rendering import rendered
+from streamsched.api.routing.parameters import Query
+from streamsched.api.routing.routes import Routes
+from streamsched.api.routing.rules import ANYBODY
 from streamsched.domain.errors import NotFoundError
 
-router = APIRouter(prefix="/v1/changes", tags=["apps"])
+routes = Routes("/v1/changes", "apps")
 
 #: First and last id of the outbox records of a change.
 _CHANGE: Final = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
@@ -26,7 +28,7 @@ def change_name(outbox: Sequence[int]) -> str:
     return f"{min(outbox)}-{max(outbox)}"
 
 
-@router.get("/{change}", summary="Get the progress of a change")
+@routes.get("/{change}", "Get the progress of a change", may=ANYBODY, answers="Change")
 async def get_change(change: str, catalog: CatalogDep, wait: Wait = 0) -> Response:
     """`{"change", "pending", "acknowledged"}`. `pending` is the number of records that the log has not acknowledged,
     after waiting up to `wait` seconds for zero. The change applies to all events emitted after it is acknowledged.

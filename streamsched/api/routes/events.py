@@ -22,8 +22,9 @@ from http import HTTPStatus
 from typing import Annotated, Any, Final, assert_never
 from uuid import uuid4
 
-from fastapi import APIRouter, HTTPException, Query, Request
-from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 
 from streamsched.access.emit_spans import in_trace_of
 from streamsched.api.access.authorise import CallerDep
@@ -33,6 +34,9 @@ from streamsched.api.deps import ServicesDep
 from streamsched.api.problems import problem_response
 from streamsched.api.reads.logged_events import LoggedEvent, newest_events
 from streamsched.api.rendering import rendered
+from streamsched.api.routing.parameters import Query
+from streamsched.api.routing.routes import JSON, Body, Routes
+from streamsched.api.routing.rules import EMIT_ASKED, VIEW_ALL
 from streamsched.codec import event as event_codec
 from streamsched.codec.events import cloudevents
 from streamsched.codec.json.scalar import elements
@@ -49,7 +53,7 @@ from streamsched.domain.events.event import (
 )
 from streamsched.log.topics import PUBLIC
 
-router = APIRouter(tags=["events"])
+routes = Routes("", "events")
 
 #: Characters of a path or reason in an answer.
 _LONGEST: Final = 500
@@ -76,7 +80,7 @@ class Check(StrEnum):
     NONE = "none"
 
 
-@router.get("/v1/events", summary="List events")
+@routes.get("/v1/events", "List events", may=VIEW_ALL, answers="EventList")
 async def list_events(
     services: ServicesDep,
     *,
@@ -128,7 +132,22 @@ def _what(fact: Fact) -> str:
             assert_never(fact)
 
 
-@router.post("/v1/events", summary="Emit events")
+@routes.post(
+    "/v1/events",
+    "Emit events",
+    may=EMIT_ASKED,
+    body=Body(
+        {
+            JSON: "AnyEvents",
+            "application/cloudevents+json": "CloudEvent",
+            "application/cloudevents-batch+json": "CloudEvents",
+        }
+    ),
+    answers={202: "AcceptedEvents"},
+    missing=True,
+    rated=True,
+    limit=EVENTS,
+)
 async def accept(
     request: Request,
     body: BodyBytes,

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
-from fastapi.responses import Response
+from starlette.responses import Response
 
 from streamsched.api.deps import AppQuery, ExpectationsDep, NamespaceQuery
 from streamsched.api.paging import After, Limit, page
 from streamsched.api.rendering import rendered
+from streamsched.api.routing.parameters import Query
+from streamsched.api.routing.routes import Routes
+from streamsched.api.routing.rules import VIEW, VIEW_LIST
 from streamsched.codec.schedules.expectation import expectation_to_json
 from streamsched.domain.names import AppRef, ExpectationRef
 from streamsched.domain.time.duration import duration_text
 from streamsched.store.expectations.records import ExpectationRecord, StoredMiss
 
-router = APIRouter(prefix="/v1/expectations", tags=["expectations"])
+routes = Routes("/v1/expectations", "expectations")
 
 #: Misses in the answer about one expectation.
 _MISSES = 100
 
 
-@router.get("", summary="List expectations")
+@routes.get("", "List expectations", may=VIEW_LIST, answers="ExpectationPage")
 async def list_expectations(
     expectations: ExpectationsDep,
     *,
@@ -39,7 +41,7 @@ async def list_expectations(
     return rendered(page("expectations", found, limit, expectation_view, lambda each: str(each.expectation.ref)))
 
 
-@router.get("/{expectation}", summary="Get an expectation")
+@routes.get("/{expectation}", "Get an expectation", may=VIEW, answers="ExplainedExpectation")
 async def get_expectation(expectation: str, expectations: ExpectationsDep) -> Response:
     """The expectation `namespace.app.name` with its newest 100 misses, newest first. Of a miss, `announced` is false
     when a later due time had passed too before it was judged; `open` when what is missing may still come.

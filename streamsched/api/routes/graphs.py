@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Annotated, Any, assert_never
 
-from fastapi import APIRouter, Query
-from fastapi.responses import Response
+from starlette.responses import Response
 
 from streamsched.api.body import BodyObject
+from streamsched.api.bounds.request_limits import LISTS
 from streamsched.api.deps import ClockDep, DryRunQuery, GraphsDep, JobsDep
 from streamsched.api.paging import Limit
 from streamsched.api.rendering import rendered
+from streamsched.api.routing.parameters import Query
+from streamsched.api.routing.routes import JSON, PLAIN, Routes
+from streamsched.api.routing.rules import OPERATE, VIEW
 from streamsched.codec.graph.pictures.picture import (
     MOST_BOXES,
     Picture,
@@ -35,13 +38,13 @@ from streamsched.domain.names import AppRef
 from streamsched.graph.submission import NodeReport, SubmissionPlan
 from streamsched.store.graph.nodes import NodeView
 
-router = APIRouter(prefix="/v1/graphs", tags=["graphs"])
+routes = Routes("/v1/graphs", "graphs")
 
 #: Most ended nodes and parents that a response lists by name.
 _SHOWN = 100
 
 
-@router.get("/{namespace}/{app}", summary="Get a graph")
+@routes.get("/{namespace}/{app}", "Get a graph", may=VIEW, answers="Graph")
 async def get_graph(namespace: str, app: str, graphs: GraphsDep) -> Response:
     """The tasks, parents before children, and the number of nodes by task and state. 404 for an app without tasks."""
     ref = AppRef(namespace, app)
@@ -53,7 +56,7 @@ async def get_graph(namespace: str, app: str, graphs: GraphsDep) -> Response:
     return rendered({"app": str(ref), "generation": stored.generation, "tasks": tasks})
 
 
-@router.get("/{namespace}/{app}/nodes", summary="List nodes")
+@routes.get("/{namespace}/{app}/nodes", "List nodes", may=VIEW, answers="NodeList")
 async def list_nodes(
     namespace: str,
     app: str,
@@ -71,7 +74,7 @@ async def list_nodes(
     return rendered({"nodes": [_node(each) for each in found]})
 
 
-@router.get("/{namespace}/{app}/nodes/{task}/{job_id:path}", summary="Get a node")
+@routes.get("/{namespace}/{app}/nodes/{task}/{job_id:path}", "Get a node", may=VIEW, answers="Node")
 async def get_node(namespace: str, app: str, task: str, job_id: str, graphs: GraphsDep) -> Response:
     """A node, and of each group of parents those that are missing, with their state: null of one that does not exist.
     `state` is null for a job id that was never asked for. `awaits` says what completes a node that runs nothing: its
@@ -80,7 +83,13 @@ async def get_node(namespace: str, app: str, task: str, job_id: str, graphs: Gra
     return rendered(_report(await graphs.report(AppRef(namespace, app), NodeId(task, job_id))))
 
 
-@router.get("/{namespace}/{app}/picture", summary="Draw a graph")
+@routes.get(
+    "/{namespace}/{app}/picture",
+    "Draw a graph",
+    may=VIEW,
+    answers="Picture",
+    media=(JSON, "image/svg+xml", "text/vnd.graphviz; charset=utf-8", PLAIN),
+)
 async def draw(
     namespace: str,
     app: str,
@@ -106,7 +115,15 @@ async def draw(
     return _drawn(picture, ancestry_picture(f"{ref} {task} {job_id}", found, states))
 
 
-@router.post("/{namespace}/{app}/rerun", summary="Run nodes again")
+@routes.post(
+    "/{namespace}/{app}/rerun",
+    "Run nodes again",
+    may=OPERATE,
+    body="NodeRerun",
+    answers={202: "NodePlan", 200: "NodePlan"},
+    conflict=True,
+    limit=LISTS,
+)
 async def rerun(
     namespace: str, app: str, body: BodyObject, graphs: GraphsDep, *, dry_run: DryRunQuery = False
 ) -> Response:
@@ -130,7 +147,15 @@ async def rerun(
     return rendered({"task": name, "submitted": len(targets), "downstream": downstream, **_plan(plan)}, status=status)
 
 
-@router.post("/{namespace}/{app}/submit", summary="Submit job ids")
+@routes.post(
+    "/{namespace}/{app}/submit",
+    "Submit job ids",
+    may=OPERATE,
+    body="NodeSubmission",
+    answers={202: "NodePlan", 200: "NodePlan"},
+    conflict=True,
+    limit=LISTS,
+)
 async def submit(
     namespace: str, app: str, body: BodyObject, graphs: GraphsDep, *, dry_run: DryRunQuery = False
 ) -> Response:
@@ -151,7 +176,15 @@ async def submit(
     return rendered({"task": name, "submitted": len(targets), **_plan(plan)}, status=status)
 
 
-@router.post("/{namespace}/{app}/cancel", summary="Cancel nodes")
+@routes.post(
+    "/{namespace}/{app}/cancel",
+    "Cancel nodes",
+    may=OPERATE,
+    body="NodeCancellation",
+    answers={202: "CancelledNodes"},
+    conflict=True,
+    limit=LISTS,
+)
 async def cancel(
     namespace: str, app: str, body: BodyObject, *, graphs: GraphsDep, jobs: JobsDep, clock: ClockDep
 ) -> Response:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query
-from fastapi.responses import Response
+from starlette.responses import Response
 
 from streamsched.api.access.authorise import CallerDep
 from streamsched.api.body import BodyObject, reason_of
@@ -14,6 +13,9 @@ from streamsched.api.deps import AppQuery, ClockDep, JobsDep, NamespaceQuery
 from streamsched.api.paging import After, Limit, read_moment_cursor
 from streamsched.api.reads.job_list import newest_jobs
 from streamsched.api.rendering import rendered
+from streamsched.api.routing.parameters import Query
+from streamsched.api.routing.routes import REASON, Routes
+from streamsched.api.routing.rules import OPERATE, VIEW, VIEW_LIST
 from streamsched.api.views import job_view, why_view
 from streamsched.domain.jobs.job import JobCommand, JobState
 from streamsched.domain.jobs.run import RunState
@@ -23,10 +25,10 @@ from streamsched.launcher.why import why
 #: The reason in the history when the request has none.
 _DEFAULT_REASON: Final = "by hand"
 
-router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
+routes = Routes("/v1/jobs", "jobs")
 
 
-@router.get("", summary="List jobs")
+@routes.get("", "List jobs", may=VIEW_LIST, answers="JobPage")
 async def list_jobs(
     jobs: JobsDep,
     *,
@@ -57,13 +59,13 @@ async def list_jobs(
     return rendered({"jobs": [job_view(each) for each in found], **({"next": following} if following else {})})
 
 
-@router.get("/{job}", summary="Get a job")
+@routes.get("/{job}", "Get a job", may=VIEW, answers="Job")
 async def get_job(job: str, jobs: JobsDep) -> Response:
     """The job with its runs and the outcome of the last one."""
     return rendered(job_view(await jobs.get(job)))
 
 
-@router.get("/{job}/why", summary="Explain a job's state")
+@routes.get("/{job}/why", "Explain a job's state", may=VIEW, answers="Why")
 async def get_why(job: str, jobs: JobsDep, clock: ClockDep, caller: CallerDep) -> Response:
     """Why the job is in its state: each constraint, the events that satisfied the trigger, the earliest time at which
     the state can change, and the history. Runs of namespaces in which the caller has no view are counted, not named.
@@ -71,7 +73,9 @@ async def get_why(job: str, jobs: JobsDep, clock: ClockDep, caller: CallerDep) -
     return rendered(why_view(await why(job, jobs=jobs, clock=clock, sees=caller.sees)))
 
 
-@router.post("/{job}/release", summary="Withdraw the command of a job")
+@routes.post(
+    "/{job}/release", "Withdraw the command of a job", may=OPERATE, body=REASON, answers={202: "Job"}, conflict=True
+)
 async def release(job: str, body: BodyObject, jobs: JobsDep, clock: ClockDep) -> Response:
     """Withdraws a pending `force`, `cancel` or `hold`, so the job waits for its constraints again. 409 when it no
     longer waits. `reason` (optional) is stored in the history.
@@ -79,7 +83,9 @@ async def release(job: str, body: BodyObject, jobs: JobsDep, clock: ClockDep) ->
     return await _commanded(job, None, body, jobs, clock)
 
 
-@router.post("/{job}/force", summary="Start a job without its constraints")
+@routes.post(
+    "/{job}/force", "Start a job without its constraints", may=OPERATE, body=REASON, answers={202: "Job"}, conflict=True
+)
 async def force(job: str, body: BodyObject, jobs: JobsDep, clock: ClockDep) -> Response:
     """Makes a waiting job start without its constraints. Responds 202; a launcher carries it out at its next check. 409
     when the job no longer waits. `reason` (optional) is stored in the history.
@@ -87,7 +93,7 @@ async def force(job: str, body: BodyObject, jobs: JobsDep, clock: ClockDep) -> R
     return await _commanded(job, JobCommand.FORCE, body, jobs, clock)
 
 
-@router.post("/{job}/cancel", summary="Cancel a job")
+@routes.post("/{job}/cancel", "Cancel a job", may=OPERATE, body=REASON, answers={202: "Job"}, conflict=True)
 async def cancel(job: str, body: BodyObject, jobs: JobsDep, clock: ClockDep) -> Response:
     """Makes a waiting job end. Responds 202; a launcher carries it out at its next check. 409 when the job no longer
     waits. `reason` (optional) is stored in the history.
@@ -95,7 +101,7 @@ async def cancel(job: str, body: BodyObject, jobs: JobsDep, clock: ClockDep) -> 
     return await _commanded(job, JobCommand.CANCEL, body, jobs, clock)
 
 
-@router.post("/{job}/hold", summary="Hold a job")
+@routes.post("/{job}/hold", "Hold a job", may=OPERATE, body=REASON, answers={202: "Job"}, conflict=True)
 async def hold(job: str, body: BodyObject, jobs: JobsDep, clock: ClockDep) -> Response:
     """Makes a waiting job wait until it is released. Responds 202; a launcher carries it out at its next check. 409
     when the job no longer waits. `reason` (optional) is stored in the history.

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
-from fastapi.responses import Response
+from starlette.responses import Response
 
 from streamsched.api.body import BodyObject
 from streamsched.api.deps import ClockDep, PreferencesDep
 from streamsched.api.rendering import rendered
+from streamsched.api.routing.calls import Depends
+from streamsched.api.routing.routes import Routes
+from streamsched.api.routing.rules import DEPLOY, VIEW
 from streamsched.api.views import preference_view
 from streamsched.codec.json.reading import Fields
 from streamsched.domain.names import check_namespace
 from streamsched.domain.schedules.preferences import changed_preferences
 
-router = APIRouter(prefix="/v1/namespaces/{namespace}/preferences", tags=["namespaces"])
+routes = Routes("/v1/namespaces/{namespace}/preferences", "namespaces")
 
 
 async def named_namespace(namespace: str) -> str:
@@ -31,7 +33,7 @@ async def named_namespace(namespace: str) -> str:
 NamespaceDep = Annotated[str, Depends(named_namespace)]
 
 
-@router.get("", summary="Get the preferences of a namespace")
+@routes.get("", "Get the preferences of a namespace", may=VIEW, answers="Preferences")
 async def get_preferences(namespace: NamespaceDep, preferences: PreferencesDep) -> Response:
     """Its `arguments`, and when and for which `reason` they last changed. Empty when it has none. `deployed`: whether
     an app was ever deployed to the namespace.
@@ -39,7 +41,7 @@ async def get_preferences(namespace: NamespaceDep, preferences: PreferencesDep) 
     return rendered(preference_view(await preferences.get(namespace)))
 
 
-@router.put("", summary="Set the preferences of a namespace")
+@routes.put("", "Set the preferences of a namespace", may=DEPLOY, body="NewPreferences", answers="Preferences")
 async def set_preferences(
     namespace: NamespaceDep, body: BodyObject, preferences: PreferencesDep, clock: ClockDep
 ) -> Response:
@@ -54,7 +56,9 @@ async def set_preferences(
     return rendered(preference_view(changed))
 
 
-@router.patch("", summary="Change some preferences of a namespace")
+@routes.patch(
+    "", "Change some preferences of a namespace", may=DEPLOY, body="ChangedPreferences", answers="Preferences"
+)
 async def change_preferences(
     namespace: NamespaceDep, body: BodyObject, preferences: PreferencesDep, clock: ClockDep
 ) -> Response:
@@ -69,7 +73,7 @@ async def change_preferences(
     return rendered(preference_view(changed))
 
 
-@router.delete("", summary="Delete the preferences of a namespace")
+@routes.delete("", "Delete the preferences of a namespace", may=DEPLOY, answers="Preferences")
 async def delete_preferences(namespace: NamespaceDep, preferences: PreferencesDep, clock: ClockDep) -> Response:
     """Removes all of them; a namespace without any stays as it is."""
     return rendered(preference_view(await preferences.change(namespace, lambda _: {}, "", now=clock.now())))

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-from fastapi.responses import Response
+from starlette.responses import Response
 
 from streamsched.api.access.authorise import CallerDep
 from streamsched.api.deps import AppQuery, CatalogDep, DryRunQuery, NamespaceQuery, PlanQuery
 from streamsched.api.paging import After, Limit, page
 from streamsched.api.plan_views import change_view, preview_view
 from streamsched.api.rendering import rendered
+from streamsched.api.routing.routes import Routes
+from streamsched.api.routing.rules import DEPLOY, VIEW, VIEW_LIST
 from streamsched.api.views import program_view
 from streamsched.domain.names import AppRef, ProgramRef
 
-router = APIRouter(prefix="/v1/programs", tags=["programs"])
+routes = Routes("/v1/programs", "programs")
 
 
-@router.get("", summary="List programs")
+@routes.get("", "List programs", may=VIEW_LIST, answers="ProgramPage")
 async def list_programs(
     catalog: CatalogDep,
     namespace: NamespaceQuery = None,
@@ -30,13 +31,13 @@ async def list_programs(
     return rendered(page("programs", found, limit, program_view, lambda each: str(each.ref)))
 
 
-@router.get("/{program}", summary="Get a program")
+@routes.get("/{program}", "Get a program", may=VIEW, answers="StoredProgram")
 async def get_program(program: str, catalog: CatalogDep) -> Response:
     """The program's definition."""
     return rendered(program_view(await catalog.reader.program(ProgramRef.parse(program))))
 
 
-@router.delete("/{program}", summary="Delete a program")
+@routes.delete("/{program}", "Delete a program", may=DEPLOY, answers="ProgramChanges", conflict=True)
 async def delete_program(
     program: str, catalog: CatalogDep, caller: CallerDep, *, dry_run: DryRunQuery = False, plan: PlanQuery = None
 ) -> Response:

@@ -7,13 +7,15 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
-from fastapi.responses import PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response
 
 from streamsched.api.body import BodyObject
 from streamsched.api.deps import AppQuery, ClockDep, NamespaceQuery, RunsDep
 from streamsched.api.paging import After, Limit, moment_cursor, page, read_moment_cursor
 from streamsched.api.rendering import rendered
+from streamsched.api.routing.parameters import Query
+from streamsched.api.routing.routes import PLAIN, Body, Routes
+from streamsched.api.routing.rules import OPERATE, VIEW, VIEW_LIST
 from streamsched.api.views import run_view
 from streamsched.codec.events.native import dumps
 from streamsched.codec.json.reading import Fields
@@ -25,13 +27,13 @@ from streamsched.ports.runs import StopRequest
 from streamsched.spark.run_log import read_end, read_part
 from streamsched.store.runs.run_queries import RunQueries, RunRecord
 
-router = APIRouter(prefix="/v1/runs", tags=["runs"])
+routes = Routes("/v1/runs", "runs")
 
 #: Most bytes of a log in one response.
 _MOST_BYTES = 4 * 1024 * 1024
 
 
-@router.get("", summary="List runs")
+@routes.get("", "List runs", may=VIEW_LIST, answers="RunPage")
 async def list_runs(
     runs: RunsDep,
     *,
@@ -52,7 +54,7 @@ async def list_runs(
     return rendered(page("runs", found, limit, run_view, lambda run: moment_cursor(run.created_at, run.id)))
 
 
-@router.get("/{run}", summary="Get a run")
+@routes.get("/{run}", "Get a run", may=VIEW, answers="ExplainedRun")
 async def get_run(run: str, runs: RunsDep) -> Response:
     """The run with its state, arguments, times and exit code. `metrics`, of a Spark run: stages, tasks, executors,
     bytes and rows, as they were a few seconds ago, or at its end; `complete` when they are final. Null without any.
@@ -72,7 +74,7 @@ async def _provenance(run: str, runs: RunQueries) -> dict[str, Any] | None:
         return None
 
 
-@router.get("/{run}/logs", summary="Get the log of a run")
+@routes.get("/{run}/logs", "Get the log of a run", may=VIEW, answers="AnyText", media=(PLAIN,))
 async def get_logs(
     run: str,
     runs: RunsDep,
@@ -113,7 +115,9 @@ async def read_log(record: RunRecord, *, tail: int, offset: int | None = None) -
         raise NotFoundError("log of run", f"{record.id} ({record.log_path}: {exc.strerror})") from exc
 
 
-@router.post("/{run}/kill", summary="Kill a run")
+@routes.post(
+    "/{run}/kill", "Kill a run", may=OPERATE, body=Body("Kill", required=False), answers={202: "Run"}, conflict=True
+)
 async def kill_run(run: str, body: BodyObject, runs: RunsDep, clock: ClockDep) -> Response:
     """Requests the end of the run and responds 202; the state of the run shows when it has ended. With `atOnce` the
     process is killed without time to clean up. `reason` (optional) is stored in the history.

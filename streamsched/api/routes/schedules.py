@@ -8,11 +8,11 @@ from datetime import timedelta
 from http import HTTPStatus
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query
-from fastapi.responses import Response
+from starlette.responses import Response
 
 from streamsched.api.access.authorise import CallerDep, require
 from streamsched.api.body import BodyBytes, BodyObject, reason_of, reasoned
+from streamsched.api.bounds.request_limits import LISTS
 from streamsched.api.deps import (
     AppQuery,
     CatalogDep,
@@ -30,6 +30,9 @@ from streamsched.api.preconditions import ExpectedDep, TaggedDep, stored
 from streamsched.api.rendering import rendered
 from streamsched.api.routes.needs.grants import grant_view
 from streamsched.api.routes.verdicts import total_view
+from streamsched.api.routing.parameters import Query
+from streamsched.api.routing.routes import REASON, Body, Routes
+from streamsched.api.routing.rules import DEPLOY, OPERATE, VIEW, VIEW_LIST, Rule, Scope
 from streamsched.api.views import (
     decision_view,
     losses_view,
@@ -50,12 +53,12 @@ from streamsched.domain.limits import later
 from streamsched.domain.names import AppRef, ScheduleRef
 from streamsched.launcher.whynot import why_not
 
-router = APIRouter(prefix="/v1/schedules", tags=["schedules"])
+routes = Routes("/v1/schedules", "schedules")
 
 State = Literal["enabled", "paused", "disabled", "error"]
 
 
-@router.get("", summary="List schedules")
+@routes.get("", "List schedules", may=VIEW_LIST, answers="SchedulePage")
 async def list_schedules(
     catalog: CatalogDep,
     *,
@@ -73,7 +76,16 @@ async def list_schedules(
     return rendered(page("schedules", found, limit, schedule_view, lambda each: str(each.record.definition.ref)))
 
 
-@router.post("", summary="Create a schedule")
+@routes.post(
+    "",
+    "Create a schedule",
+    may=Rule(Permission.DEPLOY, Scope.BODY),
+    body="NewSchedule",
+    answers={201: "StoredSchedule"},
+    conflict=True,
+    missing=True,
+    limit=LISTS,
+)
 async def create_schedule(
     raw: BodyBytes, body: BodyObject, caller: CallerDep, catalog: CatalogDep, services: ServicesDep
 ) -> Response:
@@ -90,7 +102,7 @@ async def create_schedule(
     )
 
 
-@router.get("/{schedule}", summary="Get a schedule")
+@routes.get("/{schedule}", "Get a schedule", may=VIEW, answers="StoredSchedule")
 async def get_schedule(schedule: str, catalog: CatalogDep, services: ServicesDep, tagged: TaggedDep) -> Response:
     """The schedule's definition, state and progress. `verdicts` counts its verdicts over all generations. `grants` are
     those of other namespaces that it relies on.
@@ -103,7 +115,7 @@ async def get_schedule(schedule: str, catalog: CatalogDep, services: ServicesDep
     return tagged(shown, str(status.record.generation))
 
 
-@router.get("/{schedule}/keys", summary="List the open keys of a schedule")
+@routes.get("/{schedule}/keys", "List the open keys of a schedule", may=VIEW, answers="KeyPage")
 async def list_keys(
     schedule: str,
     catalog: CatalogDep,
@@ -125,14 +137,14 @@ async def list_keys(
     return rendered({"keys": shown, "losses": losses, **({"next": found[-1].key} if len(found) == limit else {})})
 
 
-@router.get("/{schedule}/history", summary="Get the history of a schedule")
+@routes.get("/{schedule}/history", "Get the history of a schedule", may=VIEW, answers="History")
 async def get_history(schedule: str, catalog: CatalogDep, limit: Limit = 100) -> Response:
     """The changes of the schedule with their reasons, newest first. Also available for deleted schedules."""
     entries = await catalog.reader.history("schedule", str(ScheduleRef.parse(schedule)), limit=limit)
     return rendered({"history": [decision_view(each) for each in entries]})
 
 
-@router.get("/{schedule}/versions", summary="List the versions of a schedule")
+@routes.get("/{schedule}/versions", "List the versions of a schedule", may=VIEW, answers="ScheduleVersions")
 async def list_versions(schedule: str, catalog: CatalogDep, limit: Limit = 100) -> Response:
     """The definitions that the schedule has had, newest first, at most 50. `generation` is the first one with the
     definition. `PUT /v1/schedules/{schedule}` with such a definition changes the schedule back to it.
@@ -141,7 +153,7 @@ async def list_versions(schedule: str, catalog: CatalogDep, limit: Limit = 100) 
     return rendered({"versions": [version_view(each) for each in found]})
 
 
-@router.get("/{schedule}/why-not", summary="Explain why a schedule started nothing")
+@routes.get("/{schedule}/why-not", "Explain why a schedule started nothing", may=VIEW, answers="WhyNot")
 async def get_why_not(
     schedule: str,
     services: ServicesDep,
@@ -164,7 +176,15 @@ async def get_why_not(
     return rendered(why_not_view(why_not(await services.catalog.reader.schedule(ref), span, since=begin, until=end)))
 
 
-@router.put("/{schedule}", summary="Update a schedule")
+@routes.put(
+    "/{schedule}",
+    "Update a schedule",
+    may=DEPLOY,
+    body="ChangedSchedule",
+    answers="StoredSchedule",
+    conflict=True,
+    limit=LISTS,
+)
 async def update_schedule(
     schedule: str,
     body: BodyObject,
@@ -196,7 +216,14 @@ async def update_schedule(
     return stored(schedule_view(status), str(status.record.generation))
 
 
-@router.post("/{schedule}/enable", summary="Enable or resume a schedule")
+@routes.post(
+    "/{schedule}/enable",
+    "Enable or resume a schedule",
+    may=OPERATE,
+    body=REASON,
+    answers="StoredSchedule",
+    conflict=True,
+)
 async def enable_schedule(schedule: str, body: BodyObject, catalog: CatalogDep) -> Response:
     """Enables a disabled schedule or resumes a paused one. `reason` (optional) is stored in the history."""
     ref = ScheduleRef.parse(schedule)
@@ -204,7 +231,9 @@ async def enable_schedule(schedule: str, body: BodyObject, catalog: CatalogDep) 
     return rendered(schedule_view(await catalog.reader.schedule(ref)))
 
 
-@router.post("/{schedule}/disable", summary="Disable a schedule")
+@routes.post(
+    "/{schedule}/disable", "Disable a schedule", may=OPERATE, body=REASON, answers="SuspendedSchedule", conflict=True
+)
 async def disable_schedule(
     schedule: str,
     body: BodyObject,
@@ -220,7 +249,14 @@ async def disable_schedule(
     return await _plan_or_suspend(catalog, ref, catalog.disable(ref, reason=reason), dry_run=dry_run, plan=plan)
 
 
-@router.post("/{schedule}/pause", summary="Pause a schedule")
+@routes.post(
+    "/{schedule}/pause",
+    "Pause a schedule",
+    may=OPERATE,
+    body=Body("PauseRequest", required=False),
+    answers="SuspendedSchedule",
+    conflict=True,
+)
 async def pause_schedule(
     schedule: str,
     body: BodyObject,
@@ -247,7 +283,13 @@ async def pause_schedule(
     return await _plan_or_suspend(catalog, ref, change, dry_run=dry_run, plan=plan)
 
 
-@router.post("/{schedule}/replay", summary="Replay the parked signals of a schedule in error")
+@routes.post(
+    "/{schedule}/replay",
+    "Replay the parked signals of a schedule in error",
+    may=OPERATE,
+    answers={202: "StoredSchedule"},
+    conflict=True,
+)
 async def replay_schedule(schedule: str, services: ServicesDep) -> Response:
     """Folds the parked signals again, in order, each at its original time. Responds 202 with the schedule before the
     replay; 409 when it is not in error. After the replay its `error` is null, or has the new cause and one more of
@@ -257,7 +299,7 @@ async def replay_schedule(schedule: str, services: ServicesDep) -> Response:
     return rendered(schedule_view(status), status=HTTPStatus.ACCEPTED)
 
 
-@router.delete("/{schedule}", summary="Delete a schedule")
+@routes.delete("/{schedule}", "Delete a schedule", may=DEPLOY, answers={204: "", 200: "Plan"}, conflict=True)
 async def delete_schedule(
     schedule: str,
     catalog: CatalogDep,

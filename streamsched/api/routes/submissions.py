@@ -6,12 +6,14 @@ import secrets
 from http import HTTPStatus
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query
-from fastapi.responses import Response
+from starlette.responses import Response
 
 from streamsched.api.body import BodyObject
 from streamsched.api.deps import ClockDep, RunsDep, SubmissionsDep
 from streamsched.api.rendering import rendered
+from streamsched.api.routing.parameters import Header, Query
+from streamsched.api.routing.routes import Body, Routes
+from streamsched.api.routing.rules import OPERATE
 from streamsched.codec.json.reading import Fields
 from streamsched.domain.errors import ConflictError, InvalidError
 from streamsched.domain.jobs.submission import plain_key
@@ -28,7 +30,7 @@ from streamsched.ports.clock import Clock
 from streamsched.store.jobs.failed_jobs import FailedJob
 from streamsched.store.jobs.submissions import SubmissionStore, SubmittedJob
 
-router = APIRouter(prefix="/v1", tags=["runs"])
+routes = Routes("/v1", "runs")
 
 IdempotencyKey = Annotated[
     str | None,
@@ -61,7 +63,14 @@ BulkRerunKey = Annotated[
 ]
 
 
-@router.post("/programs/{program}/runs", summary="Submit a program")
+@routes.post(
+    "/programs/{program}/runs",
+    "Submit a program",
+    may=OPERATE,
+    body=Body("ProgramSubmission", required=False),
+    answers={202: "SubmittedOrStarted"},
+    conflict=True,
+)
 async def submit_program(
     program: str,
     body: BodyObject,
@@ -107,7 +116,14 @@ async def submit_program(
     return rendered({"run": run}, status=HTTPStatus.ACCEPTED, headers={"Location": f"/v1/runs/{run}"})
 
 
-@router.post("/schedules/{schedule}/runs", summary="Submit a schedule")
+@routes.post(
+    "/schedules/{schedule}/runs",
+    "Submit a schedule",
+    may=OPERATE,
+    body=Body("ScheduleSubmission", required=False),
+    answers={202: "Submitted"},
+    conflict=True,
+)
 async def submit_schedule(
     schedule: str,
     body: BodyObject,
@@ -135,7 +151,14 @@ async def submit_schedule(
     return await _submit(submissions, clock, request)
 
 
-@router.post("/jobs/{job}/rerun", summary="Rerun a job")
+@routes.post(
+    "/jobs/{job}/rerun",
+    "Rerun a job",
+    may=OPERATE,
+    body=Body("Rerun", required=False),
+    answers={202: "Submitted"},
+    conflict=True,
+)
 async def rerun_job(
     job: str,
     body: BodyObject,
@@ -154,7 +177,14 @@ async def rerun_job(
     return _accepted(await submissions.rerun(request, now=clock.now()))
 
 
-@router.post("/runs/{run}/rerun", summary="Rerun a run")
+@routes.post(
+    "/runs/{run}/rerun",
+    "Rerun a run",
+    may=OPERATE,
+    body=Body("Rerun", required=False),
+    answers={202: "Submitted"},
+    conflict=True,
+)
 async def rerun_run(
     run: str,
     body: BodyObject,
@@ -172,7 +202,14 @@ async def rerun_run(
     return _accepted(await submissions.rerun(request, now=clock.now()))
 
 
-@router.post("/schedules/{schedule}/reruns", summary="Rerun the failed jobs of a schedule")
+@routes.post(
+    "/schedules/{schedule}/reruns",
+    "Rerun the failed jobs of a schedule",
+    may=OPERATE,
+    body=Body("BulkRerun", required=False),
+    answers={200: "FailedJobs", 202: "SubmittedJobs"},
+    conflict=True,
+)
 async def rerun_failed_jobs(
     schedule: str,
     body: BodyObject,

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Query
-from fastapi.responses import Response
-from pydantic import AwareDatetime
+from starlette.responses import Response
 
 from streamsched.api.body import BodyObject
 from streamsched.api.deps import AppQuery, CatalogDep, ClockDep, NamespaceQuery
 from streamsched.api.rendering import rendered
+from streamsched.api.routing.parameters import Query
+from streamsched.api.routing.routes import Routes
+from streamsched.api.routing.rules import ANYBODY, VIEW, VIEW_LIST
 from streamsched.catalog.change import time_leaves
 from streamsched.catalog.upcoming_ticks import soonest
 from streamsched.codec.triggers import trigger as trigger_codec
@@ -23,19 +25,19 @@ from streamsched.domain.triggers.time_leaf import SinceLastRun
 from streamsched.domain.triggers.trigger import leaf_id
 from streamsched.domain.triggers.trigger import leaves as all_leaves
 
-router = APIRouter(tags=["schedules"])
+routes = Routes("", "schedules")
 
 Count = Annotated[int, Query(ge=1, le=1000, description="Number of ticks of each time trigger.")]
 
 
-@router.get("/v1/ticks", summary="List the next ticks of all schedules")
+@routes.get("/v1/ticks", "List the next ticks of all schedules", may=VIEW_LIST, answers="TickList")
 async def coming_ticks(
     catalog: CatalogDep,
     clock: ClockDep,
     *,
     namespace: NamespaceQuery = None,
     app: AppQuery = None,
-    until: Annotated[AwareDatetime | None, Query(description="Omit ticks after this instant.")] = None,
+    until: Annotated[datetime | None, Query(description="Omit ticks after this instant.")] = None,
     limit: Annotated[int, Query(ge=1, le=200, description="Number of ticks.")] = 50,
 ) -> Response:
     """The next ticks of all schedules that count ticks (enabled, or paused in mode `keep` or `backlog`), soonest first.
@@ -62,7 +64,7 @@ async def coming_ticks(
     )
 
 
-@router.get("/v1/schedules/{schedule}/next", summary="List the next ticks of a schedule")
+@routes.get("/v1/schedules/{schedule}/next", "List the next ticks of a schedule", may=VIEW, answers="ScheduleForecast")
 async def next_ticks(schedule: str, catalog: CatalogDep, clock: ClockDep, count: Count = 10) -> Response:
     """The next ticks of each time trigger of the schedule, whether it is enabled or not. `notes` and `omitted` explain
     ticks that daylight saving or a calendar changes. A tick that is one part of a composite trigger does not start the
@@ -95,7 +97,7 @@ async def next_ticks(schedule: str, catalog: CatalogDep, clock: ClockDep, count:
     return rendered({"schedule": str(ref), **state, "leaves": leaves, "sinceLastRun": since})
 
 
-@router.post("/v1/triggers/next", summary="List the next ticks of a trigger")
+@routes.post("/v1/triggers/next", "List the next ticks of a trigger", may=ANYBODY, body="Trigger", answers="Forecast")
 async def next_ticks_of(body: BodyObject, clock: ClockDep, count: Count = 10) -> Response:
     """The next ticks of the time triggers in the body, as if it were deployed now. The body is the `trigger` of a
     schedule's definition.

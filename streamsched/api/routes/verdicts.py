@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
-from fastapi.responses import Response
+from starlette.responses import Response
 
 from streamsched.api.deps import ServicesDep
 from streamsched.api.rendering import rendered
+from streamsched.api.routing.parameters import Query
+from streamsched.api.routing.routes import Routes
+from streamsched.api.routing.rules import VIEW_ALL
 from streamsched.catalog.event_report import EventReport, ReportLine, event_report
 from streamsched.codec.records.findings import reason_to_json
 from streamsched.store.events.event_traces import VerdictTotal
 
-router = APIRouter(prefix="/v1/events", tags=["events"])
+routes = Routes("/v1/events", "events")
 
 
-@router.get("/{event:path}/verdicts", summary="Get the verdicts of an event")
+@routes.get("/{event:path}/verdicts", "Get the verdicts of an event", may=VIEW_ALL, answers="EventReport")
 async def get_verdicts(
     event: str,
     services: ServicesDep,

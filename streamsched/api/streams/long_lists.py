@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
-from fastapi.responses import StreamingResponse
+from starlette.responses import StreamingResponse
 
 from streamsched.api.rendering import encoded
 

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from starlette.responses import Response
 
+from streamsched.api.routing.rules import VIEW_LIST
 from streamsched.domain.errors import InvalidError, NotFoundError
 from streamsched.domain.names import DEFAULT_NAMESPACE
 from streamsched.web.navigation import PLACES
@@ -30,7 +31,7 @@ class FoundThing(NamedTuple):
 
 
 def routes(renderer: Renderer) -> Iterator[PageRoute]:
-    yield PageRoute("GET", "/ui/find", partial(show, renderer))
+    yield PageRoute("GET", "/ui/find", VIEW_LIST, partial(show, renderer))
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:

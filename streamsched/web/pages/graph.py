@@ -10,6 +10,7 @@ from typing import Final
 
 from starlette.responses import Response
 
+from streamsched.api.routing.rules import VIEW, VIEW_LIST
 from streamsched.codec.graph.pictures.picture import template_picture
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.graph.node import NodeState
@@ -35,8 +36,8 @@ _KINDS: Final = frozenset({"dataset", "stream", "event", "program", "schedule"})
 
 
 def routes(renderer: Renderer) -> Iterator[PageRoute]:
-    yield PageRoute("GET", "/ui/graph", partial(show, renderer))
-    yield PageRoute("GET", "/ui/graphs/{namespace}/{app}", partial(show_tasks, renderer))
+    yield PageRoute("GET", "/ui/graph", VIEW_LIST, partial(show, renderer))
+    yield PageRoute("GET", "/ui/graphs/{namespace}/{app}", VIEW, partial(show_tasks, renderer))
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:

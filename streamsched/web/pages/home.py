@@ -11,6 +11,7 @@ from typing import Final
 from starlette.responses import Response
 
 from streamsched.admin.overview import Overview, survey
+from streamsched.api.routing.rules import VIEW_LIST
 from streamsched.catalog.upcoming_ticks import UpcomingTick, soonest
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import StreamschedError
@@ -28,7 +29,7 @@ _DAY: Final = timedelta(hours=24)
 
 
 def routes(renderer: Renderer) -> Iterator[PageRoute]:
-    yield PageRoute("GET", "/ui/", partial(show, renderer))
+    yield PageRoute("GET", "/ui/", VIEW_LIST, partial(show, renderer))
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:

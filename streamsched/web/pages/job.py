@@ -9,6 +9,7 @@ from typing import Final
 from markupsafe import Markup
 from starlette.responses import Response
 
+from streamsched.api.routing.rules import VIEW
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import StreamschedError
 from streamsched.domain.jobs.job import JobState
@@ -34,7 +35,7 @@ DONE: Final = {
 
 
 def routes(renderer: Renderer) -> Iterator[PageRoute]:
-    yield PageRoute("GET", "/ui/jobs/{job}", partial(show, renderer))
+    yield PageRoute("GET", "/ui/jobs/{job}", VIEW, partial(show, renderer))
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:

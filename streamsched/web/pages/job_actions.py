@@ -8,6 +8,7 @@ from typing import Final
 
 from starlette.responses import RedirectResponse, Response
 
+from streamsched.api.routing.rules import OPERATE
 from streamsched.domain.errors import NotFoundError
 from streamsched.domain.jobs.job import JobCommand
 from streamsched.web.pages.schedule_actions import by
@@ -20,7 +21,7 @@ _RELEASE: Final = "release"
 
 def routes(renderer: Renderer) -> Iterator[PageRoute]:
     del renderer
-    yield PageRoute("POST", "/ui/jobs/{job}/{order}", command)
+    yield PageRoute("POST", "/ui/jobs/{job}/{order}", OPERATE, command)
 
 
 async def command(visit: Visit) -> Response:

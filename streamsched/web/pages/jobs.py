@@ -8,6 +8,7 @@ from typing import Final
 
 from starlette.responses import Response
 
+from streamsched.api.routing.rules import VIEW_LIST
 from streamsched.catalog.paging import moment_cursor, read_moment_cursor
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.names import ScheduleRef
@@ -23,7 +24,7 @@ _SHOWN: Final = tuple(state for state in JobState if state is not JobState.PENDI
 
 
 def routes(renderer: Renderer) -> Iterator[PageRoute]:
-    yield PageRoute("GET", "/ui/jobs", partial(show, renderer))
+    yield PageRoute("GET", "/ui/jobs", VIEW_LIST, partial(show, renderer))
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:

@@ -9,6 +9,7 @@ from typing import Final
 from starlette.responses import PlainTextResponse, Response
 
 from streamsched.api.routes.runs import read_log
+from streamsched.api.routing.rules import VIEW
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import DecodeError, InvalidError, NotFoundError
 from streamsched.domain.schedules.provenance import Provenance
@@ -31,8 +32,8 @@ DONE: Final = {"killed": "It is asked to end; its runner obeys at the next heart
 
 
 def routes(renderer: Renderer) -> Iterator[PageRoute]:
-    yield PageRoute("GET", "/ui/runs/{run}", partial(show, renderer))
-    yield PageRoute("GET", "/ui/runs/{run}/log", log_part)
+    yield PageRoute("GET", "/ui/runs/{run}", VIEW, partial(show, renderer))
+    yield PageRoute("GET", "/ui/runs/{run}/log", VIEW, log_part)
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:

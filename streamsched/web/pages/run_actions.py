@@ -7,6 +7,7 @@ from http import HTTPStatus
 
 from starlette.responses import RedirectResponse, Response
 
+from streamsched.api.routing.rules import OPERATE
 from streamsched.domain.errors import ConflictError
 from streamsched.domain.schedules.submission_request import RerunRequest
 from streamsched.ports.runs import StopRequest
@@ -18,8 +19,8 @@ from streamsched.web.visit import PageRoute, Visit
 
 def routes(renderer: Renderer) -> Iterator[PageRoute]:
     del renderer
-    yield PageRoute("POST", "/ui/runs/{run}/kill", kill)
-    yield PageRoute("POST", "/ui/runs/{run}/rerun", rerun)
+    yield PageRoute("POST", "/ui/runs/{run}/kill", OPERATE, kill)
+    yield PageRoute("POST", "/ui/runs/{run}/rerun", OPERATE, rerun)
 
 
 async def kill(visit: Visit) -> Response:

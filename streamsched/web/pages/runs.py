@@ -9,6 +9,7 @@ from typing import Final
 
 from starlette.responses import Response
 
+from streamsched.api.routing.rules import VIEW_LIST
 from streamsched.catalog.paging import moment_cursor, read_moment_cursor
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef
@@ -28,7 +29,7 @@ DAYS: Final = 91
 
 
 def routes(renderer: Renderer) -> Iterator[PageRoute]:
-    yield PageRoute("GET", "/ui/runs", partial(show, renderer))
+    yield PageRoute("GET", "/ui/runs", VIEW_LIST, partial(show, renderer))
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:

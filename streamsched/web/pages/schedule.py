@@ -12,6 +12,7 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from streamsched.api.open_keys import key_views
+from streamsched.api.routing.rules import VIEW
 from streamsched.catalog.change import time_leaves
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.expectations.expectation import SubjectKind
@@ -55,7 +56,7 @@ DONE: Final = {
 
 
 def routes(renderer: Renderer) -> Iterator[PageRoute]:
-    yield PageRoute("GET", "/ui/schedules/{schedule}", partial(show, renderer))
+    yield PageRoute("GET", "/ui/schedules/{schedule}", VIEW, partial(show, renderer))
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:

@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl, urlencode
 from starlette.responses import RedirectResponse, Response
 
 from streamsched.api.access.authorise import require
+from streamsched.api.routing.rules import OPERATE, OPERATE_ASKED
 from streamsched.codec.schedules import pause as pause_codec
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.access.references import schedule_references
@@ -30,11 +31,11 @@ MOST_PICKED = 200
 
 def routes(renderer: Renderer) -> Iterator[PageRoute]:
     del renderer
-    yield PageRoute("POST", f"{_SCHEDULE}/pause", pause)
-    yield PageRoute("POST", f"{_SCHEDULE}/resume", resume)
-    yield PageRoute("POST", f"{_SCHEDULE}/run", run)
-    yield PageRoute("POST", f"{_SCHEDULE}/reset", reset)
-    yield PageRoute("POST", "/ui/schedules", bulk)
+    yield PageRoute("POST", f"{_SCHEDULE}/pause", OPERATE, pause)
+    yield PageRoute("POST", f"{_SCHEDULE}/resume", OPERATE, resume)
+    yield PageRoute("POST", f"{_SCHEDULE}/run", OPERATE, run)
+    yield PageRoute("POST", f"{_SCHEDULE}/reset", OPERATE, reset)
+    yield PageRoute("POST", "/ui/schedules", OPERATE_ASKED, bulk)
 
 
 async def pause(visit: Visit) -> Response:

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 from starlette.responses import Response
 
+from streamsched.api.routing.rules import VIEW_LIST
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
@@ -47,7 +48,7 @@ class ScheduleRow(NamedTuple):
 
 
 def routes(renderer: Renderer) -> Iterator[PageRoute]:
-    yield PageRoute("GET", "/ui/schedules", partial(show, renderer))
+    yield PageRoute("GET", "/ui/schedules", VIEW_LIST, partial(show, renderer))
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:

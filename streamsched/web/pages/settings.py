@@ -9,6 +9,7 @@ from typing import Final
 
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
+from streamsched.api.routing.rules import ANYBODY
 from streamsched.api.streams.server_sent import HEADERS, MEDIA
 from streamsched.web.pages.login import own_path
 from streamsched.web.rendering import Renderer
@@ -20,9 +21,9 @@ _THEMES: Final = frozenset({"light", "dark", ""})
 
 def routes(renderer: Renderer) -> Iterator[PageRoute]:
     del renderer
-    yield PageRoute("GET", "/ui/live", live)
-    yield PageRoute("POST", "/ui/display", display)
-    yield PageRoute("POST", "/ui/logout", log_out)
+    yield PageRoute("GET", "/ui/live", ANYBODY, live)
+    yield PageRoute("POST", "/ui/display", ANYBODY, display)
+    yield PageRoute("POST", "/ui/logout", ANYBODY, log_out)
 
 
 async def live(visit: Visit) -> Response:

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from starlette.responses import RedirectResponse, Response
 
+from streamsched.api.routing.rules import DEPLOY, VIEW
 from streamsched.catalog.preview import Difference
 from streamsched.codec.schedules.schedule import schedule_from_json
 from streamsched.domain.access.permission import Permission
@@ -44,8 +45,8 @@ class FieldLines(NamedTuple):
 
 
 def routes(renderer: Renderer) -> Iterator[PageRoute]:
-    yield PageRoute("GET", "/ui/schedules/{schedule}/versions", partial(show, renderer))
-    yield PageRoute("POST", "/ui/schedules/{schedule}/versions", restore)
+    yield PageRoute("GET", "/ui/schedules/{schedule}/versions", VIEW, partial(show, renderer))
+    yield PageRoute("POST", "/ui/schedules/{schedule}/versions", DEPLOY, restore)
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:

@@ -9,13 +9,13 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from streamsched.api.access.rules import Scope
+from streamsched.api.routing.rules import Scope
 from streamsched.cli.main import make_app
 from streamsched.config import Settings
 from streamsched.setting_values import Variable, variable, variables_of
 from streamsched.telemetry.metric_table import PREFIX, TABLE
 from streamsched.telemetry.traces.span_table import ATTRIBUTES, SPANS
-from streamsched.web.rules import PAGE_RULES
+from streamsched.web.app import page_rules
 from tests.architecture.reference.markdown import described, fenced, section, table
 from tests.support.described_answers import api_document
 
@@ -117,8 +117,9 @@ def pages_page() -> str:
     lines = [
         "# Pages",
         "",
-        "Made from `streamsched/web/rules.py`; `make docs` writes it again. The API serves them below `/ui`; how they",
-        "are used: [use the pages](../how-to/use-the-page.md). An address keeps its filters, so it can be shared.",
+        "Made from the pages of `streamsched/web/pages/`; `make docs` writes it again. The API serves them below",
+        "`/ui`; how they are used: [use the pages](../how-to/use-the-page.md). An address keeps its filters, so it can",
+        "be shared.",
         "`where`: the role must be in the namespace of what the address names, in a namespace that is listed, in the",
         "one that the form names, or in the whole installation. `POST` is a form of a page.",
         "",
@@ -132,7 +133,7 @@ def pages_page() -> str:
     }
     rows = [
         (f"`{name.split(' ')[1]}`", name.split(" ")[0], str(rule.permission.value), where[rule.scope])
-        for name, rule in PAGE_RULES.items()
+        for name, rule in page_rules().items()
     ]
     lines += table(("address", "method", "permission", "where"), rows)
     return "\n".join(lines) + "\n"

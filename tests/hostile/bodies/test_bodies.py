@@ -8,9 +8,9 @@ from itertools import groupby
 import orjson
 import pytest
 
-from streamsched.api.access.rules import RULES
 from tests.hostile.bodies.trial import trial
 from tests.hostile.bodies.worst_bodies import LARGEST, WorstRequest, worst_requests
+from tests.support.api_routes import api_rules
 
 pytestmark = pytest.mark.postgres
 
@@ -22,7 +22,7 @@ _FEW = ("POST /v1/events", "POST /v3/namespaces/{namespace}/nextruntime")
 
 def test_every_route_that_reads_a_body_is_tried_with_several() -> None:
     found = {route: len(list(each)) for route, each in groupby(worst_requests(), lambda request: request.route)}
-    written = {route for route in RULES if route.startswith(("POST", "PUT"))}
+    written = {route for route in api_rules() if route.startswith(("POST", "PUT"))}
     assert written - found.keys() == {"POST /v1/tokens/{token}/revoke"}
     assert sum(found[route] >= 8 for route in written & found.keys()) > 60
     assert max(len(each.body) for each in worst_requests()) <= LARGEST + 1

@@ -14,14 +14,14 @@ from typing import Any, Final
 
 import orjson
 
-from streamsched.api.access.rules import RULES
 from streamsched.api.body import LINES
-from streamsched.api.bounds.request_limits import LIMITS, ORDINARY, RequestLimit
+from streamsched.api.bounds.request_limits import RequestLimit
 from streamsched.api.description.document import schemas
 from streamsched.api.description.examples import example_of
-from streamsched.api.description.operations import ARCHIVE, JSON, OPERATIONS
+from streamsched.api.routing.routes import ARCHIVE, JSON
 from streamsched.codec.json.scalar import DEEPEST
 from streamsched.codec.json.size import values_in
+from tests.support.api_routes import api_routes, routes_by_name
 
 #: Bytes of the largest body.
 LARGEST: Final = 16 * 1024 * 1024
@@ -64,7 +64,8 @@ class WorstRequest:
 def worst_requests() -> Iterator[WorstRequest]:
     """All of them, those of one route after another."""
     large = cycle(_junk(RequestLimit(values=LARGEST)))
-    for route in sorted(RULES, key=_order):
+    known = schemas(each.route for each in api_routes().served)
+    for route in sorted(routes_by_name(), key=_order):
         method, _, pattern = route.partition(" ")
         if route in _OMITTED:
             continue
@@ -72,16 +73,16 @@ def worst_requests() -> Iterator[WorstRequest]:
             yield from _long_heads(route, pattern)
             continue
         path = _path(pattern)
-        media = [each for each in OPERATIONS[route].body if each not in {LINES, ARCHIVE}] if route in OPERATIONS else []
+        bodies = _bodies_of(route)
+        media = [each for each in bodies if each not in {LINES, ARCHIVE}]
         if not media:
             yield WorstRequest(route, "bytes", path, bytes(LARGEST), _media_of(route))
             continue
-        limit = LIMITS.get(route, ORDINARY)
+        limit = routes_by_name()[route].limit
         for kind, body in (*_junk(limit), next(large)):
             yield WorstRequest(route, kind, path, body)
         for each in media:
-            known = schemas()
-            for kind, value in _grown(known[OPERATIONS[route].body[each]], known, limit):
+            for kind, value in _grown(known[bodies[each]], known, limit):
                 yield WorstRequest(route, f"valid: {kind}", path, orjson.dumps(value), each)
 
 
@@ -91,7 +92,14 @@ def _order(route: str) -> tuple[bool, bool, str]:
 
 
 def _media_of(route: str) -> str:
-    return next(iter(OPERATIONS[route].body), JSON) if route in OPERATIONS else JSON
+    return next(iter(_bodies_of(route)), JSON)
+
+
+def _bodies_of(route: str) -> dict[str, str]:
+    """The names of the schemas of its bodies by content type."""
+    body = routes_by_name()[route].body
+    schemas_of = {} if body is None else body.by_media
+    return {media: each if isinstance(each, str) else each.name for media, each in schemas_of.items()}
 
 
 def _path(pattern: str, **names: str) -> str:

@@ -8,20 +8,19 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from streamsched.api.access.rules import IN_QUERY, NOTHING, RULES, Rule, Scope
 from streamsched.api.app import make_api
+from streamsched.api.routing.rules import IN_QUERY, NOTHING, Rule, Scope
 from streamsched.config import Settings
 from streamsched.domain.access.grant import EVERYWHERE, Caller, Grant
 from streamsched.domain.access.permission import AccessRole, Permission
 from streamsched.roles.api import api_services
 from streamsched.roles.services import Services, open_services
-from streamsched.web.rules import PAGE_RULES
 from tests.integration.api.test_access import token
-from tests.support.api_routes import api_routes
+from tests.support.api_routes import api_routes, api_rules, rules_of_pages
 
 pytestmark = pytest.mark.postgres
 
-EMITTING: Final = sorted(name for name, rule in RULES.items() if rule.permission is Permission.EMIT)
+EMITTING: Final = sorted(name for name, rule in api_rules().items() if rule.permission is Permission.EMIT)
 COMMIT: Final = {"commit": "a" * 32, "manifest": "m", "location": "file://host/tmp/x"}
 LINEAGE: Final[dict[str, Any]] = {
     "eventType": "COMPLETE",
@@ -55,7 +54,7 @@ def asked(route: str, name: str) -> tuple[str, dict[str, str], Any]:
 
 
 def request_of(route: str, name: str) -> tuple[str, dict[str, str], Any]:
-    if RULES[route].scope is Scope.BODY or RULES[route].emits == IN_QUERY:
+    if api_rules()[route].scope is Scope.BODY or api_rules()[route].emits == IN_QUERY:
         return asked(route, name)
     path = route.partition(" ")[2].replace("{namespace}", "sales")
     return re.sub(r"\{\w+\}", name, path), {}, {**COMMIT}
@@ -84,9 +83,9 @@ async def test_names_restrict_every_route_that_emits(http: httpx.AsyncClient, se
     for who, grant in grants.items():
         headers = await token(services, who.replace(" ", "-"), grant)
         for route in EMITTING:
-            if RULES[route].emits == NOTHING:
+            if api_rules()[route].emits == NOTHING:
                 continue
-            everywhere = grant.namespace == EVERYWHERE or RULES[route].scope is not Scope.INSTALLATION
+            everywhere = grant.namespace == EVERYWHERE or api_rules()[route].scope is not Scope.INSTALLATION
             for name, may in (("raw_x", everywhere), ("done", False), ("xraw_", False), ("RAW_X", False)):
                 path, query, body = request_of(route, name)
                 method = route.partition(" ")[0]
@@ -111,7 +110,7 @@ def test_a_rule_of_a_route_that_emits_says_under_which_name() -> None:
     for scope in (Scope.PATH, Scope.QUERY, Scope.INSTALLATION, Scope.NONE):
         with pytest.raises(ValueError, match="under which name"):
             Rule(Permission.EMIT, scope)
-    pages = [name for name, rule in PAGE_RULES.items() if rule.permission is Permission.EMIT]
+    pages = [name for name, rule in rules_of_pages().items() if rule.permission is Permission.EMIT]
     assert pages == ["POST /ui/events"]  # `tests/integration/web/test_emit_form.py`
 
 

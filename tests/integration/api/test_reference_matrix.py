@@ -14,7 +14,6 @@ import httpx
 import pytest
 
 from streamsched.access.issuing import create_token
-from streamsched.api.access.rules import RULES
 from streamsched.codec.schedules.expectation import expectation_to_json
 from streamsched.codec.schedules.schedule import program_to_json, schedule_to_json
 from streamsched.config import Settings
@@ -24,6 +23,7 @@ from streamsched.domain.access.permission import PERMISSIONS, AccessRole, Permis
 from streamsched.domain.access.token import TokenRequest
 from streamsched.roles.services import Services, open_services
 from streamsched.store.access.tokens import TokenStore
+from tests.support.api_routes import api_rules
 from tests.support.described_answers import api_document, operations
 from tests.support.references import CLASSIFIED, FOREIGN, OWN, Part, Sent, foreign_name, named_fields, own_leaf, parts
 from tests.support.relaying import relaying
@@ -122,7 +122,7 @@ def test_every_route_that_takes_a_definition_is_in_the_matrix() -> None:
             found.add(f"{method} {path.replace('/versions/{version}', '')}")
 
     assert found == {*SENDERS, *ASKING}
-    assert found <= set(RULES)
+    assert found <= set(api_rules())
 
 
 def permitted(part: Part, role: AccessRole | None, *, everywhere: bool) -> bool:

@@ -14,7 +14,10 @@ from pathlib import Path
 
 import httpx
 import pytest
-from fastapi import FastAPI, Request, Response
+from starlette.applications import Starlette
+from starlette.middleware.base import BaseHTTPMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 
 from streamsched.access.authentication import OpenAuthentication
 from streamsched.api.allowed_hosts import AllowedHosts
@@ -54,7 +57,7 @@ worker.run()
 
 
 @asynccontextmanager
-async def served(api: FastAPI) -> AsyncIterator[str]:
+async def served(api: Starlette) -> AsyncIterator[str]:
     bound, started = bind("127.0.0.1", 0), asyncio.Event()
     serving = asyncio.create_task(HttpServer(api, bound, started=started.set).run())
     await started.wait()
@@ -78,7 +81,8 @@ async def url(world: TaskWorld, owner: TaskLoop) -> AsyncIterator[str]:
     """An owner's streams, with a list of owners that names it."""
     api = make_stream_api(world.workers, AllowedHosts.of(), OpenAuthentication(), body_limit=1 << 20)
     async with served(api) as found:
-        api.add_api_route("/v1/tasks/owners", lambda: {"owners": [{"id": "owner", "url": found}]})
+        listed = JSONResponse({"owners": [{"id": "owner", "url": found}]})
+        api.add_route("/v1/tasks/owners", lambda request: listed)
         yield found
 
 
@@ -291,16 +295,17 @@ async def test_a_worker_that_stops_waits_for_the_answer_to_its_report(world: Tas
     arrived, answers = asyncio.Event(), asyncio.Event()
     api = make_stream_api(world.workers, AllowedHosts.of(), OpenAuthentication(), body_limit=1 << 20)
 
-    @api.middleware("http")
     async def hold_up(request: Request, go_on: Callable[[Request], Awaitable[Response]]) -> Response:
         if request.url.path.startswith("/v1/task-streams/") and b'"done":[]' not in await request.body():
             arrived.set()
             await answers.wait()
         return await go_on(request)
 
+    api.add_middleware(BaseHTTPMiddleware, dispatch=hold_up)
     await world.add("one")
     async with served(api) as url:
-        api.add_api_route("/v1/tasks/owners", lambda: {"owners": [{"id": "owner", "url": url}]})
+        listed = JSONResponse({"owners": [{"id": "owner", "url": url}]})
+        api.add_route("/v1/tasks/owners", lambda request: listed)
         worker = TaskWorker(url, concurrency=1)
 
         @worker.task("q")

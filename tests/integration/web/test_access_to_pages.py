@@ -5,17 +5,17 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from streamsched.api.access.rules import Scope
 from streamsched.api.access.security_headers import POLICY
+from streamsched.api.routing.rules import Scope
 from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import PERMISSIONS, AccessRole
 from streamsched.ports.clock import SystemClock
 from streamsched.roles.api import api_services, make_http
 from streamsched.roles.services import Services
 from streamsched.store.access.tokens import TokenStore
-from streamsched.web.rules import PAGE_RULES
 from streamsched.web.session import Sessions
 from tests.integration.web.conftest import LogIn
+from tests.support.api_routes import rules_of_pages
 
 pytestmark = pytest.mark.postgres
 
@@ -153,7 +153,7 @@ async def test_every_page_and_role_in_the_own_and_in_a_foreign_namespace(log_in:
     own = await log_in(Grant(role=role, namespace="sales"))
     foreign = await log_in(Grant(role=role, namespace="ops"))
     wrong: list[str] = []
-    for name, rule in PAGE_RULES.items():
+    for name, rule in rules_of_pages().items():
         if name in {"GET /ui/live", "POST /ui/logout"}:
             continue
         method, path = name.split(" ")

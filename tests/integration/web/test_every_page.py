@@ -27,8 +27,8 @@ from streamsched.ports.broker import Outgoing, TopicPartition
 from streamsched.ports.runs import RunEnd
 from streamsched.roles.services import Services
 from streamsched.store.runs.run_store import PostgresRunStore
-from streamsched.web.rules import PAGE_RULES
 from tests.integration.web.conftest import Browser, LogIn
+from tests.support.api_routes import rules_of_pages
 
 pytestmark = pytest.mark.postgres
 
@@ -161,7 +161,7 @@ async def test_every_page_is_whole_and_escapes_what_is_hostile(
 ) -> None:
     browser, names = await seeded(log_in, services, tmp_path / "log.txt")
     pages: dict[str, str] = {}
-    for name in PAGE_RULES:
+    for name in rules_of_pages():
         method, path = name.split(" ")
         if method != "GET" or name in NOT_PAGES:
             continue

@@ -29,8 +29,8 @@ from streamsched.store.jobs.decisions import DecisionStore
 from streamsched.store.runs.run_store import PostgresRunStore
 from streamsched.web.app import page_routes
 from streamsched.web.rendering import Renderer
-from streamsched.web.rules import PAGE_RULES
 from tests.integration.web.conftest import Browser, LogIn
+from tests.support.api_routes import rules_of_pages
 from tests.support.described_answers import api_document, operations
 
 pytestmark = pytest.mark.postgres
@@ -201,8 +201,8 @@ def reads(surface: str) -> Iterator[tuple[str, list[str]]]:
                 yield path, [each["name"] for each in operation.get("parameters", ()) if each["in"] == "query"]
         return
     handlers = {each.name: each.handler for each in page_routes(Renderer())}
-    assert handlers.keys() >= {name for name in PAGE_RULES if name.startswith("GET")} - _ENDLESS
-    for name in PAGE_RULES:
+    assert handlers.keys() >= {name for name in rules_of_pages() if name.startswith("GET")} - _ENDLESS
+    for name in rules_of_pages():
         method, path = name.split(" ")
         if method == "GET" and name not in _ENDLESS:
             handler = handlers[name]

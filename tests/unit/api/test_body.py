@@ -9,13 +9,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fastapi import HTTPException, Request
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 
 from streamsched.api import body as bodies
-from streamsched.api.access.rules import RULES
 from streamsched.api.bounds.body_room import BodyRoom
-from streamsched.api.bounds.request_limits import LIMITS, MOST_IN_A_BODY, ORDINARY, RequestLimit
+from streamsched.api.bounds.request_limits import MOST_IN_A_BODY, ORDINARY, RequestLimit
 from streamsched.codec.json.size import values_in
+from tests.support.api_routes import api_routes
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 read_body = asynccontextmanager(bodies.read_body)
@@ -57,9 +58,8 @@ async def test_a_body_of_too_many_values_is_refused_before_it_is_decoded(most: b
 
 
 def test_no_route_reads_more_values_than_are_decoded_at_a_time() -> None:
-    assert max(limit.values for limit in LIMITS.values()) == MOST_IN_A_BODY
+    assert max(each.route.limit.values for each in api_routes().served) == MOST_IN_A_BODY
     assert RequestLimit() == ORDINARY
-    assert set(RULES) >= LIMITS.keys()
 
 
 def test_a_text_of_brackets_and_commas_is_one_value() -> None:

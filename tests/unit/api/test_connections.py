@@ -8,8 +8,10 @@ from contextlib import asynccontextmanager
 from time import monotonic
 
 import httpx
-from fastapi import FastAPI, Request
-from fastapi.responses import Response, StreamingResponse
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
 
 from streamsched.api.bounds.connections import Connections
 from streamsched.api.serving import KEEP_ALIVE_S, HttpServer, bind
@@ -20,18 +22,13 @@ _HEAD = b"GET / HTTP/1.1\r\nhost: 127.0.0.1\r\n"
 @asynccontextmanager
 async def server(**limits: float) -> AsyncIterator[int]:
     """The port of a server with these limits."""
-    app = FastAPI()
 
-    @app.get("/")
-    async def root() -> Response:
-        return Response("answered")
+    async def root(request: Request) -> Response:
+        return Response("answered" if request.method == "GET" else await request.body())
 
-    @app.post("/")
-    async def echo(request: Request) -> Response:
-        return Response(await request.body())
+    async def endless(request: Request) -> Response:
+        del request
 
-    @app.get("/endless")
-    async def endless() -> Response:
         async def chunks() -> AsyncIterator[bytes]:
             while True:
                 await asyncio.sleep(0)
@@ -39,6 +36,7 @@ async def server(**limits: float) -> AsyncIterator[int]:
 
         return StreamingResponse(chunks())
 
+    app = Starlette(routes=[Route("/", root, methods=["GET", "POST"]), Route("/endless", endless)])
     bound = bind("127.0.0.1", 0)
     started = asyncio.Event()
     connections = Connections(**limits)  # type: ignore[arg-type]
@@ -136,4 +134,4 @@ def test_a_client_closes_an_idle_connection_before_the_server_does() -> None:
     """Else a request meets a connection that is being closed, and is reset."""
     assert (httpx.Limits().keepalive_expiry or 0) * 2 < KEEP_ALIVE_S
     with bind("127.0.0.1", 0) as bound:
-        assert HttpServer(FastAPI(), bound)._config.timeout_keep_alive == KEEP_ALIVE_S
+        assert HttpServer(Starlette(), bound)._config.timeout_keep_alive == KEEP_ALIVE_S

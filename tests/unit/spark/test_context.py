@@ -112,7 +112,7 @@ def test_a_damaged_run_file_names_the_field(tmp_path: Path) -> None:
 
 
 def test_what_runs_inside_a_job_imports_nothing_heavy() -> None:
-    heavy = {"asyncpg", "faust", "fastapi", "pyspark", "pandas", "pyarrow", "httpx", "structlog", "sqlalchemy"}
+    heavy = {"asyncpg", "faust", "starlette", "pyspark", "pandas", "pyarrow", "httpx", "structlog", "sqlalchemy"}
     modules = "streamsched.spark.pfs, streamsched.spark.context"
     code = f"import sys, {modules}; print(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
 

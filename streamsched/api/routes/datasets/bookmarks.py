@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request
-from fastapi.responses import Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from streamsched.api.access.authorise import CallerDep, require
 from streamsched.api.body import BodyObject
 from streamsched.api.deps import BookmarksDep, ClockDep
 from streamsched.api.paging import After, Limit, page
 from streamsched.api.rendering import rendered
+from streamsched.api.routing.calls import Depends
+from streamsched.api.routing.parameters import Query
+from streamsched.api.routing.routes import Routes
+from streamsched.api.routing.rules import EMIT_ASKED, OPERATE_ASKED, VIEW_ALL
 from streamsched.codec.json.reading import Fields
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.datasets.bookmark import Bookmark, checked_bookmark_name
 from streamsched.domain.errors import NotFoundError
 
-router = APIRouter(prefix="/v1/bookmarks", tags=["datasets"])
+routes = Routes("/v1/bookmarks", "datasets")
 
 
 async def _named(name: str, request: Request, caller: CallerDep) -> str:
@@ -41,14 +45,14 @@ NameDep = Annotated[str, Depends(_named)]
 RunQuery = Annotated[str | None, Query(max_length=2000, description="A run that reads by this bookmark.")]
 
 
-@router.get("", summary="List bookmarks")
+@routes.get("", "List bookmarks", may=VIEW_ALL, answers="BookmarkPage")
 async def list_bookmarks(bookmarks: BookmarksDep, after: After = "", limit: Limit = 100) -> Response:
     """A page, ordered by name, without values."""
     found = await bookmarks.list_names(after=after, limit=limit + 1)
     return rendered(page("bookmarks", found, limit, _summary, lambda bookmark: bookmark.name))
 
 
-@router.get("/{name}", summary="Get a bookmark")
+@routes.get("/{name}", "Get a bookmark", may=EMIT_ASKED, answers="Bookmark")
 async def get_bookmark(name: NameDep, bookmarks: BookmarksDep, run: RunQuery = None) -> Response:
     """Its `value`, in the format of its reader, and its `revision`, which grows by one with each change. With `run`,
     `pending` is what that run sets by its success, null when nothing; a bookmark never set has revision 0 then.
@@ -62,7 +66,7 @@ async def get_bookmark(name: NameDep, bookmarks: BookmarksDep, run: RunQuery = N
     return rendered({**found, "pending": await bookmarks.pending_value(name, run)})
 
 
-@router.get("/{name}/cue", summary="Get the number of cues of a bookmark")
+@routes.get("/{name}/cue", "Get the number of cues of a bookmark", may=EMIT_ASKED, answers="Cues")
 async def get_cue(name: NameDep, bookmarks: BookmarksDep) -> Response:
     """`cues`: how often an OpenLineage event said that its dataset was written; it only grows, and is 0 for a bookmark
     that does not exist. A watcher checks its table when the number differs from the last one.
@@ -70,7 +74,7 @@ async def get_cue(name: NameDep, bookmarks: BookmarksDep) -> Response:
     return rendered({"name": name, "cues": await bookmarks.count_cues(name)})
 
 
-@router.put("/{name}", summary="Set a bookmark")
+@routes.put("/{name}", "Set a bookmark", may=EMIT_ASKED, body="NewBookmark", answers="Bookmark", conflict=True)
 async def set_bookmark(name: NameDep, body: BodyObject, bookmarks: BookmarksDep, clock: ClockDep) -> Response:
     """Sets `value`, a text. `revision` is the revision that the caller has read, 0 when there was none. 409 when it has
     changed since. The same request again changes nothing. With `run`, it is set when that run completes, and not when
@@ -86,7 +90,7 @@ async def set_bookmark(name: NameDep, body: BodyObject, bookmarks: BookmarksDep,
     return rendered(_view(await bookmarks.set(name, value, revision=revision, now=clock.now())))
 
 
-@router.delete("/{name}", summary="Delete a bookmark")
+@routes.delete("/{name}", "Delete a bookmark", may=OPERATE_ASKED, answers="DeletedBookmark")
 async def delete_bookmark(name: NameDep, bookmarks: BookmarksDep) -> Response:
     """Its reader begins anew. `deleted` is false when there was none."""
     return rendered({"name": name, "deleted": await bookmarks.delete(name)})

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query
-from fastapi.responses import Response
+from starlette.responses import Response
 
 from streamsched.api.access.authorise import CallerDep
 from streamsched.api.dataset_view import (
@@ -22,9 +21,12 @@ from streamsched.api.deps import NamespaceQuery, ServicesDep
 from streamsched.api.paging import After, Limit, page
 from streamsched.api.rendering import rendered
 from streamsched.api.routes.expectations import expectation_view
+from streamsched.api.routing.parameters import Query
+from streamsched.api.routing.routes import Routes
+from streamsched.api.routing.rules import VIEW, VIEW_LIST
 from streamsched.domain.names import DatasetRef, check_namespace
 
-router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
+routes = Routes("/v1/datasets", "datasets")
 
 #: Sources, and periods of a key, that are named.
 _SOURCES: Final = 5
@@ -36,7 +38,7 @@ DepthQuery = Annotated[
 PartitionLimit = Annotated[int, Query(ge=1, le=1000, description="Partitions that are shown.")]
 
 
-@router.get("", summary="List datasets")
+@routes.get("", "List datasets", may=VIEW_LIST, answers="DatasetPage")
 async def list_datasets(
     services: ServicesDep,
     caller: CallerDep,
@@ -61,7 +63,7 @@ async def list_datasets(
     return rendered(page("datasets", names, limit, view, str))
 
 
-@router.get("/{namespace}/{dataset}", summary="Get a dataset")
+@routes.get("/{namespace}/{dataset}", "Get a dataset", may=VIEW, answers="Dataset", missing=True)
 async def get_dataset(
     namespace: str,
     dataset: str,

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query
-from fastapi.responses import Response
+from starlette.responses import Response
 
 from streamsched.api.access.authorise import CallerDep
 from streamsched.api.body import BodyObject
 from streamsched.api.deps import FileSetCommitsDep
 from streamsched.api.rendering import rendered
+from streamsched.api.routing.parameters import Query
+from streamsched.api.routing.routes import Routes
+from streamsched.api.routing.rules import OPERATE, Rule
 from streamsched.codec.json.reading import Fields
 from streamsched.domain.access.grant import Caller, Denied
+from streamsched.domain.access.permission import Permission
 from streamsched.domain.datasets.file_set_commit import (
     LONGEST_JOB,
     LONGEST_PATH,
@@ -23,7 +26,7 @@ from streamsched.domain.datasets.file_set_commit import (
 from streamsched.domain.errors import ForbiddenError, InvalidError
 from streamsched.domain.names import DatasetRef
 
-router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
+routes = Routes("/v1/datasets", "datasets")
 
 _LAST_ATTEMPT: Final = 2**31 - 1
 
@@ -31,7 +34,12 @@ AfterNumber = Annotated[int, Query(ge=0, le=2**63 - 1, description="Only commits
 CommitLimit = Annotated[int, Query(ge=1, le=10_000, description="Commits in a page.")]
 
 
-@router.get("/{namespace}/{dataset}/commits", summary="List the commits of a file set")
+@routes.get(
+    "/{namespace}/{dataset}/commits",
+    "List the commits of a file set",
+    may=Rule(Permission.EMIT, emits="{dataset}"),
+    answers="FileSetCommitPage",
+)
 async def list_commits(
     namespace: str, dataset: str, commits: FileSetCommitsDep, after: AfterNumber = 0, limit: CommitLimit = 1000
 ) -> Response:
@@ -46,7 +54,14 @@ async def list_commits(
     return rendered({"location": location, "commits": [_view(each) for each in shown], **following})
 
 
-@router.post("/{namespace}/{dataset}/commits", summary="Commit a write to a file set")
+@routes.post(
+    "/{namespace}/{dataset}/commits",
+    "Commit a write to a file set",
+    may=Rule(Permission.EMIT, emits="{dataset}"),
+    body="NewFileSetCommit",
+    answers="FileSetCommit",
+    conflict=True,
+)
 async def add_commit(
     namespace: str, dataset: str, body: BodyObject, commits: FileSetCommitsDep, caller: CallerDep
 ) -> Response:
@@ -63,7 +78,14 @@ async def add_commit(
     return rendered(_view(await commits.add(_named(namespace, dataset), location, commit, manifest, epoch)))
 
 
-@router.post("/{namespace}/{dataset}/fences", summary="Fence the earlier attempts of a job")
+@routes.post(
+    "/{namespace}/{dataset}/fences",
+    "Fence the earlier attempts of a job",
+    may=Rule(Permission.EMIT, emits="{dataset}"),
+    body="Fence",
+    answers="FencedAttempts",
+    conflict=True,
+)
 async def fence(
     namespace: str, dataset: str, body: BodyObject, commits: FileSetCommitsDep, caller: CallerDep
 ) -> Response:
@@ -79,7 +101,9 @@ async def fence(
     return rendered({"job": epoch.job, "attempt": epoch.attempt})
 
 
-@router.delete("/{namespace}/{dataset}/commits", summary="Forget the commits of a file set")
+@routes.delete(
+    "/{namespace}/{dataset}/commits", "Forget the commits of a file set", may=OPERATE, answers="ForgottenCommits"
+)
 async def forget_commits(namespace: str, dataset: str, commits: FileSetCommitsDep) -> Response:
     """For a file set whose files were deleted: nothing of it is visible any more. `deleted` counts the commits."""
     return rendered({"deleted": await commits.forget(_named(namespace, dataset))})

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-from fastapi.responses import Response
+from starlette.responses import Response
 
 from streamsched.api.deps import ServicesDep
 from streamsched.api.paging import After, Limit, page
 from streamsched.api.rendering import rendered
+from streamsched.api.routing.routes import Routes
+from streamsched.api.routing.rules import VIEW_ALL
 from streamsched.api.views import cluster_view
 from streamsched.store.limits.clusters import ClusterRecord
 
-router = APIRouter(prefix="/v1/clusters", tags=["limits"])
+routes = Routes("/v1/clusters", "limits")
 
 
-@router.get("", summary="List clusters")
+@routes.get("", "List clusters", may=VIEW_ALL, answers="ClusterPage")
 async def list_clusters(services: ServicesDep, after: After = "", limit: Limit = 100) -> Response:
     """A page, ordered by name: the clusters configured for this API and all that a job has ever waited for. Launchers
     read the load of a cluster only while jobs wait for it.

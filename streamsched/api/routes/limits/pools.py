@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from fastapi import APIRouter
-from fastapi.responses import Response
+from starlette.responses import Response
 
 from streamsched.api.body import BodyObject
 from streamsched.api.deps import ClockDep, PoolsDep
 from streamsched.api.paging import After, Limit, page
 from streamsched.api.preconditions import ExpectedDep, TaggedDep, stored
 from streamsched.api.rendering import rendered
+from streamsched.api.routing.routes import Routes
+from streamsched.api.routing.rules import ADMINISTER_ALL, OPERATE, VIEW_ALL
 from streamsched.api.views import pool_view
 from streamsched.codec.json.reading import Fields
 from streamsched.domain.constraints.group import check_group_name
@@ -21,17 +22,17 @@ from streamsched.domain.limits import MOST_SLOTS, check_count
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.time.duration import parse_duration
 
-router = APIRouter(prefix="/v1", tags=["limits"])
+routes = Routes("/v1", "limits")
 
 
-@router.get("/pools", summary="List pools")
+@routes.get("/pools", "List pools", may=VIEW_ALL, answers="PoolPage")
 async def list_pools(pools: PoolsDep, after: After = "", limit: Limit = 100) -> Response:
     """A page, ordered by name: the pools that a job has used or whose size was set."""
     found = await pools.all(after=after, limit=limit + 1)
     return rendered(page("pools", found, limit, pool_view, lambda pool: pool.name))
 
 
-@router.get("/pools/{name}", summary="Get a pool")
+@routes.get("/pools/{name}", "Get a pool", may=VIEW_ALL, answers="Pool")
 async def get_pool(name: str, pools: PoolsDep, tagged: TaggedDep) -> Response:
     """A pool that a job has used or whose size was set. The entity tag's revision is of its size and age."""
     check_group_name(name, "$")
@@ -39,7 +40,7 @@ async def get_pool(name: str, pools: PoolsDep, tagged: TaggedDep) -> Response:
     return tagged(pool_view(found), found.revision)
 
 
-@router.put("/pools/{name}", summary="Set the size of a pool")
+@routes.put("/pools/{name}", "Set the size of a pool", may=ADMINISTER_ALL, body="PoolSize", answers="Pool")
 async def set_pool(name: str, body: BodyObject, pools: PoolsDep, clock: ClockDep, expected: ExpectedDep) -> Response:
     """Sets `size`, the number of slots (0 closes the pool, null restores the size of the schedules), and `age`, the
     waiting time that one point of priority is worth, a duration from 0s to 1d; without `age` it does not change. Active
@@ -60,7 +61,14 @@ async def set_pool(name: str, body: BodyObject, pools: PoolsDep, clock: ClockDep
     return stored(pool_view(found), found.revision)
 
 
-@router.put("/schedules/{name}/priority", summary="Set the priority of a schedule")
+@routes.put(
+    "/schedules/{name}/priority",
+    "Set the priority of a schedule",
+    may=OPERATE,
+    body="NewPriority",
+    answers="Priority",
+    conflict=True,
+)
 async def set_priority(name: str, body: BodyObject, pools: PoolsDep, clock: ClockDep) -> Response:
     """Sets the schedule's `priority` in its pool, -1000 to 1000, and reorders its waiting jobs. null restores the
     priority of the definition. `reason` (optional) is stored in the history.

@@ -6,20 +6,23 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
-from fastapi.responses import Response
+from starlette.responses import Response
 
 from streamsched.api.body import BodyObject
 from streamsched.api.deps import ClockDep, QuotasDep
 from streamsched.api.paging import After, Limit, page
 from streamsched.api.preconditions import ExpectedDep, stored
 from streamsched.api.rendering import rendered
+from streamsched.api.routing.calls import Depends
+from streamsched.api.routing.parameters import Query
+from streamsched.api.routing.routes import Routes
+from streamsched.api.routing.rules import ADMINISTER_ALL, VIEW, VIEW_ALL
 from streamsched.codec.json.reading import Fields
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.names import check_namespace
 from streamsched.domain.quotas.quota import Quota, QuotaUse, check_limit
 
-router = APIRouter(prefix="/v1", tags=["limits"])
+routes = Routes("/v1", "limits")
 
 
 async def quota_namespace(namespace: str) -> str:
@@ -47,7 +50,7 @@ NamespaceDep = Annotated[str, Depends(quota_namespace)]
 QuotaDep = Annotated[Quota, Depends(named_quota)]
 
 
-@router.get("/quotas", summary="List the quotas of all namespaces")
+@routes.get("/quotas", "List the quotas of all namespaces", may=VIEW_ALL, answers="QuotaPage")
 async def list_quotas(quotas: QuotasDep, clock: ClockDep, after: After = "", limit: Limit = 100) -> Response:
     """A page of the namespaces that have a quota, ordered by name."""
     found = await quotas.list_all(now=clock.now(), after=after, limit=limit + 1)
@@ -55,7 +58,7 @@ async def list_quotas(quotas: QuotasDep, clock: ClockDep, after: After = "", lim
     return rendered(page("namespaces", namespaces, limit, lambda each: _view(*each), lambda each: each[0]))
 
 
-@router.get("/namespaces/{namespace}/quotas", summary="List the quotas of a namespace")
+@routes.get("/namespaces/{namespace}/quotas", "List the quotas of a namespace", may=VIEW, answers="NamespaceQuotas")
 async def get_quotas(namespace: NamespaceDep, quotas: QuotasDep, clock: ClockDep) -> Response:
     """The quotas that are set, with what is in use. `used` of `events_per_second` is what was accepted lately; null of
     `body_bytes`, which is of one request, and of `log_bytes`, which each host knows of itself. `ratio` is the part in
@@ -64,7 +67,13 @@ async def get_quotas(namespace: NamespaceDep, quotas: QuotasDep, clock: ClockDep
     return rendered(_view(namespace, await quotas.list_of(namespace, now=clock.now())))
 
 
-@router.put("/namespaces/{namespace}/quotas/{quota}", summary="Set a quota of a namespace")
+@routes.put(
+    "/namespaces/{namespace}/quotas/{quota}",
+    "Set a quota of a namespace",
+    may=ADMINISTER_ALL,
+    body="NewQuota",
+    answers="Quota",
+)
 async def set_quota(
     namespace: NamespaceDep,
     quota: QuotaDep,
@@ -92,7 +101,9 @@ async def set_quota(
     return stored(quota_view(found), found.revision)
 
 
-@router.delete("/namespaces/{namespace}/quotas/{quota}", summary="Remove a quota of a namespace")
+@routes.delete(
+    "/namespaces/{namespace}/quotas/{quota}", "Remove a quota of a namespace", may=ADMINISTER_ALL, answers="Quota"
+)
 async def unset_quota(
     namespace: NamespaceDep,
     quota: QuotaDep,

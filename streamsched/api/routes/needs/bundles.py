@@ -7,31 +7,34 @@ import tempfile
 from hashlib import sha256
 from typing import Any, BinaryIO
 
-from fastapi import APIRouter, HTTPException, Request
-from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 
 from streamsched.api.body import received
 from streamsched.api.deps import BundlesDep, ClockDep, ServicesDep
 from streamsched.api.rendering import rendered
 from streamsched.api.routes.preferences import NamespaceDep
+from streamsched.api.routing.routes import ARCHIVE, Body, Routes
+from streamsched.api.routing.rules import DEPLOY, VIEW
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.programs.bundle import check_digest
 from streamsched.process.bundle_archive import chunks_of, listed
 from streamsched.store.programs.bundles import BundleRecord
 
-router = APIRouter(prefix="/v1/namespaces/{namespace}/bundles", tags=["programs"])
+routes = Routes("/v1/namespaces/{namespace}/bundles", "programs")
 
 #: Bytes of an archive in memory; a larger one is on the disk while it is received.
 _IN_MEMORY = 1024 * 1024
 
 
-@router.get("", summary="List bundles")
+@routes.get("", "List bundles", may=VIEW, answers="BundleList")
 async def list_bundles(namespace: NamespaceDep, bundles: BundlesDep) -> Response:
     """The bundles of the namespace, the newest first, at most 1000. `programs`: how many refer to it."""
     return rendered({"bundles": [_view(each) for each in await bundles.list(namespace)]})
 
 
-@router.post("/{digest}/use", summary="Ask for a bundle")
+@routes.post("/{digest}/use", "Ask for a bundle", may=DEPLOY, answers="BundleUse")
 async def use_bundle(namespace: NamespaceDep, digest: str, services: ServicesDep, clock: ClockDep) -> Response:
     """Whether the bundle `exists`; it need not be uploaded then, and is kept for at least a day from now. `limit`: most
     bytes of an upload.
@@ -43,7 +46,7 @@ async def use_bundle(namespace: NamespaceDep, digest: str, services: ServicesDep
     )
 
 
-@router.put("/{digest}", summary="Upload a bundle")
+@routes.put("/{digest}", "Upload a bundle", may=DEPLOY, body=Body({ARCHIVE: "Archive"}), answers="StoredBundle")
 async def put_bundle(
     namespace: NamespaceDep,
     digest: str,

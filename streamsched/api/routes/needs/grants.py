@@ -5,27 +5,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query
-from fastapi.responses import Response
+from starlette.responses import Response
 
 from streamsched.api.access.authorise import CallerDep
 from streamsched.api.body import BodyObject
 from streamsched.api.deps import GrantDeskDep
 from streamsched.api.paging import After, Limit, page
 from streamsched.api.rendering import rendered
+from streamsched.api.routing.parameters import Query
+from streamsched.api.routing.routes import Routes
+from streamsched.api.routing.rules import ADMINISTER_ALL, DEPLOY, VIEW
 from streamsched.codec.json.reading import Fields
 from streamsched.domain.access.namespace_grant import GrantState, NamespaceGrant, SharedKind
 from streamsched.domain.constraints.group import check_group_name
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.names import ScheduleRef, check_namespace
 
-router = APIRouter(prefix="/v1", tags=["access"])
+routes = Routes("/v1", "access")
 
 #: Between the parts of a cursor; no name has it.
 _SEPARATOR: Final = "/"
 
 
-@router.get("/namespaces/{namespace}/grants", summary="List the grants that a namespace has given and has")
+@routes.get(
+    "/namespaces/{namespace}/grants",
+    "List the grants that a namespace has given and has",
+    may=VIEW,
+    answers="NamespaceGrantPage",
+)
 async def list_grants(namespace: str, desk: GrantDeskDep, after: After = "", limit: Limit = 100) -> Response:
     """A page, ordered by owner, kind, name and grantee. A `pending` one is of a use from before grants existed: it goes
     on, without log, error and arguments of programs, until its owner decides.
@@ -35,7 +42,14 @@ async def list_grants(namespace: str, desk: GrantDeskDep, after: After = "", lim
     return rendered(page("grants", found, limit, grant_view, grant_cursor))
 
 
-@router.put("/namespaces/{namespace}/grants", summary="Give or refuse a grant")
+@routes.put(
+    "/namespaces/{namespace}/grants",
+    "Give or refuse a grant",
+    may=DEPLOY,
+    body="NewNamespaceGrant",
+    answers="DecidedNamespaceGrant",
+    conflict=True,
+)
 async def put_grant(namespace: str, body: BodyObject, caller: CallerDep, desk: GrantDeskDep) -> Response:
     """Decides whether definitions of `grantee` may refer to something of the namespace: `kind` is `dataset`, `stream`,
     `event`, `program`, `group` or `pool`; `name` is without the namespace (of a program, `app.program`), or a pattern
@@ -65,7 +79,9 @@ async def put_grant(namespace: str, body: BodyObject, caller: CallerDep, desk: G
     return rendered(_decided(grant, await desk.decide(grant)))
 
 
-@router.delete("/namespaces/{namespace}/grants", summary="Take back a grant")
+@routes.delete(
+    "/namespaces/{namespace}/grants", "Take back a grant", may=DEPLOY, answers="DecidedNamespaceGrant", missing=True
+)
 async def delete_grant(
     namespace: str,
     caller: CallerDep,
@@ -90,7 +106,7 @@ async def delete_grant(
     return rendered(_decided(former, suspended))
 
 
-@router.put("/groups/{name}/owner", summary="Hand over a group")
+@routes.put("/groups/{name}/owner", "Hand over a group", may=ADMINISTER_ALL, body="NewOwner", answers="SharedName")
 async def put_group_owner(name: str, body: BodyObject, desk: GrantDeskDep) -> Response:
     """Makes `namespace` the owner of the group: it may use the name, and decides who else may. Without this it is the
     namespace that declared the group first.
@@ -98,7 +114,7 @@ async def put_group_owner(name: str, body: BodyObject, desk: GrantDeskDep) -> Re
     return await _handed_over(SharedKind.GROUP, name, body, desk)
 
 
-@router.put("/pools/{name}/owner", summary="Hand over a pool")
+@routes.put("/pools/{name}/owner", "Hand over a pool", may=ADMINISTER_ALL, body="NewOwner", answers="SharedName")
 async def put_pool_owner(name: str, body: BodyObject, desk: GrantDeskDep) -> Response:
     """Makes `namespace` the owner of the pool: it may use the name, and decides who else may. Without this it is the
     namespace that declared the pool first.

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
-from fastapi.responses import Response
+from starlette.responses import Response
 
 from streamsched.api.access.authorise import CallerDep, require
 from streamsched.api.body import BodyObject, reasoned
 from streamsched.api.deps import ClockDep, ProfilesDep, ServicesDep
 from streamsched.api.preconditions import ExpectedDep, TaggedDep, stored
 from streamsched.api.rendering import rendered
+from streamsched.api.routing.calls import Depends
+from streamsched.api.routing.parameters import Query
+from streamsched.api.routing.routes import Routes
+from streamsched.api.routing.rules import DEPLOY, VIEW
 from streamsched.codec.schedules.spark_needs import profile_from_json, profile_to_json
 from streamsched.domain.access.grant import Allowed
 from streamsched.domain.access.permission import Permission
@@ -19,7 +22,7 @@ from streamsched.domain.names import check_namespace
 from streamsched.domain.programs.spark_profile import EVERYWHERE
 from streamsched.store.programs.profiles import ProfileRecord
 
-router = APIRouter(prefix="/v1/namespaces/{namespace}/spark-profiles", tags=["programs"])
+routes = Routes("/v1/namespaces/{namespace}/spark-profiles", "programs")
 
 
 async def profile_namespace(namespace: str, caller: CallerDep) -> str:
@@ -36,20 +39,20 @@ async def profile_namespace(namespace: str, caller: CallerDep) -> str:
 NamespaceDep = Annotated[str, Depends(profile_namespace)]
 
 
-@router.get("", summary="List Spark profiles")
+@routes.get("", "List Spark profiles", may=VIEW, answers="SparkProfileList")
 async def list_profiles(namespace: NamespaceDep, profiles: ProfilesDep) -> Response:
     """The profiles of the namespace, and those of the installation (namespace `*`)."""
     return rendered({"profiles": [_view(each) for each in await profiles.list(namespace)]})
 
 
-@router.get("/{profile}", summary="Get a Spark profile")
+@routes.get("/{profile}", "Get a Spark profile", may=VIEW, answers="SparkProfile")
 async def get_profile(namespace: NamespaceDep, profile: str, profiles: ProfilesDep, tagged: TaggedDep) -> Response:
     """The profile of the namespace itself, with the programs that get it (`users`, at most 100)."""
     found = await profiles.get(namespace, profile)
     return tagged(_view(found), found.revision)
 
 
-@router.put("/{profile}", summary="Set a Spark profile")
+@routes.put("/{profile}", "Set a Spark profile", may=DEPLOY, body="NewSparkProfile", answers="SparkProfile")
 async def set_profile(
     namespace: NamespaceDep,
     profile: str,
@@ -75,7 +78,7 @@ async def set_profile(
     return stored(_view(found), found.revision)
 
 
-@router.delete("/{profile}", summary="Delete a Spark profile")
+@routes.delete("/{profile}", "Delete a Spark profile", may=DEPLOY, answers="SparkProfile", conflict=True)
 async def delete_profile(
     namespace: NamespaceDep,
     profile: str,

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
-from fastapi.responses import Response
+from starlette.responses import Response
 
 from streamsched.api.deps import ClockDep, TasksDep
 from streamsched.api.rendering import rendered
 from streamsched.api.routes.tasks.views import lane_view
+from streamsched.api.routing.parameters import Query
+from streamsched.api.routing.routes import Routes
+from streamsched.api.routing.rules import VIEW_ALL
 
-router = APIRouter(prefix="/v1/queues", tags=["tasks"])
+routes = Routes("/v1/queues", "tasks")
 
 
-@router.get("/{queue}/lane", summary="Explain a lane")
+@routes.get("/{queue}/lane", "Explain a lane", may=VIEW_ALL, answers="Lane")
 async def get_lane(
     queue: str,
     tasks: TasksDep,

@@ -5,19 +5,20 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Any
 
-from fastapi import APIRouter
-from fastapi.responses import Response
+from starlette.responses import Response
 
 from streamsched.api.body import BodyObject
 from streamsched.api.deps import TaskPartitionsDep
 from streamsched.api.rendering import rendered
+from streamsched.api.routing.routes import Routes
+from streamsched.api.routing.rules import ADMINISTER_ALL, VIEW_ALL
 from streamsched.codec.json.reading import Fields
 from streamsched.store.tasks.partitions import PartitionsRecord
 
-router = APIRouter(prefix="/v1/tasks/partitions", tags=["tasks"])
+routes = Routes("/v1/tasks/partitions", "tasks")
 
 
-@router.get("", summary="Get the number of partitions of lanes")
+@routes.get("", "Get the number of partitions of lanes", may=VIEW_ALL, answers="LanePartitions")
 async def get_partitions(partitions: TaskPartitionsDep) -> Response:
     """`partitions`: new lanes go to so many. While it changes, `wanted` is another number or `settled` is false, and
     `step` says what is next: `await_owners`, `switch` or `move`. `taken`: how many partitions have, or had, an owner.
@@ -25,7 +26,14 @@ async def get_partitions(partitions: TaskPartitionsDep) -> Response:
     return rendered(_view(await partitions.get()))
 
 
-@router.put("", summary="Change the number of partitions of lanes")
+@routes.put(
+    "",
+    "Change the number of partitions of lanes",
+    may=ADMINISTER_ALL,
+    body="NewLanePartitions",
+    answers={202: "LanePartitions"},
+    conflict=True,
+)
 async def set_partitions(body: BodyObject, partitions: TaskPartitionsDep) -> Response:
     """`partitions`: the wanted number, from 1 to 256. 202: the processes that deliver tasks change it, while they
     deliver; ask again until `settled` is true. Idempotent; a later change replaces an earlier one. 409 while a launcher

@@ -5,30 +5,34 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Query
-from fastapi.responses import Response
+from starlette.responses import Response
 
 from streamsched.api.access.definitions import check_destination
 from streamsched.api.body import BodyBytes, BodyObject, decode_body, reason_of, reasoned
+from streamsched.api.bounds.request_limits import TASKS
 from streamsched.api.deps import ClockDep, QueuesDep, ServicesDep, TasksDep
 from streamsched.api.paging import After, Limit, moment_cursor, page, read_moment_cursor
 from streamsched.api.rendering import rendered
 from streamsched.api.routes.tasks.views import queue_view, registered_view, task_view
+from streamsched.api.routing.parameters import Query
+from streamsched.api.routing.routes import REASON, Routes
+from streamsched.api.routing.rules import DEPLOY_ALL, OPERATE_ALL, VIEW_ALL, Rule, Scope
 from streamsched.codec.json.reading import Fields
 from streamsched.codec.json.scalar import loads
 from streamsched.codec.tasks.queue import policy_from_json
 from streamsched.codec.tasks.task import request_from_json
+from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError
 from streamsched.domain.tasks.queue import MOST_TASKS, HttpTarget, WebhookTarget
 from streamsched.domain.webhooks.webhook import is_webhook_queue
 
-router = APIRouter(prefix="/v1/queues", tags=["tasks"])
+routes = Routes("/v1/queues", "tasks")
 
 LaneQuery = Annotated[str | None, Query(description="Only tasks of this lane.")]
 EndedQuery = Annotated[bool, Query(description="Ended tasks and ticks, newest first, instead of live tasks.")]
 
 
-@router.get("", summary="List queues")
+@routes.get("", "List queues", may=VIEW_ALL, answers="QueuePage")
 async def list_queues(queues: QueuesDep, after: After = "", limit: Limit = 100) -> Response:
     """A page, ordered by name. `tasks` and `inFlight` are counted up to 10000; `readyAt` is when the first lane is
     ready.
@@ -37,13 +41,13 @@ async def list_queues(queues: QueuesDep, after: After = "", limit: Limit = 100) 
     return rendered(page("queues", found, limit, queue_view, lambda each: each.queue.name))
 
 
-@router.get("/{queue}", summary="Get a queue")
+@routes.get("/{queue}", "Get a queue", may=VIEW_ALL, answers="Queue")
 async def get_queue(queue: str, queues: QueuesDep) -> Response:
     """The queue with its policy."""
     return rendered(queue_view(await queues.get(queue)))
 
 
-@router.put("/{queue}", summary="Create or change a queue")
+@routes.put("/{queue}", "Create or change a queue", may=DEPLOY_ALL, body="QueuePolicy", answers="Queue", conflict=True)
 async def set_queue(queue: str, body: BodyObject, services: ServicesDep) -> Response:
     """Sets the policy: `target` (`{"type": "http", "url", "timeout", "headers"}`, `{"type": "publish", "event"}` or
     `{"type": "worker", "timeout", "maxLosses"}`), and optionally `retry` (`{"type": "backoff", "retries", "delay",
@@ -64,7 +68,15 @@ async def set_queue(queue: str, body: BodyObject, services: ServicesDep) -> Resp
     return rendered(queue_view(await services.tasks.queues.set(queue, policy, reason, now=services.clock.now())))
 
 
-@router.post("/{queue}/tasks", summary="Register tasks")
+@routes.post(
+    "/{queue}/tasks",
+    "Register tasks",
+    may=Rule(Permission.EMIT, Scope.INSTALLATION, emits="{queue}"),
+    body="NewTasks",
+    answers={202: "RegisteredTasks"},
+    conflict=True,
+    limit=TASKS,
+)
 async def register_tasks(queue: str, body: BodyBytes, tasks: TasksDep, clock: ClockDep) -> Response:
     """Registers one task, an object, or up to 1000, a list of them: all or none. Each has a `key`, and optionally
     `lane` (default: one of its own), `due` or `after` (default: now), `data` (any JSON), `text` or `base64`,
@@ -87,7 +99,7 @@ async def register_tasks(queue: str, body: BodyBytes, tasks: TasksDep, clock: Cl
     return rendered({"tasks": [registered_view(each) for each in found]}, status=HTTPStatus.ACCEPTED)
 
 
-@router.get("/{queue}/tasks", summary="List tasks of a queue")
+@routes.get("/{queue}/tasks", "List tasks of a queue", may=VIEW_ALL, answers="QueuedTaskPage")
 async def list_tasks(
     queue: str,
     queues: QueuesDep,
@@ -110,7 +122,7 @@ async def list_tasks(
     return rendered(page("tasks", found, limit, task_view, lambda each: moment_cursor(each.due_at, each.id)))
 
 
-@router.post("/{queue}/pause", summary="Pause a queue")
+@routes.post("/{queue}/pause", "Pause a queue", may=OPERATE_ALL, body=REASON, answers="Queue", conflict=True)
 async def pause(queue: str, body: BodyObject, queues: QueuesDep, clock: ClockDep) -> Response:
     """Tasks are registered, none is started, and those in flight go on. `reason` (optional) is stored in the
     history.
@@ -118,7 +130,7 @@ async def pause(queue: str, body: BodyObject, queues: QueuesDep, clock: ClockDep
     return rendered(queue_view(await queues.pause(queue, True, reason_of(body), now=clock.now())))
 
 
-@router.post("/{queue}/resume", summary="Resume a queue")
+@routes.post("/{queue}/resume", "Resume a queue", may=OPERATE_ALL, body=REASON, answers="Queue", conflict=True)
 async def resume(queue: str, body: BodyObject, queues: QueuesDep, clock: ClockDep) -> Response:
     """Tasks are started again. `reason` (optional) is stored in the history."""
     return rendered(queue_view(await queues.pause(queue, False, reason_of(body), now=clock.now())))

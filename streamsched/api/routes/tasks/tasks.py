@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-from fastapi.responses import Response
+from starlette.responses import Response
 
 from streamsched.api.body import BodyObject, reason_of
 from streamsched.api.deps import ClockDep, TasksDep, TaskStreamsDep
 from streamsched.api.rendering import rendered
 from streamsched.api.routes.tasks.views import reason_view, task_view
+from streamsched.api.routing.routes import REASON, Routes
+from streamsched.api.routing.rules import NOTHING, OPERATE_ALL, VIEW_ALL, Rule, Scope
 from streamsched.codec.json.reading import Fields
 from streamsched.codec.tasks.queue import optional_duration
+from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.limits import check_instant, later
 
-router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
+routes = Routes("/v1/tasks", "tasks")
 
 #: Ends that are shown with a task.
 _ENDS = 20
 
 
-@router.get("/owners", summary="List the processes that deliver tasks")
+@routes.get(
+    "/owners",
+    "List the processes that deliver tasks",
+    may=Rule(Permission.EMIT, Scope.INSTALLATION, emits=NOTHING),
+    answers="TaskOwners",
+)
 async def list_owners(streams: TaskStreamsDep) -> Response:
     """`url` of each process that gives tasks to workers. A worker opens a stream to each: every lane is delivered by
     one of them.
@@ -29,7 +36,7 @@ async def list_owners(streams: TaskStreamsDep) -> Response:
     return rendered({"owners": [{"id": owner, "url": url} for owner, url in found.items()]})
 
 
-@router.get("/{task}", summary="Get a task")
+@routes.get("/{task}", "Get a task", may=VIEW_ALL, answers="TaskWithEnds")
 async def get_task(task: str, tasks: TasksDep) -> Response:
     """The task, or its end, with its latest attempts; `ends`: the ends of its ticks and of earlier registrations,
     newest first, at most 20.
@@ -39,7 +46,7 @@ async def get_task(task: str, tasks: TasksDep) -> Response:
     return rendered({**task_view(found), "ends": [task_view(each) for each in ends]})
 
 
-@router.get("/{task}/why", summary="Explain why a task waits")
+@routes.get("/{task}/why", "Explain why a task waits", may=VIEW_ALL, answers="ExplainedTask")
 async def get_why(task: str, tasks: TasksDep, clock: ClockDep) -> Response:
     """The task, and the reasons why it is not started, each with the earliest time it can change; none when it has
     ended.
@@ -48,13 +55,13 @@ async def get_why(task: str, tasks: TasksDep, clock: ClockDep) -> Response:
     return rendered({**task_view(found), "reasons": [reason_view(each) for each in reasons]})
 
 
-@router.post("/{task}/cancel", summary="Cancel a task")
+@routes.post("/{task}/cancel", "Cancel a task", may=OPERATE_ALL, body=REASON, answers="QueuedTask", conflict=True)
 async def cancel(task: str, body: BodyObject, tasks: TasksDep, clock: ClockDep) -> Response:
     """Ends a task that was not started; 409 otherwise. `reason` (optional) is stored in the history."""
     return rendered(task_view(await tasks.cancel(task, reason_of(body), now=clock.now())))
 
 
-@router.post("/{task}/drop", summary="Drop a task")
+@routes.post("/{task}/drop", "Drop a task", may=OPERATE_ALL, body=REASON, answers="QueuedTask", conflict=True)
 async def drop(task: str, body: BodyObject, tasks: TasksDep, clock: ClockDep) -> Response:
     """Ends a task in any state, so that its lane goes on; a delivery on its way is stopped within seconds. 409 when it
     has ended otherwise. `reason` (optional) is stored in the history.
@@ -62,7 +69,7 @@ async def drop(task: str, body: BodyObject, tasks: TasksDep, clock: ClockDep) ->
     return rendered(task_view(await tasks.drop(task, reason_of(body), now=clock.now())))
 
 
-@router.post("/{task}/run", summary="Make a task due now")
+@routes.post("/{task}/run", "Make a task due now", may=OPERATE_ALL, body=REASON, answers="QueuedTask", conflict=True)
 async def run(task: str, body: BodyObject, tasks: TasksDep, clock: ClockDep) -> Response:
     """The task is due now, or tried again now; it still waits for those before it in its lane. 409 when it is in flight
     or has ended. `reason` (optional) is stored in the history.
@@ -71,7 +78,9 @@ async def run(task: str, body: BodyObject, tasks: TasksDep, clock: ClockDep) -> 
     return rendered(task_view(await tasks.move(task, now, reason_of(body), now=now)))
 
 
-@router.post("/{task}/move", summary="Move a task to another time")
+@routes.post(
+    "/{task}/move", "Move a task to another time", may=OPERATE_ALL, body="NewDue", answers="QueuedTask", conflict=True
+)
 async def move(task: str, body: BodyObject, tasks: TasksDep, clock: ClockDep) -> Response:
     """The task is due at `due`, or `after` a duration from now. 409 when it is in flight or has ended. `reason`
     (optional) is stored in the history.

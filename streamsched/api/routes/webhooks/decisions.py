@@ -7,25 +7,26 @@ from contextlib import aclosing
 from math import inf
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Header, Query, Request
-from fastapi.responses import Response, StreamingResponse
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
 
 from streamsched.api.access.authorise import CallerDep, check_rule, require
-from streamsched.api.access.rules import RULES
 from streamsched.api.deps import ApiServices, NamespaceQuery, ServicesDep
+from streamsched.api.routing.parameters import Header, Query
+from streamsched.api.routing.routes import EVENT_STREAM, Routes
+from streamsched.api.routing.rules import VIEW_LIST
 from streamsched.api.streams.server_sent import HEADERS, MEDIA
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.names import ScheduleRef, check_namespace
 from streamsched.domain.webhooks.change import WorkLine
 
-router = APIRouter(prefix="/v1/decisions", tags=["jobs"])
+routes = Routes("/v1/decisions", "jobs")
 
-_RULE: Final = RULES["GET /v1/decisions"]
 #: Digits of a number of a line.
 _LONGEST: Final = 18
 
 
-@router.get("", summary="Follow decisions")
+@routes.get("", "Follow decisions", may=VIEW_LIST, answers="DecisionStream", media=(EVENT_STREAM,), conflict=True)
 async def follow_decisions(
     request: Request,
     services: ServicesDep,
@@ -59,9 +60,9 @@ async def follow_decisions(
 
     async def allowed() -> None:
         caller = await services.access.authentication.caller(request.headers.get("authorization"))
-        check_rule(caller, _RULE, request)
+        check_rule(caller, VIEW_LIST, request)
         if namespace is not None:
-            require(caller.may(_RULE.permission, namespace))
+            require(caller.may(VIEW_LIST.permission, namespace))
 
     services.webhooks.decisions.places.check(caller)
     most_s = inf if seconds is None else seconds

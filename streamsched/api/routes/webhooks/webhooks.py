@@ -7,8 +7,7 @@ from datetime import timedelta
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends
-from fastapi.responses import Response
+from starlette.responses import Response
 
 from streamsched.api.access.authorise import CallerDep
 from streamsched.api.access.definitions import check_destination
@@ -17,6 +16,9 @@ from streamsched.api.deps import ClockDep, ServicesDep, WebhooksDep
 from streamsched.api.paging import After, Limit, page
 from streamsched.api.rendering import rendered
 from streamsched.api.routes.webhooks.trial import tried
+from streamsched.api.routing.calls import Depends
+from streamsched.api.routing.routes import REASON, Routes
+from streamsched.api.routing.rules import DEPLOY, VIEW
 from streamsched.codec.json.reading import Fields
 from streamsched.codec.webhooks.webhook import webhook_from_json, webhook_to_json
 from streamsched.domain.limits import check_duration
@@ -26,7 +28,7 @@ from streamsched.domain.webhooks.signature import SECRET_BYTES, secret_text
 from streamsched.domain.webhooks.webhook import LONGEST_OLD_SECRET, Webhook
 from streamsched.store.webhooks.webhooks import WebhookRecord
 
-router = APIRouter(prefix="/v1/namespaces/{namespace}/webhooks", tags=["webhooks"])
+routes = Routes("/v1/namespaces/{namespace}/webhooks", "webhooks")
 
 _OLD_SECRET_FOR: Final = "oldSecretFor"
 
@@ -42,7 +44,7 @@ async def _webhook_namespace(namespace: str) -> str:
 NamespaceDep = Annotated[str, Depends(_webhook_namespace)]
 
 
-@router.get("", summary="List webhooks")
+@routes.get("", "List webhooks", may=VIEW, answers="WebhookPage")
 async def list_webhooks(
     namespace: NamespaceDep, webhooks: WebhooksDep, after: After = "", limit: Limit = 100
 ) -> Response:
@@ -51,7 +53,7 @@ async def list_webhooks(
     return rendered(page("webhooks", found, limit, webhook_view, lambda each: each.webhook.name))
 
 
-@router.get("/{webhook}", summary="Get a webhook")
+@routes.get("/{webhook}", "Get a webhook", may=VIEW, answers="Webhook")
 async def get_webhook(namespace: NamespaceDep, webhook: str, webhooks: WebhooksDep) -> Response:
     """`queued`: changes that wait in its queue, at most 1000. `unread`: lines of the history after them, also of those
     that it does not want. `failingSince`, `error`, `attempts` and `nextAt`: of deliveries that failed. What follows
@@ -60,7 +62,7 @@ async def get_webhook(namespace: NamespaceDep, webhook: str, webhooks: WebhooksD
     return rendered(webhook_view(await webhooks.get(f"{namespace}.{webhook}")))
 
 
-@router.post("", summary="Create a webhook")
+@routes.post("", "Create a webhook", may=DEPLOY, body="NewWebhook", answers={201: "CreatedWebhook"}, conflict=True)
 async def post_webhook(
     namespace: NamespaceDep,
     body: BodyObject,
@@ -86,7 +88,9 @@ async def post_webhook(
     return rendered(_created_view(record, secret), status=HTTPStatus.CREATED)
 
 
-@router.patch("/{webhook}", summary="Change a webhook")
+@routes.patch(
+    "/{webhook}", "Change a webhook", may=DEPLOY, body="ChangedWebhook", answers="CreatedWebhook", conflict=True
+)
 async def change_webhook(
     namespace: NamespaceDep, webhook: str, body: BodyObject, caller: CallerDep, services: ServicesDep
 ) -> Response:
@@ -117,7 +121,7 @@ async def change_webhook(
     return rendered(_created_view(record, secret))
 
 
-@router.post("/{webhook}/enable", summary="Enable a webhook")
+@routes.post("/{webhook}/enable", "Enable a webhook", may=DEPLOY, body=REASON, answers="Webhook", conflict=True)
 async def enable_webhook(
     namespace: NamespaceDep, webhook: str, body: BodyObject, webhooks: WebhooksDep, clock: ClockDep
 ) -> Response:
@@ -126,7 +130,7 @@ async def enable_webhook(
     return rendered(webhook_view(await webhooks.enable(f"{namespace}.{webhook}", True, reason, now=clock.now())))
 
 
-@router.post("/{webhook}/disable", summary="Disable a webhook")
+@routes.post("/{webhook}/disable", "Disable a webhook", may=DEPLOY, body=REASON, answers="Webhook", conflict=True)
 async def disable_webhook(
     namespace: NamespaceDep, webhook: str, body: BodyObject, webhooks: WebhooksDep, clock: ClockDep
 ) -> Response:
@@ -135,7 +139,7 @@ async def disable_webhook(
     return rendered(webhook_view(await webhooks.enable(f"{namespace}.{webhook}", False, reason, now=clock.now())))
 
 
-@router.post("/{webhook}/test", summary="Test a webhook")
+@routes.post("/{webhook}/test", "Test a webhook", may=DEPLOY, body=REASON, answers="WebhookTest", conflict=True)
 async def try_webhook(
     namespace: NamespaceDep,
     webhook: str,
@@ -150,7 +154,7 @@ async def try_webhook(
     return rendered({"accepted": found.accepted, "answer": found.answer})
 
 
-@router.delete("/{webhook}", summary="Delete a webhook")
+@routes.delete("/{webhook}", "Delete a webhook", may=DEPLOY, answers="Webhook")
 async def delete_webhook(namespace: NamespaceDep, webhook: str, webhooks: WebhooksDep) -> Response:
     """Deletes it with the changes that wait for it, and returns what it was."""
     found = await webhooks.get(f"{namespace}.{webhook}")

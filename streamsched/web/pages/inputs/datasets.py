@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from starlette.responses import Response
 
 from streamsched.api.dataset_view import DEEPEST, DEPTH, dataset_view, state_of
+from streamsched.api.routing.rules import VIEW, VIEW_LIST
 from streamsched.domain.names import DatasetRef
 from streamsched.store.catalog.records import ScheduleStatus
 from streamsched.web.rendering import Renderer
@@ -39,8 +40,8 @@ class Listener(NamedTuple):
 
 
 def routes(renderer: Renderer) -> Iterator[PageRoute]:
-    yield PageRoute("GET", "/ui/datasets", partial(show, renderer))
-    yield PageRoute("GET", "/ui/datasets/{name}", partial(show_one, renderer))
+    yield PageRoute("GET", "/ui/datasets", VIEW_LIST, partial(show, renderer))
+    yield PageRoute("GET", "/ui/datasets/{name}", VIEW, partial(show_one, renderer))
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:

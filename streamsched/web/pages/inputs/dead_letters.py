@@ -11,6 +11,7 @@ from typing import Final
 from starlette.responses import RedirectResponse, Response
 
 from streamsched.admin import dead_letters
+from streamsched.api.routing.rules import OPERATE_ALL
 from streamsched.catalog.paging import moment_cursor, read_moment_cursor
 from streamsched.domain.errors import ConflictError
 from streamsched.web.pages.inputs.event import payload_text
@@ -33,11 +34,11 @@ _PATH: Final = "/ui/dead-letters"
 
 
 def routes(renderer: Renderer) -> Iterator[PageRoute]:
-    yield PageRoute("GET", _PATH, partial(show, renderer))
-    yield PageRoute("GET", f"{_PATH}/purge", partial(before_purge, renderer))
-    yield PageRoute("POST", f"{_PATH}/purge", purge)
-    yield PageRoute("GET", f"{_PATH}/{{partition}}/{{offset}}", partial(show_one, renderer))
-    yield PageRoute("POST", f"{_PATH}/{{partition}}/{{offset}}/replay", replay)
+    yield PageRoute("GET", _PATH, OPERATE_ALL, partial(show, renderer))
+    yield PageRoute("GET", f"{_PATH}/purge", OPERATE_ALL, partial(before_purge, renderer))
+    yield PageRoute("POST", f"{_PATH}/purge", OPERATE_ALL, purge)
+    yield PageRoute("GET", f"{_PATH}/{{partition}}/{{offset}}", OPERATE_ALL, partial(show_one, renderer))
+    yield PageRoute("POST", f"{_PATH}/{{partition}}/{{offset}}/replay", OPERATE_ALL, replay)
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:

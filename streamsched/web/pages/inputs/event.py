@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from streamsched.api.reads.log_tail import TailRecord, log_record
 from streamsched.api.reads.logged_events import LoggedEvent, logged_event, newest_events
+from streamsched.api.routing.rules import VIEW_ALL
 from streamsched.catalog.event_report import ReportLine, event_report
 from streamsched.codec.records import signal as signal_codec
 from streamsched.domain.errors import InvalidError, NotFoundError
@@ -38,7 +39,7 @@ class VerdictLine(NamedTuple):
 
 
 def routes(renderer: Renderer) -> Iterator[PageRoute]:
-    yield PageRoute("GET", "/ui/event", partial(show, renderer))
+    yield PageRoute("GET", "/ui/event", VIEW_ALL, partial(show, renderer))
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from starlette.responses import RedirectResponse, Response
 
 from streamsched.api.reads.logged_events import LoggedEvent, newest_events
+from streamsched.api.routing.rules import EMIT_ASKED, VIEW_ALL
 from streamsched.codec import event as event_codec
 from streamsched.codec.events import native
 from streamsched.domain.access.permission import Permission
@@ -50,8 +51,8 @@ class EventRow(NamedTuple):
 
 
 def routes(renderer: Renderer) -> Iterator[PageRoute]:
-    yield PageRoute("GET", "/ui/events", partial(show, renderer))
-    yield PageRoute("POST", "/ui/events", emit)
+    yield PageRoute("GET", "/ui/events", VIEW_ALL, partial(show, renderer))
+    yield PageRoute("POST", "/ui/events", EMIT_ASKED, emit)
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:

@@ -9,6 +9,7 @@ from typing import Final
 from starlette.responses import Response
 
 from streamsched.api.routes.expectations import usual_text
+from streamsched.api.routing.rules import VIEW, VIEW_LIST
 from streamsched.domain.names import ExpectationRef
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.commands import SameAs, command_line
@@ -22,8 +23,8 @@ _MISSES: Final = 50
 
 
 def routes(renderer: Renderer) -> Iterator[PageRoute]:
-    yield PageRoute("GET", "/ui/expectations", partial(show, renderer))
-    yield PageRoute("GET", "/ui/expectations/{expectation}", partial(show_one, renderer))
+    yield PageRoute("GET", "/ui/expectations", VIEW_LIST, partial(show, renderer))
+    yield PageRoute("GET", "/ui/expectations/{expectation}", VIEW, partial(show_one, renderer))
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:

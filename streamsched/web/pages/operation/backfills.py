@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from starlette.responses import RedirectResponse, Response
 
+from streamsched.api.routing.rules import OPERATE, VIEW, VIEW_LIST
 from streamsched.catalog.paging import moment_cursor, read_moment_cursor
 from streamsched.codec.backfills import request_from_json
 from streamsched.domain.access.permission import Permission
@@ -48,11 +49,11 @@ ITEM_WORDS: Final[Mapping[ItemState, StateWord]] = {
 
 
 def routes(renderer: Renderer) -> Iterator[PageRoute]:
-    yield PageRoute("GET", "/ui/backfills", partial(show, renderer))
-    yield PageRoute("GET", "/ui/backfills/{backfill}", partial(show_one, renderer))
-    yield PageRoute("POST", "/ui/backfills/{backfill}/{order}", order)
-    yield PageRoute("GET", "/ui/schedules/{schedule}/backfill", partial(plan, renderer))
-    yield PageRoute("POST", "/ui/schedules/{schedule}/backfill", start)
+    yield PageRoute("GET", "/ui/backfills", VIEW_LIST, partial(show, renderer))
+    yield PageRoute("GET", "/ui/backfills/{backfill}", VIEW, partial(show_one, renderer))
+    yield PageRoute("POST", "/ui/backfills/{backfill}/{order}", OPERATE, order)
+    yield PageRoute("GET", "/ui/schedules/{schedule}/backfill", OPERATE, partial(plan, renderer))
+    yield PageRoute("POST", "/ui/schedules/{schedule}/backfill", OPERATE, start)
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 from starlette.responses import RedirectResponse, Response
 
 from streamsched.api.routes.needs.grants import grant_cursor, grant_position
+from streamsched.api.routing.rules import DEPLOY, VIEW_LIST
 from streamsched.domain.access.namespace_grant import GrantState, NamespaceGrant, SharedKind
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import InvalidError, NotFoundError
@@ -32,8 +33,8 @@ _DONE: Final = {"give": "given", "refuse": "refused", "remove": "removed"}
 
 
 def routes(renderer: Renderer) -> Iterator[PageRoute]:
-    yield PageRoute("GET", "/ui/grants", partial(show, renderer))
-    yield PageRoute("POST", "/ui/grants/{namespace}/{order}", decide)
+    yield PageRoute("GET", "/ui/grants", VIEW_LIST, partial(show, renderer))
+    yield PageRoute("POST", "/ui/grants/{namespace}/{order}", DEPLOY, decide)
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:

@@ -13,6 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from streamsched.admin.checks.check_result import worst
 from streamsched.admin.doctor import examine
 from streamsched.admin.overview import survey
+from streamsched.api.routing.rules import ADMINISTER_ALL
 from streamsched.codec.grant import grant_to_json
 from streamsched.domain.errors import InvalidError
 from streamsched.ports.broker import TopicPartition
@@ -30,10 +31,10 @@ _PARTITIONS: Final = 256
 
 
 def routes(renderer: Renderer) -> Iterator[PageRoute]:
-    yield PageRoute("GET", "/ui/admin", partial(show, renderer))
-    yield PageRoute("GET", "/ui/admin/tokens", partial(tokens, renderer))
-    yield PageRoute("POST", "/ui/admin/tokens/{name}/revoke", revoke)
-    yield PageRoute("GET", "/ui/admin/audit", partial(audit, renderer))
+    yield PageRoute("GET", "/ui/admin", ADMINISTER_ALL, partial(show, renderer))
+    yield PageRoute("GET", "/ui/admin/tokens", ADMINISTER_ALL, partial(tokens, renderer))
+    yield PageRoute("POST", "/ui/admin/tokens/{name}/revoke", ADMINISTER_ALL, revoke)
+    yield PageRoute("GET", "/ui/admin/audit", ADMINISTER_ALL, partial(audit, renderer))
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:

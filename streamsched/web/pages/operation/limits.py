@@ -11,6 +11,7 @@ from typing import Final
 
 from starlette.responses import RedirectResponse, Response
 
+from streamsched.api.routing.rules import ADMINISTER_ALL, VIEW_ALL
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import InvalidError
 from streamsched.web.pages.schedule_actions import by
@@ -26,9 +27,9 @@ _MOST_DIGITS: Final = 9
 
 
 def routes(renderer: Renderer) -> Iterator[PageRoute]:
-    yield PageRoute("GET", "/ui/limits", partial(show, renderer))
-    yield PageRoute("POST", "/ui/groups/{name}", set_group)
-    yield PageRoute("POST", "/ui/pools/{name}", set_pool)
+    yield PageRoute("GET", "/ui/limits", VIEW_ALL, partial(show, renderer))
+    yield PageRoute("POST", "/ui/groups/{name}", ADMINISTER_ALL, set_group)
+    yield PageRoute("POST", "/ui/pools/{name}", ADMINISTER_ALL, set_pool)
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:

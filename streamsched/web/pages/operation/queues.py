@@ -10,6 +10,7 @@ from typing import Final
 from starlette.responses import RedirectResponse, Response
 
 from streamsched.api.routes.tasks.views import queue_view
+from streamsched.api.routing.rules import OPERATE_ALL, VIEW_ALL
 from streamsched.catalog.paging import moment_cursor, read_moment_cursor
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import NotFoundError
@@ -26,9 +27,9 @@ _LONGEST_LANE: Final = 1000
 
 
 def routes(renderer: Renderer) -> Iterator[PageRoute]:
-    yield PageRoute("GET", "/ui/queues", partial(show, renderer))
-    yield PageRoute("GET", "/ui/queues/{queue}", partial(show_one, renderer))
-    yield PageRoute("POST", "/ui/queues/{queue}/{order}", order)
+    yield PageRoute("GET", "/ui/queues", VIEW_ALL, partial(show, renderer))
+    yield PageRoute("GET", "/ui/queues/{queue}", VIEW_ALL, partial(show_one, renderer))
+    yield PageRoute("POST", "/ui/queues/{queue}/{order}", OPERATE_ALL, order)
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:

@@ -12,6 +12,7 @@ from starlette.responses import RedirectResponse, Response
 
 from streamsched.api.routes.webhooks.trial import tried
 from streamsched.api.routes.webhooks.webhooks import shown_url, webhook_view
+from streamsched.api.routing.rules import DEPLOY, VIEW, VIEW_LIST
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import NotFoundError
 from streamsched.store.tasks.registry import TaskRecord
@@ -32,9 +33,9 @@ _WEBHOOK: Final = "/ui/webhooks/{namespace}/{webhook}"
 
 
 def routes(renderer: Renderer) -> Iterator[PageRoute]:
-    yield PageRoute("GET", "/ui/webhooks", partial(show, renderer))
-    yield PageRoute("GET", _WEBHOOK, partial(show_one, renderer))
-    yield PageRoute("POST", f"{_WEBHOOK}/{{order}}", order)
+    yield PageRoute("GET", "/ui/webhooks", VIEW_LIST, partial(show, renderer))
+    yield PageRoute("GET", _WEBHOOK, VIEW, partial(show_one, renderer))
+    yield PageRoute("POST", f"{_WEBHOOK}/{{order}}", DEPLOY, order)
 
 
 def word_of(record: WebhookRecord) -> StateWord:

@@ -1,0 +1,1 @@
+"""How a route is declared, and how a request comes to it."""
