@@ -56,7 +56,7 @@ def run(seed: int, *, plan: Sequence[Fault] | None = None, bug: Bug | None = Non
     loop, trace, judgement = SimulationLoop(f"{seed} order"), Trace(), Judgement()
     fate = Fate(tuple(plan) if plan is not None else drawn(seed))
     watch = Watch(judgement)
-    with _quiet():
+    with quiet():
         try:
             wire = Wire(loop, f"{seed} wire", fate, trace)
             loop.run(_world(seed, loop, wire, watch=watch, judgement=judgement, bug=bug))
@@ -129,7 +129,7 @@ def _reached(log: MemoryLog, shard: int) -> Positions:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """What the product logs of its faults fills no screen."""
     logging.disable(logging.CRITICAL)
     structlog.configure(

@@ -32,6 +32,7 @@ from streamsched.stream.agents.signal_decoder import SignalDecoder
 from streamsched.stream.app import ShardApp, ShardSpec, make_app
 from streamsched.stream.crash_guard import CrashGuard, ShardAttempt
 from streamsched.stream.poison_search import PoisonRecord, PoisonSearch
+from streamsched.stream.shards.pace import Pace
 from streamsched.stream.shards.position_reporter import PositionReporter
 from streamsched.stream.state_format import StateFormat
 from streamsched.stream.turn import Positions, Turn, decode_positions, encode_positions, sources
@@ -41,11 +42,7 @@ log = structlog.get_logger()
 
 #: Seconds that stopping waits for the commit of the clean stop. Without it the next owner makes careful turns first.
 _LAST_COMMIT_S: Final = 2.0
-#: A turn that takes longer to fold makes the next one smaller, and a recovery yields after `_RESTORED` records:
-#: otherwise the worker would miss its heartbeats and lose its shards.
-_LONG_TURN_S: Final = 0.4
-_MIN_TURN_RECORDS: Final = 250
-_FIRST_TURN_RECORDS: Final = 1_000
+#: A recovery yields after so many records: otherwise the worker would miss its heartbeats and lose its shards.
 _RESTORED: Final = 2_000
 
 
@@ -57,6 +54,7 @@ class ShardSettings:
         dedupe_horizon: how long a repeated event id is recognised, by log time.
         max_records: about the largest number of records in a turn; fewer where so many take long to fold.
         idle_s: seconds one read waits for records.
+        linger_s: the most seconds from one turn to the next while records come steadily (`shards.pace`).
         recovery_s: seconds one read of a changelog may wait for records during recovery.
         report_s: seconds between reports of the positions to the broker's own tools.
         verdicts: whether the verdict of every event is emitted to topic `verdicts`.
@@ -69,6 +67,7 @@ class ShardSettings:
     dedupe_horizon: timedelta = timedelta(days=4)
     max_records: int = 8_000
     idle_s: float = 1.0
+    linger_s: float = 0.04
     recovery_s: float = 30.0
     finish_s: float = 10.0
     report_s: float = 5.0
@@ -110,7 +109,8 @@ class Shard:
         `stats`, `guard`: of the previous instance of this shard on this worker.
         """
         self.number = number
-        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        self.ended: asyncio.Future[None] = self._loop.create_future()
         self._broker = broker
         self._settings = settings or ShardSettings()
         self._decoder = decoder or SignalDecoder()
@@ -124,7 +124,9 @@ class Shard:
         self._left: Sequence[Chunk] = ()
         self._turn = Turn()
         self._reporting = PositionReporter(broker, APP_ID, every_s=self._settings.report_s)
-        self._max_records = min(_FIRST_TURN_RECORDS, self._settings.max_records)
+        self._pace = Pace(
+            max_records=self._settings.max_records, linger_s=self._settings.linger_s, now=self._loop.time()
+        )
         self._positions: dict[TopicPartition, int] = {}
         self._reading = self._stopping = False
         self._running: asyncio.Task[None] | None = None
@@ -142,6 +144,11 @@ class Shard:
         """Where the next turn starts; every record before is processed, and its results are committed."""
         return self._positions
 
+    @property
+    def searching(self) -> bool:
+        """Whether it failed in a turn that the next instance will take in part, so that no long pause is needed."""
+        return self._poison_search.searching
+
     async def start(self) -> None:
         """Fences every former owner, recovers the tables, and runs turns from then on. Logs the duration of each step
         (`shard.started`) and of the first turn (`shard.first_turn`).
@@ -152,6 +159,7 @@ class Shard:
             UnavailableError: the broker is unavailable, or a changelog ended before its reported end.
         """
         number, broker, since = self.number, self._broker, Stopwatch()
+        self._poison_search.begin()
         self._stats.enter("starting")
         shards = await broker.partitions(SIGNALS)
         self._writer = await broker.writer(f"{APP_ID}-{number}")
@@ -220,12 +228,12 @@ class Shard:
         if not chunks or self._stopping:
             return
         poison = await self._begin(chunks)
-        began = Stopwatch()
+        began = self._loop.time()
         if poison is None:
             await self._app.process(self._taken)
         else:
             self._app.refuse(self._taken[0], poison)
-        self._pace(began.lap())
+        folded = self._loop.time()
         positions = self._positions | {chunk.at: chunk.next_position for chunk in self._taken}
         self._turn.emit(TRIGGERS_CHANGELOG, self.number, POSITION_KEY, encode_positions(positions))
         if self._guard.careful:
@@ -233,6 +241,8 @@ class Shard:
         self._stats.enter("committing")
         await self._writer.commit(outgoing := self._turn.take())
         self._committed(positions, len(outgoing))
+        commit_s = self._loop.time() - folded
+        self._pace.turned(self._stats.chunk, began=began, folding_s=folded - began, commit_s=commit_s)
 
     async def _run(self) -> None:
         """Turn after turn, until the shard is stopped or fails."""
@@ -253,7 +263,9 @@ class Shard:
         self._stats.enter("reading")
         self._reading = True
         try:
-            chunks = await self._reader.read(max_records=self._max_records, timeout=self._settings.idle_s)
+            if pause_s := self._pace.pause_s(self._loop.time()):
+                await asyncio.sleep(pause_s)
+            chunks = await self._reader.read(max_records=self._pace.max_records, timeout=self._settings.idle_s)
         finally:
             self._reading = False
         if not chunks and not self._stopping:
@@ -302,13 +314,6 @@ class Shard:
         self._stats.halted = schedules.halted
         self._stats.lost_keys, self._stats.refused = schedules.lost_keys, schedules.refused_events
         self._stats.positions = self._positions
-
-    def _pace(self, folding_s: float) -> None:
-        """Halves the size of the next turn after a long one, doubles it after a short one."""
-        if folding_s > _LONG_TURN_S:
-            self._max_records = max(_MIN_TURN_RECORDS, self._max_records // 2)
-        elif folding_s < _LONG_TURN_S / 4:
-            self._max_records = min(self._settings.max_records, self._max_records * 2)
 
     async def _recover(self, app: ShardApp) -> dict[TopicPartition, int]:
         """Reads every changelog to its end into its table; returns the positions committed with that state."""
