@@ -50,9 +50,7 @@ class ShardCluster(Shards):
             return self.shards[number]
 
         def runner(number: int) -> ShardRunner:
-            return ShardRunner(
-                lambda: made(number), number=number, back_off=at_once, poison_search=poison_searches[number]
-            )
+            return ShardRunner(lambda: made(number), number=number, back_off=at_once)
 
         self.shards = [Shard(self.broker, number, settings) for number in range(self.count)]
         runners = [runner(number) for number in range(self.count)]

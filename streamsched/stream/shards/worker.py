@@ -184,7 +184,6 @@ class Worker:
             ),
             number=number,
             back_off=self._back_off,
-            poison_search=poison_search,
         )
         task = asyncio.create_task(self._hold(member, runner, before[1] if before else None))
         self._runners[number] = runner, task
