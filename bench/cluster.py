@@ -22,6 +22,10 @@ PostgreSQL, this process) is pinned to one core, then two workers have one core 
 schedule listens to each event, round robin; every second event starts a job. The workers of all sizes run at the same
 time and are measured in turn.
 
+`cpu_us_at_50`, `_500`, `_5000`: CPU microseconds per event of one worker with 4 shards and 100 schedules, at that many
+events/s, appended 50 times a second; `p50_ms_at_…`: from the append of the second event of a schedule to its job being
+read from the log.
+
 During a takeover, the longest wait of an event for a shard that keeps its worker is printed too.
 
 `kb_per_1k_schedules`: growth of the workers' memory by the schedules taken over, with one event each.
@@ -57,6 +61,10 @@ WANTED = 7
 PER_JOB = 10
 #: Events a second of the steady rate.
 STEADY = 500
+#: Events a second of the steady rates, and appends a second.
+RATES = (50, 500, 5000)
+TICKS_S = 50
+SCHEDULES = 100
 #: Kafka's shortest session timeout.
 LEAST_SESSION_S = 6.0
 
@@ -137,7 +145,7 @@ async def takeover(site: BareInstallation, number: int) -> Takeover:
     decided = max(site.launched[probe.schedule][0] for probe in probes)
     taken = [at for at, line in site.workers.lines(survivor, "shard.taken", killed) if line["shard"] in orphans]
     started = [line for _, line in site.workers.lines(survivor, "shard.started", killed) if line["shard"] in orphans]
-    recovery = max(sum(float(str(line[part])) for part in ("fence_s", "read_s", "app_s")) for line in started)
+    recovery = max(sum(float(str(line[part])) for part in ("fence_s", "read_s")) for line in started)
     return Takeover(decided - killed, decided - max(taken), recovery, neighbour.longest)
 
 
@@ -246,6 +254,57 @@ async def cost(site: BareInstallation, size: int, number: int, ticks: int) -> fl
     return 1e6 * (site.workers.cpu_s()[CORES[0]] - before) / (ticks * 10)
 
 
+class Steady(NamedTuple):
+    """A steady rate: CPU microseconds per event of the worker and of all other processes, and its latencies in ms."""
+
+    worker_us: float
+    others_us: float
+    p50_ms: float
+    p99_ms: float
+
+
+async def steady(servers: Servers, *, rounds: int, seconds: float) -> dict[int, list[Steady]]:
+    """By events per second, the rounds of one worker."""
+    first = 0
+    found: dict[int, list[Steady]] = {events_s: [] for events_s in RATES}
+    async with bare_installation(servers, 6.0) as site:
+        site.workers.start(CORES[0])
+        await balanced(site.workers)
+        await site.put(counting(range(SCHEDULES), 2))
+        await site.drain()
+        for _ in range(rounds + 1):
+            for events_s in RATES:
+                numbers = range(first, first + int(events_s * seconds) // (2 * TICKS_S) * 2 * TICKS_S)
+                first = numbers.stop
+                found[events_s].append(await steadily(site, servers, events_s // TICKS_S, numbers))
+    return {events_s: each[1:] for events_s, each in found.items()}  # the first warms up
+
+
+async def steadily(site: BareInstallation, servers: Servers, per_tick: int, numbers: range) -> Steady:
+    """Two events for each schedule in turn, `per_tick` in one append."""
+    sent: dict[str, float] = {}
+    site.jobs = []
+    before, others = site.workers.cpu_s()[CORES[0]], servers.cpu_s()
+    polling = asyncio.create_task(_poll_jobs(site, len(numbers) // 2))
+    began = time.time()
+    for tick, start in enumerate(numbers[::per_tick], 1):
+        together = range(start, min(start + per_tick, numbers.stop))
+        sent |= dict.fromkeys((f"e{n}" for n in together), time.time())
+        await site.append([landed(n, n // 2 * 7919 % SCHEDULES) for n in together])
+        await asyncio.sleep(max(0.0, began + tick / TICKS_S - time.time()))
+    await polling
+    worker_s, others = site.workers.cpu_s()[CORES[0]] - before, servers.cpu_s() - others
+    took = sorted(1000 * (at - sent[event]) for at, event in site.jobs if event in sent)
+    of_one = 1e6 / len(numbers)
+    return Steady(worker_s * of_one, others * of_one, took[len(took) // 2], took[len(took) * 99 // 100])
+
+
+async def _poll_jobs(site: BareInstallation, jobs: int) -> None:
+    async with asyncio.timeout(120):
+        while len(site.jobs) < jobs:
+            await site.poll(1.0)
+
+
 def spread(values: Sequence[float], unit: str, digits: int = 2) -> str:
     low, middle, high = min(values), statistics.median(values), max(values)
     return f"{middle:,.{digits}f} {unit} ({low:,.{digits}f} to {high:,.{digits}f})"
@@ -314,7 +373,18 @@ def charged(servers: Servers, args: argparse.Namespace, result: dict[str, float]
     result["cost_100k_over_10_schedules"] = round(ratio, 2)
 
 
-PARTS = {"takeover": taken_over, "rate": scaled, "cost": charged}
+def held(servers: Servers, args: argparse.Namespace, result: dict[str, float]) -> None:
+    for events_s, each in uvloop.run(steady(servers, rounds=args.rounds, seconds=args.seconds)).items():
+        worker_us, others_us, p50_ms, p99_ms = zip(*each, strict=True)
+        print(
+            f"{events_s} events/s: µs of CPU an event: worker {spread(worker_us, 'µs', 0)}, "
+            f"others {spread(others_us, 'µs', 0)}; p50 {spread(p50_ms, 'ms', 1)}, p99 {spread(p99_ms, 'ms', 1)}"
+        )
+        result[f"cpu_us_at_{events_s}"] = round(statistics.median(worker_us))
+        result[f"p50_ms_at_{events_s}"] = round(statistics.median(p50_ms), 1)
+
+
+PARTS = {"takeover": taken_over, "rate": scaled, "cost": charged, "steady": held}
 
 
 def main() -> None:

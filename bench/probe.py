@@ -7,7 +7,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import NamedTuple
@@ -40,6 +40,7 @@ class BareInstallation:
     Attributes:
         launched: schedule → when its newest job was read from the log, and the ids of the job's events.
         counted: jobs read so far.
+        jobs: when each job was read from the log, and the id of its last event.
     """
 
     broker: Broker
@@ -47,6 +48,7 @@ class BareInstallation:
     launched: dict[str, tuple[float, list[str]]]
     counted: int = 0
     reader: Reader | None = None
+    jobs: list[tuple[float, str]] = field(default_factory=list)
 
     async def put(self, names: Iterable[tuple[str, Trigger]]) -> None:
         """Appends the signals of enabled schedules, as the relay would."""
@@ -74,6 +76,7 @@ class BareInstallation:
                 assert job.schedule is not None
                 ids = dict.fromkeys(event.id for each in job.contributions for event in each.events)
                 self.launched[job.schedule.name] = at, list(ids)
+                self.jobs.append((at, next(reversed(ids))))
 
     async def drain(self) -> None:
         """Waits until everything appended before has been processed: one probe event has passed from each shard, as the

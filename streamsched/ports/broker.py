@@ -98,6 +98,11 @@ class Chunk(NamedTuple):
     records: Sequence[Record]
     next_position: int
 
+    @property
+    def at(self) -> TopicPartition:
+        """The partition of the records."""
+        return TopicPartition(self.topic, self.partition)
+
     def part(self, records: Sequence[Record]) -> Chunk:
         """Some consecutive records of this chunk, and the position after them; without records, that of the chunk."""
         last = not records or records[-1].offset == self.records[-1].offset

@@ -138,10 +138,10 @@ class CrashGuard:
         for chunk in chunks:
             count = min(room, len(chunk.records))
             room -= count
-            if count == len(chunk.records) and _at(chunk) not in waiting:
+            if count == len(chunk.records) and chunk.at not in waiting:
                 taken.append(chunk)
                 continue
-            waiting.add(_at(chunk))
+            waiting.add(chunk.at)
             if count:
                 first = chunk.records[:count]
                 taken.append(chunk._replace(records=first, next_position=first[-1].offset + 1))
@@ -169,7 +169,7 @@ class CrashGuard:
         count = sum(len(chunk.records) for chunk in chunks)
         suspects = self._suspects
         if suspects is not None:
-            reached = {_at(chunk): chunk.next_position for chunk in chunks}
+            reached = {chunk.at: chunk.next_position for chunk in chunks}
             spans = [replace(span, start=max(span.start, reached.get(span.at, span.start))) for span in suspects.spans]
             rest = tuple(span for span in spans if span.start < span.stop)
             if rest != suspects.spans:
@@ -207,14 +207,14 @@ class CrashGuard:
             return self._max_records
         spans = {span.at: span for span in self._suspects.spans}
         near = any(
-            (span := spans.get(_at(chunk))) is not None and chunk.records and chunk.records[0].offset < span.stop
+            (span := spans.get(chunk.at)) is not None and chunk.records and chunk.records[0].offset < span.stop
             for chunk in chunks
         )
         return 1 if near else self._max_records
 
     def _records(self, chunks: Sequence[Chunk]) -> Records:
         filled = [chunk for chunk in chunks if chunk.records]
-        spans = tuple(Span(_at(chunk), chunk.records[0].offset, chunk.next_position) for chunk in filled)
+        spans = tuple(Span(chunk.at, chunk.records[0].offset, chunk.next_position) for chunk in filled)
         count = sum(len(chunk.records) for chunk in filled)
         known = self._suspects
         same = known is not None and count == 1 and known.count == 1 and _starts(known) == _starts(Records(spans, 1))
@@ -265,7 +265,3 @@ def _read(value: object) -> Records | None:
 
 def _starts(records: Records) -> list[tuple[TopicPartition, int]]:
     return [(span.at, span.start) for span in records.spans]
-
-
-def _at(chunk: Chunk) -> TopicPartition:
-    return TopicPartition(chunk.topic, chunk.partition)

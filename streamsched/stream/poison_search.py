@@ -69,7 +69,7 @@ class PoisonSearch:
 
     def split(self, chunks: Sequence[Chunk]) -> tuple[list[Chunk], list[Chunk]]:
         """The records of the next turn, and the rest. Order within a partition is kept."""
-        self._offered = frozenset(map(_at, chunks))
+        self._offered = frozenset(chunk.at for chunk in chunks)
         suspected = [chunk for chunk in chunks if self._suspected(chunk)]
         if not suspected:
             return list(chunks), []
@@ -89,16 +89,16 @@ class PoisonSearch:
         if len(chunks) != 1 or len(chunks[0].records) != 1:
             return None
         (chunk,) = chunks
-        known = self._poison.get(_at(chunk))
+        known = self._poison.get(chunk.at)
         return known if known is not None and known.offset == chunk.records[0].offset else None
 
     def succeeded(self, chunks: Sequence[Chunk]) -> None:
         """Call it when a turn of these chunks was committed."""
-        cleared = [chunk for chunk in chunks if _at(chunk) in self._suspects]
+        cleared = [chunk for chunk in chunks if chunk.at in self._suspects]
         if not cleared:
             return
         for chunk in cleared:
-            at = _at(chunk)
+            at = chunk.at
             self._fails.pop(at, None)
             self._poison.pop(at, None)
             if chunk.next_position >= self._suspects[at]:
@@ -114,7 +114,7 @@ class PoisonSearch:
         known = self.poison(chunks)
         # The cause is among this turn's records. Partitions that were not read keep their suspects.
         waiting = {at: before for at, before in self._suspects.items() if at not in self._offered}
-        self._suspects = waiting | {_at(chunk): chunk.next_position for chunk in taken}
+        self._suspects = waiting | {chunk.at: chunk.next_position for chunk in taken}
         self._max_records = max(1, count // 2)
         if isinstance(failure, _NOT_THE_RECORD):
             return
@@ -126,7 +126,7 @@ class PoisonSearch:
             log.warning("shard.turn_halved", records=count, reason=repr(failure))
         else:
             self._searching = True
-            self._alone(_at(taken[0]), taken[0].records[0].offset, failure)
+            self._alone(taken[0].at, taken[0].records[0].offset, failure)
 
     def _alone(self, at: TopicPartition, offset: int, failure: Exception) -> None:
         """Counts a failure of a record in a turn of its own."""
@@ -139,11 +139,7 @@ class PoisonSearch:
 
     def _suspected(self, chunk: Chunk) -> int:
         """The number of suspects at the beginning of a chunk."""
-        before = self._suspects.get(_at(chunk))
+        before = self._suspects.get(chunk.at)
         if before is None:
             return 0
         return sum(record.offset < before for record in chunk.records)
-
-
-def _at(chunk: Chunk) -> TopicPartition:
-    return TopicPartition(chunk.topic, chunk.partition)

@@ -22,7 +22,7 @@ from streamsched.domain.errors import DecodeError
 from streamsched.domain.events.event import Event
 from streamsched.domain.fold.fold import TriggerState, fold
 from streamsched.domain.jobs.job import ReadyJob
-from streamsched.domain.signals.signal import Occurred, Put, Signal
+from streamsched.domain.signals.signal import Put, Signal
 from streamsched.domain.triggers.trigger import Partitions, leaf_id, leaves
 from streamsched.testing import strategies as world
 from streamsched.testing.examples import examples
@@ -54,7 +54,6 @@ DECODERS: list[Callable[[bytes], object]] = [
     decode_signal,
     decode_batch,
     decode_body,
-    signal_codec.identity,
     launch.decode,
     state.decode,
 ]
@@ -185,20 +184,6 @@ def test_events_come_back_equal_from_binary_cloudevents(event: Event) -> None:
 @given(drawn.signals())
 def test_signals_come_back_equal(signal: Signal) -> None:
     assert signal_codec.decode(*signal_codec.encode(signal)) == signal
-
-
-@USUAL
-@given(drawn.signals())
-def test_the_identity_of_an_event_is_what_decoding_gives(signal: Signal) -> None:
-    _, value = signal_codec.encode(signal)
-
-    if isinstance(signal, Occurred) and not signal.statistics:
-        assert signal_codec.identity(value) == (signal.event.id, signal.event.source)
-        spelt_otherwise = orjson.dumps(orjson.loads(value), option=orjson.OPT_INDENT_2)
-        assert signal_codec.identity(spelt_otherwise) == (signal.event.id, signal.event.source)
-    else:
-        assert signal_codec.identity(value) is None
-        assert signal_codec.identity(orjson.dumps(orjson.loads(value), option=orjson.OPT_INDENT_2)) is None
 
 
 @USUAL

@@ -35,8 +35,8 @@ from streamsched.domain.triggers.trigger import (
 )
 from streamsched.log.topics import SIGNALS
 from streamsched.ports.broker import Chunk, Record
-from streamsched.stream.agents.decode_cache import DecodeCache
 from streamsched.stream.agents.event_home import EventHome
+from streamsched.stream.agents.signal_decoder import SignalDecoder
 from streamsched.testing.examples import examples
 from tests.support.engine import Engine
 from tests.support.id_table import IdTable
@@ -78,7 +78,7 @@ class SmallCluster:
             subscriptions=self.rows,
             seen=self.seen,
             emit=lambda topic, partition, key, value: self.forwarded.append((key or b"", value or b"")),
-            decode_cache=DecodeCache(),
+            decoder=SignalDecoder(),
             horizon=HORIZON,
         )
 
@@ -91,7 +91,8 @@ class SmallCluster:
     def signalled(self, signal: Signal, at: int) -> None:
         record = Record(self.number, *signal_codec.encode(signal), 1 + at)
         self.number += 1
-        self.home.process(Chunk(SIGNALS, 0, [record], self.number))
+        self.home.process(Chunk(SIGNALS, 0, [record], self.number), record)
+        self.home.store()
 
     def came(self, event: Event, at: int = 0) -> None:
         """An event reaches its home, and from there the schedules. `at`: milliseconds for the log, steps for them."""

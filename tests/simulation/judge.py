@@ -13,6 +13,7 @@ from streamsched_brokers.memory import MemoryLog
 
 from streamsched.codec.records import signal as signal_codec
 from streamsched.domain.names import ScheduleRef
+from streamsched.domain.signals.signal import Occurred
 from streamsched.log.topics import LAUNCH, SIGNALS
 from streamsched.ports.broker import Outgoing
 from tests.faults.judges.homes import (
@@ -57,12 +58,12 @@ class Watch:
                 self._jobs.add(record.key)
                 self.jobs += 1
             if record.topic == SIGNALS and record.key and record.value and record.key.startswith(b"schedule:"):
-                identity = signal_codec.identity(record.value)
-                if identity is None:
+                signal = signal_codec.decode(record.key, record.value)
+                if not isinstance(signal, Occurred) or signal.statistics:
                     continue
-                place = (record.key, identity[0].encode())
+                place = (record.key, signal.event.id.encode())
                 if place in self._forwarded:
-                    self._judgement.double(f"event {identity[0]} to {record.key.decode()} again")
+                    self._judgement.double(f"event {signal.event.id} to {record.key.decode()} again")
                 self._forwarded.add(place)
 
 

@@ -7,7 +7,6 @@ faults that still fail, and the same seed fails in the same way wherever the cod
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
@@ -20,9 +19,6 @@ from tests.simulation.log import Bug
 from tests.simulation.seed import Outcome, drawn, run
 from tests.simulation.shrinking import shrunk
 from tests.support.judgement import Judgement
-
-#: Faust makes sets of text when it is imported; they have the same order only where text hashes alike.
-_HASHING = {"PYTHONHASHSEED": "0"}
 
 
 @dataclass(slots=True)
@@ -46,8 +42,6 @@ class Tally:
 
 def main() -> None:
     asked = _asked()
-    if os.environ.get("PYTHONHASHSEED") != _HASHING["PYTHONHASHSEED"]:
-        os.execve(sys.executable, [sys.executable, "-m", "tests.simulation.run", *sys.argv[1:]], os.environ | _HASHING)
     warnings.simplefilter("ignore", RuntimeWarning)  # of coroutines that a killed process had not begun
     if asked.seed is not None:
         plan = [each for each in drawn(asked.seed) if asked.only is None or each.at in asked.only]

@@ -19,7 +19,6 @@ from streamsched.ports.broker import TopicPartition
 from streamsched.stream.turn import Positions, decode_positions
 from tests.simulation.database import Database
 from tests.simulation.fault import Fate, Fault, draw
-from tests.simulation.faust_order import in_order
 from tests.simulation.judge import Watch, judge
 from tests.simulation.log import Bug, SimulationClock, WatchedLog
 from tests.simulation.loop import SimulationLoop, StandstillError
@@ -57,7 +56,7 @@ def run(seed: int, *, plan: Sequence[Fault] | None = None, bug: Bug | None = Non
     loop, trace, judgement = SimulationLoop(f"{seed} order"), Trace(), Judgement()
     fate = Fate(tuple(plan) if plan is not None else drawn(seed))
     watch = Watch(judgement)
-    with _quiet(), in_order(loop.time):
+    with quiet():
         try:
             wire = Wire(loop, f"{seed} wire", fate, trace)
             loop.run(_world(seed, loop, wire, watch=watch, judgement=judgement, bug=bug))
@@ -130,7 +129,7 @@ def _reached(log: MemoryLog, shard: int) -> Positions:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """What the product logs of its faults fills no screen."""
     logging.disable(logging.CRITICAL)
     structlog.configure(

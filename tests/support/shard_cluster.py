@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -22,7 +22,8 @@ from streamsched.domain.signals.signal import Drop, Put, Signal, Subscribe, Unsu
 from streamsched.domain.triggers.consumption import Consumption
 from streamsched.domain.triggers.trigger import Trigger, event_keys
 from streamsched.log.topics import DEAD_LETTER, SIGNALS, WAKEUPS
-from streamsched.ports.broker import Broker, Outgoing
+from streamsched.ports.broker import Broker, Chunk, Outgoing, Record
+from streamsched.stream.agents.event_home import EventHome
 from streamsched.stream.poison_search import PoisonSearch
 from streamsched.stream.shards.shard import Shard, ShardSettings
 from streamsched.stream.shards.shard_runner import BackOff, ShardRunner
@@ -49,9 +50,7 @@ class ShardCluster(Shards):
             return self.shards[number]
 
         def runner(number: int) -> ShardRunner:
-            return ShardRunner(
-                lambda: made(number), number=number, back_off=at_once, poison_search=poison_searches[number]
-            )
+            return ShardRunner(lambda: made(number), number=number, back_off=at_once)
 
         self.shards = [Shard(self.broker, number, settings) for number in range(self.count)]
         runners = [runner(number) for number in range(self.count)]
@@ -107,6 +106,14 @@ class ShardCluster(Shards):
 
     async def dead_letters(self) -> list[dict[str, Any]]:
         return [orjson.loads(record.value) for record in await self.records(DEAD_LETTER) if record.value is not None]
+
+
+def process_signals(home: EventHome, signals: Sequence[Signal], time_ms: int = 0) -> None:
+    """Has an event home process these signals as one chunk of log time `time_ms`."""
+    records = [Record(offset, *signal_codec.encode(signal), time_ms) for offset, signal in enumerate(signals)]
+    for record in records:
+        home.process(Chunk(SIGNALS, 0, records, len(records)), record)
+    home.store()
 
 
 def schedule(name: str = "s") -> ScheduleRef:

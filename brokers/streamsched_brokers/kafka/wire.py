@@ -9,7 +9,7 @@ from collections import defaultdict
 from math import inf
 from typing import Any, Final
 
-from aiokafka.client import AIOKafkaClient
+from aiokafka.client import AIOKafkaClient, ConnectionGroup
 
 from streamsched.process.tcp_keepalive import TcpKeepalive
 
@@ -59,6 +59,9 @@ class _SharedFailures:
 
     async def connect(self, node_id: Any, **how: Any) -> Any:
         """The connection; None when the node cannot be reached."""
+        known = self._client._conns.get((node_id, how.get("group", ConnectionGroup.DEFAULT)))
+        if known is not None and known.connected():  # of nearly every request: no lock, no timer
+            return known
         came, node = self._loop.time(), (node_id, *how.values())
         async with self._locks[node]:
             began = self._loop.time()

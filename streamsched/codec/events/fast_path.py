@@ -37,8 +37,7 @@ def occurred(raw: bytes) -> tuple[bytes, Occurred] | None:
         traceparent = None if len(found) == 5 else found["traceparent"]
         run = "" if len(data) == 3 else data["run"]
         if (
-            # One comparison checks types, order, absence of escapes and of duplicate fields: later stages read these
-            # bytes with `codec.records.signal.identity`, which does not parse them.
+            # One comparison checks types, order, absence of escapes and of duplicate fields.
             not raw.startswith(head.encode())
             or (len(found) != 5 and (len(found) != 6 or traceparent is None or canonical(traceparent) != traceparent))
             or (len(data) != 3 and (len(data) != 4 or type(run) is not str or not run or not run.isprintable()))

@@ -26,7 +26,7 @@ from datetime import timedelta
 from typing import Any, Final, assert_never
 
 from streamsched.codec.events import native
-from streamsched.codec.json.scalar import boolean, instant, integer, mapping, name, parsed, schedule, text
+from streamsched.codec.json.scalar import boolean, instant, integer, mapping, parsed, schedule, text
 from streamsched.codec.records.state import consumption, consumption_to_json, trigger
 from streamsched.codec.schedules import lateness
 from streamsched.codec.triggers import trigger as triggers
@@ -36,11 +36,9 @@ from streamsched.domain.names import ScheduleRef
 from streamsched.domain.signals.signal import Drop, Occurred, Put, Replay, Signal, Subscribe, Unsubscribe, Woken
 
 _CONTROL: Final = b'{"signal":'
-_ID: Final = b'{"id":"'
 #: The head of an event in canonical form, and fields that must not follow: other dialects, control, or duplicates.
 _OURS: Final = re.compile(rb'\{"id":"[^"\\]+","source":"[^"\\]+","time":"[^"\\]+","type":"[^"\\]+","data":\{')
 _NOT_OURS: Final = re.compile(rb'"(?:signal|specversion|notificationType|id|source|time|type|data|delay)"\s*:')
-_SOURCE: Final = b'","source":"'
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
@@ -146,32 +144,6 @@ def _put(found: Mapping[str, Any], ref: ScheduleRef, generation: int) -> Put:
         draining="draining" in found and boolean(found["draining"], "$.draining"),
         backlog="backlog" in found and boolean(found["backlog"], "$.backlog"),
     )
-
-
-def identity(value: bytes) -> tuple[str, str] | None:
-    """The id and source of an `Occurred`, by which its home recognises a duplicate; None for a control signal,
-    and for statistics, which come from there.
-
-    Cost does not depend on the size of the event, unless the value is not in canonical form: then it is parsed.
-
-    Raises:
-        DecodeError: the value is neither.
-    """
-    if value.startswith(_CONTROL):
-        return None
-    if value.startswith(_ID):
-        end = value.find(b'"', 7)
-        start = end + len(_SOURCE)
-        last = value.find(b'"', start)
-        if value[end:start] == _SOURCE and 7 < end < start < last and value.find(b"\\", 0, last) < 0:
-            try:
-                return value[7:end].decode(), value[start:last].decode()
-            except UnicodeDecodeError as exc:
-                raise DecodeError("$", f"is not UTF-8: {exc}") from exc
-    found = mapping(parsed(value), "$")
-    if "signal" in found:
-        return None
-    return name(found.get("id"), "$.id"), name(found.get("source"), "$.source")
 
 
 def says_occurred(raw: bytes) -> bool:

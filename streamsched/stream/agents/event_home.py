@@ -1,4 +1,4 @@
-"""The event home agent: drops repeated events and forwards each event to the schedules that listen to its key.
+"""The homes of event keys: drop repeated events and forward each event to the schedules that listen to its key.
 
 A repeat that brings the statistics for which a commit waits (`statistics_follow`) is forwarded too, once, as an
 `Occurred` of statistics. The home knows what a commit waits for by two more ids beside that of its event (ADR 24).
@@ -15,23 +15,20 @@ import structlog
 from streamsched.codec.records import signal as signal_codec
 from streamsched.codec.records import subscriptions as subscriptions_codec
 from streamsched.domain.errors import DecodeError, InvalidError
-from streamsched.domain.events.event import PartitionsAdded, schedule_key
+from streamsched.domain.events.event import Event, PartitionsAdded, schedule_key
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.signals.home import home
-from streamsched.domain.signals.signal import Occurred, Subscribe, Unsubscribe
+from streamsched.domain.signals.signal import Occurred, Signal, Subscribe, Unsubscribe
 from streamsched.domain.signals.subscription import Subscriptions, subscribed_generation
 from streamsched.log.topics import SIGNALS
 from streamsched.ports.broker import Chunk, Record
-from streamsched.stream.agents.decode_cache import DecodeCache
 from streamsched.stream.agents.emission import Emit, dead_letter, internal_error
-from streamsched.stream.agents.schedule_home import SCHEDULE_PREFIX
+from streamsched.stream.agents.signal_decoder import SignalDecoder
 from streamsched.stream.agents.verdict_collector import VerdictCollector
 from streamsched.stream.dedupe.seen import Deduplicator, IdTable
 
 log = structlog.get_logger()
 
-#: In the record of each commit whose statistics follow.
-_FOLLOW: Final = b'"statistics_follow"'
 #: Ends of the ids that say what became of the statistics of a commit. No id of an event has this character.
 _AWAITED: Final = "\0awaited"
 _CAME: Final = "\0came"
@@ -65,7 +62,7 @@ class EventHome:
         subscriptions: MutableMapping[bytes, bytes],
         seen: IdTable,
         emit: Emit,
-        decode_cache: DecodeCache,
+        decoder: SignalDecoder,
         horizon: timedelta,
         collector: VerdictCollector | None = None,
     ) -> None:
@@ -73,7 +70,7 @@ class EventHome:
         self._shards = shards
         self._subscriptions = subscriptions
         self._emit = emit
-        self._decode_cache = decode_cache
+        self._decoder = decoder
         self._known_ids = Deduplicator(seen, horizon)
         self._collector = collector
         #: Decoded rows of the table. A key without a row has no entry: keys may name a run or a day.
@@ -90,64 +87,69 @@ class EventHome:
         """The number of known event ids."""
         return len(self._known_ids)
 
-    def process(self, chunk: Chunk) -> None:
-        """Processes the chunk's signals for event keys in order; ignores those for schedules. A record that cannot be
-        processed changes nothing and becomes a dead letter.
+    def process(self, chunk: Chunk, record: Record) -> None:
+        """Processes one signal of the chunk. A record that cannot be processed changes nothing and becomes a dead
+        letter.
         """
-        for record in chunk.records:
-            key = record.key
-            if key is not None and key.startswith(SCHEDULE_PREFIX):
-                continue
-            try:
-                self._signal(key, record)
-            except InvalidError as error:
-                dead_letter(self._emit, self._shard, chunk, record, error, collector=self._collector)
-            except Exception as failure:
-                log.exception("record.refused", topic=chunk.topic, partition=chunk.partition, offset=record.offset)
-                dead_letter(self._emit, self._shard, chunk, record, internal_error(failure), collector=self._collector)
-        self._store_subscriptions()
-        self._known_ids.flush()
-        if self._collector is not None:
-            self._collector.close()
+        try:
+            key, value = record.key, record.value
+            if key is None or value is None:
+                raise DecodeError("$", "is empty: a signal must have a key and a value")
+            signal = self._decoder.decode(key, value)
+            if not isinstance(signal, Occurred):
+                self._control(key, signal)
+            elif not signal.statistics:
+                self._occurred(key, value, signal.event, record.time_ms)
+        except InvalidError as error:
+            dead_letter(self._emit, self._shard, chunk, record, error, collector=self._collector)
+        except Exception as failure:
+            log.exception("record.refused", topic=chunk.topic, partition=chunk.partition, offset=record.offset)
+            dead_letter(self._emit, self._shard, chunk, record, internal_error(failure), collector=self._collector)
 
-    def _signal(self, key: bytes | None, record: Record) -> None:
-        value = record.value
-        if key is None or value is None:
-            raise DecodeError("$", "is empty: a signal must have a key and a value")
-        decoded = self._decode_cache.get(value)
-        identity = (decoded.event.id, decoded.event.source) if decoded is not None else signal_codec.identity(value)
-        if identity is None:
-            self._control(key, value)
-            return
+    def store(self) -> None:
+        """Writes what changed since the last call: the row of each event key whose subscriptions changed, once however
+        many changes there were, and the new ids.
+        """
+        for key in self._changed:
+            listeners = self._known[key]
+            if listeners.generations:
+                subscriptions = Subscriptions(key.decode(), listeners.generations)
+                self._subscriptions[key] = subscriptions_codec.encode(subscriptions)
+            else:
+                del self._known[key]
+                if key in self._subscriptions:
+                    del self._subscriptions[key]
+        self._changed.clear()
+        self._known_ids.flush()
+
+    def _occurred(self, key: bytes, value: bytes, event: Event, time_ms: int) -> None:
         destinations = self._listeners(key).destinations  # may raise, so before the event is marked as seen
-        follow = _FOLLOW in value and _says(key, value, decoded, follow=True)
-        first_ms = self._known_ids.first_seen_ms(key, *identity, record.time_ms)
+        fact = event.fact
+        follow = type(fact) is PartitionsAdded and fact.statistics_follow
+        first_ms = self._known_ids.first_seen_ms(key, event.id, event.source, time_ms)
         if first_ms is None and follow:
-            self._known_ids.first_seen_ms(key, f"{identity[0]}{_AWAITED}", identity[1], record.time_ms)
-        elif first_ms is not None and self._brings_statistics(key, identity, value, decoded, record.time_ms):
+            self._known_ids.first_seen_ms(key, f"{event.id}{_AWAITED}", event.source, time_ms)
+        elif first_ms is not None and self._brings_statistics(key, event, time_ms):
             value, first_ms = signal_codec.statistics_of(value), None
         if first_ms is None:
             for partition, schedule in destinations.values():
                 self._emit(SIGNALS, partition, schedule, value)
             if not destinations and self._collector is not None:
-                self._collector.no_listener(key, *identity)
+                self._collector.no_listener(key, event.id, event.source)
         elif self._collector is not None:
-            self._collector.duplicate(key, *identity, first_ms=first_ms)
+            self._collector.duplicate(key, event.id, event.source, first_ms=first_ms)
 
-    def _brings_statistics(
-        self, key: bytes, identity: tuple[str, str], value: bytes, decoded: Occurred | None, time_ms: int
-    ) -> bool:
+    def _brings_statistics(self, key: bytes, event: Event, time_ms: int) -> bool:
         """Whether a repeat brings the statistics for which its commit waits, for the first time."""
-        event_id, source = identity
         return (
-            self._known_ids.knows(key, f"{event_id}{_AWAITED}", source, time_ms)
-            and _says(key, value, decoded, follow=False)
-            and self._known_ids.first_seen_ms(key, f"{event_id}{_CAME}", source, time_ms) is None
+            isinstance(event.fact, PartitionsAdded)
+            and event.fact.has_statistics
+            and self._known_ids.knows(key, f"{event.id}{_AWAITED}", event.source, time_ms)
+            and self._known_ids.first_seen_ms(key, f"{event.id}{_CAME}", event.source, time_ms) is None
         )
 
-    def _control(self, key: bytes, value: bytes) -> None:
+    def _control(self, key: bytes, signal: Signal) -> None:
         """Applies one subscription change in memory; constant time, however many listeners the key has."""
-        signal = signal_codec.decode(key, value)
         if not isinstance(signal, Subscribe | Unsubscribe):
             return
         schedule = signal.schedule
@@ -166,19 +168,6 @@ class EventHome:
             listeners.destinations[schedule] = destination
         self._changed[key] = None
 
-    def _store_subscriptions(self) -> None:
-        """Writes the row of each event key whose subscriptions changed, once however many changes there were."""
-        for key in self._changed:
-            listeners = self._known[key]
-            if listeners.generations:
-                subscriptions = Subscriptions(key.decode(), listeners.generations)
-                self._subscriptions[key] = subscriptions_codec.encode(subscriptions)
-            else:
-                del self._known[key]
-                if key in self._subscriptions:
-                    del self._subscriptions[key]
-        self._changed.clear()
-
     def _listeners(self, key: bytes) -> _Listeners:
         known = self._known.get(key)
         if known is None:
@@ -195,14 +184,3 @@ class EventHome:
     def _destination(self, schedule: ScheduleRef) -> tuple[int, bytes]:
         key = schedule_key(schedule).encode()
         return home(key, self._shards), key
-
-
-def _says(key: bytes, value: bytes, decoded: Occurred | None, *, follow: bool) -> bool:
-    """Whether a commit says that its statistics follow, or else has them.
-
-    Raises:
-        DecodeError: the value is no signal.
-    """
-    signal = signal_codec.decode(key, value) if decoded is None else decoded
-    fact = signal.event.fact if isinstance(signal, Occurred) else None
-    return isinstance(fact, PartitionsAdded) and (fact.statistics_follow if follow else fact.has_statistics)

@@ -25,8 +25,8 @@ from streamsched.domain.signals.signal import IN_TIME, Occurred
 from streamsched.log.topics import SIGNALS
 from streamsched.ports.broker import Chunk, Record
 from streamsched.ports.clock import Clock
-from streamsched.stream.agents.decode_cache import DecodeCache
 from streamsched.stream.agents.emission import Emit, dead_letter, internal_error
+from streamsched.stream.agents.signal_decoder import SignalDecoder
 from streamsched.stream.agents.verdict_collector import VerdictCollector
 
 log = structlog.get_logger()
@@ -52,7 +52,7 @@ class Ingest:
         shard: int,
         shards: int,
         emit: Emit,
-        decode_cache: DecodeCache,
+        decoder: SignalDecoder,
         collector: VerdictCollector | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -60,12 +60,12 @@ class Ingest:
         self._shard = shard
         self._shards = shards
         self._emit = emit
-        self._decode_cache = decode_cache
+        self._decoder = decoder
         self._collector = collector
 
     def process(self, chunk: Chunk) -> None:
         """Emits every event of the chunk in order. A record that cannot be decoded becomes a dead letter."""
-        shards, emit, remember = self._shards, self._emit, self._decode_cache.put
+        shards, emit, remember = self._shards, self._emit, self._decoder.remember
         stamp, arrived, in_time = -1, _EPOCH, _EPOCH
         now = _NEVER if self._clock is None else self._clock.now()
         future = later(now, _AHEAD)
@@ -92,8 +92,6 @@ class Ingest:
                 dead_letter(emit, self._shard, chunk, record, internal_error(failure), collector=self._collector)
             else:
                 emit(SIGNALS, home(key, shards), key, raw)
-        if self._collector is not None:
-            self._collector.close()
 
     def _signal(self, chunk: Chunk, record: Record, arrived: datetime) -> tuple[bytes, bytes]:
         raw = record.value
@@ -112,7 +110,7 @@ class Ingest:
             key, value = signal_codec.encode(signal)
         else:
             key, value = event.key.encode(), signal_codec.delayed(raw, signal.delay) if signal.delay else raw
-        self._decode_cache.put(value, signal)
+        self._decoder.remember(value, signal)
         return key, value
 
 

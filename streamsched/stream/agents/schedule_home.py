@@ -1,4 +1,4 @@
-"""The schedule home agent: folds signals into trigger states and emits a record to `launch` for each satisfaction.
+"""The homes of schedules: fold signals into trigger states and emit a record to `launch` for each satisfaction.
 
 A schedule whose fold raises, or is interrupted because it takes too long (`stream.agents.time_limit`), is halted
 (`domain.fold.halt`): its signals are parked. Other schedules are not affected.
@@ -6,7 +6,6 @@ A schedule whose fold raises, or is interrupted because it takes too long (`stre
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -16,7 +15,6 @@ from typing import Final, assert_never
 import structlog
 
 from streamsched import __version__
-from streamsched.codec.events import fast_path
 from streamsched.codec.records import launch as launch_codec
 from streamsched.codec.records import signal as signal_codec
 from streamsched.codec.records import wakeup as wakeup_codec
@@ -32,9 +30,9 @@ from streamsched.domain.signals.verdict import JudgedEvent, Verdict
 from streamsched.log.topics import LATE, LAUNCH, SIGNALS, WAKEUPS
 from streamsched.ports.broker import Chunk, Record
 from streamsched.stream.agents.accumulated import TriggerStates
-from streamsched.stream.agents.decode_cache import DecodeCache
 from streamsched.stream.agents.emission import Emit, dead_letter
 from streamsched.stream.agents.halts import Halts
+from streamsched.stream.agents.signal_decoder import SignalDecoder
 from streamsched.stream.agents.time_limit import TimeLimit
 from streamsched.stream.agents.verdict_collector import VerdictCollector
 from streamsched.stream.state_format import StateFormat
@@ -44,8 +42,6 @@ SCHEDULE_PREFIX: Final = b"schedule:"
 #: The number of parked signals folded in one turn; a longer replay continues in the next turns.
 REPLAYED: Final = 1_000
 
-#: Seconds of folding, or of writing rows, before control returns to the event loop. One fold is never divided.
-STEP_S: Final = 0.1
 #: The limit of CPU seconds for the fold of one signal. Within the bounds on signals, folds take far less.
 FOLD_S: Final = 2.0
 
@@ -65,7 +61,7 @@ class ScheduleHome:
         unkeyed_partitions: int,
         triggers: MutableMapping[bytes, bytes],
         emit: Emit,
-        decode_cache: DecodeCache,
+        decoder: SignalDecoder,
         collector: VerdictCollector | None = None,
         state_format: StateFormat | None = None,
         release: str = __version__,
@@ -75,15 +71,17 @@ class ScheduleHome:
         the schedule alone, so its records keep their order when it moves to another shard. `release`: the version of
         this program; a schedule halted by another release is tried again. `limit`: for one fold.
         """
-        self._limit = limit or TimeLimit(FOLD_S)
+        self.limit = limit or TimeLimit(FOLD_S)
         self._shard = shard
         self._unkeyed_partitions = unkeyed_partitions
         self._release = release
         self._accumulated = TriggerStates(triggers, state_format)
         self._halts = Halts(triggers)
         self._emit = emit
-        self._decode_cache = decode_cache
+        self._decoder = decoder
         self._collector = collector
+        #: The last log time in milliseconds, and as an instant.
+        self._stamp, self._at = -1, datetime.min.replace(tzinfo=UTC)
         #: Since the shard started: correlation keys that ended incomplete, and events refused for too many keys.
         self.lost_keys = self.refused_events = 0
 
@@ -92,49 +90,30 @@ class ScheduleHome:
         """The number of schedules in error."""
         return len(self._halts.open())
 
-    def process_in_steps(self, chunk: Chunk) -> Iterator[None]:
-        """Folds the chunk's signals for schedules in order, in steps of about `STEP_S` seconds, then writes each
-        changed state once. The caller returns control to the event loop between steps.
-        """
-        waiting = iter(chunk.records)
-        while self._step(chunk, waiting):
-            yield
-        yield from self._accumulated.store_in_steps(STEP_S)
-        self._halts.store()
-        if self._collector is not None:
-            self._collector.close()
-
-    def _step(self, chunk: Chunk, waiting: Iterator[Record]) -> bool:
-        """Folds records for `STEP_S` seconds; whether there may be more."""
-        with self._limit.armed():
-            return self._fold_until(chunk, waiting, time.monotonic() + STEP_S)
-
-    def _fold_until(self, chunk: Chunk, waiting: Iterator[Record], until: float) -> bool:
+    def process(self, key: bytes, chunk: Chunk, record: Record) -> None:
+        """Folds one signal of the chunk; `key`: that of the record."""
+        try:
+            signal = self._decoder.decode(key, record.value)
+        except InvalidError as error:
+            self._dead_letter(chunk, record, error)
+            return
         halts = self._halts.open()
-        stamp, at = -1, datetime.min.replace(tzinfo=UTC)
-        for record in waiting:
-            key = record.key
-            if key is None or not key.startswith(SCHEDULE_PREFIX):
-                continue
-            try:
-                signal = self._signal(key, record)
-            except InvalidError as error:
-                self._dead_letter(chunk, record, error)
-                continue
-            if record.time_ms != stamp:  # the records of one append have the same time
-                stamp, at = record.time_ms, _at(record)
-            if halts and key in halts:
-                self._while_halted(key, signal, chunk, record)
-                continue
-            try:
-                refused = self._fold(key, signal, at)
-                if refused is not None:
-                    self._dead_letter(chunk, record, DecodeError("$", refused), judged=True)
-            except Exception as failure:  # noqa: BLE001 - any failure of a fold halts this schedule only
-                self._halt(key, signal, chunk, record, failure)
-            if time.monotonic() > until:
-                return True
-        return False
+        if halts and key in halts:
+            self._while_halted(key, signal, chunk, record)
+            return
+        if record.time_ms != self._stamp:  # the records of one append have the same time
+            self._stamp, self._at = record.time_ms, _at(record)
+        try:
+            refused = self._fold(key, signal, self._at)
+            if refused is not None:
+                self._dead_letter(chunk, record, DecodeError("$", refused), judged=True)
+        except Exception as failure:  # noqa: BLE001 - any failure of a fold halts this schedule only
+            self._halt(key, signal, chunk, record, failure)
+
+    def store_in_steps(self, step_s: float) -> Iterator[None]:
+        """Writes each state that changed since the last call, once, in steps of about `step_s` seconds."""
+        yield from self._accumulated.store_in_steps(step_s)
+        self._halts.store()
 
     def refuse(self, chunk: Chunk, record: Record, failure: BaseException) -> None:
         """Parks a signal, the only one of its chunk, that fails every turn: its fold succeeds, but the records it leads
@@ -142,7 +121,7 @@ class ScheduleHome:
         """
         key = record.key or b""
         try:
-            signal = self._signal(key, record)
+            signal = self._decoder.decode(key, record.value)
         except InvalidError as error:
             self._dead_letter(chunk, record, error)
         else:
@@ -154,8 +133,6 @@ class ScheduleHome:
                     key, halt, self._halted(failure, described(signal), record, halt.generation), signal, record
                 )
         self._halts.store()
-        if self._collector is not None:
-            self._collector.close()
 
     def _update_halt(self, key: bytes, before: Halt, after: Halt, signal: Signal, record: Record) -> None:
         """Replaces the reason of a halt. A failed `Replay` counts as an attempt; any other signal is parked."""
@@ -174,7 +151,7 @@ class ScheduleHome:
         before = accumulated.state(key)
         correlates = before is not None and before.plan.per is not None
         cells = accumulated.cells(key) if correlates else NO_CELLS
-        folded, records = self._limit.call(self._folded, before, signal, at, cells)
+        folded, records = self.limit.call(self._folded, before, signal, at, cells)
         refused = next((effect.reason for effect in folded.effects if isinstance(effect, Refuse)), None)
         if folded.state is not before or folded.cells:
             accumulated.fold(key, folded)
@@ -284,7 +261,7 @@ class ScheduleHome:
             halt = self._halts.open()[key]
             at = _at(record) if halt.judged_from is None else max(_at(record), halt.judged_from)
             try:
-                signal = self._signal(key, record)
+                signal = self._decoder.decode(key, record.value)
             except InvalidError as error:  # written by another release
                 description, failure = f"parked signal {record.offset}", error
             else:
@@ -329,7 +306,7 @@ class ScheduleHome:
             state = self._known_state(key)
             for record in self._halts.parked(key, MOST_PARKED + 1):
                 with suppress(InvalidError):
-                    signal = self._signal(key, record)
+                    signal = self._decoder.decode(key, record.value)
                     if isinstance(signal, Occurred):
                         self._collector.judged(key, state, _REPLACED, signal)
         log.info("schedule.parked_dropped", schedule=_name(key), signals=self._halts.open()[key].parked)
@@ -348,19 +325,6 @@ class ScheduleHome:
             return self._accumulated.state(key)
         except InvalidError:
             return None
-
-    def _signal(self, key: bytes, record: Record) -> Signal:
-        value = record.value
-        if value is None:
-            raise DecodeError("$", "is empty: a signal must have a value")
-        known = self._decode_cache.get(value)
-        if known is not None:
-            return known
-        usual = fast_path.occurred(value) if value.startswith(fast_path.BEGINS) else None
-        signal = usual[1] if usual is not None else signal_codec.decode(key, value)
-        if isinstance(signal, Occurred):  # every listener gets the same bytes
-            self._decode_cache.put(value, signal)
-        return signal
 
     def _record(self, effect: Effect) -> tuple[str, bytes, bytes] | None:
         """Topic, key and value of an effect's record; None for `Refuse`: its dead letter needs the signal's record."""

@@ -24,13 +24,15 @@ from streamsched.log.topics import (
     SIGNALS,
     TRIGGERS_CHANGELOG,
 )
-from streamsched.ports.broker import Broker, Chunk, Outgoing, Reader, TopicPartition, Writer
+from streamsched.ports.broker import Broker, Chunk, Reader, TopicPartition, Writer
 from streamsched.ports.clock import Clock
+from streamsched.process.cancellation import cancel
 from streamsched.stream import crash_guard
-from streamsched.stream.agents.decode_cache import DecodeCache
-from streamsched.stream.app import AGENTS, ShardApp, ShardSpec, make_app
+from streamsched.stream.agents.signal_decoder import SignalDecoder
+from streamsched.stream.app import ShardApp, ShardSpec, make_app
 from streamsched.stream.crash_guard import CrashGuard, ShardAttempt
-from streamsched.stream.poison_search import PoisonSearch
+from streamsched.stream.poison_search import PoisonRecord, PoisonSearch
+from streamsched.stream.shards.pace import TurnPace
 from streamsched.stream.shards.position_reporter import PositionReporter
 from streamsched.stream.state_format import StateFormat
 from streamsched.stream.turn import Positions, Turn, decode_positions, encode_positions, sources
@@ -38,16 +40,9 @@ from streamsched.telemetry.shard_stats import ShardStats
 
 log = structlog.get_logger()
 
-#: Seconds a fetch waits while its shard is being stopped. Bounded, because until Python 3.12 `asyncio.wait_for` may
-#: lose a cancellation that arrives together with the awaited result.
-_STOPPING_S: Final = 0.1
 #: Seconds that stopping waits for the commit of the clean stop. Without it the next owner makes careful turns first.
 _LAST_COMMIT_S: Final = 2.0
-#: A turn that takes longer to fold makes the next one smaller, and a recovery yields after `_RESTORED` records:
-#: otherwise the worker would miss its heartbeats and lose its shards.
-_LONG_TURN_S: Final = 0.4
-_MIN_TURN_RECORDS: Final = 250
-_FIRST_TURN_RECORDS: Final = 1_000
+#: A recovery yields after so many records: otherwise the worker would miss its heartbeats and lose its shards.
 _RESTORED: Final = 2_000
 
 
@@ -59,6 +54,7 @@ class ShardSettings:
         dedupe_horizon: how long a repeated event id is recognised, by log time.
         max_records: about the largest number of records in a turn; fewer where so many take long to fold.
         idle_s: seconds one read waits for records.
+        linger_s: the most seconds from one turn to the next while records come steadily (`shards.pace`).
         recovery_s: seconds one read of a changelog may wait for records during recovery.
         report_s: seconds between reports of the positions to the broker's own tools.
         verdicts: whether the verdict of every event is emitted to topic `verdicts`.
@@ -71,6 +67,7 @@ class ShardSettings:
     dedupe_horizon: timedelta = timedelta(days=4)
     max_records: int = 8_000
     idle_s: float = 1.0
+    linger_s: float = 0.04
     recovery_s: float = 30.0
     finish_s: float = 10.0
     report_s: float = 5.0
@@ -93,10 +90,8 @@ class Stopwatch:
 
 
 class Shard:
-    """Runs one shard once: it cannot be restarted, create a new one instead.
-
-    It is the feed of its Faust app. When `ended` has an exception, the tables may be ahead of the log and must be
-    discarded.
+    """Runs one shard once: it cannot be restarted, create a new one instead. When `ended` has an exception, the tables
+    may be ahead of the log and must be discarded.
     """
 
     def __init__(
@@ -105,35 +100,36 @@ class Shard:
         number: int,
         settings: ShardSettings | None = None,
         *,
-        decode_cache: DecodeCache | None = None,
+        decoder: SignalDecoder | None = None,
         poison_search: PoisonSearch | None = None,
         stats: ShardStats | None = None,
         guard: CrashGuard | None = None,
     ) -> None:
-        """`decode_cache`: shared by the shards of this process, so that an event is decoded once. `poison_search`,
+        """`decoder`: shared by the shards of this process, so that an event is decoded once. `poison_search`,
         `stats`, `guard`: of the previous instance of this shard on this worker.
         """
         self.number = number
-        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        self.ended: asyncio.Future[None] = self._loop.create_future()
         self._broker = broker
         self._settings = settings or ShardSettings()
-        self._decode_cache = decode_cache or DecodeCache()
+        self._decoder = decoder or SignalDecoder()
         self._poison_search = poison_search or PoisonSearch()
         self._stats = stats or ShardStats()
         self._guard = guard or CrashGuard(number)
         self._attempt: ShardAttempt | None = None
-        self._started = False
+        #: The chunks of the turn in flight; empty between turns.
         self._taken: Sequence[Chunk] = ()
+        #: Chunks that were read and belong to later turns.
         self._left: Sequence[Chunk] = ()
-        self._turn = Turn(AGENTS, on_progress=lambda: self._stats.enter("folding"))
+        self._turn = Turn()
         self._reporting = PositionReporter(broker, APP_ID, every_s=self._settings.report_s)
-        self._max_records = min(_FIRST_TURN_RECORDS, self._settings.max_records)
+        self._pace = TurnPace(
+            max_records=self._settings.max_records, linger_s=self._settings.linger_s, now=self._loop.time()
+        )
         self._positions: dict[TopicPartition, int] = {}
-        self._stopping = False
-        self._between_turns = asyncio.Event()
-        self._between_turns.set()
-        self._turn_open = False
-        self._turn_began = Stopwatch()
+        self._reading = self._stopping = False
+        self._running: asyncio.Task[None] | None = None
         self._app: ShardApp | None = None
         self._writer: Writer | None = None
         self._reader: Reader | None = None
@@ -148,8 +144,13 @@ class Shard:
         """Where the next turn starts; every record before is processed, and its results are committed."""
         return self._positions
 
+    @property
+    def searching(self) -> bool:
+        """Whether it failed in a turn that the next instance will take in part, so that no long pause is needed."""
+        return self._poison_search.searching
+
     async def start(self) -> None:
-        """Fences every former owner, recovers the tables, and starts the app. Logs the duration of each step
+        """Fences every former owner, recovers the tables, and runs turns from then on. Logs the duration of each step
         (`shard.started`) and of the first turn (`shard.first_turn`).
 
         Raises:
@@ -158,6 +159,7 @@ class Shard:
             UnavailableError: the broker is unavailable, or a changelog ended before its reported end.
         """
         number, broker, since = self.number, self._broker, Stopwatch()
+        self._poison_search.begin()
         self._stats.enter("starting")
         shards = await broker.partitions(SIGNALS)
         self._writer = await broker.writer(f"{APP_ID}-{number}")
@@ -168,11 +170,11 @@ class Shard:
             unkeyed_partitions=await broker.partitions(LAUNCH),
             dedupe_horizon=self._settings.dedupe_horizon,
             verdicts=self._settings.verdicts,
-            decode_cache=self._decode_cache,
+            decoder=self._decoder,
             state_format=self._settings.state_format,
             clock=self._settings.clock,
         )
-        self._app = make_app(self, self._turn, spec)
+        self._app = make_app(self._turn, spec, on_progress=lambda: self._stats.enter("folding"))
         recovered = await self._recover(self._app)
         self._positions = {source: recovered.get(source, 0) for source in await sources(broker, number)}
         self._reader = await broker.reader(
@@ -180,37 +182,29 @@ class Shard:
         )
         await self._writer.commit([self._guard.recovered(self._attempt, records=2 * self._settings.max_records)])
         read_s = since.lap()
-        await self._app.faust.start()
-        app_s = since.lap()
-        self._stats.recovery_s = fence_s + read_s + app_s
+        self._stats.recovery_s = fence_s + read_s
         self._update_stats()
-        log.info(
-            "shard.started",
-            shard=number,
-            keys=self._app.rows,
-            fence_s=fence_s,
-            read_s=read_s,
-            app_s=app_s,
-        )
+        log.info("shard.started", shard=number, keys=self._app.rows, fence_s=fence_s, read_s=read_s)
         self._first_turn = since
-        self._started = True
+        self._running = asyncio.create_task(self._run(), name=f"streamsched-shard-{number}")
 
     async def stop(self) -> None:
         """Finishes the turn in flight, then stops. Idempotent, and allowed in any state. Records that were read but not
         committed are read again by the next owner.
         """
         self._stopping = True
-        if self._app is not None and self._app.faust.started:
-            between = asyncio.ensure_future(self._between_turns.wait())
-            ends = (between, self.ended)
-            await asyncio.wait(ends, timeout=self._settings.finish_s, return_when=asyncio.FIRST_COMPLETED)
-            between.cancel()
-            await self._app.faust.stop()
+        if (running := self._running) is not None:
+            if self._reading:
+                running.cancel()
+            await asyncio.wait((running,), timeout=self._settings.finish_s)
+            await cancel(running)
         try:
-            await self._stopped_cleanly()
+            await self._stop_cleanly()
         finally:
             self._guard.release()
             await self._reporting.close()
+            if self._app is not None:
+                await self._app.faust.close()
             for end in (self._reader, self._writer):
                 if end is not None:
                     await end.close()
@@ -219,107 +213,107 @@ class Shard:
             elif not self.ended.cancelled():
                 self.ended.exception()  # retrieved, so that asyncio does not log it as never retrieved
 
-    async def fetch(self) -> Sequence[Chunk]:
-        """Finishes and commits the turn in flight, then reads the next one. Called by the transport in a loop.
+    async def run_once(self) -> None:
+        """One turn: reads what there is, processes it and commits, in one transaction, what came of it with the
+        positions reached. Without records it changes nothing.
 
         Raises:
             FencedError: a newer owner runs this shard.
             UnavailableError: the broker is unavailable.
+            Exception: processing failed. After any exception the shard must restart from the log.
         """
-        assert self._reader is not None
-        try:
-            if self._turn_open:
-                await self._commit()
-            self._reporting.reached(self._positions)
-            self._stats.enter("reading")
-            chunks = self._left or await self._reader.read(max_records=self._max_records, timeout=self._settings.idle_s)
-            if self._stopping:  # no more turns; Faust cancels this call, or checks after it whether it should stop
-                await asyncio.sleep(_STOPPING_S)
-                return ()
-            if not chunks:
-                self._guard.idle()
-                return ()
-            return await self._begin(chunks)
-        except Exception as exc:
-            self.fail(exc)
-            raise
+        assert self._app is not None
+        assert self._writer is not None
+        chunks = self._left or await self._read()
+        if not chunks or self._stopping:
+            return
+        poison = await self._begin(chunks)
+        began = self._loop.time()
+        if poison is None:
+            await self._app.process(self._taken)
+        else:
+            self._app.refuse(self._taken[0], poison)
+        folded = self._loop.time()
+        positions = self._positions | {chunk.at: chunk.next_position for chunk in self._taken}
+        self._turn.emit(TRIGGERS_CHANGELOG, self.number, POSITION_KEY, encode_positions(positions))
+        if self._guard.careful:
+            self._turn.emit(*self._guard.after(self._taken))
+        self._stats.enter("committing")
+        await self._writer.commit(outgoing := self._turn.take())
+        self._committed(positions, len(outgoing))
+        commit_s = self._loop.time() - folded
+        self._pace.turned(self._stats.chunk, began=began, folding_s=folded - began, commit_s=commit_s)
 
-    def fail(self, reason: BaseException) -> None:
-        """Ends the shard with this exception, unless it has ended already."""
-        if not self.ended.done():
-            self.ended.set_exception(reason)
+    async def _run(self) -> None:
+        """Turn after turn, until the shard is stopped or fails."""
+        try:
+            while not self._stopping:
+                await self.run_once()
+        except Exception as failure:  # noqa: BLE001 - whatever it is, the shard starts over from the log
             self._stats.enter("pausing")
             self._guard.release()
-            if self._turn_open:
-                self._poison_search.failed(self._taken, reason)
+            if self._taken:
+                self._poison_search.failed(self._taken, failure)
+            self.ended.set_exception(failure)
 
-    async def _stopped_cleanly(self) -> None:
+    async def _read(self) -> Sequence[Chunk]:
+        """What there is to read, after up to `idle_s` seconds; empty without records. `stop` interrupts it."""
+        assert self._reader is not None
+        self._reporting.reached(self._positions)
+        self._stats.enter("reading")
+        self._reading = True
+        try:
+            if pause_s := self._pace.pause_s(self._loop.time()):
+                await asyncio.sleep(pause_s)
+            chunks = await self._reader.read(max_records=self._pace.max_records, timeout=self._settings.idle_s)
+        finally:
+            self._reading = False
+        if not chunks and not self._stopping:
+            self._guard.idle()
+        return chunks
+
+    async def _begin(self, chunks: Sequence[Chunk]) -> PoisonRecord | None:
+        """Takes these chunks, or a part of them, for a turn. Returns the only record of the turn if it is poison."""
+        assert self._writer is not None
+        taken, self._left = self._poison_search.split(chunks)
+        careful = self._guard.careful
+        if careful:
+            taken, left = self._guard.split(taken)
+            self._left = [*left, *self._left]
+            await self._writer.commit([await self._guard.begin(taken)])
+        self._taken = taken
+        self._stats.enter("folding")
+        return self._poison_search.poison(taken) or (self._guard.poison(taken) if careful else None)
+
+    def _committed(self, positions: Positions, records: int) -> None:
+        """Ends the turn in flight, whose `records` are in the log."""
+        taken, self._taken = self._taken, ()
+        self._positions = positions
+        self._guard.committed()
+        self._poison_search.succeeded(taken)
+        self._stats.turns += 1
+        self._stats.chunk = sum(len(chunk.records) for chunk in taken)
+        self._stats.records += self._stats.chunk
+        self._update_stats()
+        if self._first_turn is not None:
+            log.info("shard.first_turn", shard=self.number, first_s=self._first_turn.lap(), records=records)
+            self._first_turn = None
+
+    async def _stop_cleanly(self) -> None:
         """Commits that the shard stopped cleanly, unless it failed or has a turn in flight."""
-        if self._writer is None or not self._started or self._turn_open or self.ended.done():
+        if self._writer is None or self._running is None or self._taken or self.ended.done():
             return
         with suppress(FencedError, UnavailableError, TimeoutError):
             async with asyncio.timeout(_LAST_COMMIT_S):
                 await self._writer.commit([self._guard.stopped()])
 
-    async def _begin(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
-        """Begins a turn of these chunks or a part of them; returns the chunks for the agents."""
-        assert self._app is not None
-        assert self._writer is not None
-        self._taken, self._left = self._poison_search.split(chunks)
-        careful = self._guard.careful
-        if careful:
-            self._taken, left = self._guard.split(self._taken)
-            self._left = [*left, *self._left]
-            await self._writer.commit([await self._guard.begin(self._taken)])
-        self._turn_began = Stopwatch()
-        self._turn_open = True
-        self._between_turns.clear()
-        self._stats.enter("folding")
-        poison = self._poison_search.poison(self._taken) or (self._guard.poison(self._taken) if careful else None)
-        if poison is None:
-            self._turn.begin(self._taken)
-            return self._taken
-        self._turn.begin(self._taken, by_agents=False)
-        self._app.refuse(self._taken[0], poison)
-        return ()
-
-    async def _commit(self) -> None:
-        assert self._writer is not None
-        outgoing, reached = await self._turn.finished()
-        self._pace(self._turn_began.lap())
-        positions = self._positions | reached
-        outgoing.append(Outgoing(TRIGGERS_CHANGELOG, self.number, POSITION_KEY, encode_positions(positions)))
-        if self._guard.careful:
-            outgoing.append(self._guard.after(self._taken))
-        self._stats.enter("committing")
-        await self._writer.commit(outgoing)
-        self._guard.committed()
-        self._positions = positions
-        self._stats.turns += 1
-        self._stats.chunk = sum(len(chunk.records) for chunk in self._taken)
-        self._stats.records += self._stats.chunk
-        self._update_stats()
-        self._poison_search.succeeded(self._taken)
-        if self._first_turn is not None:
-            log.info("shard.first_turn", shard=self.number, first_s=self._first_turn.lap(), records=len(outgoing))
-            self._first_turn = None
-        self._turn_open = False
-        self._between_turns.set()
-
     def _update_stats(self) -> None:
         assert self._app is not None
         self._stats.rows = self._app.rows
-        schedules = self._app.schedules
+        schedules = self._app.homes.schedules
         self._stats.halted = schedules.halted
         self._stats.lost_keys, self._stats.refused = schedules.lost_keys, schedules.refused_events
         self._stats.positions = self._positions
-
-    def _pace(self, folding_s: float) -> None:
-        """Halves the size of the next turn after a long one, doubles it after a short one."""
-        if folding_s > _LONG_TURN_S:
-            self._max_records = max(_MIN_TURN_RECORDS, self._max_records // 2)
-        elif folding_s < _LONG_TURN_S / 4:
-            self._max_records = min(self._settings.max_records, self._max_records * 2)
 
     async def _recover(self, app: ShardApp) -> dict[TopicPartition, int]:
         """Reads every changelog to its end into its table; returns the positions committed with that state."""
@@ -355,7 +349,7 @@ class Shard:
                 f"shard {self.number} was retired by `streamsched reshard`: restart with the new number of shards; if "
                 "the command did not finish, run it again"
             )
-        await app.events.recovered()
+        await app.homes.events.recovered()
         return recovered
 
 

@@ -11,7 +11,6 @@ import structlog
 
 from streamsched.domain.backoff import doubled
 from streamsched.domain.errors import FencedError, UnavailableError
-from streamsched.stream.poison_search import PoisonSearch
 from streamsched.stream.shards.shard import Shard
 
 log = structlog.get_logger()
@@ -36,20 +35,10 @@ class ShardRunner:
     After an exception in a turn the same records are read again, after a pause or in smaller turns.
     """
 
-    def __init__(
-        self,
-        make_shard: Callable[[], Shard],
-        *,
-        number: int,
-        back_off: BackOff,
-        poison_search: PoisonSearch | None = None,
-    ) -> None:
-        """`poison_search`: shared by the instances that `make_shard` creates."""
+    def __init__(self, make_shard: Callable[[], Shard], *, number: int, back_off: BackOff) -> None:
         self.number = number
-        self._poison_search = poison_search or PoisonSearch()
         self._make_shard = make_shard
         self._back_off = back_off
-        self._shard: Shard | None = None
         self._ending = asyncio.Event()
 
     async def run(self) -> None:
@@ -57,16 +46,16 @@ class ShardRunner:
         loop = asyncio.get_running_loop()
         pauses = self._back_off.pauses()
         while not self._ending.is_set():
-            began = loop.time()
+            began, shard = loop.time(), self._make_shard()
             try:
-                await self._run_once()
+                await self._run_once(shard)
             except FencedError:
                 log.info("shard.fenced", shard=self.number)
                 return
             except Exception as error:  # after any failure the shard restarts from the log
                 if loop.time() - began > self._back_off.most:
                     pauses = self._back_off.pauses()
-                pause = self._back_off.first if self._poison_search.searching else next(pauses)
+                pause = self._back_off.first if shard.searching else next(pauses)
                 if isinstance(error, UnavailableError):  # the broker's failure: a traceback would not explain it
                     log.warning("shard.interrupted", shard=self.number, reason=str(error), again_in_s=pause)
                 else:
@@ -77,9 +66,7 @@ class ShardRunner:
         """Makes `run` end: the turn in flight is finished, then the shard stops."""
         self._ending.set()
 
-    async def _run_once(self) -> None:
-        self._poison_search.begin()
-        shard = self._make_shard()
+    async def _run_once(self, shard: Shard) -> None:
         try:
             await shard.start()
             ending = asyncio.ensure_future(self._ending.wait())

@@ -18,7 +18,7 @@ from streamsched.membership.broker_health import BrokerHealth
 from streamsched.membership.member import Member
 from streamsched.ports.broker import Broker
 from streamsched.ports.leases import LeaseHolder, Leases, shard_lease, shard_of
-from streamsched.stream.agents.decode_cache import DecodeCache
+from streamsched.stream.agents.signal_decoder import SignalDecoder
 from streamsched.stream.crash_guard import CrashGuard
 from streamsched.stream.poison_search import PoisonSearch
 from streamsched.stream.shards.shard import Shard, ShardSettings
@@ -58,7 +58,7 @@ class Worker:
         self._state_format = StateFormat()
         self._settings = replace(settings or ShardSettings(), state_format=self._state_format)
         self._back_off = back_off or BackOff()
-        self._decode_cache = DecodeCache()
+        self._decoder = SignalDecoder()
         self._process = uuid4().hex
         self._careful_turn = asyncio.Lock()
         self._broker_health = broker_health
@@ -177,14 +177,13 @@ class Worker:
                 self._broker,
                 number,
                 self._settings,
-                decode_cache=self._decode_cache,
+                decoder=self._decoder,
                 poison_search=poison_search,
                 stats=stats,
                 guard=guard,
             ),
             number=number,
             back_off=self._back_off,
-            poison_search=poison_search,
         )
         task = asyncio.create_task(self._hold(member, runner, before[1] if before else None))
         self._runners[number] = runner, task

@@ -10,8 +10,8 @@ import pytest
 from streamsched.codec.records import signal as signal_codec
 from streamsched.domain.signals.signal import Occurred
 from streamsched.ports.broker import Chunk, Record
-from streamsched.stream.agents.decode_cache import DecodeCache
 from streamsched.stream.agents.ingest import Ingest
+from streamsched.stream.agents.signal_decoder import SignalDecoder
 from streamsched.testing.clock import SettableClock
 
 NOW = datetime(2026, 11, 27, 12, tzinfo=UTC)
@@ -34,7 +34,7 @@ def test_a_record_from_the_future_has_arrived_now(logged: timedelta, delay: time
         shard=0,
         shards=1,
         emit=lambda _topic, _part, key, raw: emitted.append((key, raw)),
-        decode_cache=DecodeCache(),
+        decoder=SignalDecoder(),
         clock=SettableClock(NOW),
     )
     happened = (NOW - HOUR).isoformat()

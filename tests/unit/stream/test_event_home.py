@@ -13,12 +13,12 @@ from streamsched.domain.names import EventName, ScheduleRef
 from streamsched.domain.signals.home import home
 from streamsched.domain.signals.signal import Occurred, Signal, Subscribe, Unsubscribe
 from streamsched.log.topics import SIGNALS
-from streamsched.ports.broker import Chunk, Record
-from streamsched.stream.agents.decode_cache import DecodeCache
 from streamsched.stream.agents.emission import Emit
 from streamsched.stream.agents.event_home import EventHome
+from streamsched.stream.agents.signal_decoder import SignalDecoder
 from streamsched.stream.dedupe.seen import Deduplicator
 from tests.support.id_table import IdTable
+from tests.support.shard_cluster import process_signals
 
 GO = EventName("default", "go")
 KEY = "event:default.go"
@@ -35,7 +35,7 @@ def made(emit: Emit, subscriptions: MutableMapping[bytes, bytes] | None = None) 
         subscriptions={} if subscriptions is None else subscriptions,
         seen=IdTable(),
         emit=emit,
-        decode_cache=DecodeCache(),
+        decoder=SignalDecoder(),
         horizon=timedelta(days=1),
     )
 
@@ -48,8 +48,7 @@ def emitted(signals: Sequence[Signal]) -> list[tuple[str, int, bytes | None, byt
         said.append((topic, partition, key, value))
 
     station = made(emit)
-    records = [Record(place, *signal_codec.encode(signal), 0) for place, signal in enumerate(signals)]
-    station.process(Chunk(SIGNALS, 0, records, len(records)))
+    process_signals(station, signals)
     return said
 
 
@@ -76,9 +75,7 @@ def test_keys_without_listeners_leave_nothing_in_memory() -> None:
     once = [Occurred(Event(str(n), "test", NOON, CustomHappened(EventName("default", f"go-{n}")))) for n in range(99)]
     before = [Subscribe(KEY, JOIN, 1), WENT, Unsubscribe(KEY, JOIN, 1)]
     signals: list[Signal] = [*before, *once]
-
-    records = [Record(place, *signal_codec.encode(signal), 0) for place, signal in enumerate(signals)]
-    station.process(Chunk(SIGNALS, 0, records, len(records)))
+    process_signals(station, signals)
 
     assert len(station._known) == 0
 
@@ -93,11 +90,6 @@ class CountedWrites(dict[bytes, bytes]):
         super().__setitem__(key, value)
 
 
-def processed(events: EventHome, signals: Sequence[Signal]) -> None:
-    records = [Record(place, *signal_codec.encode(signal), 0) for place, signal in enumerate(signals)]
-    events.process(Chunk(SIGNALS, 0, records, len(records)))
-
-
 def test_a_turn_writes_the_row_of_an_event_key_once_and_a_restart_reads_it_back() -> None:
     said: list[bytes | None] = []
 
@@ -106,8 +98,8 @@ def test_a_turn_writes_the_row_of_an_event_key_once_and_a_restart_reads_it_back(
 
     table = CountedWrites()
     refs = [ScheduleRef("default", "app", f"s{number}") for number in range(300)]
-    processed(made(emit, table), [Subscribe(KEY, ref, 1) for ref in refs])
-    processed(made(emit, table), [Unsubscribe(KEY, refs[0], 1), Subscribe(KEY, refs[1], 2), WENT])
+    process_signals(made(emit, table), [Subscribe(KEY, ref, 1) for ref in refs])
+    process_signals(made(emit, table), [Unsubscribe(KEY, refs[0], 1), Subscribe(KEY, refs[1], 2), WENT])
 
     assert table.writes == 2
     assert list(subscriptions_codec.decode(KEY, table[KEY.encode()]).listeners.items()) == [
@@ -122,9 +114,9 @@ def test_the_row_of_an_event_key_is_removed_with_its_last_listener() -> None:
 
     table = CountedWrites()
     events = made(emit, table)
-    processed(events, [Subscribe(KEY, JOIN, 1)])
-    processed(events, [Unsubscribe(KEY, JOIN, 1)])
-    processed(events, [Subscribe(KEY, TIDY, 1), Unsubscribe(KEY, TIDY, 1)])
+    process_signals(events, [Subscribe(KEY, JOIN, 1)])
+    process_signals(events, [Unsubscribe(KEY, JOIN, 1)])
+    process_signals(events, [Subscribe(KEY, TIDY, 1), Unsubscribe(KEY, TIDY, 1)])
 
     assert dict(table) == {}
     assert table.writes == 1

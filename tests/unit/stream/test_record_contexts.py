@@ -8,8 +8,8 @@ import pytest
 from streamsched.codec.records import signal as signal_codec
 from streamsched.domain.signals.signal import Occurred
 from streamsched.ports.broker import Chunk, Record
-from streamsched.stream.agents.decode_cache import DecodeCache
 from streamsched.stream.agents.ingest import Ingest
+from streamsched.stream.agents.signal_decoder import SignalDecoder
 
 CONTEXT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 OTHER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
@@ -37,10 +37,8 @@ def test_a_record_with_a_header(own: str | None, header: bytes | None, found: st
     body = {name: value for name, value in EVENT.items() if named or name not in ("id", "source")}
     value = orjson.dumps(body | ({} if own is None else {"traceparent": own}))
     emitted: list[tuple[bytes | None, bytes | None]] = []
-    cache = DecodeCache()
-    ingest = Ingest(
-        shard=0, shards=1, emit=lambda _topic, _part, key, raw: emitted.append((key, raw)), decode_cache=cache
-    )
+    decoder = SignalDecoder()
+    ingest = Ingest(shard=0, shards=1, emit=lambda _topic, _part, key, raw: emitted.append((key, raw)), decoder=decoder)
 
     ingest.process(Chunk("partitions", 0, [Record(5, None, value, 1357516800000, header)], 6))
 
@@ -50,6 +48,5 @@ def test_a_record_with_a_header(own: str | None, header: bytes | None, found: st
     signal = signal_codec.decode(key, raw)
     assert isinstance(signal, Occurred)
     assert signal.event.traceparent == found
-    assert signal_codec.identity(raw) == (signal.event.id, signal.event.source)
-    cached = cache.get(raw)
+    cached = decoder.known(raw)
     assert cached is None or cached == signal

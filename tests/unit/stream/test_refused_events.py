@@ -75,7 +75,7 @@ async def test_a_refused_event_is_a_dead_letter_and_counts_when_it_is_replayed(c
     assert letter.key == f"schedule:{schedule('full')}".encode()
     assert "2 correlation keys may be open" in letter.reason
     assert [job.schedule for job in await cluster.jobs()] == [schedule("canary")]
-    assert sum(shard._app.schedules.refused_events for shard in cluster.shards if shard._app) == 1
+    assert sum(shard._app.homes.schedules.refused_events for shard in cluster.shards if shard._app) == 1
 
     await cluster.emit(dates("e3", B, "1", "2", "3", "4"))  # closes two keys and opens two
     await cluster.settle()

@@ -15,7 +15,7 @@ from streamsched.domain.names import DatasetRef, EventName
 from streamsched.domain.triggers.trigger import CustomEvent, Partitions
 from streamsched.log.topics import EVENTS, PARTITIONS, SEEN_CHANGELOG, SIGNALS, TRIGGERS_CHANGELOG
 from streamsched.ports.broker import Chunk, Outgoing, TopicPartition
-from streamsched.stream.agents import schedule_home
+from streamsched.stream.agents import homes
 from streamsched.stream.shards.shard import Shard, ShardSettings
 from streamsched.telemetry.shard_stats import ShardStats
 from streamsched.testing.clock import SettableClock
@@ -273,7 +273,7 @@ async def test_faust_says_nothing_and_leaves_nothing_running(
     cluster: ShardCluster, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = asyncio.all_tasks()
-    with caplog.at_level("DEBUG"):
+    with caplog.at_level("INFO"):
         await cluster.start()
         await cluster.emit(landed(0))
         await cluster.settle()
@@ -335,7 +335,7 @@ async def test_a_shard_stops_although_the_cancellation_of_its_read_was_lost() ->
 async def test_the_loop_goes_on_while_a_long_turn_is_folded(
     cluster: ShardCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schedule_home, "STEP_S", -1.0)  # each signal is a step, and each row that is written
+    monkeypatch.setattr(homes, "STEP_S", -1.0)  # each signal is a step, and each row that is written
     await cluster.put(schedule(), Partitions(FLIGHTS, 2))
     await cluster.emit(*(landed(n) for n in range(400)))
     stats = [ShardStats() for _ in range(cluster.count)]

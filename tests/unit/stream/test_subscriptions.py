@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from streamsched.codec.records import signal as signal_codec
 from streamsched.codec.records import subscriptions as codec
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.events.event import CustomHappened, Event
@@ -14,11 +13,10 @@ from streamsched.domain.names import EventName, ScheduleRef
 from streamsched.domain.signals.signal import Drop, Occurred, Put, Signal, Subscribe, Unsubscribe
 from streamsched.domain.signals.subscription import Subscriptions
 from streamsched.domain.triggers.trigger import CustomEvent
-from streamsched.log.topics import SIGNALS
-from streamsched.ports.broker import Chunk, Record
-from streamsched.stream.agents.decode_cache import DecodeCache
 from streamsched.stream.agents.event_home import EventHome
+from streamsched.stream.agents.signal_decoder import SignalDecoder
 from tests.support.id_table import IdTable
+from tests.support.shard_cluster import process_signals
 
 GO = EventName("default", "go")
 KEY = "event:default.go"
@@ -48,11 +46,10 @@ def process(table: Table, *signals: Signal) -> None:
         subscriptions=table,
         seen=IdTable(),
         emit=lambda *_: None,
-        decode_cache=DecodeCache(),
+        decoder=SignalDecoder(),
         horizon=timedelta(days=1),
     )
-    records = [Record(place, *signal_codec.encode(signal), 0) for place, signal in enumerate(signals)]
-    station.process(Chunk(SIGNALS, 0, records, len(records)))
+    process_signals(station, signals)
 
 
 @pytest.mark.parametrize(

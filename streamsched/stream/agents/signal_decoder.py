@@ -1,4 +1,4 @@
-"""Recently decoded events by their bytes, so that the agents of a process decode each event once."""
+"""Decodes the signals of a process, each event once on its way through the homes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from streamsched.domain.signals.signal import Occurred
+from streamsched.codec.events import fast_path
+from streamsched.codec.records import signal as signal_codec
+from streamsched.domain.errors import DecodeError
+from streamsched.domain.signals.signal import Occurred, Signal
 
 #: Bytes of encoded events per generation; two generations are kept. A decoded event takes five to thirty times as much.
 _GENERATION_BYTES: Final = 2 << 20
@@ -17,10 +20,11 @@ _LARGE_S: Final = 10.0
 _LARGE_BYTES: Final = 16 << 20
 
 
-class DecodeCache:
-    """Bytes of a signal → the signal. Decoding is pure, so eviction affects speed only.
+class SignalDecoder:
+    """Decodes signals, and remembers recent events by their bytes. Decoding is pure, so what it forgets affects speed
+    only.
 
-    Shared by all shards of a worker, on one event loop: an event passes through up to three of them.
+    Shared by all shards of a worker, on one event loop: an event passes through up to three of them in the same bytes.
     """
 
     def __init__(
@@ -33,8 +37,25 @@ class DecodeCache:
         self._size = 0
         self._large: dict[bytes, tuple[float, Occurred]] = {}
 
-    def put(self, value: bytes, signal: Occurred) -> None:
-        """Adds an entry. When the young generation is full, the old one is dropped as a whole."""
+    def decode(self, key: bytes, value: bytes | None) -> Signal:
+        """The signal of a record of topic `signals`.
+
+        Raises:
+            DecodeError: it is none.
+        """
+        if value is None:
+            raise DecodeError("$", "is empty: a signal must have a value")
+        known = self.known(value)
+        if known is not None:
+            return known
+        usual = fast_path.occurred(value) if value.startswith(fast_path.BEGINS) else None
+        signal = usual[1] if usual is not None else signal_codec.decode(key, value)
+        if isinstance(signal, Occurred):  # every listener gets the same bytes
+            self.remember(value, signal)
+        return signal
+
+    def remember(self, value: bytes, signal: Occurred) -> None:
+        """Adds an event. When the young generation is full, the old one is dropped as a whole."""
         if self._large:
             self._drop_expired()
         if len(value) > _LARGE:
@@ -45,8 +66,8 @@ class DecodeCache:
         if self._size > self._limit:
             self._old, self._young, self._size = self._young, {}, 0
 
-    def get(self, value: bytes) -> Occurred | None:
-        """The signal of these bytes; None when it is not cached."""
+    def known(self, value: bytes) -> Occurred | None:
+        """The event of these bytes; None when it is not remembered."""
         if self._large:
             self._drop_expired()
             if value in self._large:
