@@ -112,14 +112,14 @@ class TokenAuthentication:
         found = await self._store.find(text.id)
         if found is None or not hmac.compare_digest(found.digest, text.digest):
             return "the token is unknown"
-        reason = found.record.invalid_at(now)
+        reason = found.record.refusal_reason(now)
         if reason:
             return reason
         await self._store.record_use(text.id, now=now)
         return Caller(f"token:{found.record.name}", found.record.grants)
 
     async def _of_run(self, text: RunTokenText) -> Caller | str:
-        if not text.signed_by(await self._signing_key()):
+        if not text.is_signed_by(await self._signing_key()):
             return "the token is unknown"
         if not await self._store.is_run_active(text.run):
             return f"the run {text.run} has ended, and its token with it"

@@ -13,11 +13,11 @@ from streamsched.domain.access.namespace_grant import GrantState, NamespaceGrant
 from streamsched.domain.access.references import (
     WITHOUT_ROLES,
     Reference,
+    collect_names,
     expectation_references,
-    foreign,
+    find_foreign_references,
     is_used,
     judge_all,
-    named_by,
     schedule_references,
 )
 from streamsched.domain.errors import ConflictError, NotFoundError
@@ -55,10 +55,10 @@ class GrantDesk:
 
     async def used_by(self, schedule: Schedule) -> Sequence[NamespaceGrant]:
         """The grants that a schedule relies on, and refusals and pending ones; asks only about other namespaces."""
-        references = foreign(schedule_references(schedule), schedule.ref.namespace)
+        references = find_foreign_references(schedule_references(schedule), schedule.ref.namespace)
         if not references:
             return ()
-        known = await self._store.known(schedule.ref.namespace, *named_by(references))
+        known = await self._store.known(schedule.ref.namespace, *collect_names(references))
         found: dict[tuple[str, str, str], NamespaceGrant] = {}
         for each in references:
             grant = covering(each.kind, each.name, known.grants.get(known.owner(each) or "", ()))
@@ -123,6 +123,6 @@ class GrantDesk:
                     yield record
 
     async def _lacks(self, named: Iterable[Reference], namespace: str) -> bool:
-        references = foreign(named, namespace)
-        known = await self._store.known(namespace, *named_by(references))
+        references = find_foreign_references(named, namespace)
+        known = await self._store.known(namespace, *collect_names(references))
         return isinstance(judge_all(references, WITHOUT_ROLES, namespace, known), Denied)

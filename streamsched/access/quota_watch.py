@@ -19,7 +19,7 @@ from typing import Final
 
 import structlog
 
-from streamsched.domain.errors import BodyExceededError, RateExceededError, UnavailableError, described
+from streamsched.domain.errors import BodyExceededError, RateExceededError, UnavailableError, describe_failure
 from streamsched.domain.events.event import Fact, namespace_of
 from streamsched.domain.quotas.event_level import HELD, LeaseRequest, wait_s
 from streamsched.domain.quotas.quota import Limits, Quota
@@ -187,7 +187,7 @@ class QuotaWatch:
             await self._read()
             answered = True
         except UnavailableError as failure:
-            log.warning("quotas.not_read", reason=described(failure))
+            log.warning("quotas.not_read", reason=describe_failure(failure))
         finally:
             if not answered:
                 self._read_at = self._clock.now()

@@ -11,9 +11,9 @@ from streamsched.domain.access.references import (
     Publication,
     QueueUse,
     Reference,
-    foreign,
+    collect_names,
+    find_foreign_references,
     judge_all,
-    named_by,
 )
 from streamsched.domain.errors import ForbiddenError, UnavailableError
 from streamsched.ports.clock import Clock
@@ -50,10 +50,10 @@ class ReferenceChecks:
                 _require(each.path, caller.may_emit(each.event.namespace, each.event.name))
             elif isinstance(each, QueueUse):
                 _require(each.path, caller.may_emit(None, each.queue))
-        decided = foreign(listed, namespace)
+        decided = find_foreign_references(listed, namespace)
         if not decided:
             return
-        named, shared = named_by(decided)
+        named, shared = collect_names(decided)
         for _ in range(_TRIES):
             known = await self._store.known(namespace, named, shared)
             verdict = await asyncio.to_thread(judge_all, decided, caller, namespace, known)

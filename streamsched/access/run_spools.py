@@ -31,7 +31,7 @@ from streamsched.domain.errors import (
     Refusal,
     TooLargeError,
     UnavailableError,
-    described,
+    describe_failure,
 )
 from streamsched.domain.events.event import Event
 from streamsched.domain.jobs.spool import RefusedLines, SpoolingRun
@@ -202,7 +202,7 @@ class RunSpools:
         except (BodyExceededError, TooLargeError):
             return TooLarge(_ZERO)
         except (RateExceededError, UnavailableError) as exc:
-            return Unreachable(_ZERO, described(exc))
+            return Unreachable(_ZERO, describe_failure(exc))
         return Refused(_ZERO, tuple(taken.denied)) if taken.denied else Accepted(_ZERO)
 
     async def _count(self, folder: Path, whose: _Whose, kept: SpooledFile, outcome: DeliveryResult) -> None:
@@ -221,7 +221,7 @@ class RunSpools:
         try:
             await self._store.add_refused(RefusedLines(self._host, whose.run, refused, reason, now))
         except UnavailableError as exc:
-            log.warning("spool.refusal_not_stored", run=whose.run, reason=described(exc))
+            log.warning("spool.refusal_not_stored", run=whose.run, reason=describe_failure(exc))
 
     def _wait(self, folder: Path, whose: _Whose, why: str) -> None:
         if folder not in self._waiting:

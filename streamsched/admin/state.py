@@ -53,7 +53,7 @@ def shown(accumulated: TriggerStates, key: bytes) -> dict[str, Any] | None:
     return {
         "schedule": str(state.schedule),
         "generation": state.generation,
-        "enabled": state.enabled,
+        "enabled": state.is_enabled,
         "keeping": definition.keeping,
         "draining": definition.draining,
         "backlog": definition.backlog,

@@ -23,8 +23,8 @@ from streamsched.domain.names import DatasetRef, ScheduleRef
 from streamsched.domain.signals.finding import KNOWN_BY
 from streamsched.domain.triggers.completeness import KeyCompleteness, KeyWrites, key_writes
 from streamsched.domain.triggers.correlation import Per
-from streamsched.domain.triggers.event_slice import narrowed
-from streamsched.domain.triggers.trigger import Partitions, correlated, leaf_id
+from streamsched.domain.triggers.event_slice import narrow_to_match
+from streamsched.domain.triggers.trigger import Partitions, leaf_id, leaves_with_per
 from streamsched.ports.intake import OpenKey
 from streamsched.store.catalog.records import ScheduleStatus
 from streamsched.store.expectations.records import ExpectationRecord
@@ -234,7 +234,7 @@ def _roll_ups(status: ScheduleStatus, ref: DatasetRef) -> dict[str, tuple[Partit
     """The leaves of a schedule that say what belongs to a key of the dataset, by id."""
     return {
         leaf_id(leaf): (leaf, per)
-        for leaf, per in correlated(status.record.definition.trigger)
+        for leaf, per in leaves_with_per(status.record.definition.trigger)
         if per is not None and per.has_parts and isinstance(leaf, Partitions) and leaf.dataset == ref
     }
 
@@ -293,7 +293,7 @@ def _wanted(leaf: Partitions, event: Event) -> Event | None:
     """The part of a commit that the leaf waits for."""
     if not isinstance(event.fact, PartitionsAdded):
         return None
-    part, fact = narrowed(event, event.fact, leaf.match)
+    part, fact = narrow_to_match(event, event.fact, leaf.match)
     return part if fact.partitions else None
 
 

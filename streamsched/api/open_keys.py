@@ -77,7 +77,9 @@ def _missing(plan: Plan, cell: Cell, key: str, programs: dict[str, ProgramRef]) 
     """The programs whose ends are missing under a key, each once."""
     slots = (slot for slot in plan.slots if slot.leaf in programs and not slot.veto)
     open_ = (
-        slot.leaf for slot in slots if (has := cell.accumulations.get(slot.id)) is None or has.count < slot.wanted(key)
+        slot.leaf
+        for slot in slots
+        if (has := cell.accumulations.get(slot.id)) is None or has.count < slot.wanted_amount(key)
     )
     yield from dict.fromkeys(programs[leaf] for leaf in open_)
 

@@ -65,7 +65,7 @@ def schedule_view(status: ScheduleStatus) -> dict[str, Any]:
         "openKeys": status.open_keys,
         "losses": losses_view(status),
         "progress": status.progress,
-        "error": None if status.halt is None else {**halt_codec.to_json(status.halt), "why": status.halt.why},
+        "error": None if status.halt is None else {**halt_codec.to_json(status.halt), "why": status.halt.reason},
         "removed": [
             {"program": str(each.program), "at": each.at, "by": each.by, "text": str(each)} for each in status.removed
         ],

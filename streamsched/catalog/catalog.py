@@ -98,7 +98,7 @@ class Catalog:
 
         async def scope() -> Scope:
             await asyncio.to_thread(self._check_app, wanted)
-            return Scope(None, [program.ref for program in wanted.programs], wanted.awaited())
+            return Scope(None, [program.ref for program in wanted.programs], wanted.awaited_programs())
 
         return RequestedChange(
             self._services,

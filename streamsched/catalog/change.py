@@ -14,13 +14,13 @@ from streamsched.catalog.control import control
 from streamsched.codec.json.reading import anchored
 from streamsched.codec.triggers.trigger import without_defaults
 from streamsched.domain.errors import ConflictError, NotFoundError
-from streamsched.domain.limits import later
+from streamsched.domain.limits import add_duration
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.schedules.pause import Pause
 from streamsched.domain.schedules.schedule import Program, Schedule, ScheduleRecord
 from streamsched.domain.ticks.fire_times import check_cron, next_fire
 from streamsched.domain.ticks.jitter import fires_at
-from streamsched.domain.triggers.removal import awaited
+from streamsched.domain.triggers.removal import awaited_programs
 from streamsched.domain.triggers.trigger import (
     At,
     Cron,
@@ -106,8 +106,8 @@ def disable(app: AppRecord, ref: ScheduleRef, *, reason: str = "", paused: bool 
     ConflictError: it is disabled already; or paused.
     """
     before = existing(app, ref)
-    if before.disabled or (before.pause is not None and not paused):
-        raise ConflictError(f"schedule '{ref}' is already {'disabled' if before.disabled else 'paused'}")
+    if before.is_disabled or (before.pause is not None and not paused):
+        raise ConflictError(f"schedule '{ref}' is already {'disabled' if before.is_disabled else 'paused'}")
     return AppChange(schedules=(disabled(before, reason=reason, now=now),))
 
 
@@ -130,7 +130,7 @@ def pause_all(app: AppRecord, wanted: Pause, *, reason: str = "", now: datetime)
 def disable_all(app: AppRecord, *, reason: str = "", now: datetime) -> AppChange:
     """Disables every enabled or paused schedule of the app."""
     why = f"with its app: {reason}" if reason else "with its app"
-    return _each(app, lambda record: None if record.disabled else disabled(record, reason=why, now=now))
+    return _each(app, lambda record: None if record.is_disabled else disabled(record, reason=why, now=now))
 
 
 def resume_due(app: AppRecord, ref: ScheduleRef, *, now: datetime) -> AppChange:
@@ -179,7 +179,7 @@ def updated(before: ScheduleRecord, definition: Schedule, *, keep: bool, reason:
 def enabled(before: ScheduleRecord, *, reason: str, now: datetime) -> ScheduleChange:
     """Enables the schedule; after a pause that kept, its accumulation continues."""
     action = Action.ENABLED if before.pause is None else Action.RESUMED
-    after = _resumed(before, replace(_next(before, now, keep=before.keeping), enabled=True, pause=None))
+    after = _resumed(before, replace(_next(before, now, keep=before.is_keeping), enabled=True, pause=None))
     return _changed(action, before, after, reason=reason)
 
 
@@ -267,7 +267,7 @@ def _timers(after: ScheduleRecord) -> dict[str, datetime]:
         return {}
     trigger, since = after.definition.trigger, after.updated_at
     return {
-        leaf_id(leaf): later(since, leaf.duration) for leaf in leaves(trigger) if isinstance(leaf, SinceLastRun)
+        leaf_id(leaf): add_duration(since, leaf.duration) for leaf in leaves(trigger) if isinstance(leaf, SinceLastRun)
     } | {
         leaf: fires_at(time_leaf, due, after.definition.ref, created_at=after.created_at)
         for leaf, time_leaf in time_leaves(trigger).items()
@@ -281,6 +281,6 @@ def _check_programs(app: AppRecord, definition: Schedule) -> None:
     for deadline in definition.deadlines:
         if deadline.program is not None:
             existing_program(app, ProgramRef(app.ref.namespace, app.ref.app, deadline.program))
-    for program in sorted(awaited(definition.trigger)):
+    for program in sorted(awaited_programs(definition.trigger)):
         if program.owner == app.ref:
             existing_program(app, program)

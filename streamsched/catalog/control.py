@@ -43,9 +43,9 @@ def definition_signal(after: ScheduleRecord) -> Put:
         fires,
         wanted.trigger,
         wanted.consumption,
-        keep=after.kept_from is not None or (after.keeping and not fires),
+        keep=after.kept_from is not None or (after.is_keeping and not fires),
         late=wanted.late,
-        draining=after.draining,
+        draining=after.is_draining,
         backlog=after.backlog,
     )
 

@@ -12,7 +12,7 @@ from streamsched.domain.errors import NotFoundError
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.schedules.app import AppDefinition
 from streamsched.domain.schedules.schedule import ScheduleRecord
-from streamsched.domain.triggers.removal import awaited, without
+from streamsched.domain.triggers.removal import awaited_programs, remove_programs
 from streamsched.domain.triggers.run_joins import ProgramChains, RunJoin, run_join
 from streamsched.domain.triggers.trigger import Trigger, run_of
 from streamsched.store.catalog.records import (
@@ -190,10 +190,10 @@ def _losing_awaited(
         definition = record.definition
         if not record.exists or definition.program in removed:
             continue
-        names = ", ".join(str(ref) for ref in sorted(awaited(definition.trigger) & set(removed)))
+        names = ", ".join(str(ref) for ref in sorted(awaited_programs(definition.trigger) & set(removed)))
         if not names:
             continue
-        left = without(definition.trigger, removed)
+        left = remove_programs(definition.trigger, removed)
         if left is None:
             yield deleted(record, reason=f"it waits for {names}, which was removed", now=now)
         else:
@@ -203,7 +203,7 @@ def _losing_awaited(
 
 def _run_joins(app: AppRecord, wanted: AppDefinition) -> Mapping[ScheduleRef, RunJoin]:
     """How the wanted schedules join ends of programs, by the schedules of the namespace as they are to be."""
-    if all(len(awaited(each.trigger)) < 2 for each in wanted.schedules):
+    if all(len(awaited_programs(each.trigger)) < 2 for each in wanted.schedules):
         return {}
     links = {} if wanted.prunes else _links(app)
     links |= {each.schedule: each for each in app.links}
@@ -243,9 +243,9 @@ def _broken_joins(app: AppRecord, changes: Sequence[ScheduleChange]) -> tuple[Br
     return tuple(
         BrokenJoin(ref, ancestor, program)
         for ref, ancestor in sorted(joins.items())
-        for program in sorted(awaited(after[ref].trigger) - {ancestor})
-        if not now.above(program) & (now.bit(ancestor) | foreign)
-        and (ref in changed or former.above(program) & former.bit(ancestor))
+        for program in sorted(awaited_programs(after[ref].trigger) - {ancestor})
+        if not now.programs_above(program) & (now.bit(ancestor) | foreign)
+        and (ref in changed or former.programs_above(program) & former.bit(ancestor))
     )
 
 

@@ -152,7 +152,7 @@ def _consequences(reason: AtSchedule, job: ConsumingJob | None, current: Current
     """What followed from the verdict."""
     if reason.judged.verdict is Verdict.REFUSED:
         yield "its signal is a dead letter: `streamsched dlq list`; `dlq replay ID` sends it to this schedule again"
-    if not reason.judged.kept:
+    if not reason.judged.is_kept:
         return
     if job is not None:
         launches = job.state in {JobState.COALESCED, JobState.LAUNCHED}

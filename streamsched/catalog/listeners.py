@@ -16,7 +16,14 @@ from streamsched.domain.events.event import Event, PartitionsAdded
 from streamsched.domain.events.match import Match
 from streamsched.domain.triggers.correlation import Per
 from streamsched.domain.triggers.keyed_event import keyed_event, without_key
-from streamsched.domain.triggers.trigger import CustomEvent, Partitions, ProgramStatus, Total, correlated, leaf_keys
+from streamsched.domain.triggers.trigger import (
+    CustomEvent,
+    Partitions,
+    ProgramStatus,
+    Total,
+    leaf_keys,
+    leaves_with_per,
+)
 from streamsched.ports.clock import Clock
 from streamsched.store.events.event_traces import CurrentSchedule, EventTraces
 
@@ -104,7 +111,7 @@ def _heard(key: str, listening: Sequence[CurrentSchedule], until: datetime) -> _
     listening = sorted(listening, key=lambda each: each.record.definition.ref.namespace != namespace)
     leaves: dict[tuple[object, ...], tuple[Match, Per | None]] = {}
     for each in listening:
-        for leaf, per in correlated(each.record.definition.trigger):
+        for leaf, per in leaves_with_per(each.record.definition.trigger):
             if key in leaf_keys(leaf) and isinstance(leaf, Partitions | Total | ProgramStatus | CustomEvent):
                 derived = (leaf.match, per and (per.by, per.grain, per.zone, per.each, per.calendar))
                 leaves.setdefault(derived, (leaf.match, per))

@@ -17,8 +17,8 @@ from streamsched.codec.schedules.expectation import expectation_to_json
 from streamsched.codec.schedules.recipient import recipient_to_json
 from streamsched.codec.schedules.schedule import program_to_json, schedule_to_json
 from streamsched.domain.errors import PlanChangedError
-from streamsched.domain.fold.kept_state import fitting
-from streamsched.domain.fold.plan import LeafSlot, Shape, planned
+from streamsched.domain.fold.kept_state import match_slots
+from streamsched.domain.fold.plan import LeafSlot, Shape, build_plan
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.quotas.quota import NO_GROWTH, QuotaGrowth
 from streamsched.domain.revision import digest
@@ -280,8 +280,8 @@ def _fields(was: Mapping[str, Any], becomes: Mapping[str, Any]) -> Iterator[Diff
 
 def _stakes(progress: Mapping[str, Any] | None, before: Schedule, after: Schedule | None) -> Iterator[PotentialLoss]:
     """The leaves with a non-zero count, each once."""
-    old = planned(before.trigger)
-    fits = {} if after is None else fitting(old, planned(after.trigger))
+    old = build_plan(before.trigger)
+    fits = {} if after is None else match_slots(old, build_plan(after.trigger))
     seen: set[str] = set()
     for slot, node in _counted(old.shape, progress or {}):
         if node.get("have") and slot not in seen:

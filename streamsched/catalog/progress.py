@@ -13,7 +13,7 @@ from streamsched.codec.records import halt as halt_codec
 from streamsched.codec.records import state
 from streamsched.codec.records.state import SEPARATOR
 from streamsched.codec.views import explanation
-from streamsched.domain.errors import described
+from streamsched.domain.errors import describe_failure
 from streamsched.domain.failure_isolation import FailureIsolation
 from streamsched.domain.fold.explain import explain
 from streamsched.domain.names import ScheduleRef
@@ -84,7 +84,7 @@ class ProgressCopy:
                 if search.halve(exc):
                     continue
                 key = repr(part.records[0].key) if part.records else ""
-                log.error("progress.not_stored", key=key, reason=described(exc))
+                log.error("progress.not_stored", key=key, reason=describe_failure(exc))
                 copied = _copied(part._replace(records=()), copied.start)
                 saved = await self._store.save(TRIGGERS_CHANGELOG, copied)
             if not saved:
@@ -154,7 +154,7 @@ def _copied(chunk: Chunk, start: int) -> ProgressBatch:
                 case _:
                     continue
         except Exception as exc:  # noqa: BLE001 - for example a newer release's state; other rows continue
-            log.warning("progress.unreadable", key=repr(row), offset=record.offset, reason=described(exc))
+            log.warning("progress.unreadable", key=repr(row), offset=record.offset, reason=describe_failure(exc))
     return ProgressBatch(chunk.partition, start, chunk.next_position, progress, deleted, keys, closed, halted, healed)
 
 

@@ -14,7 +14,7 @@ from typing import Final
 import structlog
 
 from streamsched.catalog.change import pause_broken, resume_due
-from streamsched.domain.errors import FencedError, UnavailableError, described
+from streamsched.domain.errors import FencedError, UnavailableError, describe_failure
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.quarantine import Quarantine
 from streamsched.ports.clock import Clock
@@ -59,7 +59,7 @@ class Resumption:
         Raises:
             UnavailableError: PostgreSQL is unreachable.
         """
-        held = self._failed.held(self._clock.now())
+        held = self._failed.held_keys(self._clock.now())
         for broken in await self._pauses.list_streaks(limit=_BATCH + len(held)):
             if broken.schedule not in held:
                 await self._try(broken.schedule, self._pause(broken))
@@ -67,14 +67,14 @@ class Resumption:
             resumed = [await self._try(ref, self._resume(ref)) for ref in due if ref not in held]
             if not any(resumed):
                 break
-            held = self._failed.held(self._clock.now())
+            held = self._failed.held_keys(self._clock.now())
         return await self._pauses.next_end()
 
     async def _step(self) -> float:
         next_end = await self.run_once()
         now = self._clock.now()
         ahead = _SWEEP if next_end is None else (next_end - now).total_seconds()
-        shortest = _FAILED if self._failed.held(now) else _HELD
+        shortest = _FAILED if self._failed.held_keys(now) else _HELD
         return max(shortest, min(ahead, _SWEEP))
 
     async def _try(self, ref: ScheduleRef, change: Awaitable[bool]) -> bool:
@@ -85,7 +85,9 @@ class Resumption:
             raise
         except Exception as failure:  # noqa: BLE001 - caused by this schedule's own data; others continue
             retry = self._failed.add(ref, self._clock.now())
-            log.error("schedule.not_changed", schedule=str(ref), reason=described(failure), retry_at=retry.isoformat())
+            log.error(
+                "schedule.not_changed", schedule=str(ref), reason=describe_failure(failure), retry_at=retry.isoformat()
+            )
             return False
         self._failed.release(ref)
         return done

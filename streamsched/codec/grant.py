@@ -82,5 +82,5 @@ def token_to_json(record: TokenRecord, now: datetime) -> Mapping[str, Any]:
         "revokedAt": record.revoked_at,
         "revokedBy": record.revoked_by or None,
         "usedAt": record.used_at,
-        "invalid": record.invalid_at(now) or None,
+        "invalid": record.refusal_reason(now) or None,
     }

@@ -14,7 +14,7 @@ import structlog
 from streamsched.codec.dapr.stored import job_from_bytes
 from streamsched.dapr.app_channel import AppChannel, JobDeliveryResult
 from streamsched.dapr.http_channel import HttpAppChannel
-from streamsched.domain.errors import InvalidError, UnavailableError, described
+from streamsched.domain.errors import InvalidError, UnavailableError, describe_failure
 from streamsched.domain.tasks.attempt import StartedTask
 from streamsched.process.cancellation import cancel
 from streamsched.store.dapr.instances import SCHEDULERS, AppInstance, AppInstances
@@ -69,7 +69,7 @@ class DaprDelivery:
         try:
             channel = open_channel(instance)
         except ModuleNotFoundError as exc:
-            log.error("dapr.extra_missing", address=instance.address, reason=described(exc))
+            log.error("dapr.extra_missing", address=instance.address, reason=describe_failure(exc))
             await asyncio.sleep(_MISSING_S)
             return
         reachable = True
@@ -127,13 +127,13 @@ class _InstanceStream:
         try:
             job = job_from_bytes(task.key, task.data)
         except InvalidError as exc:
-            self._stream.fail(task.token, described(exc))
+            self._stream.fail(task.token, describe_failure(exc))
             return
         try:
             result, detail = await self._channel.deliver(job)
         except Exception as exc:  # noqa: BLE001 - whatever a channel makes of a job fails that one attempt
-            log.error("dapr.delivery_broke", task=task.id, reason=described(exc))
-            result, detail = JobDeliveryResult.FAILED, described(exc)
+            log.error("dapr.delivery_broke", task=task.id, reason=describe_failure(exc))
+            result, detail = JobDeliveryResult.FAILED, describe_failure(exc)
         match result:
             case JobDeliveryResult.DELIVERED:
                 self._stream.acknowledge(task.token, detail)

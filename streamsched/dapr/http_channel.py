@@ -11,7 +11,7 @@ from streamsched.codec.dapr.job import DaprJob
 from streamsched.codec.dapr.job_json import body_of
 from streamsched.dapr.app_channel import CONNECT_S, REASON, TIMEOUT, JobDelivery, JobDeliveryResult
 from streamsched.domain.addresses import EVERYWHERE
-from streamsched.domain.errors import InvalidError, described
+from streamsched.domain.errors import InvalidError, describe_failure
 from streamsched.process.http_client import HttpClient
 from streamsched.store.dapr.instances import AppInstance
 
@@ -41,7 +41,9 @@ class HttpAppChannel:
         try:
             request = httpx.Request("POST", url, headers=self._headers, content=body_of(job.data))
         except (InvalidError, httpx.InvalidURL, ValueError) as exc:
-            return JobDelivery(JobDeliveryResult.FAILED, f"no request can be made of it: {described(exc)}"[:REASON])
+            return JobDelivery(
+                JobDeliveryResult.FAILED, f"no request can be made of it: {describe_failure(exc)}"[:REASON]
+            )
         answer = await self._client.send(request, TIMEOUT)
         if not answer.connected:
             return JobDelivery(JobDeliveryResult.UNREACHABLE, f"app {self._address} does not answer: {answer.text}")

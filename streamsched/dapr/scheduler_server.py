@@ -39,7 +39,7 @@ from streamsched.domain.errors import (
     NotFoundError,
     StreamschedError,
     UnavailableError,
-    described,
+    describe_failure,
 )
 from streamsched.domain.tasks.attempt import StartedTask
 from streamsched.process.cancellation import cancel
@@ -215,7 +215,7 @@ class DaprSchedulerServer:
             try:
                 response = self._trigger(news, initial, number)
             except InvalidError as exc:
-                stream.fail(news.token, described(exc))
+                stream.fail(news.token, describe_failure(exc))
                 continue
             sent[number] = news.token
             yield response

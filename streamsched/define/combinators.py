@@ -15,13 +15,13 @@ from typing import Any, NoReturn
 from streamsched.define.keys import correction_policy, key_grain, known_set
 from streamsched.define.units import Duration, choice, duration, whole
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError
-from streamsched.domain.limits import abridged
+from streamsched.domain.limits import abridge
 from streamsched.domain.names import AppRef, ProgramRef
 from streamsched.domain.time.calendar import Calendar
 from streamsched.domain.time.grain import Grain
 from streamsched.domain.time.period import NO_ZONE
 from streamsched.domain.triggers.correlation import AT_MOST, EXPIRES, OnFull, Per, usual_policy
-from streamsched.domain.triggers.on_correction import OnCorrection, usual
+from streamsched.domain.triggers.on_correction import OnCorrection, default_on_correction
 from streamsched.domain.triggers.trigger import (
     AllOf,
     AtLeast,
@@ -38,7 +38,7 @@ from streamsched.domain.triggers.trigger import (
     Trigger,
     Unless,
     Within,
-    needed,
+    needed_amount,
 )
 
 
@@ -266,7 +266,7 @@ class PerKey(TriggerExpression):
                 raise InvalidDefinitionError("$.each", "is said twice; one column has a known set")
             return self._changed(per, {"each": known_set(column, some)}, of)
 
-        return self._with(f"each({column!r}, {abridged(some)}{_named('of', of)})", known)
+        return self._with(f"each({column!r}, {abridge(some)}{_named('of', of)})", known)
 
     def _with(self, call: str, change: Callable[[Per], Per]) -> PerKey:
         make = self._make
@@ -283,7 +283,7 @@ class PerKey(TriggerExpression):
 
     def _changed(self, per: Per, change: Mapping[str, Any], of: int | None) -> Per:
         if not self._said and not {"rolled_up_to", "each"}.isdisjoint(change):
-            change = {**change, "on_correction": usual(per.expires)}
+            change = {**change, "on_correction": default_on_correction(per.expires)}
         return replace(per, **change, of=per.of if of is None else of)
 
 
@@ -323,7 +323,7 @@ def _vetoed(unless: Unless) -> Unless:
     InvalidDefinitionError: it waits for no veto, because its trigger holds with its first event.
     """
     wanted = unless.wanted
-    if unless.within is None and isinstance(wanted, Leaf) and needed(wanted) == 1:
+    if unless.within is None and isinstance(wanted, Leaf) and needed_amount(wanted) == 1:
         raise InvalidDefinitionError("$.within", f"is missing: {wanted} holds at once, before any veto can come")
     return unless
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from streamsched.define.units import Duration, choice, duration
 from streamsched.domain.errors import InvalidDefinitionError
-from streamsched.domain.limits import abridged
+from streamsched.domain.limits import abridge
 from streamsched.domain.time.grain import Grain
 from streamsched.domain.triggers.keys.key_value import grain_by_name
 from streamsched.domain.triggers.keys.known_set import MOST_VALUES, KnownSet
@@ -46,6 +46,6 @@ def key_grain(grain: str | None, columns: Sequence[str], *, ordered: bool = True
 def known_set(column: str, values: Iterable[str]) -> KnownSet:
     """The set as given; a `set` of Python in the order of its texts, so that equal ones are deployed once."""
     if isinstance(values, str) or not isinstance(values, Iterable):
-        raise InvalidDefinitionError("$.values", f"must be a list of texts but is {abridged(values)}")
+        raise InvalidDefinitionError("$.values", f"must be a list of texts but is {abridge(values)}")
     some = values if isinstance(values, list | tuple) else tuple(islice(values, MOST_VALUES + 1))
     return KnownSet(column, tuple(sorted(some, key=str) if isinstance(values, set | frozenset) else some))

@@ -29,7 +29,7 @@ from streamsched.domain.schedules.process_job import (
     check_spark_deployment,
 )
 from streamsched.domain.schedules.schedule import EnqueueJob, Executable, HttpJob, Program, PublishJob
-from streamsched.domain.schedules.shell_command import filled_by_shell
+from streamsched.domain.schedules.shell_command import fill_for_shell
 
 
 class ProgramBuilder:
@@ -167,7 +167,7 @@ class ProgramBuilder:
         path = below("$.programs", name)
         if not command.strip():
             raise InvalidDefinitionError(f"{path}.command", "is empty")
-        text = filled_by_shell(command, path=f"{path}.command") if fill else command
+        text = fill_for_shell(command, path=f"{path}.command") if fill else command
         written = self._outputs(outputs, path)
         with anchored(path):
             job = BashJob(text, tuple(success_codes))

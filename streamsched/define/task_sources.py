@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from streamsched.define.loading import read_data
 from streamsched.domain.errors import DecodeError, InvalidError, UnavailableError
-from streamsched.domain.graph.task import at
+from streamsched.domain.graph.task import member_path
 
 GROUP: Final = "streamsched.task_sources"
 #: Seconds that an answer may take, and its most bytes.
@@ -85,7 +85,7 @@ def from_folder(address: str) -> Mapping[str, Any]:
             raise DecodeError(str(each), "must be an object of tasks by name")
         for name, task in value.items():
             if name in found:
-                raise InvalidError(f"{each} {at('$', str(name))}", f"is defined in {owner[name]}, too")
+                raise InvalidError(f"{each} {member_path('$', str(name))}", f"is defined in {owner[name]}, too")
             found[name], owner[name] = task, each
     return found
 

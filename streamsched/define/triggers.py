@@ -216,7 +216,9 @@ def _match(columns: Mapping[str, Accepted] | None) -> Match:
         return ANYTHING
     if not isinstance(columns, Mapping):
         raise InvalidDefinitionError("$.match", f"must be a mapping from column to accepted values but is {columns!r}")
-    return Match.of({column: _accepted(values, below("$.match", column)) for column, values in columns.items()})
+    return Match.from_values(
+        {column: _accepted(values, below("$.match", column)) for column, values in columns.items()}
+    )
 
 
 def _distinct(value: bool) -> bool:

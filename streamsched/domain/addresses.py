@@ -86,28 +86,28 @@ def parse_networks(text: str) -> Sequence[Network]:
     return tuple(found)
 
 
-def granted(address: Address, networks: Sequence[Network]) -> bool:
+def is_in_networks(address: Address, networks: Sequence[Network]) -> bool:
     """Whether it, or the IPv4 address that it stands for, is in one of these networks."""
-    both = (address, _embedded(address))
+    both = (address, _unwrap_ipv4(address))
     return any(each in network for network in networks for each in both if each.version == network.version)
 
 
-def refused(address: Address, networks: Sequence[Network]) -> str | None:
+def refusal_reason(address: Address, networks: Sequence[Network]) -> str | None:
     """Why nothing connects to an address; None: it may."""
-    if granted(address, networks) or _is_public(_embedded(address)):
+    if is_in_networks(address, networks) or _is_public(_unwrap_ipv4(address)):
         return None
     return f"{address} is not a public address; STREAMSCHED_OUTGOING_NETWORKS can permit it"
 
 
 def refused_host(host: str, networks: Sequence[Network]) -> str | None:
-    """As `refused`, of a host that is written as an address, in any spelling that a resolver reads, or is this machine;
-    None also for other names, whose addresses are known when they are resolved.
+    """As `refusal_reason`, of a host that is written as an address, in any spelling that a resolver reads, or is this
+    machine; None also for other names, whose addresses are known when they are resolved.
     """
     bare = normalize("NFKC", unquote(host)).replace("\u3002", ".").strip("[]").rstrip(".").lower()
     if bare == "localhost" or bare.endswith((".localhost", ".localdomain")):
         bare = "127.0.0.1"
     address = _read(bare.partition("%")[0])
-    return None if address is None else refused(address, networks)
+    return None if address is None else refusal_reason(address, networks)
 
 
 def refused_url(url: str, networks: Sequence[Network]) -> str | None:
@@ -152,7 +152,7 @@ def _is_public(address: Address) -> bool:
     return address in _GLOBAL_6 and not any(address in network for network in _REFUSED_6)
 
 
-def _embedded(address: Address) -> Address:
+def _unwrap_ipv4(address: Address) -> Address:
     if isinstance(address, IPv6Address) and any(address in network for network in _EMBEDDING):
         return IPv4Address(int(address) & 0xFFFFFFFF)
     return address

@@ -16,13 +16,13 @@ _D = TypeVar("_D", float, timedelta)
 _LARGEST_EXPONENT: Final = 60
 
 
-def doubled(first: _D, retries: int, *, longest: _D) -> _D:
+def double_pause(first: _D, retries: int, *, longest: _D) -> _D:
     """The pause after `retries` earlier retries: `first * 2 ** retries`, at most `longest`. Does not overflow."""
     factor = 2 ** min(retries, _LARGEST_EXPONENT)
     return longest if first and factor > longest / first else first * factor
 
 
-def jittered(pause: timedelta, jitter: float, token: str) -> timedelta:
+def shorten_pause(pause: timedelta, jitter: float, token: str) -> timedelta:
     """The pause, shortened by a part that is at most `jitter` (from 0 to 1). The part is a hash of the token, so it is
     the same in every process and after a restart.
     """

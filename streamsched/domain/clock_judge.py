@@ -27,7 +27,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from streamsched.domain.limits import later
+from streamsched.domain.limits import add_duration
 
 #: A larger difference between the database's clock and the count is a jump.
 TOLERANCE: Final = timedelta(seconds=5)
@@ -140,26 +140,26 @@ class ClockView:
         """The time to go by (UTC)."""
         return self.count.now(monotonic)
 
-    def theirs(self, monotonic: float) -> datetime:
+    def database_time(self, monotonic: float) -> datetime:
         """What the database's clock should say, whether that is right or not."""
-        return later(self.now(monotonic), self.ahead)
+        return add_duration(self.now(monotonic), self.ahead)
 
     def is_steady(self, monotonic: float) -> bool:
         """Whether the database's clock has not jumped lately: what it measures itself, as leases, may end."""
         return self.doubtful_since is None or monotonic - self.doubtful_since >= HELD.total_seconds()
 
 
-def judged(
+def judge_clock(
     view: ClockView | None, found: ClockMeasurement, record: ClockRecord
 ) -> tuple[ClockView, ClockProposal | None]:
     """The view after a measurement, and a judgement to share. `record` was read with the measurement."""
     if view is None:
-        return _first(found, record), None
+        return _start_view(found, record), None
     if record.number != view.number:
         return _by_record(view, found, record)
     if not _agrees(view, found, view.ahead):
-        return _jumped(view, found, record)
-    view = view if view.ahead else _counted(view, found)
+        return _record_jump(view, found, record)
+    view = view if view.ahead else _correct_count(view, found)
     if view.doubtful_since is None:
         return view, None
     agreed = timedelta(seconds=found.after - view.doubtful_since)
@@ -170,14 +170,14 @@ def judged(
     return view, None
 
 
-def confirmed(record: ClockRecord) -> ClockProposal | None:
+def confirm_clock(record: ClockRecord) -> ClockProposal | None:
     """A person says that the clock is right; None when it is not in doubt."""
     return _proposal(ClockFact.CONFIRMED, record) if record.ahead else None
 
 
-def _first(found: ClockMeasurement, record: ClockRecord) -> ClockView:
+def _start_view(found: ClockMeasurement, record: ClockRecord) -> ClockView:
     sure = not record.ahead and _own_agrees(found)
-    count = CountedTime(later(found.theirs, -record.ahead), found.after)
+    count = CountedTime(add_duration(found.theirs, -record.ahead), found.after)
     return ClockView(
         record.number,
         count,
@@ -189,7 +189,7 @@ def _first(found: ClockMeasurement, record: ClockRecord) -> ClockView:
     )
 
 
-def _jumped(view: ClockView, found: ClockMeasurement, record: ClockRecord) -> tuple[ClockView, ClockProposal]:
+def _record_jump(view: ClockView, found: ClockMeasurement, record: ClockRecord) -> tuple[ClockView, ClockProposal]:
     """The clock has left the count, or has left its last jump. Until the judgement is stored the view keeps both."""
     doubtful = replace(view, doubtful_since=found.after, held=HELD)
     if _agrees(view, found, _NOTHING):
@@ -206,12 +206,12 @@ def _by_record(view: ClockView, found: ClockMeasurement, record: ClockRecord) ->
         if watched:
             return view, _proposal(ClockFact.OVERRULED, record)
     if not record.ahead and sees_nothing:
-        return replace(_counted(view, found), number=record.number), None
+        return replace(_correct_count(view, found), number=record.number), None
     agrees = _agrees(view, found, record.ahead)
     if agrees and not record.ahead:
-        view = _counted(view, found)
+        view = _correct_count(view, found)
     elif not agrees:
-        count = CountedTime(later(found.theirs, -record.ahead), found.after)
+        count = CountedTime(add_duration(found.theirs, -record.ahead), found.after)
         view = replace(view, count=count, anchor=count, began=count.at)
     doubtful = bool(record.ahead) or agrees
     return (
@@ -235,7 +235,7 @@ def _agrees(view: ClockView, found: ClockMeasurement, ahead: timedelta) -> bool:
     return max(late, early) <= TOLERANCE + timedelta(seconds=DRIFT * (found.after - view.anchor.monotonic))
 
 
-def _counted(view: ClockView, found: ClockMeasurement) -> ClockView:
+def _correct_count(view: ClockView, found: ClockMeasurement) -> ClockView:
     """The view with its count corrected by a measurement of a clock that is right."""
     slow = found.after - found.before > _SLOW.total_seconds()
     if slow and view.now(found.before) <= found.theirs <= view.now(found.after):

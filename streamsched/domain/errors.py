@@ -110,7 +110,7 @@ def storable_text(text: str) -> str:
     return text[:_MESSAGE].replace("\0", "\ufffd").encode(errors="backslashreplace").decode()
 
 
-def described(failure: BaseException) -> str:
+def describe_failure(failure: BaseException) -> str:
     """A storable description of an exception: the message of a `StreamschedError`, class and message of others."""
     message = storable_text(str(failure))
     if isinstance(failure, StreamschedError):

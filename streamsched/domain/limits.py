@@ -29,7 +29,7 @@ LONGEST_NAME: Final = 255
 #: The first and the last instant that a definition may name.
 EARLIEST: Final = datetime(1000, 1, 1, tzinfo=UTC)
 LATEST: Final = datetime(5000, 1, 1, tzinfo=UTC)
-#: What `later` and `earlier` return at the least and at the most. PostgreSQL stores both, every zone can show both.
+#: The least and the most that `add_duration` and `earlier` return. PostgreSQL stores both, every zone can show both.
 _FIRST: Final = datetime(1, 1, 3, tzinfo=UTC)
 _LAST: Final = datetime(9999, 12, 29, tzinfo=UTC)
 _DIGITS: Final = 40
@@ -54,11 +54,11 @@ def check_count(value: int, path: str, *, least: int = 1, most: int = MOST) -> N
     if not isinstance(value, int) or isinstance(value, bool):
         raise InvalidDefinitionError(path, f"must be a whole number but is {_shown(value)}")
     if most < MOST_SLOTS and not least <= value <= most:
-        raise InvalidDefinitionError(path, f"must be from {least} to {most} but is {_shown(value)}")
+        raise InvalidDefinitionError(path, f"must be from {least} to {most} but is {_format_value(value)}")
     if value < least:
-        raise InvalidDefinitionError(path, f"must be at least {least} but is {_shown(value)}")
+        raise InvalidDefinitionError(path, f"must be at least {least} but is {_format_value(value)}")
     if value > most:
-        raise InvalidDefinitionError(path, f"must be at most {most} but is {_shown(value)}")
+        raise InvalidDefinitionError(path, f"must be at most {most} but is {_format_value(value)}")
 
 
 def check_duration(value: timedelta, path: str, *, zero: bool = False, longest: timedelta = LONGEST) -> None:
@@ -66,7 +66,7 @@ def check_duration(value: timedelta, path: str, *, zero: bool = False, longest: 
     InvalidDefinitionError: it is not a duration, negative, 0 without `zero`, or longer than `longest`.
     """
     if not isinstance(value, timedelta):
-        raise InvalidDefinitionError(path, f"must be a duration but is {_shown(value)}")
+        raise InvalidDefinitionError(path, f"must be a duration but is {_format_value(value)}")
     if value < timedelta(0) or (not value and not zero):
         raise InvalidDefinitionError(path, f"must {'not be negative' if zero else 'be positive'} but is {value}")
     if value > longest:
@@ -78,7 +78,7 @@ def check_instant(value: datetime, path: str) -> None:
     InvalidDefinitionError: it has no offset from UTC, or is outside the years 1000 to 4999.
     """
     if not isinstance(value, datetime):
-        raise InvalidDefinitionError(path, f"must be an instant but is {_shown(value)}")
+        raise InvalidDefinitionError(path, f"must be an instant but is {_format_value(value)}")
     if value.tzinfo is None:
         raise InvalidDefinitionError(path, "must name its offset from UTC")
     if not EARLIEST <= value < LATEST:
@@ -87,7 +87,7 @@ def check_instant(value: datetime, path: str) -> None:
         )
 
 
-def later(instant: datetime, duration: timedelta) -> datetime:
+def add_duration(instant: datetime, duration: timedelta) -> datetime:
     """`instant + duration` (UTC); the first or last instant that can be stored where the sum is beyond it."""
     try:
         return min(max(instant + duration, _FIRST), _LAST)
@@ -95,9 +95,9 @@ def later(instant: datetime, duration: timedelta) -> datetime:
         return _FIRST if duration < timedelta(0) else _LAST
 
 
-def storable(instant: datetime) -> datetime:
+def clamp_instant(instant: datetime) -> datetime:
     """The instant, moved to the first or last one that can be stored where it is beyond it."""
-    return later(instant, timedelta(0))
+    return add_duration(instant, timedelta(0))
 
 
 def longer(duration: timedelta, factor: float) -> timedelta:
@@ -117,7 +117,7 @@ def enumeration(texts: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(texts[:-1]), *texts[-1:])))
 
 
-def abridged(value: object, length: int = 60) -> str:
+def abridge(value: object, length: int = 60) -> str:
     """`repr` of a value, cut to `length` characters, at bounded cost: only a few levels and elements of a nested value
     and the beginning of a text are formatted.
     """
@@ -131,8 +131,8 @@ def abridged(value: object, length: int = 60) -> str:
     return text if len(text) <= length else f"{text[:length]}…"
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     """A value for a message; a number of very many digits by its size."""
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10**_DIGITS:
         return f"a number of about {int(value.bit_length() * 0.30103)} digits"
-    return abridged(value)
+    return abridge(value)

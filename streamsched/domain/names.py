@@ -132,7 +132,7 @@ class ScheduleRef(_InApp):
         AppRef(self.namespace, self.app)
         if _NAME.fullmatch(self.name):
             return
-        if not self.name or not self.name.isprintable() or "/" in self.name or len(_escaped(self.name)) > LONGEST_NAME:
+        if not self.name or not self.name.isprintable() or "/" in self.name or len(_escape(self.name)) > LONGEST_NAME:
             raise InvalidError(
                 "$",
                 f"schedule name '{self.name[:LONGEST_NAME]}' must be of printable characters but '/', in at most "
@@ -140,19 +140,19 @@ class ScheduleRef(_InApp):
             )
 
     def __str__(self) -> str:
-        return f"{self.namespace}.{self.app}.{_escaped(self.name)}"
+        return f"{self.namespace}.{self.app}.{_escape(self.name)}"
 
     @staticmethod
     def _read_name(text: str) -> str:
         if "~" not in text:
             return text
         plain = _ESCAPE.sub(lambda found: bytes.fromhex(found[0].replace("~", "")).decode(errors="replace"), text)
-        if _escaped(plain) != text:
+        if _escape(plain) != text:
             raise InvalidError("$", f"'{text}' is not how the name of a schedule is written in an id")
         return plain
 
 
-def _escaped(name: str) -> str:
+def _escape(name: str) -> str:
     if name.isascii() and name.replace("-", "_").isidentifier():
         return name  # nearly all names, at a third of the cost
     return _ODD.sub(lambda found: "".join(f"~{byte:02X}" for byte in found[0].encode(errors="replace")), name)

@@ -15,8 +15,8 @@ from collections.abc import Hashable
 from datetime import datetime, timedelta
 from typing import Final, Generic, TypeVar
 
-from streamsched.domain.backoff import doubled
-from streamsched.domain.limits import later
+from streamsched.domain.backoff import double_pause
+from streamsched.domain.limits import add_duration
 
 FIRST: Final = timedelta(minutes=1)
 LONGEST: Final = timedelta(hours=1)
@@ -38,13 +38,13 @@ class Quarantine(Generic[K]):
     def add(self, key: K, now: datetime) -> datetime:
         """Records a failure at `now`; returns the time of the next attempt."""
         failures, _ = self._failed.pop(key, (0, now))
-        retry_at = later(now, doubled(FIRST, failures, longest=LONGEST))
+        retry_at = add_duration(now, double_pause(FIRST, failures, longest=LONGEST))
         self._failed[key] = failures + 1, retry_at
         while len(self._failed) > _MOST:
             del self._failed[next(iter(self._failed))]
         return retry_at
 
-    def held(self, now: datetime) -> list[K]:
+    def held_keys(self, now: datetime) -> list[K]:
         """The keys that may not be tried at `now`."""
         return [key for key, (_, retry_at) in self._failed.items() if retry_at > now]
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from streamsched.domain.backoff import doubled
+from streamsched.domain.backoff import double_pause
 from streamsched.domain.errors import Refusal
 from streamsched.domain.events.event import Event
 
@@ -175,4 +175,4 @@ def batches(encoded: Sequence[EncodedEvent], patience: RetryLimits) -> list[rang
 
 def backoff(tries: int, patience: RetryLimits, jitter: Jitter) -> timedelta:
     """A random pause below a bound that doubles with each retry, so that many emitters spread their retries."""
-    return doubled(patience.first, tries, longest=patience.cap) * jitter()
+    return double_pause(patience.first, tries, longest=patience.cap) * jitter()

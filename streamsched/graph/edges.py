@@ -85,7 +85,7 @@ def parents_of(
     for node in wanted:
         try:
             parents[node] = graph.parents(node)
-            if not graph.valid(node):
+            if not graph.is_valid(node):
                 invalid.add(node)
         except InvalidDefinitionError as error:
             parents.pop(node, None)

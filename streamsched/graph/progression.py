@@ -13,7 +13,7 @@ from typing import Final
 
 import structlog
 
-from streamsched.domain.errors import SYSTEMIC, ConflictError, described
+from streamsched.domain.errors import SYSTEMIC, ConflictError, describe_failure
 from streamsched.domain.graph.graph import Graph
 from streamsched.domain.graph.node import NodeFact
 from streamsched.domain.graph.task import NodeId
@@ -91,7 +91,7 @@ class Progression:
         except SYSTEMIC:
             raise
         except Exception as failure:  # noqa: BLE001 - caused by the graph or the rows of this app
-            log.error("graph.failed", app=app, reason=described(failure))
+            log.error("graph.failed", app=app, reason=describe_failure(failure))
             return 0
 
     async def _step(self) -> float:

@@ -13,7 +13,7 @@ from typing import Final
 import structlog
 
 from streamsched.domain.decisions.retention import day_of
-from streamsched.domain.errors import SYSTEMIC, ConflictError, described
+from streamsched.domain.errors import SYSTEMIC, ConflictError, describe_failure
 from streamsched.domain.graph.node import NODE_STATES
 from streamsched.domain.graph.task import NodeId
 from streamsched.domain.names import AppRef
@@ -86,7 +86,7 @@ class NodeRetention:
         except ConflictError:  # the next pass sees what is left
             return 0
         except Exception as failure:  # noqa: BLE001 - caused by the graph or the rows of this app
-            log.error("graph.failed", app=app, reason=described(failure))
+            log.error("graph.failed", app=app, reason=describe_failure(failure))
             return 0
 
     async def _leaving(self, app: AppRef, batch: dict[NodeId, Children]) -> tuple[list[NodeId], list[NodeId]]:

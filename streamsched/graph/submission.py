@@ -159,7 +159,7 @@ class GraphDesk:
                 len(ascent.joined),
                 dict(ascent.ended),
                 len(invalid),
-                tuple(graph.task(node.task).awaited(node.job_id) for node in ascent.awaited),
+                tuple(graph.task(node.task).awaited_text(node.job_id) for node in ascent.awaited),
             )
             if dry_run:
                 return plan
@@ -242,10 +242,10 @@ class GraphDesk:
         return NodeReport(
             node,
             views.get(node),
-            await asyncio.to_thread(graph.valid, node),
+            await asyncio.to_thread(graph.is_valid, node),
             [(group, {parent: states.get(parent) for parent in group.parents}) for group in groups],
             {
-                each: task.awaited(each.job_id)
+                each: task.awaited_text(each.job_id)
                 for each in (node, *(parent for group in groups for parent in group.parents))
                 if (task := graph.task(each.task)).arrives
             },
@@ -284,4 +284,4 @@ def _canonical(graph: Graph, nodes: Iterable[NodeId], path: str) -> Sequence[Nod
 
 
 def _invalid(graph: Graph, nodes: Iterable[NodeId]) -> frozenset[NodeId]:
-    return frozenset(node for node in nodes if not graph.valid(node))
+    return frozenset(node for node in nodes if not graph.is_valid(node))

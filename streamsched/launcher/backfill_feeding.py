@@ -10,7 +10,7 @@ from typing import Final
 
 import structlog
 
-from streamsched.domain.limits import later
+from streamsched.domain.limits import add_duration
 from streamsched.ports.clock import Clock
 from streamsched.ports.notifier import BACKFILLS, Notifier
 from streamsched.process.run_forever import run_forever
@@ -50,7 +50,7 @@ class BackfillFeeding:
         """
         now = self._clock.now()
         if not self._clock.in_doubt and (self._forgot_at is None or now - self._forgot_at >= _FORGET):
-            while forgotten := await self._feed.forget(before=later(now, -self._keep)):
+            while forgotten := await self._feed.forget(before=add_duration(now, -self._keep)):
                 log.info("backfills.forgotten", count=forgotten)
             self._forgot_at = now
         changed = await self._feed.feed(now=now, limit=_BATCH)

@@ -10,7 +10,7 @@ from typing import Final
 import structlog
 
 from streamsched.domain.constraints.load import ClusterReading
-from streamsched.domain.errors import SYSTEMIC, UnavailableError, described
+from streamsched.domain.errors import SYSTEMIC, UnavailableError, describe_failure
 from streamsched.ports.clock import Clock
 from streamsched.ports.cluster_probe import Probe
 from streamsched.ports.notifier import PROBES, Notifier
@@ -60,9 +60,9 @@ class ClusterProbes:
         except TimeoutError:
             await self._failed(cluster, f"it did not answer within {_TIMEOUT.total_seconds():g} s")
         except UnavailableError as exc:
-            await self._failed(cluster, described(exc))
+            await self._failed(cluster, describe_failure(exc))
         except Exception as exc:  # noqa: BLE001 - third-party code; the launcher continues whatever it raises
-            await self._failed(cluster, f"its probe failed: {described(exc)}")
+            await self._failed(cluster, f"its probe failed: {describe_failure(exc)}")
         else:
             await self._record(cluster, reading)
 
@@ -72,7 +72,7 @@ class ClusterProbes:
         except SYSTEMIC:
             raise
         except Exception as exc:  # noqa: BLE001 - third-party code may return anything
-            await self._failed(cluster, f"its reading cannot be used: {described(exc)}")
+            await self._failed(cluster, f"its reading cannot be used: {describe_failure(exc)}")
         else:
             log.debug("cluster.read", cluster=cluster, reading=str(reading), woken=woken)
 

@@ -27,7 +27,7 @@ from streamsched.domain.errors import (
     ConflictError,
     InvalidError,
     NotFoundError,
-    described,
+    describe_failure,
 )
 from streamsched.domain.events.event import CustomHappened, Event
 from streamsched.domain.events.sampler import Sampler
@@ -36,7 +36,7 @@ from streamsched.domain.graph.arrival_job import ArrivalJob
 from streamsched.domain.jobs.in_flight import InFlightWindow, load_of
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.schedule import EnqueueJob, HttpJob, InlineExecutable, Program, PublishJob
-from streamsched.domain.schedules.template import filled
+from streamsched.domain.schedules.template import fill_template
 from streamsched.launcher.request import arrived_node, enqueued_task, request, send, send_with_secrets
 from streamsched.ports.clock import Clock
 from streamsched.ports.runner import RunnerId
@@ -168,7 +168,7 @@ class InlineExecutor:
             if isinstance(each, BaseException):
                 raise each
         now = asyncio.get_running_loop().time()
-        self._window = self._window.adjusted(held=held, load=load_of(step_s=now - began, lag_s=self._lag_s))
+        self._window = self._window.adjust(held=held, load=load_of(step_s=now - began, lag_s=self._lag_s))
         if len(self._held) > len(self._ended) and now - self._heartbeat_at >= self._heartbeat:
             await self._send_heartbeats()
             self._heartbeat_at = now
@@ -195,7 +195,7 @@ class InlineExecutor:
             except Exception as exc:  # noqa: BLE001 - a row may hold anything; the other runs start
                 if search.halve(exc):
                     continue
-                log.error("inline_executor.claim_failed", run=part[0], reason=described(exc))
+                log.error("inline_executor.claim_failed", run=part[0], reason=describe_failure(exc))
             for run in part:
                 del self._queued[run]
 
@@ -213,7 +213,7 @@ class InlineExecutor:
                 stops = await self._runs.mark_started(part, runner=str(self.runner), now=self._clock.now())
             except Exception as exc:  # noqa: BLE001 - as above
                 if not search.halve(exc):
-                    log.error("inline_executor.start_refused", run=part[0], reason=described(exc))
+                    log.error("inline_executor.start_refused", run=part[0], reason=describe_failure(exc))
                     self._forget(part[0])
                 continue
             taken = [run for run in part if run not in stops]
@@ -256,12 +256,12 @@ class InlineExecutor:
         """Ends a run whose end cannot be stored, without what it should have made if that is the cause. A conflict is
         tried again. Returns how many ends are stored.
         """
-        log.error("inline_executor.end_refused", run=run, reason=described(refusal))
+        log.error("inline_executor.end_refused", run=run, reason=describe_failure(refusal))
         product = self._products.get(run)
         if isinstance(refusal, NotFoundError | InvalidError) and product is not None:
             del self._products[run]
             lacking = "node was completed" if isinstance(product, ArrivedNode) else "task was made"
-            self._ended[run] = RunEnd(RunState.FAILED, f"no {lacking}: {described(refusal)}", self._clock.now())
+            self._ended[run] = RunEnd(RunState.FAILED, f"no {lacking}: {describe_failure(refusal)}", self._clock.now())
             return await self._finish([run])
         return 0 if isinstance(refusal, ConflictError) else await self._finish_bare(run)
 
@@ -277,7 +277,7 @@ class InlineExecutor:
         except SYSTEMIC:
             raise
         except Exception as exc:  # noqa: BLE001 - as above
-            log.error("run.end_failed", run=run, reason=described(exc))
+            log.error("run.end_failed", run=run, reason=describe_failure(exc))
         self._forget(run)
         return 1
 
@@ -335,7 +335,7 @@ class InlineExecutor:
         task.add_done_callback(partial(self._answered, run.run))
 
     def _fail(self, run: Assignment, failure: Exception) -> None:
-        why = f"the program cannot be started: {described(failure)}"
+        why = f"the program cannot be started: {describe_failure(failure)}"
         self._end(run.run, RunEnd(RunState.FAILED, why, self._clock.now()))
 
     def _answered(self, run: str, task: asyncio.Task[RunEnd]) -> None:
@@ -373,5 +373,5 @@ class InlineExecutor:
 
 
 def _event(run: Assignment, job: PublishJob, clock: Clock) -> Event:
-    attributes = {name: filled(value, run.arguments) for name, value in job.attributes.items()}
+    attributes = {name: fill_template(value, run.arguments) for name, value in job.attributes.items()}
     return Event(f"{run.run}:{job.event}", SOURCE, clock.now(), CustomHappened(job.event, attributes), run.traceparent)

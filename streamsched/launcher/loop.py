@@ -31,7 +31,7 @@ import structlog
 
 from streamsched.domain.decisions.decision import Decision
 from streamsched.domain.decisions.decision_batch import judge_programs
-from streamsched.domain.errors import described
+from streamsched.domain.errors import describe_failure
 from streamsched.domain.failure_isolation import FailureIsolation
 from streamsched.launcher.plugin_evaluator import PluginEvaluator
 from streamsched.launcher.run_monitor import RunMonitor
@@ -127,7 +127,7 @@ class Launcher:
                 decided += await self._decide_batch(part, wait=wait and len(part) == len(programs))
             except Exception as failure:  # noqa: BLE001 - it is one job's
                 if not search.halve(failure):
-                    log.warning("launcher.batch_failed", program=part[0], reason=described(failure))
+                    log.warning("launcher.batch_failed", program=part[0], reason=describe_failure(failure))
                     decided += await self._decide_jobs(part[0])
         return decided
 
@@ -164,7 +164,7 @@ class Launcher:
         return stored.decided
 
     async def _put_off(self, jobs: Sequence[str], failure: Exception) -> int:
-        reason = f"it cannot be decided: {described(failure)}"
+        reason = f"it cannot be decided: {describe_failure(failure)}"
         for job in jobs:
             log.error("job.undecided", job=job, reason=reason, exc_info=failure)
         await self._decisions.put_off(dict.fromkeys(jobs, reason), now=self._clock.now())

@@ -27,8 +27,8 @@ from streamsched.domain.decisions.admission import (
     WaitUntil,
 )
 from streamsched.domain.decisions.decision import Decision, Wait
-from streamsched.domain.errors import InvalidError, UnavailableError, described, storable_text
-from streamsched.domain.limits import storable
+from streamsched.domain.errors import InvalidError, UnavailableError, describe_failure, storable_text
+from streamsched.domain.limits import clamp_instant
 from streamsched.launcher.plugins import Answer, Maker, make_plugin
 from streamsched.ports.clock import Clock
 from streamsched.store.jobs.decisions import DecisionStore
@@ -110,15 +110,15 @@ class PluginEvaluator:
         except TimeoutError:
             return WaitFor(what, f"{what[0]} did not answer within {self._timeout:g} s"), False
         except InvalidError as exc:
-            return WaitFor(what, f"{what[0]} cannot be asked: {described(exc)}"), False
+            return WaitFor(what, f"{what[0]} cannot be asked: {describe_failure(exc)}"), False
         except Exception as exc:  # noqa: BLE001 - third-party code; the launcher continues whatever it raises
-            return WaitFor(what, f"{what[0]} failed: {described(exc)}"), False
+            return WaitFor(what, f"{what[0]} failed: {describe_failure(exc)}"), False
         if not isinstance(verdict, get_args(ConstraintVerdict)):
             return WaitFor(what, f"{what[0]} answered with a {type(verdict).__name__}, which is no verdict"), False
         try:
             return _storable(verdict), True
         except (TypeError, ValueError, ArithmeticError) as exc:
-            return WaitFor(what, f"{what[0]} answered with a verdict that says nothing: {described(exc)}"), False
+            return WaitFor(what, f"{what[0]} answered with a verdict that says nothing: {describe_failure(exc)}"), False
 
     async def _call(self, plugin: PlugIn, question: Question) -> ConstraintVerdict:
         """Calls it in a daemon thread, which does not delay the end of the process."""
@@ -167,7 +167,7 @@ def _storable(verdict: ConstraintVerdict) -> ConstraintVerdict:
         case WaitUntil(at=at):
             if not isinstance(at, datetime) or at.tzinfo is None:
                 raise TypeError(f"the time is no instant with an offset from UTC: {at!r}")
-            return WaitUntil(storable(at).astimezone(UTC), why)
+            return WaitUntil(clamp_instant(at).astimezone(UTC), why)
         case WaitFor(what=what):
             return WaitFor(tuple(storable_text(str(each)) for each in islice(what, _NAMED)), why)
         case Satisfied() | Unsatisfiable():

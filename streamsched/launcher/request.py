@@ -17,11 +17,11 @@ from streamsched.domain.errors import ConfigurationError, InvalidDefinitionError
 from streamsched.domain.graph.arrival_job import ArrivalJob
 from streamsched.domain.graph.task import NodeId
 from streamsched.domain.jobs.run import RunState
-from streamsched.domain.limits import later
+from streamsched.domain.limits import add_duration
 from streamsched.domain.programs.secret import Secret
 from streamsched.domain.schedules.arguments import LOGICAL_START_TIME
 from streamsched.domain.schedules.schedule import WITH_BODY, EnqueueJob, HttpJob, check_host
-from streamsched.domain.schedules.template import filled, filled_json, is_json
+from streamsched.domain.schedules.template import fill_template, filled_json, is_json
 from streamsched.domain.tasks.identity import check_task_key
 from streamsched.domain.tasks.task import TaskRequest
 from streamsched.ports.clock import Clock
@@ -54,7 +54,7 @@ def request(run: Assignment, job: HttpJob, secrets: Mapping[Secret, str] | None 
     headers = {"Idempotency-Key": run.job or run.run}
     if run.traceparent is not None and "traceparent" not in map(str.lower, job.headers):
         headers["traceparent"] = run.traceparent
-    headers |= {name: filled(value, arguments, written=_one_line) for name, value in job.headers.items()}
+    headers |= {name: fill_template(value, arguments, written=_one_line) for name, value in job.headers.items()}
     kind = next((value for name, value in headers.items() if name.lower() == "content-type"), None)
     content = None if job.body is None else _body(job.body, kind, arguments)
     if kind is None and job.method in WITH_BODY and (job.body is None or is_json(job.body)):
@@ -65,7 +65,7 @@ def request(run: Assignment, job: HttpJob, secrets: Mapping[Secret, str] | None 
         check_host(job, "$")  # it may have been stored before there was this rule
     except InvalidDefinitionError as exc:
         raise ConfigurationError(str(exc)) from exc
-    url = filled(job.url, arguments, written=_in_url)
+    url = fill_template(job.url, arguments, written=_in_url)
     if not url.lower().startswith(("http://", "https://")):
         raise ConfigurationError("no request can be made of it: the URL must begin with http:// or https://")
     try:
@@ -83,14 +83,14 @@ def enqueued_task(run: Assignment, job: EnqueueJob, now: datetime) -> EnqueuedTa
         ConfigurationError: the run lacks an argument of the template.
         InvalidError: the task's lane, key or data cannot be stored.
     """
-    lane, key = filled(job.lane, run.arguments), filled(job.key, run.arguments) or run.job or run.run
+    lane, key = fill_template(job.lane, run.arguments), fill_template(job.key, run.arguments) or run.job or run.run
     check_task_key(key)
     if job.data is None:
         data, kind = _default_body(run), "application/json"
     else:
         kind = "application/json" if is_json(job.data) else "text/plain; charset=utf-8"
         data = _body(job.data, kind, run.arguments)
-    due_at = later(now, job.after)
+    due_at = add_duration(now, job.after)
     request = TaskRequest(key=key, lane=lane, due_at=due_at, data=data, content_type=kind)
     return EnqueuedTask(job.queue, request)
 
@@ -139,8 +139,8 @@ def _body(template: str, kind: str | None, arguments: Mapping[str, str]) -> byte
     if (kind is None and is_json(template)) or (kind is not None and "json" in kind.lower()):
         return filled_json(template, arguments).encode()
     if kind is not None and kind.lower().startswith("application/x-www-form-urlencoded"):
-        return filled(template, arguments, written=quote_plus).encode()
-    return filled(template, arguments).encode()
+        return fill_template(template, arguments, written=quote_plus).encode()
+    return fill_template(template, arguments).encode()
 
 
 def _one_line(value: str) -> str:

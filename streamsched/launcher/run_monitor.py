@@ -16,7 +16,7 @@ import structlog
 
 from streamsched.domain.constraints.pace import Pace
 from streamsched.domain.constraints.process_room import ProcessKind
-from streamsched.domain.errors import SYSTEMIC, InvalidError, UnavailableError, described
+from streamsched.domain.errors import SYSTEMIC, InvalidError, UnavailableError, describe_failure
 from streamsched.ports.clock import Clock
 from streamsched.ports.runner import NO_RUNNER, InlineRunner, RunnerId, Runners
 from streamsched.ports.runs import RunEnd
@@ -146,7 +146,7 @@ class RunMonitor:
                 except SYSTEMIC:
                     raise
                 except Exception as exc:  # noqa: BLE001 - its row may hold anything; the other runs are checked
-                    log.error("run.end_failed", run=run.run, reason=described(exc))
+                    log.error("run.end_failed", run=run.run, reason=describe_failure(exc))
             if len(ended) >= _PAGE:
                 break
             page = await self._store.silent_runs(now - self._timeouts.silence, limit=_PAGE, behind=page[-1])

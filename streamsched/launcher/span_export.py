@@ -8,7 +8,7 @@ from typing import Final
 import structlog
 
 from streamsched.domain.jobs.spans import job_spans, run_spans
-from streamsched.domain.limits import later
+from streamsched.domain.limits import add_duration
 from streamsched.ports.clock import Clock
 from streamsched.process.run_forever import run_forever
 from streamsched.store.jobs.spans import SpanStore
@@ -49,7 +49,7 @@ class SpanExport:
         every = self._settings.every.total_seconds()
         dropped = 0
         if not self._clock.in_doubt:
-            dropped = await self._store.drop_ended_before(later(self._clock.now(), -GIVE_UP))
+            dropped = await self._store.drop_ended_before(add_duration(self._clock.now(), -GIVE_UP))
         due = await self._store.due(limit=self._settings.batch)
         spans = [span for job in due.jobs for span in job_spans(job, self._settings.sampler)]
         spans += [span for run in due.runs for span in run_spans(run, self._settings.sampler)]

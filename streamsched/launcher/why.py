@@ -26,12 +26,12 @@ from streamsched.domain.decisions.admission import (
     WaitUntil,
     weigh,
 )
-from streamsched.domain.decisions.decision import overlap_of, superseded
-from streamsched.domain.decisions.judge import timed_out_at
+from streamsched.domain.decisions.decision import overlap_of, superseded_reason
+from streamsched.domain.decisions.judge import wait_ends_at
 from streamsched.domain.decisions.lanes import lane_position
 from streamsched.domain.decisions.namespace_quota import quota_verdict
 from streamsched.domain.decisions.room_for_processes import room_verdict
-from streamsched.domain.errors import described
+from streamsched.domain.errors import describe_failure
 from streamsched.domain.jobs.job import JobState, ReadyJob
 from streamsched.domain.quotas.quota import Quota
 from streamsched.domain.schedules.provenance import contributions_of
@@ -112,7 +112,8 @@ async def why(job: str, *, jobs: JobStore, clock: Clock, sees: Sees = sees_nothi
         return Why(
             record.id,
             record.state,
-            f"it cannot be explained: {described(failure)}" + (f"; {_next_attempt(record)}" if record.failures else ""),
+            f"it cannot be explained: {describe_failure(failure)}"
+            + (f"; {_next_attempt(record)}" if record.failures else ""),
             since=record.satisfied_at,
             runs=record.runs,
             history=snapshot.history,
@@ -139,7 +140,7 @@ def explain(snapshot: JobSnapshot, *, now: datetime, sees: Sees = sees_nothing) 
         return Why(summary=f"{job.reason}; {_next_attempt(job)}", since=job.satisfied_at, **common)
     if snapshot.unreadable is not None:
         return Why(summary=f"it cannot be decided: {snapshot.unreadable}", **common)
-    obsolete = superseded(
+    obsolete = superseded_reason(
         known=snapshot.schedule is not None,
         current=snapshot.generation,
         enabled=snapshot.enabled,
@@ -177,7 +178,7 @@ def explain(snapshot: JobSnapshot, *, now: datetime, sees: Sees = sees_nothing) 
         admission = Admission((*admission.verdicts, quota), admission.stops)
         needs.append(f"quota {Quota.RUNS}")
     place = snapshot.place
-    if place is not None and admission.admitted and place.kind in snapshot.resources.rooms:
+    if place is not None and admission.is_admitted and place.kind in snapshot.resources.rooms:
         room = room_verdict(snapshot.resources.rooms[place.kind], place.share, place.turn)
         admission = Admission((*admission.verdicts, room), admission.stops)
         needs.append("room for a process")
@@ -256,14 +257,14 @@ def _settled(snapshot: JobSnapshot, now: datetime) -> str:
 
 def _waits(snapshot: JobSnapshot, admission: Admission, now: datetime) -> str:
     schedule = snapshot.schedule
-    deadline = None if schedule is None else timed_out_at(snapshot.ready.satisfied_at, schedule, snapshot.resumed_at)
+    deadline = None if schedule is None else wait_ends_at(snapshot.ready.satisfied_at, schedule, snapshot.resumed_at)
     if schedule is not None and deadline is not None and deadline <= now:
         outcome = "launches it all the same" if schedule.on_timeout is OnTimeout.LAUNCH else "ends it as TIMED_OUT"
         return f"its timeout of {schedule.timeout} passed at {clock(deadline)}: the next check {outcome}"
-    if admission.aborted:
-        return f"the next check ends it: {admission.why}"
-    if not admission.admitted:
-        return f"it waits: {admission.why}"
+    if admission.is_aborted:
+        return f"the next check ends it: {admission.reason}"
+    if not admission.is_admitted:
+        return f"it waits: {admission.reason}"
     text = "nothing stands in its way: the next check admits it"
     due, checked = snapshot.job.next_check_at, snapshot.checked_at or snapshot.job.created_at
     if due is not None and now - max(due, checked) >= PROMPT:
@@ -275,7 +276,7 @@ def _earliest(admission: Admission, snapshot: JobSnapshot, now: datetime) -> tup
     """The earliest start and what it is computed from. While the job waits for runs of its program, it is an estimate
     from the durations of the latest ones; None when a run already took longer, or is of another program.
     """
-    if snapshot.held is not None or admission.aborted or admission.admitted:
+    if snapshot.held is not None or admission.is_aborted or admission.is_admitted:
         return None, None
     clocks = admission.wait_until, _latest(admission.verdicts)
     if not admission.wait_for:
@@ -313,7 +314,7 @@ def _latest(verdicts: tuple[ConstraintVerdict, ...]) -> str | None:
 
 def _timeout(snapshot: JobSnapshot, schedule: Schedule, now: datetime) -> str | None:
     satisfied_at, resumed_at = snapshot.ready.satisfied_at, snapshot.resumed_at
-    deadline = timed_out_at(satisfied_at, schedule, resumed_at)
+    deadline = wait_ends_at(satisfied_at, schedule, resumed_at)
     if deadline is None:
         return None
     when = "in a moment" if deadline <= now else f"at {deadline:%Y-%m-%d %H:%M:%S}Z"

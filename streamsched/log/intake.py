@@ -15,7 +15,7 @@ from typing import Final, Generic, TypeVar
 
 import structlog
 
-from streamsched.domain.errors import SYSTEMIC, DecodeError, described
+from streamsched.domain.errors import SYSTEMIC, DecodeError, describe_failure
 from streamsched.domain.failure_isolation import FailureIsolation
 from streamsched.log.dead_letters import dead_letter
 from streamsched.log.topics import DEAD_LETTER
@@ -115,7 +115,7 @@ class TopicIntake(Generic[Row]):
         except SYSTEMIC:
             raise
         except Exception as failure:  # noqa: BLE001 - caused by one of the records
-            log.warning("intake.batch_split", topic=self._topic, reason=described(failure))
+            log.warning("intake.batch_split", topic=self._topic, reason=describe_failure(failure))
         return sum([await self._store_in_parts(reader, chunk) for chunk in chunks])
 
     async def _store_in_parts(self, reader: Reader, chunk: Chunk) -> int:
@@ -133,7 +133,9 @@ class TopicIntake(Generic[Row]):
                 if search.halve(failure):
                     continue
                 for record in part.records:
-                    await self._refuse(chunk, record, DecodeError("$", f"cannot be stored: {described(failure)}"))
+                    await self._refuse(
+                        chunk, record, DecodeError("$", f"cannot be stored: {describe_failure(failure)}")
+                    )
                 await self._stored(reader, [replace(batch, rows=[])])
             start = part.next_position
         return stored
@@ -178,7 +180,7 @@ class TopicIntake(Generic[Row]):
             except DecodeError as error:
                 await self._refuse(chunk, record, error)
             except Exception as failure:  # noqa: BLE001 - caused by this record only
-                await self._refuse(chunk, record, DecodeError("$", f"cannot be read: {described(failure)}"))
+                await self._refuse(chunk, record, DecodeError("$", f"cannot be read: {describe_failure(failure)}"))
         return IntakeBatch(chunk.partition, self._positions[chunk.partition], chunk.next_position, rows)
 
     async def _refuse(self, chunk: Chunk, record: Record, error: DecodeError) -> None:

@@ -14,7 +14,7 @@ from streamsched.domain.jobs.run import RunState
 from streamsched.domain.jobs.run_metrics import RunMetrics
 from streamsched.domain.programs.driver import Driver
 from streamsched.domain.schedules.schedule import Program, Schedule
-from streamsched.domain.schedules.template import printable
+from streamsched.domain.schedules.template import replace_unprintable
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ class RunEnd:
     may_live: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "reason", printable(self.reason))
-        object.__setattr__(self, "log_tail", printable(self.log_tail[-LOG_TAIL:]))
+        object.__setattr__(self, "reason", replace_unprintable(self.reason))
+        object.__setattr__(self, "log_tail", replace_unprintable(self.log_tail[-LOG_TAIL:]))
 
     def drop_texts(self, at: datetime) -> RunEnd:
         """The same end without texts, for a store that refused them."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 from typing import Any, Final
 
-from streamsched.domain.addresses import Network, granted, refused
+from streamsched.domain.addresses import Network, is_in_networks, refusal_reason
 
 #: Family, type, protocol, canonical name and address, as of `socket.getaddrinfo`.
 AddressInfo = tuple[int | socket.AddressFamily, int | socket.SocketKind, int, str, tuple[Any, ...]]
@@ -28,7 +28,7 @@ def guarded_sockets(networks: Sequence[Network]) -> Callable[[AddressInfo], sock
         family, kind, protocol, _, address = info
         if family not in _FAMILIES:
             raise RefusedAddressError(None, "only addresses of IP are connected to")
-        why = refused(ip_address(str(address[0]).partition("%")[0]), networks)
+        why = refusal_reason(ip_address(str(address[0]).partition("%")[0]), networks)
         if why is not None:
             raise RefusedAddressError(None, why)
         return socket.socket(family, kind, protocol)
@@ -47,9 +47,9 @@ async def goes_direct(host: str, networks: Sequence[Network]) -> bool:
     except OSError:
         return False  # the proxy may know it
     addresses = [ip_address(str(each[4][0]).partition("%")[0]) for each in found]
-    if any(granted(each, networks) for each in addresses):
+    if any(is_in_networks(each, networks) for each in addresses):
         return True
     for each in addresses:
-        if (why := refused(each, networks)) is not None:
+        if (why := refusal_reason(each, networks)) is not None:
             raise RefusedAddressError(None, why)
     return False

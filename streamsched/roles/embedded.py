@@ -209,7 +209,7 @@ async def _first_page(settings: Settings, folder: Path) -> str:
 
 async def _is_valid(tokens: TokenStore, token: StoredTokenText, clock: Clock) -> bool:
     found = await tokens.find(token.id)
-    return found is not None and found.digest == token.digest and not found.record.invalid_at(clock.now())
+    return found is not None and found.digest == token.digest and not found.record.refusal_reason(clock.now())
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from streamsched.domain.programs.secret import Secret
 from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob
 from streamsched.domain.schedules.schedule import EnqueueJob, HttpJob, PublishJob
 from streamsched.domain.schedules.shell_command import variable_of
-from streamsched.domain.schedules.template import filled, filled_part, filled_path
+from streamsched.domain.schedules.template import fill_path, fill_template, filled_part
 from streamsched.ports.runs import Assignment
 from streamsched.process.os_user import OsUser, private_folder
 from streamsched.spark.drivers.java import find_java
@@ -182,7 +182,7 @@ def command(
         case BashJob(command=line):
             return Command((shutil.which("bash") or "/bin/bash", "-c", line), env, user=runtime.user)
         case PythonJob() as job:
-            options = (filled(each, assignment.arguments) for each in job.arguments)
+            options = (fill_template(each, assignment.arguments) for each in job.arguments)
             own = _with_folder({**env, **job.env, **secret_values(job.secret_env, secrets)}, job.folder)
             call = (job.target, *options)
             argv = (sys.executable, "-m", PYTHON_CALL, *call)
@@ -251,7 +251,7 @@ def _spark_submit(
     env: dict[str, str],
     secrets: Mapping[Secret, str] | None,
 ) -> Command:
-    main = filled_path(job.main, assignment.arguments) if job.module is None else str(_SPARK_CALL)
+    main = fill_path(job.main, assignment.arguments) if job.module is None else str(_SPARK_CALL)
     if "://" not in main and not Path(main).is_file():  # spark-submit downloads URLs
         raise ConfigurationError(f"the program's main file {main} does not exist (working directory: {Path.cwd()})")
     spec = find_spec("pyspark")
@@ -288,7 +288,7 @@ def _spark_submit(
     if master.startswith("local"):
         env.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings = conf_options({**own_log, **traces, **conf})
-    part = filled if job.module is None else filled_part
+    part = fill_template if job.module is None else filled_part
     file = None
     if private:
         path = RunFiles(runtime.data_dir, assignment.run).private_conf

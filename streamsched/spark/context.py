@@ -35,7 +35,7 @@ from streamsched.domain.events.event import (
 )
 from streamsched.domain.jobs.job import Contribution
 from streamsched.domain.names import DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
-from streamsched.domain.triggers.event_slice import joined
+from streamsched.domain.triggers.event_slice import join_slices
 from streamsched.domain.triggers.trigger import Leaf, Partitions, Total, Trigger, leaf_id, leaves
 
 RUN_FILE: Final = "STREAMSCHED_RUN_FILE"
@@ -138,7 +138,7 @@ class RunContext:
         found: dict[tuple[str, str], Event] = {}
         for event in (event for part in self.contributions for event in part.events):
             name = event.source, event.id
-            found[name] = joined(found[name], event) if name in found else event
+            found[name] = join_slices(found[name], event) if name in found else event
         return tuple(found.values())
 
     def waits_for(self, dataset: DatasetRef) -> bool:

@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 
 import structlog
 
-from streamsched.domain.backoff import doubled
+from streamsched.domain.backoff import double_pause
 from streamsched.domain.errors import ConfigurationError, ConflictError, UnavailableError
 from streamsched.domain.jobs.failure import Failure, classify, signal_of
 from streamsched.domain.jobs.run import RunState
@@ -409,7 +409,7 @@ async def _retried(call: Callable[[], Awaitable[_T]], patience: timedelta) -> _T
     deadline = loop.time() + patience.total_seconds()
     retries = 0
     while True:
-        pause = doubled(_FIRST_PAUSE, retries, longest=_LONGEST_PAUSE)
+        pause = double_pause(_FIRST_PAUSE, retries, longest=_LONGEST_PAUSE)
         try:
             return await call()
         except UnavailableError as exc:

@@ -74,6 +74,6 @@ async def append(
         target=target,
         detail=dict(detail),
         previous=last.hash,
-    ).sealed()
+    ).with_hash()
     await connection.execute(_SQL["append"], *entry)
     return entry

@@ -14,7 +14,7 @@ import orjson
 from asyncpg.pool import PoolConnectionProxy
 
 from streamsched.domain.errors import ConfigurationError, ConflictError, DecodeError, UnavailableError
-from streamsched.domain.limits import LONGEST, later, storable
+from streamsched.domain.limits import LONGEST, add_duration, clamp_instant
 from streamsched.process.first_host import FirstHost
 from streamsched.process.tcp_keepalive import TcpKeepalive
 
@@ -221,9 +221,9 @@ def _microseconds(instant: datetime) -> tuple[int]:
 def _instant(stored: tuple[int]) -> datetime:
     """The instant, clamped to Python's range (infinity too): an error here would fail all rows of the result."""
     try:
-        return storable(_EPOCH + timedelta(microseconds=stored[0]))
+        return clamp_instant(_EPOCH + timedelta(microseconds=stored[0]))
     except OverflowError:
-        return later(_EPOCH, LONGEST * 10 if stored[0] > 0 else -LONGEST * 10)
+        return add_duration(_EPOCH, LONGEST * 10 if stored[0] > 0 else -LONGEST * 10)
 
 
 def _parts(duration: timedelta) -> tuple[int, int, int]:

@@ -12,7 +12,7 @@ from typing import Final
 
 import structlog
 
-from streamsched.domain.errors import SYSTEMIC, described
+from streamsched.domain.errors import SYSTEMIC, describe_failure
 from streamsched.domain.failure_isolation import FailureIsolation
 from streamsched.domain.tasks.attempt import AttemptFailed, after_attempt
 from streamsched.domain.tasks.task_retry import BackoffRetry
@@ -122,7 +122,7 @@ class AttemptEnds:
             except Exception as exc:  # noqa: BLE001 - a row may hold anything; the other ends are stored
                 if search.halve(exc):
                     continue
-                log.error("tasks.end_refused", task=ends[0].task.id, reason=described(exc))
+                log.error("tasks.end_refused", task=ends[0].task.id, reason=describe_failure(exc))
                 await self._store_bare(ends[0], epochs)
             else:
                 if stored < len(ends):
@@ -140,4 +140,4 @@ class AttemptEnds:
         except SYSTEMIC:
             raise
         except Exception as exc:  # noqa: BLE001 - as above
-            log.error("tasks.end_lost", task=ended.task.id, reason=described(exc))
+            log.error("tasks.end_lost", task=ended.task.id, reason=describe_failure(exc))

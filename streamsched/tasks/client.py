@@ -29,7 +29,7 @@ import orjson
 from streamsched.codec.pagerduty.partitioner import partition_of_id
 from streamsched.codec.pagerduty.task import GRACE, SCHEDULER, TOO_LATE, Task, encode, to_json, too_late
 from streamsched.codec.problem import COME_BACK
-from streamsched.domain.backoff import doubled
+from streamsched.domain.backoff import double_pause
 from streamsched.domain.errors import (
     ConfigurationError,
     ConflictError,
@@ -202,7 +202,7 @@ class Scheduler:
             except UnavailableError as exc:
                 if loop.time() >= ends:
                     return exc
-                pause = doubled(_FIRST_PAUSE, attempt, longest=_LONGEST_PAUSE)
+                pause = double_pause(_FIRST_PAUSE, attempt, longest=_LONGEST_PAUSE)
                 attempt += 1
                 await asyncio.sleep(pause.total_seconds())
             except Exception as exc:  # noqa: BLE001 - it is the result of these tasks

@@ -11,7 +11,7 @@ import structlog
 
 from streamsched.codec.pagerduty.task import POLICY, decode
 from streamsched.domain.errors import NotFoundError
-from streamsched.domain.limits import later
+from streamsched.domain.limits import add_duration
 from streamsched.domain.tasks.task import TaskRequest
 from streamsched.log.intake import TopicIntake
 from streamsched.ports.broker import Broker, Cleanup, Reader, Record, TopicPartition, TopicSpec
@@ -83,5 +83,5 @@ class TaskIntake(TopicIntake[TaskRequest]):
 
 def _request(record: Record) -> TaskRequest:
     """The task of a record, enqueued when its producer wrote it, as far as the record says so."""
-    at = later(_EPOCH, timedelta(milliseconds=record.time_ms)) if record.time_ms > 0 else None
+    at = add_duration(_EPOCH, timedelta(milliseconds=record.time_ms)) if record.time_ms > 0 else None
     return replace(decode(record.value).request(), enqueued_at=at)

@@ -18,7 +18,7 @@ from typing import Final, assert_never
 import structlog
 
 from streamsched.codec.tasks.event import event_of
-from streamsched.domain.errors import InvalidError, UnavailableError, described
+from streamsched.domain.errors import InvalidError, UnavailableError, describe_failure
 from streamsched.domain.tasks.attempt import (
     Acknowledged,
     AttemptEnd,
@@ -287,7 +287,7 @@ class TaskLoop:
         try:
             event = event_of(task, target)
         except InvalidError as exc:
-            end = AttemptFailed(self._clock.now(), described(exc))
+            end = AttemptFailed(self._clock.now(), describe_failure(exc))
             self._end(key, EndedAttempt(task, end, after_attempt(task, end, policy.retry)))
             return
         done = Acknowledged(self._clock.now(), f"published {target.event}")
@@ -304,7 +304,7 @@ class TaskLoop:
         if call.cancelled() or held is None or held.call is not call:
             return
         failure = call.exception()
-        end = call.result() if failure is None else AttemptFailed(self._clock.now(), described(failure))
+        end = call.result() if failure is None else AttemptFailed(self._clock.now(), describe_failure(failure))
         losses = policy.target.max_losses if isinstance(policy.target, WorkerTarget) else 0
         self._end(key, EndedAttempt(held.task, end, after_attempt(held.task, end, policy.retry, max_losses=losses)))
 

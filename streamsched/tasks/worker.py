@@ -43,7 +43,7 @@ from streamsched.codec.tasks.worker import (
     read_task,
     report_to_json,
 )
-from streamsched.domain.errors import ConfigurationError, StreamschedError, described
+from streamsched.domain.errors import ConfigurationError, StreamschedError, describe_failure
 from streamsched.emit.destination import NO_DESTINATION, find_destination, token_for
 from streamsched.process.pausing import pause
 
@@ -338,7 +338,7 @@ class _Stream:
                 await _called(function.call, task)
         except Exception as exc:  # a failure of the user's function is the end of the attempt
             log.warning("task.failed queue=%s lane=%s key=%s", task.queue, task.lane, task.key, exc_info=exc)
-            reason = described(exc)
+            reason = describe_failure(exc)
         self._work.pop(delivery, None)
         self._end(delivery, reason)
 

@@ -84,7 +84,7 @@ _folders = _text().filter(lambda text: not has_placeholder(text))  # those of pr
 _wanted = st.builds(OneOf, st.frozensets(_text(max_size=4), min_size=1)) | st.builds(
     Glob, _text(min_size=1, max_size=4)
 )
-_matches = st.just(ANYTHING) | st.dictionaries(_text(max_size=4), _wanted, max_size=3).map(Match.of)
+_matches = st.just(ANYTHING) | st.dictionaries(_text(max_size=4), _wanted, max_size=3).map(Match.from_values)
 
 
 _dates = st.dates(date(2000, 1, 1), date(2040, 1, 1))

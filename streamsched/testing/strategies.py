@@ -121,8 +121,13 @@ def stream_sizes(size: st.SearchStrategy[int] | None = None) -> st.SearchStrateg
 
 
 #: None, those of a run, of one that it started, and of one that a rerun started.
-_FIRST: Final = NO_ANCESTORS.then(_PROGRAMS[0], "job.1")
-_ANCESTORS: Final = (NO_ANCESTORS, _FIRST, _FIRST.then(_PROGRAMS[1], "job.2"), _FIRST.then(_PROGRAMS[1], "job.2", 7))
+_FIRST: Final = NO_ANCESTORS.extend_by_job(_PROGRAMS[0], "job.1")
+_ANCESTORS: Final = (
+    NO_ANCESTORS,
+    _FIRST,
+    _FIRST.extend_by_job(_PROGRAMS[1], "job.2"),
+    _FIRST.extend_by_job(_PROGRAMS[1], "job.2", 7),
+)
 
 
 def programs_reached() -> st.SearchStrategy[ProgramReached]:
@@ -201,7 +206,7 @@ def matches() -> st.SearchStrategy[Match]:
     wanted = st.builds(OneOf, st.frozensets(st.sampled_from(["7", "8", "a", "b"]), min_size=1)) | st.builds(
         Glob, st.sampled_from(["*", "?", "1*", "*7", "?7"])
     )
-    some = st.dictionaries(st.sampled_from(["day", "region"]), wanted, min_size=1).map(Match.of)
+    some = st.dictionaries(st.sampled_from(["day", "region"]), wanted, min_size=1).map(Match.from_values)
     return st.just(ANYTHING) | st.just(ANYTHING) | some
 
 

@@ -10,9 +10,9 @@ from streamsched.codec.records import signal as signal_codec
 from streamsched.domain.events.event import Event, Ticked
 from streamsched.domain.signals.signal import Occurred, Woken
 from streamsched.domain.ticks.fire_times import ticking
-from streamsched.domain.ticks.jitter import due_until, fires_at, tick_fired_at
+from streamsched.domain.ticks.jitter import fires_at, last_fired_instant, tick_fired_at
 from streamsched.domain.ticks.misfire import ON_TIME, CaughtUp, Ticks, due_ticks
-from streamsched.domain.ticks.review import MovedTick, reviewed, reviewed_wait
+from streamsched.domain.ticks.review import MovedTick, review_tick, reviewed_wait
 from streamsched.domain.ticks.since_last_run import due_tick
 from streamsched.domain.time.interval import Interval
 from streamsched.domain.triggers.time_leaf import SinceLastRun, TimeLeaf, jitter_of
@@ -79,7 +79,7 @@ def review(timer: DueTimer, now: datetime) -> MovedTick | None:
         return reviewed_wait(timer.due_at, leaf.duration, now=now)
     if timer.tick_at is not None:
         return reviewed_wait(timer.due_at, timer.catch_up.spacing, now=now)
-    return reviewed(leaf, timer.due_at, schedule=timer.schedule, created_at=timer.created_at, now=now)
+    return review_tick(leaf, timer.due_at, schedule=timer.schedule, created_at=timer.created_at, now=now)
 
 
 def woken_record(woken: Woken) -> OutboxRecord:
@@ -97,7 +97,7 @@ def _plan(timer: DueTimer, leaf: TimeLeaf, now: datetime) -> Ticks:
         timer.misfire,
         timer.catch_up,
         created_at=created_at,
-        until=due_until(leaf, now, timer.schedule, created_at=created_at),
+        until=last_fired_instant(leaf, now, timer.schedule, created_at=created_at),
         due_at=timer.due_at if timer.tick_at else None,
     )
 

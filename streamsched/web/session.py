@@ -148,7 +148,7 @@ class Sessions:
         """
         if found is None:
             raise UnauthenticatedError("the token is unknown")
-        reason = found.record.invalid_at(self._clock.now())
+        reason = found.record.refusal_reason(self._clock.now())
         if reason:
             raise UnauthenticatedError(reason)
         return found

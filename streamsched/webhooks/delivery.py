@@ -28,7 +28,7 @@ from streamsched.domain.tasks.attempt import (
     StartedTask,
 )
 from streamsched.domain.tasks.queue import Target
-from streamsched.domain.webhooks.signature import secret_text, signed, signing_key
+from streamsched.domain.webhooks.signature import secret_text, signature_headers, signing_key
 from streamsched.domain.webhooks.webhook import (
     AT_ONCE,
     MAIL_QUEUE,
@@ -192,7 +192,7 @@ def request_of(webhook: Webhook, data: bytes, *keys: bytes, at: datetime, notice
     """
     headers, body = _content(webhook, data, notice=notice)
     url = URL(webhook.url, encoded=True)
-    headers = {**headers, **signed(message_id(data), int(at.timestamp()), body, *keys)}
+    headers = {**headers, **signature_headers(message_id(data), int(at.timestamp()), body, *keys)}
     whole = {"User-Agent": _AGENT, **headers, "Content-Length": str(len(body))}
     return PreparedRequest("POST", url, list(whole.items()), body)
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import structlog
 
-from streamsched.domain.errors import SYSTEMIC, described
+from streamsched.domain.errors import SYSTEMIC, describe_failure
 from streamsched.domain.quarantine import Quarantine
 from streamsched.domain.webhooks.notified import is_for
 from streamsched.domain.webhooks.webhook import MOST_COUNTED, PACE
@@ -53,7 +53,7 @@ class NoticeFeeding:
                 pass
             self._noticed = settled
         now, sent = self._clock.now(), 0
-        held = self._failed.held(now)
+        held = self._failed.held_keys(now)
         for each in await self._store.due_recipients(now=now, pace=PACE, limit=_BATCH + len(held)):
             if each.id in held:
                 continue
@@ -64,7 +64,9 @@ class NoticeFeeding:
                 raise
             except Exception as failure:  # noqa: BLE001 - caused by this recipient; the others are notified
                 retry_at = self._failed.add(each.id, now).isoformat()
-                log.error("recipient.not_notified", recipient=each.id, reason=described(failure), retry_at=retry_at)
+                log.error(
+                    "recipient.not_notified", recipient=each.id, reason=describe_failure(failure), retry_at=retry_at
+                )
                 continue
             self._failed.release(each.id)
             if lines:

@@ -72,7 +72,7 @@ class Case:
 
 
 def of(dataset: str, count: int = 1, **match: str) -> Trigger:
-    wanted = Match.of({name: OneOf(frozenset({value})) for name, value in match.items()})
+    wanted = Match.from_values({name: OneOf(frozenset({value})) for name, value in match.items()})
     return Partitions(DatasetRef("default", dataset), count, wanted)
 
 

@@ -83,7 +83,7 @@ async def test_a_state_larger_than_a_record_may_be_halts_its_schedule_alone(clus
 
     assert sorted(await launched(cluster, "well")) == sorted([f"flights-{n}"] for n in range(50))
     (halt,) = (await halts(cluster)).values()
-    assert halt.why.startswith(f"TooLargeError: a record for topic '{TRIGGERS_CHANGELOG}' has")
+    assert halt.reason.startswith(f"TooLargeError: a record for topic '{TRIGGERS_CHANGELOG}' has")
     assert (halt.signal, halt.parked) == ("event big-3 of test", 2)
 
 

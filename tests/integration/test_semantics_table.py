@@ -320,7 +320,7 @@ CASES = [
     ),
     Case(
         "patterns",
-        CustomEvent(EventName("default", "beat"), 1, Match.of({"ref": Glob("refs/heads/*")})),
+        CustomEvent(EventName("default", "beat"), 1, Match.from_values({"ref": Glob("refs/heads/*")})),
         [custom("b1", ref="refs/tags/a"), custom("b2", ref="refs/heads/a")],
         ["b2"],
     ),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from streamsched.cli.commands.backfill import progress
 from streamsched.cli.progress_bar import bar
 from streamsched.codec.backfills import request_from_json, request_to_json, same_request
-from streamsched.domain.backfills.backfill import ItemState, KnownOutcome, Only, known_of
+from streamsched.domain.backfills.backfill import ItemState, KnownOutcome, Only, known_outcome
 from streamsched.domain.backfills.items import items_of
 from streamsched.domain.backfills.key_values import KeyValues, parse_values
 from streamsched.domain.backfills.request import MOST_ITEMS, BackfillRequest, KeySpan, PartitionSpan, Span, TickSpan
@@ -246,8 +246,8 @@ def _keys(item: Any) -> list[str]:
     st.dictionaries(st.sampled_from("abc"), st.sampled_from(ItemState)), st.lists(st.sampled_from("abc"), min_size=1)
 )
 def test_an_item_is_as_bad_as_the_worst_of_its_marks(states: Mapping[str, ItemState], marks: list[str]) -> None:
-    known = known_of(states, tuple(marks))
-    of_marks = [known_of(states, (mark,)) for mark in marks]
+    known = known_outcome(states, tuple(marks))
+    of_marks = [known_outcome(states, (mark,)) for mark in marks]
 
     assert known is min(
         of_marks, key=[KnownOutcome.MISSING, KnownOutcome.FAILED, KnownOutcome.ACTIVE, KnownOutcome.SUCCEEDED].index

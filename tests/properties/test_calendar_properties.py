@@ -31,7 +31,7 @@ calendars = st.builds(
     open=st.lists(_dates, max_size=9),
 )
 patterns = st.builds(
-    lambda days, weekdays, either: CronDays.of(
+    lambda days, weekdays, either: CronDays.from_rules(
         [Numbered(days)], [Weekdays(weekdays)], either=either, months=frozenset(range(1, 13))
     ),
     st.frozensets(st.integers(1, 28), min_size=1),
@@ -84,7 +84,7 @@ def test_days_go_or_move_as_one_looks_at_each(
 @examples(150)
 @given(calendars, _dates)
 def test_the_next_and_last_open_day(calendar: Calendar, day: date) -> None:
-    later, earlier = calendar.open_from(day), calendar.open_until(day)
+    later, earlier = calendar.open_day_from(day), calendar.open_day_until(day)
     assert later is not None
     assert earlier is not None
     assert earlier <= day <= later

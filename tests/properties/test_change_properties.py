@@ -60,7 +60,7 @@ def test_what_stands_counts_and_listens_after_any_series_of_changes(taken: list[
                     raise AssertionError(reported)
         records = []
         assert state is not None
-        assert (state.generation, state.enabled) == (record.generation, record.enabled or pause == MODES["backlog"])
+        assert (state.generation, state.is_enabled) == (record.generation, record.enabled or pause == MODES["backlog"])
         assert heard == (event_keys(record.definition.trigger) if record.listens else set())
         assert sum(has.count for has in state.cell.accumulations.values()) == counted
         if step == "event":
@@ -100,6 +100,6 @@ def _after(step: str, record: ScheduleRecord, number: int) -> ScheduleChange | N
         case "pause" | "drop" | "drain" | "backlog":
             return None if record.pause == MODES[step] else change.paused(record, MODES[step], now=NOW)
         case "disable":
-            return None if record.disabled else change.disabled(record, reason="", now=NOW)
+            return None if record.is_disabled else change.disabled(record, reason="", now=NOW)
         case _:
             return None if record.enabled else change.enabled(record, reason="", now=NOW)

@@ -20,8 +20,8 @@ from streamsched.domain.clock_judge import (
     ClockMeasurement,
     ClockRecord,
     ClockView,
-    confirmed,
-    judged,
+    confirm_clock,
+    judge_clock,
 )
 
 START = datetime(2026, 11, 27, 12, tzinfo=UTC)
@@ -61,7 +61,7 @@ class Process:
         for _ in range(3):
             after = self.monotonic()
             found = ClockMeasurement(world.truth(world.off - took / 2), after - took, after, world.truth(self.own_off))
-            self.view, proposal = judged(self.view, found, world.record)
+            self.view, proposal = judge_clock(self.view, found, world.record)
             if proposal is None:
                 return
             assert proposal.record.number == world.record.number + 1
@@ -269,7 +269,7 @@ def test_a_person_confirms() -> None:
     assert not first.settled
     assert abs(first.off()) < 2
 
-    proposal = confirmed(world.record)
+    proposal = confirm_clock(world.record)
     assert proposal is not None
     assert proposal.fact is ClockFact.CONFIRMED
     world.record = proposal.record
@@ -277,7 +277,7 @@ def test_a_person_confirms() -> None:
         each.measure()
         assert each.settled
         assert each.off() == pytest.approx(YEAR, abs=1)
-    assert confirmed(world.record) is None
+    assert confirm_clock(world.record) is None
 
 
 def test_a_machine_with_a_wrong_clock_waits_for_others_before_it_believes_the_database() -> None:
@@ -300,18 +300,18 @@ def test_what_the_clock_should_say_is_known_while_it_is_steady() -> None:
     process = Process(world)
     process.measure()
     assert process.view is not None
-    assert process.view.theirs(process.monotonic()) == pytest.approx(world.truth(), abs=timedelta(seconds=1))
+    assert process.view.database_time(process.monotonic()) == pytest.approx(world.truth(), abs=timedelta(seconds=1))
     assert process.view.is_steady(process.monotonic())
 
     world.off, world.t = YEAR, 5.0
     process.measure()
-    assert process.view.theirs(process.monotonic()) == pytest.approx(world.truth(YEAR), abs=timedelta(seconds=1))
+    assert process.view.database_time(process.monotonic()) == pytest.approx(world.truth(YEAR), abs=timedelta(seconds=1))
     assert not process.view.is_steady(process.monotonic())
 
     world.t += 31
     process.measure()
     assert process.view.is_steady(process.monotonic())
-    assert process.view.theirs(process.monotonic()) == pytest.approx(world.truth(YEAR), abs=timedelta(seconds=1))
+    assert process.view.database_time(process.monotonic()) == pytest.approx(world.truth(YEAR), abs=timedelta(seconds=1))
     assert not process.settled
 
 
@@ -322,12 +322,12 @@ def test_a_record_that_another_stored_first_is_read_again() -> None:
     assert process.view is not None
     world.t, world.off = 5.0, YEAR
     found = ClockMeasurement(world.truth(YEAR), 5.0, 5.0, world.truth())
-    view, proposal = judged(process.view, found, world.record)
+    view, proposal = judge_clock(process.view, found, world.record)
     assert proposal is not None
     assert view.in_doubt
 
     other = ClockRecord(1, timedelta(seconds=YEAR), START)
-    view, proposal = judged(view, found, other)
+    view, proposal = judge_clock(view, found, other)
 
     assert proposal is None
     assert view.number == 1

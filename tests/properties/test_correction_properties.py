@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from streamsched.codec.records import launch, state
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.events.event import CustomHappened, Event, Partition, PartitionsAdded
-from streamsched.domain.fold.plan import planned
+from streamsched.domain.fold.plan import build_plan
 from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.signals.signal import Occurred, Put
 from streamsched.domain.signals.verdict import Verdict
@@ -247,4 +247,4 @@ def test_a_join_of_hours_and_a_day_tells_corrections_apart_where_one_side_says_s
         engine.tell(START, Occurred(commit(1, Beat(0, 0, frozenset({5})), START)))
         assert [bool(job.corrects) for _, job in engine.jobs] == [False, True]
     with pytest.raises(InvalidDefinitionError, match="different things of corrections"):
-        planned(AllOf((hours, Per(day.trigger, ("day",), Grain.DAY, expires=DAY, on_correction=IGNORE))))
+        build_plan(AllOf((hours, Per(day.trigger, ("day",), Grain.DAY, expires=DAY, on_correction=IGNORE))))

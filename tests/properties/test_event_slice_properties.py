@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from streamsched.domain.events.event import Event, Fact, PartitionsAdded, StreamSize
 from streamsched.domain.events.event_list import EventList
 from streamsched.domain.names import DatasetRef, StreamRef
-from streamsched.domain.triggers.event_slice import measured, oldest, surplus_of
+from streamsched.domain.triggers.event_slice import measure_commit, surplus_of, take_oldest
 from streamsched.domain.triggers.trigger import Measure
 from streamsched.testing import strategies as world
 from streamsched.testing.examples import examples
@@ -33,7 +33,7 @@ ANY = st.tuples(COMMITS, st.none() | st.sampled_from(Measure)) | st.tuples(GROWT
 
 def amount(events: Iterable[Event], measure: Measure | None) -> int:
     facts = [event.fact for event in events]
-    commits = sum(measured(fact, measure) for fact in facts if isinstance(fact, PartitionsAdded))
+    commits = sum(measure_commit(fact, measure) for fact in facts if isinstance(fact, PartitionsAdded))
     return commits + sum(fact.bytes for fact in facts if isinstance(fact, StreamSize))
 
 
@@ -47,7 +47,7 @@ def named(events: Iterable[Event]) -> list[tuple[str, object]]:
 def test_the_oldest_and_the_rest_are_all_there_was(some: tuple[EventList, Measure | None], wanted: int) -> None:
     events, measure = some
 
-    taken = oldest(events, wanted, measure)
+    taken = take_oldest(events, wanted, measure)
 
     assert taken.amount == amount(taken.events, measure)
     assert taken.amount + amount(taken.rest, measure) == amount(events, measure)
@@ -77,7 +77,7 @@ def test_the_newest_are_what_is_left_when_no_more_than_the_surplus_goes(
 @USUAL
 @given(COMMITS, st.integers(1, 20))
 def test_no_part_of_a_commit_counts_fewer_partitions_than_it_names(events: EventList, wanted: int) -> None:
-    taken = oldest(events, wanted, None)
+    taken = take_oldest(events, wanted, None)
     for event in (*taken.events, *taken.rest):
         assert isinstance(event.fact, PartitionsAdded)
         assert event.fact.count >= max(1, len(event.fact.partitions))

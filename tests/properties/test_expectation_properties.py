@@ -15,13 +15,13 @@ from streamsched.domain.expectations.expectation import Expectation, Frequency
 from streamsched.domain.expectations.key_template import expected_key, key_of, values_of
 from streamsched.domain.expectations.usual import LEAST, NEWEST, usual_time
 from streamsched.domain.names import DatasetRef, ExpectationRef
-from streamsched.domain.ticks.due_times import due_after, first_due
+from streamsched.domain.ticks.due_times import due_time_after, first_due_time
 from streamsched.domain.ticks.watched_expectation import (
     MissedDue,
     WatchedExpectation,
+    begin_watch,
     came_late,
-    settled,
-    watched_from,
+    settle_due_time,
 )
 from streamsched.domain.time.calendar import Calendar
 from streamsched.domain.time.zone import zone_of
@@ -93,7 +93,7 @@ def test_due_times_are_those_of_the_clock(each: Expectation, day: date, minutes:
     begin = datetime.combine(day, time(0), UTC) + minutes * MINUTE
     end = begin + 4 * DAY
     found, after = [], begin
-    while (due := due_after(each, after)) is not None and due.at <= end:
+    while (due := due_time_after(each, after)) is not None and due.at <= end:
         found.append(due.at)
         after = due.at
     assert found == naive_due_times(each, begin, end)
@@ -111,7 +111,7 @@ def test_an_expectation_begins_with_the_next_period(each: Expectation, day: date
         return (wall.date(), wall.hour if each.every is Frequency.HOUR else 0)
 
     later = [at for at in naive_due_times(each, now, now + 9 * DAY) if period(at) > period(now)]
-    due = first_due(each, now)
+    due = first_due_time(each, now)
     assert (due.at if due is not None and due.at <= now + 9 * DAY else None) == (later[0] if later else None)
 
 
@@ -129,7 +129,7 @@ def test_usual_times_have_one_due_time_in_each_period(
     by = usual // MINUTE * MINUTE
     after, starts = begin, list[datetime]()
     for _ in range(5):
-        due = due_after(each, after, None if learning else by)
+        due = due_time_after(each, after, None if learning else by)
         if due is None or due.at > begin + 100 * DAY:
             break
         assert due.at > after
@@ -184,10 +184,10 @@ class Judge:
         known = sorted(at for at in commits if at <= now)
         while True:
             self._come(known)
-            due, wanted = self.watched.due, self.watched.awaited
+            due, wanted = self.watched.due, self.watched.expected_next
             if due is None or wanted is None or due.at > now:
                 return
-            outcome = settled(self.watched, next((at for at in known if at > wanted.after), None), now)
+            outcome = settle_due_time(self.watched, next((at for at in known if at > wanted.after), None), now)
             if outcome.miss is None:
                 self._open.clear()
             else:
@@ -219,7 +219,7 @@ def test_what_is_missed_does_not_depend_on_when_anybody_looks(
     each = Expectation(ExpectationRef("d", "a", "x"), DatasetRef("d", "x"), time(8), zone=zone)
     came = sorted({begin + minute * MINUTE for minute in commits})
     end = begin + 12 * DAY
-    judge = Judge(watched_from(each, begin))
+    judge = Judge(begin_watch(each, begin))
     for look in sorted(looks):
         judge.look(begin + look * MINUTE, came)
         if repeated:

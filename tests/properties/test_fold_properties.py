@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from streamsched.codec.records import signal as signal_codec
 from streamsched.codec.records import state as state_codec
 from streamsched.domain.events.event import Event, Fact
-from streamsched.domain.fold.accumulation import NOTHING, brought
+from streamsched.domain.fold.accumulation import NOTHING, amount_and_parts
 from streamsched.domain.fold.explain import Explanation, explain
 from streamsched.domain.fold.fold import TriggerState, fold
 from streamsched.domain.jobs.job import ReadyJob
@@ -61,7 +61,11 @@ def plain(jobs: Sequence[tuple[int, ReadyJob]]) -> list[tuple[object, ...]]:
 def has_now(state: TriggerState | None) -> dict[str, tuple[int, tuple[str, ...]]]:
     """Leaf → what would go with a job now."""
     slots = () if state is None else state.plan.slots
-    found = {slot.leaf: brought(state.accumulations.get(slot.id, NOTHING), slot) for slot in slots if state is not None}
+    found = {
+        slot.leaf: amount_and_parts(state.accumulations.get(slot.id, NOTHING), slot)
+        for slot in slots
+        if state is not None
+    }
     return {leaf: (count, tuple(event.id for event in events)) for leaf, (count, events) in found.items() if events}
 
 

@@ -19,7 +19,7 @@ sizes = st.integers(0, 5000)
 def test_a_window_keeps_its_bounds_and_at_most_doubles(most: int, steps: list[tuple[int, float]]) -> None:
     window = InFlightWindow(most)
     for held, load in steps:
-        after = window.adjusted(held=held, load=load)
+        after = window.adjust(held=held, load=load)
         assert min(FIRST, most) <= after.size <= most
         assert after.size <= 2 * window.size
         assert load <= 1 or after.size <= max(window.size // 2, min(FIRST, most))
@@ -35,7 +35,7 @@ def settled(per_step_s: float, per_run_s: float, *, answer_s: float) -> list[tup
     for _ in range(400):
         ending = window.size * min(1.0, step_s / answer_s) if answer_s else float(window.size)
         step_s = per_step_s + per_run_s * ending
-        window = window.adjusted(held=window.size, load=load_of(step_s=step_s, lag_s=0))
+        window = window.adjust(held=window.size, load=load_of(step_s=step_s, lag_s=0))
         seen.append((window.size, step_s))
     return seen[200:]
 
@@ -61,5 +61,5 @@ def test_slow_servers_get_as_many_requests_as_the_capacity(per_step_s: float, an
 def test_a_window_that_is_hardly_used_returns_to_its_first_size(size: int) -> None:
     window = InFlightWindow(1024, size)
     for _ in range(10):
-        window = window.adjusted(held=0, load=0)
+        window = window.adjust(held=0, load=0)
     assert window.size == FIRST

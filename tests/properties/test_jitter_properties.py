@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedules.schedule import Misfire
 from streamsched.domain.ticks.fire_times import next_fire
-from streamsched.domain.ticks.jitter import due_until, fires_at, tick_fired_at
+from streamsched.domain.ticks.jitter import fires_at, last_fired_instant, tick_fired_at
 from streamsched.domain.triggers.time_leaf import At, Cron, Every, TimeLeaf
 from streamsched.ports.timers import DueTimer
 from streamsched.testing.examples import examples
@@ -57,7 +57,7 @@ def test_a_tick_fires_within_its_jitter_and_before_the_next_is_due(leaf: TimeLea
 @given(leaves, instants, st.integers(0, 90))
 def test_due_are_those_ticks_that_have_fired(leaf: TimeLeaf, since: datetime, seconds: int) -> None:
     now = since + timedelta(seconds=seconds)
-    until = due_until(leaf, now, SCHEDULE, created_at=CREATED)
+    until = last_fired_instant(leaf, now, SCHEDULE, created_at=CREATED)
     assert until <= now
     tick = next_fire(leaf, since - timedelta(microseconds=1), created_at=CREATED)
     while tick is not None and tick <= now:

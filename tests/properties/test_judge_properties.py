@@ -105,7 +105,7 @@ def decision_inputs(draw: st.DrawFn) -> DecisionInput:
     due_jobs.sort(key=lambda due_job: (due_job.ready.satisfied_at, due_job.ready.sequence))
     waiting: dict[ScheduleKey, JobNumber] = {}
     for due_job in due_jobs:
-        if due_job.held_by is not None and stands(due_job) and not due_job.alone:
+        if due_job.held_by is not None and stands(due_job) and not due_job.is_alone:
             schedule_key, place = due_job.ready.schedule_key, due_job.ready.number
             waiting[schedule_key] = min(waiting.get(schedule_key, place), place)
     active = tuple(f"run{n}" for n in range(draw(st.integers(0, 3))))
@@ -229,12 +229,12 @@ def test_every_run_takes_its_tokens_and_none_is_let_through_without_one(decision
     for due_job, decision in zip(decision_input.due_jobs, judge(decision_input, now=NOW), strict=True):
         if isinstance(decision, Admit):
             asked = {bucket_of(rate, PROGRAM.ref, due_job.ready.schedule_key) for rate in rates_of(due_job)}
-            left = [bucket.pace.available(buckets[bucket], NOW) for bucket in asked]
+            left = [bucket.pace.available_tokens(buckets[bucket], NOW) for bucket in asked]
             assert all(tokens > 0 for tokens in left) or "launched at its timeout" in decision.reason
             assert {bucket.key for bucket in asked} <= set(decision.bucket_keys)
             for bucket, level in buckets.items():
                 if bucket.key in decision.bucket_keys:
-                    buckets[bucket] = bucket.taken(level, 1, NOW)
+                    buckets[bucket] = bucket.take_tokens(level, 1, NOW)
 
 
 @given(decision_inputs())
@@ -281,14 +281,14 @@ def rates_of(due_job: DueJob) -> tuple[Rate, ...]:
 def test_no_stretch_of_time_sees_more_runs_than_burst_and_rate_allow(
     bucket: TokenBucket, pauses: list[timedelta]
 ) -> None:
-    now, level = NOW, bucket.full(NOW)
+    now, level = NOW, bucket.full_level(NOW)
     made: list[datetime] = []
     for pause in pauses:
         now += pause
-        if not bucket.pace.available(level, now):
-            now = bucket.pace.next_at(level, now)
-            assert bucket.pace.available(level, now), "the promised time is kept"
-        level = bucket.taken(level, 1, now)
+        if not bucket.pace.available_tokens(level, now):
+            now = bucket.pace.next_token_at(level, now)
+            assert bucket.pace.available_tokens(level, now), "the promised time is kept"
+        level = bucket.take_tokens(level, 1, now)
         made.append(now)
     for first, begin in enumerate(made):
         for last in range(first, len(made)):
@@ -302,7 +302,7 @@ def test_of_a_schedule_that_lets_the_newest_go_on_no_more_than_that_waits(decisi
     places: dict[ScheduleKey, list[JobNumber]] = {}
     waits: dict[ScheduleKey, list[JobNumber]] = {}
     for due_job, decision in zip(decision_input.due_jobs, judge(decision_input, now=NOW), strict=True):
-        if due_job.schedule is not None and due_job.overlap.newest_only and due_job.enabled:
+        if due_job.schedule is not None and due_job.overlap.keeps_newest and due_job.enabled:
             places.setdefault(due_job.ready.schedule_key, []).append(due_job.ready.number)
             if isinstance(decision, Wait):
                 waits.setdefault(due_job.ready.schedule_key, []).append(due_job.ready.number)

@@ -238,7 +238,7 @@ def test_what_is_missing_what_fires_and_what_has_no_key_are_those_of_the_enumera
         assert (leaf.have, leaf.need) == (len(model.open[key]), len(world.of(key)))
         assert came(world, found, key) == model.open[key]
         missing = world.of(key) - model.open[key]
-        assert set(found.missing) == {part(world, *each) for each in missing}
+        assert set(found.missing_parts) == {part(world, *each) for each in missing}
         assert len(found.expected) == len(set(found.expected)) == len(world.of(key))
         assert (str(found) == "") == (not missing)
         spans = list(found.spans())

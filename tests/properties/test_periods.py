@@ -84,7 +84,7 @@ def check_day(zone: str, day: date) -> None:
     assert len({each.key for each in parts}) == len(parts), (zone, day)
     for each in parts:
         assert period(each.key, Grain.HOUR, zone) == each
-        assert each.containing(Grain.DAY) == found
+        assert each.containing_period(Grain.DAY) == found
         assert period(each.start.isoformat(), Grain.HOUR, zone) == each
 
 
@@ -130,7 +130,7 @@ def test_all_days_of_all_zones_follow_each_other_and_have_24_hours_where_no_cloc
             parts = day.parts(Grain.HOUR)
             assert parts[0].start == day.start
             assert len(parts) == 24 or date.fromisoformat(day.key) in changed, (zone, day.key)
-            day = day.next()
+            day = day.next_period()
 
 
 @pytest.mark.parametrize(
@@ -162,9 +162,9 @@ def test_a_skipped_day_is_none_and_its_neighbours_follow_each_other() -> None:
     assert period("2011-12-30", Grain.DAY, "Pacific/Apia") == NoPeriod("clocks of Pacific/Apia skip it")
     assert isinstance(before, Period)
     assert isinstance(month, Period)
-    assert before.next().key == "2011-12-31"
+    assert before.next_period().key == "2011-12-31"
     assert len(month.parts(Grain.DAY)) == 30
-    assert before.containing(Grain.WEEK).key == "2011-W52"
+    assert before.containing_period(Grain.WEEK).key == "2011-W52"
 
 
 GRAINS = st.sampled_from(list(Grain))
@@ -173,9 +173,9 @@ INSTANTS = st.datetimes(datetime(1980, 1, 1), datetime(2036, 1, 1), timezones=st
 
 def _next_in(one: Period, whole: Period) -> Period:
     """The next finer period of the whole. A clock that is set back over its end shows others in between."""
-    found = one.next()
-    while found.containing(whole.grain) != whole:
-        found = found.next()
+    found = one.next_period()
+    while found.containing_period(whole.grain) != whole:
+        found = found.next_period()
     return found
 
 
@@ -204,7 +204,7 @@ def test_finer_periods_divide_a_coarser_one(instant: datetime, coarse: Grain, zo
                 "after the clock was set back over its end"
             )
             assert all(_next_in(one, whole) == other for one, other in itertools.pairwise(parts))
-            assert {each.containing(coarse) for each in (parts[0], parts[-1])} == {whole}
+            assert {each.containing_period(coarse) for each in (parts[0], parts[-1])} == {whole}
 
 
 def _around(instant: datetime, grain: Grain, zone: str) -> Period:
@@ -213,7 +213,7 @@ def _around(instant: datetime, grain: Grain, zone: str) -> Period:
     assert isinstance(day, Period)
     if grain is Grain.HOUR:
         return next(each for each in reversed(day.parts(grain)) if each.start <= instant or each.start == day.start)
-    return day if grain is Grain.DAY else day.containing(grain)
+    return day if grain is Grain.DAY else day.containing_period(grain)
 
 
 @examples(500)

@@ -70,7 +70,7 @@ def test_the_next_place_goes_to_whom_the_rule_names(room: ProcessRoom) -> None:
 def test_places_are_given_one_after_another_and_never_more_than_there_are(room: ProcessRoom, at_most: int) -> None:
     given_places = room.next_shares(at_most)
 
-    assert len(given_places) <= max(0, min(at_most, room.free))
+    assert len(given_places) <= max(0, min(at_most, room.free_places))
     wanted = Counter({each: len(room.pending.get(each, ())) + len(room.waiting.get(each, ())) for each in SHARES})
     assert not Counter(given_places) - wanted
     for n in range(len(given_places)):
@@ -101,8 +101,10 @@ def test_a_job_is_admitted_as_the_order_of_all_places_says(room: ProcessRoom, sh
         turn = waiting[-1] if waiting else ShareTurn(at, "new")
         before = sum(each < turn for each in waiting)
 
-        assert room.admits(share, turn) == (before < anew(room).free_for(share))
-        assert {each: room.free_for(each) for each in SHARES} == {each: anew(room).free_for(each) for each in SHARES}
+        assert room.admits(share, turn) == (before < anew(room).free_places_for(share))
+        assert {each: room.free_places_for(each) for each in SHARES} == {
+            each: anew(room).free_places_for(each) for each in SHARES
+        }
 
         room = room.with_run(share, turn)
 
@@ -133,7 +135,7 @@ class Launchers:
     def start(self) -> list[Share]:
         pending = {each: (ShareTurn(NOON, "run"),) * min(n, self.places + 2) for each, n in self.backlog.items() if n}
         room = ProcessRoom((("h", self.places),), Counter(self.running), pending, {}, self.served)
-        started = list(room.next_shares(max(0, room.free)))
+        started = list(room.next_shares(max(0, room.free_places)))
         for share in started:
             self.now += timedelta(seconds=1)
             self.served[share] = self.now

@@ -20,10 +20,18 @@ from streamsched.domain.quotas.event_level import (
     EventLevel,
     EventShare,
     LeaseRequest,
-    leased,
+    grant_lease,
     wait_s,
 )
-from streamsched.domain.quotas.quota import Quota, QuotaGrowth, QuotaUse, accumulations, check_growth, growth, most_used
+from streamsched.domain.quotas.quota import (
+    Quota,
+    QuotaGrowth,
+    QuotaUse,
+    accumulations,
+    check_growth,
+    find_most_used,
+    growth,
+)
 from streamsched.domain.triggers.correlation import Per
 from streamsched.domain.triggers.trigger import Partitions, Trigger, Within
 from streamsched.testing import strategies
@@ -59,7 +67,7 @@ class Installation:
             for each in self.processes
             if each is not process and each.leased_at is not None and self.now - each.leased_at < HELD
         ]
-        lease = leased(self.limit, self.level, LeaseRequest(returned, float(process.asked)), others, self.now)
+        lease = grant_lease(self.limit, self.level, LeaseRequest(returned, float(process.asked)), others, self.now)
         self.level, process.tokens, process.leased_at = lease.left, lease.tokens, self.now
         process.asked = 0
 
@@ -134,7 +142,7 @@ def test_a_lease_gives_no_more_than_there_is(
 ) -> None:
     before = EventLevel(tokens, NOW)
 
-    lease = leased(limit, before, demand, others, NOW + timedelta(seconds=passed))
+    lease = grant_lease(limit, before, demand, others, NOW + timedelta(seconds=passed))
 
     assert lease.tokens >= 0
     assert lease.left.at >= before.at, "a clock that steps back moves no level back"
@@ -214,7 +222,7 @@ def test_the_series_of_the_metric_are_bounded_and_those_used_most(
 ) -> None:
     given_uses = [QuotaUse(name, quota, limit, used, "", NOW) for name, quota, limit, used in uses]
 
-    shown = most_used(given_uses, most)
+    shown = find_most_used(given_uses, most)
 
     assert len(shown) == min(most, len(given_uses))
     least = min((use.ratio or 0.0 for use in shown), default=0.0)

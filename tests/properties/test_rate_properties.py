@@ -39,7 +39,7 @@ def drained(
     """
     schedule = replace(QUEUED, constraints=(rate,))
     meter = bucket_of(rate, PROGRAM.ref, ScheduleKey(schedule.ref))
-    bucket, due, looks = meter.full(NOW), dict(enumerate(came, 1)), 0
+    bucket, due, looks = meter.full_level(NOW), dict(enumerate(came, 1)), 0
     begun: dict[int, datetime] = {}
     while due:
         now = min(due.values())
@@ -55,7 +55,7 @@ def drained(
             strict=True,
         ):
             if isinstance(decision, Admit):
-                bucket, begun[job] = meter.taken(bucket, 1, now), now
+                bucket, begun[job] = meter.take_tokens(bucket, 1, now), now
                 del due[job]
             else:
                 assert isinstance(decision, Wait)
@@ -71,10 +71,10 @@ def naively(
     pace, bucket = bucket_of(rate, PROGRAM.ref, ScheduleKey(QUEUED.ref)).pace, BucketLevel(float(rate.burst or 0), NOW)
     begun: dict[int, datetime] = {}
     for job, arrival in enumerate(came, 1):
-        now = pace.next_at(bucket, max(arrival, *begun.values(), NOW))
+        now = pace.next_token_at(bucket, max(arrival, *begun.values(), NOW))
         if job in gone and now >= at:
             continue
-        bucket, begun[job] = pace.taken(bucket, 1, now), now
+        bucket, begun[job] = pace.take_tokens(bucket, 1, now), now
     return begun
 
 

@@ -17,7 +17,7 @@ from streamsched.domain.events.ancestors import (
     Ancestors,
     job_digest,
     program_digest,
-    united,
+    unite_ancestors,
 )
 from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.names import EventName, ProgramRef
@@ -62,7 +62,7 @@ NAMES = [ProgramRef("default", "shop", f"p{number}") for number in range(6)]
 lineages = st.recursive(
     st.just(NO_ANCESTORS),
     lambda inner: st.builds(
-        lambda before, program, job, rerun: united(before).then(program, f"{program}.{job}", rerun),
+        lambda before, program, job, rerun: unite_ancestors(before).extend_by_job(program, f"{program}.{job}", rerun),
         st.lists(inner, max_size=3),
         st.sampled_from(NAMES),
         st.integers(0, 9),
@@ -74,10 +74,10 @@ lineages = st.recursive(
 @examples(200)
 @given(st.lists(lineages, max_size=4))
 def test_ancestors_are_united_in_any_order_and_survive_their_codec(some: list[Ancestors]) -> None:
-    found = united(some)
+    found = unite_ancestors(some)
 
-    assert united(reversed(some)) == found == united([found, *some])
-    assert all(found.of(each) for program in NAMES for one in some for each in [program] if one.of(program))
+    assert unite_ancestors(reversed(some)) == found == unite_ancestors([found, *some])
+    assert all(found.jobs_of(each) for program in NAMES for one in some for each in [program] if one.jobs_of(program))
     assert ancestors_codec.from_json(native.plain(ancestors_codec.to_json(found)), "$") == found
 
 
@@ -85,20 +85,22 @@ def test_ancestors_are_united_in_any_order_and_survive_their_codec(some: list[An
 @given(st.dictionaries(st.sampled_from(NAMES), st.integers(0, 700), max_size=6), st.integers(0, 1500))
 def test_there_are_never_too_many_and_what_was_left_out_is_known(jobs: dict[ProgramRef, int], programs: int) -> None:
     some = [
-        NO_ANCESTORS.then(program, f"{program}.{number}") for program, count in jobs.items() for number in range(count)
+        NO_ANCESTORS.extend_by_job(program, f"{program}.{number}")
+        for program, count in jobs.items()
+        for number in range(count)
     ]
-    some += [NO_ANCESTORS.then(ProgramRef("default", "many", f"p{number}"), "1") for number in range(programs)]
-    found = united(some)
+    some += [NO_ANCESTORS.extend_by_job(ProgramRef("default", "many", f"p{number}"), "1") for number in range(programs)]
+    found = unite_ancestors(some)
 
     assert sum(max(1, len(named)) for named in found.jobs.values()) <= MOST_ANCESTORS
     for program, count in jobs.items():
-        named = found.of(program)
+        named = found.jobs_of(program)
         assert named is None or len(named) == count
     if sum(jobs.values()) + programs <= MOST_ANCESTORS:
         assert OTHERS not in found.jobs
         assert all(found.jobs.values())
-    child = found.then(NAMES[0], "child")
-    assert child.of(NAMES[0]) == (job_digest("child"),)
+    child = found.extend_by_job(NAMES[0], "child")
+    assert child.jobs_of(NAMES[0]) == (job_digest("child"),)
     assert sum(max(1, len(named)) for named in child.jobs.values()) <= MOST_ANCESTORS
     assert ancestors_codec.from_json(native.plain(ancestors_codec.to_json(child)), "$") == child
     assert program_digest(NAMES[0]) in child.jobs

@@ -20,7 +20,7 @@ from streamsched.domain.signals.signal import Occurred, Put, Signal, Subscribe
 from streamsched.domain.signals.verdict import Verdict
 from streamsched.domain.triggers.consumption import Consumption
 from streamsched.domain.triggers.correlation import Per
-from streamsched.domain.triggers.event_slice import joined
+from streamsched.domain.triggers.event_slice import join_slices
 from streamsched.domain.triggers.on_correction import RERUN, OnCorrection
 from streamsched.domain.triggers.trigger import (
     AllOf,
@@ -223,7 +223,7 @@ def test_statistics_complete_a_commit_and_a_total_together() -> None:
     (engine,) = cluster.engines.values()
     ((_, job),) = engine.jobs
     commit, statistics = (part.events[0] for part in job.contributions)
-    for union in (joined(commit, statistics), joined(statistics, commit)):
+    for union in (join_slices(commit, statistics), join_slices(statistics, commit)):
         assert isinstance(union.fact, PartitionsAdded)
         assert [(each.key, each.rows) for each in union.fact.partitions] == [("run=r-0", 1500)]
 

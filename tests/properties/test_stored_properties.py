@@ -96,26 +96,30 @@ def test_arrivals_are_tuples_however_versions_share(steps: list[tuple[int, str, 
     for place, (which, step, some) in enumerate(steps):
         event_list, model, first = versions[-1 - which % min(3, len(versions))]
         if step == "plus":
-            versions.append((event_list.plus(event(place)), (*model, event(place)), first))
+            versions.append((event_list.append(event(place)), (*model, event(place)), first))
         elif step == "take":
             taken = min(some, len(model))
-            versions.append((event_list.without(taken), model[taken:], first + taken))
+            versions.append((event_list.drop_first(taken), model[taken:], first + taken))
         elif model:
             taken = min(some, len(model) - 1)
             versions.append(
-                (event_list.without(taken, event(place)), (event(place), *model[taken + 1 :]), first + taken)
+                (event_list.drop_first(taken, event(place)), (event(place), *model[taken + 1 :]), first + taken)
             )
     for event_list, model, first in versions:
         assert tuple(event_list) == model
-        assert (len(event_list), event_list.first, event_list.after) == (len(model), first, first + len(model))
-        whole = event_list.numbered(first, first + len(model))
+        assert (len(event_list), event_list.first_number, event_list.next_number) == (
+            len(model),
+            first,
+            first + len(model),
+        )
+        whole = event_list.events_between(first, first + len(model))
         assert len(whole) == len(model)
         assert list(whole)[1:] == list(model)[1:]
     for one, _, _ in versions:
         for other, _, _ in versions[-5:]:
             if one.continues(other):
-                common = range(max(one.first, other.first), min(one.after, other.after))
+                common = range(max(one.first_number, other.first_number), min(one.next_number, other.next_number))
                 if common:
-                    assert list(one.numbered(common.start, common.stop)) == list(
-                        other.numbered(common.start, common.stop)
+                    assert list(one.events_between(common.start, common.stop)) == list(
+                        other.events_between(common.start, common.stop)
                     )

@@ -24,7 +24,7 @@ from streamsched.domain.tasks.attempt import (
     after_attempt,
 )
 from streamsched.domain.tasks.identity import TaskLane, partition_of, task_id
-from streamsched.domain.tasks.queue import QueuePolicy, TaskQueue, WorkerTarget, startable, taken
+from streamsched.domain.tasks.queue import QueuePolicy, TaskQueue, WorkerTarget, count_startable, take_tokens
 from streamsched.domain.tasks.recurrence import (
     COUNTED,
     Recurrence,
@@ -34,7 +34,7 @@ from streamsched.domain.tasks.recurrence import (
     next_ticks,
     plan_tick,
 )
-from streamsched.domain.tasks.registration import KnownTask, RegistrationVerdict, first_due, registered
+from streamsched.domain.tasks.registration import KnownTask, RegistrationVerdict, first_due_at, judge_registration
 from streamsched.domain.tasks.task import MOST_DATA, OnExisting, TaskRequest, TaskState
 from streamsched.domain.tasks.task_retry import BackoffRetry, PeriodRetry, TaskRetry
 from streamsched.domain.tasks.why import LaneHead, waiting_reasons
@@ -246,7 +246,7 @@ def test_a_registration_replaces_only_what_it_may(
     known = KnownTask(state, None if ended_ago is None else NOW - ended_ago)
     policy = replace(POLICY, dedupe=horizon)
 
-    verdict = registered(policy, TaskRequest(key="k", on_existing=mode), known, NOW)
+    verdict = judge_registration(policy, TaskRequest(key="k", on_existing=mode), known, NOW)
 
     repeats = mode is OnExisting.KEEP_STARTED and ended_ago is not None and ended_ago < horizon
     if state is None:
@@ -266,9 +266,9 @@ def test_the_past_is_refused_beyond_the_grace(grace: int | None, ago: int) -> No
 
     if grace is not None and ago > grace:
         with pytest.raises(InvalidError, match=r"^\$\.due: is .* too far in the past"):
-            first_due(policy, request, NOW)
+            first_due_at(policy, request, NOW)
     else:
-        assert first_due(policy, request, NOW) == request.due_at
+        assert first_due_at(policy, request, NOW) == request.due_at
 
 
 @given(st.lists(st.tuples(st.integers(0, 3000), st.integers(0, 50)), max_size=30), st.integers(1, 20))
@@ -278,10 +278,10 @@ def test_no_more_start_than_cap_and_rate_allow(steps: list[tuple[int, int]], bur
     now, started_so_far = NOW, 0
     for milliseconds, wanted in steps:
         now += timedelta(milliseconds=milliseconds)
-        allowed = startable(policy, 40 - wanted, level, now)
+        allowed = count_startable(policy, 40 - wanted, level, now)
         assert allowed is not None
         assert 0 <= allowed <= wanted
-        level = taken(policy, level, allowed, now)
+        level = take_tokens(policy, level, allowed, now)
         started_so_far += allowed
         assert started_so_far <= burst + 2 * (now - NOW).total_seconds() + 1e-6
 

@@ -11,7 +11,7 @@ from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedules.schedule import Misfire
 from streamsched.domain.ticks.fire_times import next_fire
 from streamsched.domain.ticks.jitter import fires_at
-from streamsched.domain.ticks.review import reviewed
+from streamsched.domain.ticks.review import review_tick
 from streamsched.domain.triggers.time_leaf import TimeLeaf
 from streamsched.domain.triggers.trigger import Cron
 from streamsched.ports.timers import DueTimer
@@ -92,7 +92,7 @@ def test_why_it_was_moved() -> None:
 
     def moved(due_at: str) -> tuple[str, str] | None:
         at = datetime.fromisoformat(due_at)
-        found = reviewed(leaf, at, schedule=ScheduleRef("a", "b", "c"), created_at=CREATED, now=now)
+        found = review_tick(leaf, at, schedule=ScheduleRef("a", "b", "c"), created_at=CREATED, now=now)
         return found and (found.due_at.isoformat(), found.why)
 
     tomorrow = "2026-11-28T03:00:00+00:00"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamsched.codec.records import state as state_codec
-from streamsched.domain.fold.cell import next_due
+from streamsched.domain.fold.cell import next_due_at
 from streamsched.domain.fold.explain import explain
 from streamsched.domain.signals.signal import Drop, Put, Woken
 from streamsched.domain.triggers.trigger import AllOf, AnyOf, Trigger
@@ -58,12 +58,12 @@ def test_a_wake_up_is_asked_for_whenever_time_alone_would_change_something(log: 
             before = engine.state
             assert engine.tell(at, signal).state is before, "a change that comes again changes nothing"
         state = engine.state
-        due = None if state is None else next_due(state.plan, state.cell)
+        due = None if state is None else next_due_at(state.plan, state.cell)
         assert due is None or (state is not None and state.cell.asked is not None and state.cell.asked <= due)
         if state is not None:
             assert state.cell.asked in (None, engine.asked.get("")), "what it waits for is what the timers have"
             assert state_codec.decode(state_codec.encode(state)) == state
-            assert not explain(state).holds or not state.enabled
+            assert not explain(state).holds or not state.is_enabled
     engine.wake_up(end_of(log))
 
     assert jobs_of(engine) == rerun(log, end_of(log)).jobs

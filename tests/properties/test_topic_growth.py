@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.domain.events.topic_growth import SAMPLE, CountedTopic, Growth, PartitionSize, TopicSize, begun, grown
+from streamsched.domain.events.topic_growth import (
+    SAMPLE,
+    CountedTopic,
+    Growth,
+    PartitionSize,
+    TopicSize,
+    begin_count,
+    measure_growth,
+)
 from streamsched.spark.streaming.topic_position import StreamMeasure, TopicPosition, UnsentGrowth
 
 
@@ -52,7 +60,7 @@ def played(log: Log, had: CountedTopic, script: list[Step], *, of_size: int | No
 
     def check() -> None:
         nonlocal had, least
-        growth, had = grown(had, log.measured())
+        growth, had = measure_growth(had, log.measured())
         found.append(growth)
         least = min(least, growth.bytes, growth.records, growth.estimated)
 
@@ -87,7 +95,7 @@ def test_without_deletion_every_byte_and_record_is_counted_once(first: list[int]
     log = Log(records=[first])
     before = log.appended()
 
-    found, _ = played(log, begun(log.measured(), at_end=True), script)
+    found, _ = played(log, begin_count(log.measured(), at_end=True), script)
 
     after = log.appended()
     assert totals(found) == (after[0] - before[0], after[1] - before[1])
@@ -97,7 +105,7 @@ def test_without_deletion_every_byte_and_record_is_counted_once(first: list[int]
 @given(sizes_of_records, st.lists(steps, max_size=40))
 def test_with_records_of_one_size_deletion_and_new_leaders_change_nothing(size: int, script: list[Step]) -> None:
     log = Log(records=[[size] * 3])
-    had = begun(log.measured(), at_end=True)
+    had = begin_count(log.measured(), at_end=True)
     before = log.appended()
 
     found, least = played(
@@ -117,7 +125,7 @@ def test_records_are_exact_and_bytes_lie_between_what_is_kept_and_the_largest_re
     before = log.appended()
     kept = sum(each.size for each in log.measured().partitions.values())
 
-    found, least = played(log, begun(log.measured(), at_end=True), script)
+    found, least = played(log, begin_count(log.measured(), at_end=True), script)
 
     after = log.appended()
     size, records = totals(found)
@@ -133,12 +141,12 @@ def test_records_are_exact_and_bytes_lie_between_what_is_kept_and_the_largest_re
 
 @given(st.lists(sizes_of_records, min_size=1, max_size=5), st.lists(sizes_of_records, min_size=1, max_size=5))
 def test_a_topic_that_was_created_again_is_growth_as_a_whole(first: list[int], second: list[int]) -> None:
-    had = begun(Log(records=[first]).measured(), at_end=True)
+    had = begin_count(Log(records=[first]).measured(), at_end=True)
 
-    growth, had = grown(had, Log("b", records=[second]).measured())
+    growth, had = measure_growth(had, Log("b", records=[second]).measured())
 
     assert (growth.bytes, growth.records, growth.recreated) == (sum(second), len(second), True)
-    assert grown(had, Log("b", records=[second]).measured())[0] == Growth()
+    assert measure_growth(had, Log("b", records=[second]).measured())[0] == Growth()
 
 
 @given(st.lists(sizes_of_records, min_size=1, max_size=9), st.integers(0, 8))
@@ -146,19 +154,19 @@ def test_from_the_start_means_what_the_topic_holds(sizes: list[int], start: int)
     log = Log(records=[sizes], starts=[min(start, len(sizes))])
     now = log.measured()
 
-    growth, _ = grown(begun(now, at_end=False), now)
+    growth, _ = measure_growth(begin_count(now, at_end=False), now)
 
     kept = sizes[log.starts[0] :]
     assert (growth.bytes, growth.records, growth.estimated) == (sum(kept), len(kept), 0)
 
 
 def test_the_mean_is_that_of_the_latest_records_and_stays_exact() -> None:
-    had = begun(TopicSize("a", {0: PartitionSize(1, 0, SAMPLE * 3, SAMPLE * 300)}), at_end=True)
+    had = begin_count(TopicSize("a", {0: PartitionSize(1, 0, SAMPLE * 3, SAMPLE * 300)}), at_end=True)
     for n in range(1, 40):
         end = SAMPLE * (3 + n)
-        _, had = grown(had, TopicSize("a", {0: PartitionSize(1, 0, end, SAMPLE * (300 + 1000 * n))}))
+        _, had = measure_growth(had, TopicSize("a", {0: PartitionSize(1, 0, end, SAMPLE * (300 + 1000 * n))}))
 
-    growth, _ = grown(had, TopicSize("a", {0: PartitionSize(1, end, end + 10, 0)}))
+    growth, _ = measure_growth(had, TopicSize("a", {0: PartitionSize(1, end, end + 10, 0)}))
 
     assert 9_990 <= growth.bytes <= 10_000
     assert growth.estimated == growth.bytes
@@ -167,9 +175,9 @@ def test_the_mean_is_that_of_the_latest_records_and_stays_exact() -> None:
 @given(st.lists(steps, max_size=20), st.sampled_from(StreamMeasure), st.none() | st.integers(1, 2**62))
 def test_a_bookmark_keeps_what_has_been_counted(script: list[Step], measure: StreamMeasure, amount: int | None) -> None:
     log = Log()
-    had = begun(log.measured(), at_end=True)
+    had = begin_count(log.measured(), at_end=True)
     played(log, had, script)
-    _, had = grown(had, log.measured())
+    _, had = measure_growth(had, log.measured())
     unsent = None if amount is None else UnsentGrowth("e", amount)
     position = TopicPosition("clicks", measure, had, unsent)
 
@@ -188,8 +196,8 @@ def test_a_bookmark_keeps_what_has_been_counted(script: list[Step], measure: Str
     ],
 )
 def test_an_estimate_is_of_the_appended_records(now: PartitionSize, size: int) -> None:
-    had = begun(TopicSize("a", {0: PartitionSize(1, 0, 10, 100)}), at_end=True)
+    had = begin_count(TopicSize("a", {0: PartitionSize(1, 0, 10, 100)}), at_end=True)
 
-    growth, _ = grown(had, TopicSize("a", {0: now}))
+    growth, _ = measure_growth(had, TopicSize("a", {0: now}))
 
     assert (growth.bytes, growth.estimated) == (size, size)

@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple
 
 from hypothesis import strategies as st
 
-from streamsched.domain.events.ancestors import NO_ANCESTORS, Ancestors, united
+from streamsched.domain.events.ancestors import NO_ANCESTORS, Ancestors, unite_ancestors
 from streamsched.domain.events.event import Event, Outcome, ProgramReached
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.signals.signal import Occurred, Put, Signal
@@ -111,7 +111,7 @@ class Fork:
 
     def _ended_a(self, root: Root) -> None:
         """A job of `a` succeeds, and both branches have another satisfaction."""
-        ancestors = NO_ANCESTORS.then(A, job_of_a(root.job), root.rerun)
+        ancestors = NO_ANCESTORS.extend_by_job(A, job_of_a(root.job), root.rerun)
         for waiting in self.waiting.values():
             waiting.append((root, ancestors))
 
@@ -124,7 +124,7 @@ class Fork:
         job = Job(
             f"{step.branch}{len(self.jobs[step.branch])}",
             frozenset(root for root, _ in taken),
-            united(ancestors for _, ancestors in taken),
+            unite_ancestors(ancestors for _, ancestors in taken),
         )
         self.jobs[step.branch].append(job)
         self._end(step.branch, job, step)
@@ -136,7 +136,7 @@ class Fork:
             return
         name = f"{job.name}.r{job.runs}"
         program = B if branch == "b" else C
-        fact = ProgramReached(program, name, Outcome.SUCCEEDED, ancestors=job.before.then(program, job.name))
+        fact = ProgramReached(program, name, Outcome.SUCCEEDED, ancestors=job.before.extend_by_job(program, job.name))
         self.log.append((self.at, Occurred(Event(name, "test", self.at, fact))))
         newest: dict[int, int] = {}
         for root in job.roots:

@@ -11,13 +11,13 @@ from streamsched.domain.graph.node import NodeFact, NodeState, ParentOutcome, pa
 from streamsched.domain.graph.progress import (
     GraphNode,
     Shift,
-    ended,
-    held,
-    left_out,
+    end_node,
+    hold_node,
+    leave_out_node,
     new_node,
     recount,
     reset,
-    shifted,
+    shift_node,
 )
 
 
@@ -37,14 +37,14 @@ class GraphWorld:
         while ascent.asked:
             ascent.answer({each: self.nodes[each].state for each in ascent.asked if each in self.nodes})
         for node, parents in ascent.created.items():
-            valid = self.graph.valid(node)
+            valid = self.graph.is_valid(node)
             self._store(new_node(node, parents, self._reported(), self.graph.reactions, valid=valid))
         for node in ascent.reset:
             self._store(reset(self.nodes[node]))
         if again:
             place = {task: number for number, task in enumerate(self.graph.order)}
             for node in sorted({**ascent.reset, **ascent.joined}, key=lambda each: place[each.task]):
-                if self.nodes[node].unreported:
+                if self.nodes[node].is_unreported:
                     self.report(node)
         return ascent
 
@@ -65,12 +65,12 @@ class GraphWorld:
 
     def end(self, node: NodeId, fact: NodeFact, exit_code: int = 0) -> None:
         """Its children have counted first that it was to run again."""
-        if self.nodes[node].unreported:
+        if self.nodes[node].is_unreported:
             self.report(node)
         self.codes[node] = exit_code
         if fact is NodeFact.SUCCEEDED:
             fact, _ = self.graph.reactions.end(node.task, exit_code)
-        self._store(ended(self.nodes[node], fact))
+        self._store(end_node(self.nodes[node], fact))
 
     def report(self, node: NodeId) -> None:
         """Its children count the node as it is now; what counts for them creates those that are missing."""
@@ -80,22 +80,22 @@ class GraphWorld:
         self.nodes[node] = GraphNode(known.id, known.state, known.groups, after, known.round, known.again)
         shifts: dict[NodeId, list[Shift]] = {}
         for child, group in self.graph.children(node):
-            counts = (reactions.counted(child.task, group, node.task, each) for each in (before, after))
+            counts = (reactions.outcome_for_group(child.task, group, node.task, each) for each in (before, after))
             shifts.setdefault(child, []).append(Shift(group, *counts))
         for child, changes in shifts.items():
             completed = known.state is NodeState.COMPLETED
-            out = completed and reactions.left_out(node.task, self.codes.get(node), child.task)
+            out = completed and reactions.leaves_out(node.task, self.codes.get(node), child.task)
             if child in self.nodes and out:
-                self._store(left_out(self.nodes[child], changes))
+                self._store(leave_out_node(self.nodes[child], changes))
             elif child in self.nodes:
-                self._store(shifted(self.nodes[child], changes))
+                self._store(shift_node(self.nodes[child], changes))
             elif out or any(reactions.creates(child.task, each.after) for each in changes):
-                parents, valid = self.graph.parents(child), self.graph.valid(child) and not out
+                parents, valid = self.graph.parents(child), self.graph.is_valid(child) and not out
                 self._store(new_node(child, parents, self._reported(), reactions, valid=valid))
 
     @property
     def unreported(self) -> list[NodeId]:
-        return sorted(node for node, known in self.nodes.items() if known.unreported)
+        return sorted(node for node, known in self.nodes.items() if known.is_unreported)
 
     def in_state(self, *states: NodeState) -> list[NodeId]:
         return sorted(node for node, known in self.nodes.items() if known.state in states)
@@ -110,7 +110,7 @@ class GraphWorld:
             assert node.state is NodeState.QUEUED
             if node.id.task in self.paused:
                 self.held.add(node.id)
-                node = held(node)
+                node = hold_node(node)
             else:
                 self.jobs[node.id] += 1
         self.nodes[node.id] = node

@@ -66,7 +66,7 @@ def inside() -> st.SearchStrategy[Trigger]:
 @cache
 def runs() -> st.SearchStrategy[Trigger]:
     """Runs of a program that succeeded, some with certain arguments."""
-    matches = st.sampled_from([ANYTHING, Match.of({"customer": OneOf(frozenset({"a", "c"}))})])
+    matches = st.sampled_from([ANYTHING, Match.from_values({"customer": OneOf(frozenset({"a", "c"}))})])
     return st.builds(ProgramStatus, st.just(LOAD), match=matches)
 
 

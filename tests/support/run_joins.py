@@ -20,7 +20,7 @@ from streamsched.store.connections import Pool
 NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 A, B, C = (ProgramRef("default", "shop", name) for name in "abc")
 D: Final = ScheduleRef("default", "shop", "d")
-FIRST: Final = NO_ANCESTORS.then(A, "default.shop.a.1.1")
+FIRST: Final = NO_ANCESTORS.extend_by_job(A, "default.shop.a.1.1")
 _JOB: Final = """
 INSERT INTO jobs (id, schedule, generation, sequence, program, state, satisfied_at, created_at, ready, ended_at,
     ancestors)
@@ -55,7 +55,7 @@ async def open_key(pool: Pool) -> str:
         await pool.execute(_RUN, f"{program}.1.1", str(program), NOW, state, reason)
     record = (await CatalogReader(pool).schedule(D)).record
     definition = Definition(D, record.generation, True, record.definition.trigger)
-    fact = ProgramReached(C, f"{C}.1.1.r1", Outcome.SUCCEEDED, ancestors=FIRST.then(C, f"{C}.1.1"))
+    fact = ProgramReached(C, f"{C}.1.1.r1", Outcome.SUCCEEDED, ancestors=FIRST.extend_by_job(C, f"{C}.1.1"))
     ((key, cell),) = fold(TriggerState(definition), Occurred(Event("c", "t", NOW, fact)), at=NOW).cells.items()
     assert cell is not None
     await pool.execute(

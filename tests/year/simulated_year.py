@@ -177,9 +177,8 @@ class _Simulated:
             for key, cell in open_cells(definition, await self._keys.page(ref, after="", limit=1000)):
                 for slot, node in explained_leaves(definition.plan, cell, key.key):
                     if (what := node.completeness) is not None:
-                        found.append(
-                            f"{datasets[slot.leaf]} {key.key} {len(what.expected)} {len(what.present)} {what.missing}"
-                        )
+                        dataset, missing = datasets[slot.leaf], what.missing_parts
+                        found.append(f"{dataset} {key.key} {len(what.expected)} {len(what.present)} {missing}")
             wanted = [
                 f"{dataset} {each.day} {each.expected} {each.present} {each.missing}"
                 for dataset in schedule.waiting.datasets

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 from aiokafka import errors as kafka
 
-from streamsched.domain.backoff import doubled
+from streamsched.domain.backoff import double_pause
 from streamsched.domain.errors import ConfigurationError, NotFoundError, UnavailableError
 
 _T = TypeVar("_T")
@@ -78,7 +78,7 @@ class RetryBudget:
         self._ends = now + self._seconds if self._ends is None else self._ends
         if isinstance(failure, _MISCONFIGURED) or not isinstance(failure, AWAY) or now >= self._ends:
             raise failure
-        pause = doubled(_FIRST_PAUSE, self._retries, longest=_LONGEST_PAUSE)
+        pause = double_pause(_FIRST_PAUSE, self._retries, longest=_LONGEST_PAUSE)
         self._retries += 1
         await asyncio.sleep(pause * random.uniform(0.5, 1.0))
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamsched.domain.clock_judge import confirmed
+from streamsched.domain.clock_judge import confirm_clock
 from streamsched.domain.errors import ConflictError
-from streamsched.domain.limits import later
+from streamsched.domain.limits import add_duration
 from streamsched.store.server.clock_judgements import ClockJudgements, ClockState
 
 #: Longest name of a person in a judgement.
@@ -25,10 +25,10 @@ async def confirm(judgements: ClockJudgements, number: int, *, by: str) -> Clock
         UnavailableError: PostgreSQL is unavailable.
     """
     state = await judgements.state()
-    proposal = confirmed(state.record)
+    proposal = confirm_clock(state.record)
     if proposal is None:
         raise ConflictError("PostgreSQL's clock is not in doubt")
-    at = later(state.theirs, -state.record.ahead)
+    at = add_duration(state.theirs, -state.record.ahead)
     stored = state.record.number == number and await judgements.judge(proposal, theirs=state.theirs, at=at, by=by[:_BY])
     if not stored:
         raise ConflictError("PostgreSQL's clock was judged again meanwhile: look at it again")
@@ -39,7 +39,7 @@ def to_json(state: ClockState) -> dict[str, Any]:
     """The clock as JSON."""
     return {
         "database": state.theirs,
-        "counted": later(state.theirs, -state.record.ahead),
+        "counted": add_duration(state.theirs, -state.record.ahead),
         "aheadSeconds": round(state.record.ahead.total_seconds(), 3),
         "doubt": state.doubt,
         "number": state.record.number,

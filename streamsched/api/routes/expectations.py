@@ -55,11 +55,11 @@ async def get_expectation(expectation: str, expectations: ExpectationsDep) -> Re
 def expectation_view(record: ExpectationRecord) -> dict[str, Any]:
     """An expectation with what is known of it."""
     watched, due = record.watched, record.watched.due
-    awaited, usual = watched.awaited, watched.usual
+    awaited, usual = watched.expected_next, watched.usual_delay
     return {
         "id": str(record.expectation.ref),
         "state": record.state,
-        "when": record.expectation.when,
+        "when": record.expectation.due_text,
         "definition": expectation_to_json(record.expectation),
         "dueAt": None if due is None else due.at,
         "key": None if awaited is None else awaited.key or None,
@@ -75,7 +75,7 @@ def expectation_view(record: ExpectationRecord) -> dict[str, Any]:
 
 def usual_text(record: ExpectationRecord) -> str:
     """By when it usually is there, from the start of its period; "" when that is not known."""
-    usual = record.watched.usual
+    usual = record.watched.usual_delay
     if usual is None:
         return ""
     side = "before" if usual.total_seconds() < 0 else "after"

@@ -30,7 +30,7 @@ from streamsched.codec.json.reading import Fields
 from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError
 from streamsched.domain.graph.ancestry import Ancestry
 from streamsched.domain.graph.node import NODE_STATES, NodeState
-from streamsched.domain.graph.selection import everything, selected, span
+from streamsched.domain.graph.selection import everything, select_job_ids, span
 from streamsched.domain.graph.task import MOST_VALUES, NodeId, TaskTemplate
 from streamsched.domain.jobs.job import JobCommand
 from streamsched.domain.limits import check_most
@@ -228,7 +228,7 @@ def _job_ids(task: TaskTemplate, fields: Fields) -> tuple[str, ...]:
     if bool(listed) == bool(values):
         raise InvalidError("$.jobIds", "give job ids, or values of their components")
     check_most(len(listed), MOST_VALUES, "$.jobIds", "job ids")
-    return listed or selected(task, values)
+    return listed or select_job_ids(task, values)
 
 
 def _drawn(form: PictureFormat, picture: Picture) -> Response:

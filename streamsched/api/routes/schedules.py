@@ -49,7 +49,7 @@ from streamsched.codec.schedules.schedule import submitted_schedule_from_json
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.access.references import schedule_references
 from streamsched.domain.errors import DecodeError
-from streamsched.domain.limits import later
+from streamsched.domain.limits import add_duration
 from streamsched.domain.names import AppRef, ScheduleRef
 from streamsched.launcher.whynot import why_not
 
@@ -169,7 +169,7 @@ async def get_why_not(
     ref = ScheduleRef.parse(schedule)
     now = services.clock.now()
     end = moment_ago(until, "$.until", now) if until else now
-    begin = moment_ago(since, "$.since", now) if since else later(end, -timedelta(days=1))
+    begin = moment_ago(since, "$.since", now) if since else add_duration(end, -timedelta(days=1))
     if begin > end:
         raise DecodeError("$.since", "is after `until`")
     span = await services.work.jobs.span(ref, since=begin, until=end)

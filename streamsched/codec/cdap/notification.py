@@ -57,7 +57,7 @@ from streamsched.domain.events.event import (
     Ticked,
 )
 from streamsched.domain.events.trace_context import canonical
-from streamsched.domain.limits import abridged
+from streamsched.domain.limits import abridge
 from streamsched.domain.names import DEFAULT_NAMESPACE, ProgramRef
 
 #: The source of a notification without one.
@@ -93,7 +93,7 @@ def from_json(value: object, path: str = "$", *, fallback_id: str, fallback_time
     kind = text(found.get(named), f"{path}.{named}")
     read = _READERS.get(kind if named == _TYPES[0] else kind.upper())
     if read is None:
-        raise DecodeError(f"{path}.{named}", f"must be one of {', '.join(_READERS)} but is {abridged(kind)}")
+        raise DecodeError(f"{path}.{named}", f"must be one of {', '.join(_READERS)} but is {abridge(kind)}")
     content = "payload" if named == "eventType" else "properties"
     where = f"{path}.{content}"
     given, source = found.get("id"), found.get("source")
@@ -235,7 +235,7 @@ def _program_status(properties: Mapping[str, Any], path: str) -> Fact:
     outcome = _STATUSES.get(status)
     if outcome is None:
         known = ", ".join(_STATUSES)
-        raise DecodeError(f"{path}.programStatus", f"{abridged(status)} is none a trigger can ask for ({known})")
+        raise DecodeError(f"{path}.programStatus", f"{abridge(status)} is none a trigger can ask for ({known})")
     ended, overrides = properties.get("endTime"), properties.get("userOverrides")
     error = properties.get("programError")
     return ProgramReached(

@@ -27,7 +27,7 @@ from streamsched.domain.triggers.trigger import (
     Within,
     children,
     leaves,
-    needed,
+    needed_amount,
 )
 
 #: The default of `timeoutMillis`.
@@ -87,7 +87,7 @@ def _millis(amount: int, path: str) -> timedelta | None:
 def _limits(trigger: Trigger) -> bool:
     """Whether `timeoutMillis` limits the accumulation: CDAP has such a trigger, and it needs more than one event."""
     several = _wants_several(trigger) or any(
-        needed(leaf) > 1 for leaf in leaves(trigger) if not isinstance(leaf, StreamGrowth)
+        needed_amount(leaf) > 1 for leaf in leaves(trigger) if not isinstance(leaf, StreamGrowth)
     )
     return several and not _is_timed(trigger)
 

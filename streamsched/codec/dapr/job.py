@@ -22,7 +22,7 @@ from streamsched.codec.dapr.moment import absolute, go_duration_text, period, po
 from streamsched.codec.dapr.refusal import JobFault, JobRefusedError
 from streamsched.codec.json.reading import anchored
 from streamsched.domain.errors import InvalidDefinitionError
-from streamsched.domain.limits import abridged
+from streamsched.domain.limits import abridge
 from streamsched.domain.schedules.schedule import Misfire
 from streamsched.domain.tasks.recurrence import MOST_REPEATS, Recurrence, first_tick
 from streamsched.domain.tasks.task_retry import ConstantRetry
@@ -109,7 +109,7 @@ def check_name(name: str) -> None:
     if name in (".", "..") or _FORBIDDEN.search(name):
         raise InvalidDefinitionError(
             "$.name",
-            f"invalid job name {abridged(name)}: must not be '.' or '..', nor contain '/', '\\', '#', '?' or control "
+            f"invalid job name {abridge(name)}: must not be '.' or '..', nor contain '/', '\\', '#', '?' or control "
             "characters",
         )
     if len(name) > LONGEST_NAME:
@@ -167,7 +167,7 @@ def _rhythm(job: DaprJob, strict: bool) -> tuple[str | None, int | None]:
         return given, job.repeats
     interval, repeats = period(given, "$.schedule")
     if interval is None:
-        raise InvalidDefinitionError("$.schedule", f"{abridged(given)} repeats, but names no period")
+        raise InvalidDefinitionError("$.schedule", f"{abridge(given)} repeats, but names no period")
     if repeats is not None and job.repeats not in (None, repeats):
         raise InvalidDefinitionError("$.repeats", f"is {job.repeats}, but the schedule says {repeats}")
     return f"@every {go_duration_text(interval) if interval > timedelta(0) else '0s'}", repeats or job.repeats

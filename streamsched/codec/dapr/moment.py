@@ -14,7 +14,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Final, NoReturn
 
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError
-from streamsched.domain.limits import abridged, check_instant
+from streamsched.domain.limits import abridge, check_instant
 from streamsched.domain.time.duration import parse_go_duration
 
 #: The longest text of a point in time or a period.
@@ -98,7 +98,7 @@ def period(text: str, path: str) -> tuple[timedelta | None, int | None]:
     if duration is None:
         _unsupported(text, path)
     if duration.years or duration.months or duration.days:
-        raise InvalidDefinitionError(path, f"unsupported period format: {abridged(text)} has more than hours")
+        raise InvalidDefinitionError(path, f"unsupported period format: {abridge(text)} has more than hours")
     return duration.time, repeats
 
 
@@ -136,7 +136,7 @@ def _relative(text: str, base: datetime, path: str, strict: bool) -> timedelta:
     repeated = _REPEATED.fullmatch(text[: LONGEST + 1])
     if repeated:
         if not repeated[2] or not strict or len(repeated[1]) > _DIGITS or int(repeated[1]) > 0:
-            raise InvalidDefinitionError(path, f"repetitions are not allowed: {abridged(text)}")
+            raise InvalidDefinitionError(path, f"repetitions are not allowed: {abridge(text)}")
         text = repeated[2]
     duration = _iso(text, strict)
     if duration is None:
@@ -174,4 +174,4 @@ def _iso(text: str, strict: bool) -> IsoDuration | None:
 
 
 def _unsupported(text: str, path: str) -> NoReturn:
-    raise InvalidDefinitionError(path, f"unsupported time/duration format: {abridged(text)}")
+    raise InvalidDefinitionError(path, f"unsupported time/duration format: {abridge(text)}")

@@ -20,7 +20,7 @@ from streamsched.domain.events.ancestors import (
     PROGRAM_DIGITS,
     Ancestors,
 )
-from streamsched.domain.limits import abridged
+from streamsched.domain.limits import abridge
 
 _DIGEST: Final = re.compile(r"[0-9a-f]*")
 
@@ -61,5 +61,5 @@ def from_json(value: object, path: str) -> Ancestors:
 def _digest(value: object, digits: int, path: str) -> str:
     found = text(value, path)
     if len(found) != digits or not _DIGEST.fullmatch(found):
-        raise DecodeError(path, f"must be a digest of {digits} hexadecimal digits but is {abridged(found)}")
+        raise DecodeError(path, f"must be a digest of {digits} hexadecimal digits but is {abridge(found)}")
     return found

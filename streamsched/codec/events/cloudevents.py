@@ -30,7 +30,7 @@ from streamsched.codec.json.scalar import LARGEST, instant, loads, mapping, name
 from streamsched.domain.errors import DecodeError, InvalidError
 from streamsched.domain.events.event import CustomHappened, Event, Fact
 from streamsched.domain.events.trace_context import canonical
-from streamsched.domain.limits import abridged
+from streamsched.domain.limits import abridge
 from streamsched.domain.names import DEFAULT_NAMESPACE, EventName
 
 PREFIX: Final = "streamsched."
@@ -68,7 +68,7 @@ def from_json(value: object, path: str = "$", *, fallback_time: datetime) -> Eve
     found = mapping(value, path)
     version = text(found.get("specversion"), f"{path}.specversion")
     if version != "1.0":
-        raise DecodeError(f"{path}.specversion", f"must be 1.0 but is {abridged(version)}")
+        raise DecodeError(f"{path}.specversion", f"must be 1.0 but is {abridge(version)}")
     time = found.get("time")
     return Event(
         name(found.get("id"), f"{path}.id"),

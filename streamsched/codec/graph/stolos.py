@@ -22,11 +22,11 @@ from streamsched.codec.graph.task import autofill_from_json, groups_from_json, v
 from streamsched.codec.json.reading import Fields, anchored
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.graph.job_template import DELIMITER, ComponentKind, JobTemplate
-from streamsched.domain.graph.task import DependencyGroup, Entry, TaskTemplate, at
+from streamsched.domain.graph.task import DependencyGroup, Entry, TaskTemplate, member_path
 from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef
 from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob
 from streamsched.domain.schedules.schedule import Executable
-from streamsched.domain.schedules.shell_command import filled_by_shell
+from streamsched.domain.schedules.shell_command import fill_for_shell
 
 #: The default of STOLOS_JOB_ID_DEFAULT_TEMPLATE in its documentation.
 DEFAULT_TEMPLATE: Final = "{date}_{client_id}_{collection_name}"
@@ -99,11 +99,11 @@ def stolos_from_json(
     for name in document.names():
         plain = _ODD.sub("-", name)
         if plain in names.values():
-            raise DecodeError(at("$", name), f"has the name of another task once it is written '{plain}'")
+            raise DecodeError(member_path("$", name), f"has the name of another task once it is written '{plain}'")
         if plain != name:
             differences.append(
                 StolosDifference(
-                    at("$", name),
+                    member_path("$", name),
                     f"is task '{plain}', because names have letters, digits, '-' and '_'; its runs and functions get "
                     "the name that it has here",
                 )
@@ -213,7 +213,7 @@ def _executable(kind: str, task: TaskTemplate, fields: Fields, differences: list
         return BashJob(NOTHING)
     components = task.template.components
     plain = _APP_NAME.sub("{task}", command) if "task" not in components else command
-    return BashJob(filled_by_shell(plain, ("job_id", "task", *components), where))
+    return BashJob(fill_for_shell(plain, ("job_id", "task", *components), where))
 
 
 def _module(fields: Fields) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError
-from streamsched.domain.graph.task import DEFAULT_GROUP, at
+from streamsched.domain.graph.task import DEFAULT_GROUP, member_path
 
 _PART: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]")
 #: Where an app has what is made of a task, by the name of the task.
@@ -57,7 +57,7 @@ def given_path(path: str, document: Any, names: Mapping[str, str]) -> str:
             continue
         else:
             return found
-        found, value = at(found, part), value[part]
+        found, value = member_path(found, part), value[part]
     return found
 
 

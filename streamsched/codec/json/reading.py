@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Any, NoReturn, TypeVar
 
 from streamsched.domain.errors import DecodeError, InvalidDefinitionError, InvalidError
-from streamsched.domain.limits import abridged, later, storable
+from streamsched.domain.limits import abridge, add_duration, clamp_instant
 from streamsched.domain.time.duration import parse_duration
 
 _E = TypeVar("_E", bound=StrEnum)
@@ -57,7 +57,7 @@ def kind(value: object) -> str:
 
 def shown(value: object) -> str:
     """A value for messages, cut when long."""
-    return abridged(value, _SHOWN)
+    return abridge(value, _SHOWN)
 
 
 @contextmanager
@@ -104,9 +104,9 @@ def moment_ago(text: str, path: str, now: datetime) -> datetime:
         DecodeError: it is neither.
     """
     if text[:4].isdigit() and text[4:5] == "-":
-        return storable(instant(text, path))
+        return clamp_instant(instant(text, path))
     try:
-        return later(now, -parse_duration(text, path))
+        return add_duration(now, -parse_duration(text, path))
     except InvalidError as exc:
         raise DecodeError(
             path, f"must be an instant such as 2026-03-01T06:00:00Z, or a duration such as 2h: {exc.reason}"

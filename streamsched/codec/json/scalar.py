@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 import orjson
 
 from streamsched.domain.errors import DecodeError, InvalidError
-from streamsched.domain.limits import abridged
+from streamsched.domain.limits import abridge
 from streamsched.domain.names import DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
 
 _R = TypeVar("_R")
@@ -201,8 +201,8 @@ def instant(value: object, path: str, field: str = "") -> datetime:
         if found.tzinfo is not None:
             return found.astimezone(UTC)
     except (ValueError, OverflowError) as exc:
-        raise DecodeError(path + field, f"must be an ISO 8601 instant but is {abridged(value)}") from exc
-    raise DecodeError(path + field, f"must name its offset from UTC (such as a final Z) but is {abridged(value)}")
+        raise DecodeError(path + field, f"must be an ISO 8601 instant but is {abridge(value)}") from exc
+    raise DecodeError(path + field, f"must name its offset from UTC (such as a final Z) but is {abridge(value)}")
 
 
 def texts(value: object, path: str, field: str = "") -> dict[str, str]:
@@ -274,4 +274,4 @@ def _refused(value: object, path: str, wanted: str) -> DecodeError:
         return DecodeError(path, f"is missing; it must be {wanted}")
     if value == "":
         return DecodeError(path, "must not be empty")
-    return DecodeError(path, f"must be {wanted} but is {abridged(value)}")
+    return DecodeError(path, f"must be {wanted} but is {abridge(value)}")

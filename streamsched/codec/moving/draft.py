@@ -15,7 +15,7 @@ from typing import Any, Final
 from streamsched.codec.schedules.schedule import program_from_json, submitted_schedule_from_json
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.names import AppRef
-from streamsched.domain.schedules.template import printable
+from streamsched.domain.schedules.template import replace_unprintable
 from streamsched.domain.ticks.fire_times import check_cron
 from streamsched.domain.triggers.trigger import Cron, ProgramStatus, leaves
 
@@ -172,7 +172,7 @@ def valid_name(wanted: str) -> str:
 
 def placeholder(what: str) -> dict[str, Any]:
     """A program that fails with a message until it is replaced."""
-    quoted = printable(what).replace("'", "'\\''")
+    quoted = replace_unprintable(what).replace("'", "'\\''")
     return {"type": "bash", "command": f"echo 'replace this program: {quoted}' >&2; exit 1"}
 
 

@@ -21,7 +21,7 @@ import orjson
 from streamsched.codec.json.reading import Fields, anchored, instant, shown
 from streamsched.codec.json.scalar import parsed
 from streamsched.domain.errors import DecodeError, InvalidError
-from streamsched.domain.limits import check_instant, later
+from streamsched.domain.limits import add_duration, check_instant
 from streamsched.domain.tasks.identity import TaskLane, check_task_key
 from streamsched.domain.tasks.queue import QueuePolicy, TaskIdentity, WorkerTarget
 from streamsched.domain.tasks.task import TaskRequest
@@ -202,13 +202,13 @@ def read_time(text: str, path: str) -> datetime:
 
 def too_late(task: Task, now: datetime, grace: timedelta = GRACE) -> bool:
     """Whether it was due too long ago to be enqueued."""
-    return task.scheduled_time < later(now, -grace)
+    return task.scheduled_time < add_duration(now, -grace)
 
 
 def _milliseconds(time: datetime) -> datetime:
     """Rounded up, so that nothing is delivered early."""
     rest = time.microsecond % 1000
-    return later(time, _MILLISECOND - timedelta(microseconds=rest)) if rest else time
+    return add_duration(time, _MILLISECOND - timedelta(microseconds=rest)) if rest else time
 
 
 def _dumped(value: object) -> bytes:

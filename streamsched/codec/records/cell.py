@@ -51,10 +51,10 @@ def to_json(plan: Plan, cell: Cell, *, paged: bool = False, key: str = "") -> di
         if has is None:
             continue
         events = has.events
-        first = events.first
-        here = max(first, events.after // PAGE * PAGE) if paged else first
-        some = events.numbered(here, events.after)
-        cut = None if events.cut is None else table.indexes([events.cut])[0]
+        first = events.first_number
+        here = max(first, events.next_number // PAGE * PAGE) if paged else first
+        some = events.events_between(here, events.next_number)
+        cut = None if events.rest_of_first is None else table.indexes([events.rest_of_first])[0]
         came = [] if here == first or cell.finished is not None else _came(slot, key, has)
         slots.append([index, has.count, has.level, first, here, table.indexes(some), cut, *came])
     found: dict[str, Any] = {"slots": slots, "events": table.to_json()}
@@ -110,13 +110,13 @@ def from_json(value: object, path: str, plan: Plan, *, key: str = "", pages: Pag
 
 def page_numbers(events: EventList) -> range:
     """The numbers of the pages with the events that `to_json` omits."""
-    return range(events.first // PAGE, events.after // PAGE)
+    return range(events.first_number // PAGE, events.next_number // PAGE)
 
 
 def encode_page(events: EventList, number: int) -> bytes:
     """One page as bytes."""
-    first = max(events.first, number * PAGE)
-    some = events.numbered(first, (number + 1) * PAGE)
+    first = max(events.first_number, number * PAGE)
+    some = events.events_between(first, (number + 1) * PAGE)
     page = {"first": first, "events": [orjson.Fragment(native.encoded(event)) for event in some]}
     return native.trimmed(orjson.dumps(page))
 
@@ -168,7 +168,7 @@ def _accumulation(item: Any, index: int, table: list[Event], path: str, pages: P
         events = [*_paged(pages, index, first, here, path), *events]
     listed = EventList(events, first=first, older=older)
     if cut is not None and not older:
-        listed = listed.without(0, events_at([cut], table, path)[0])
+        listed = listed.drop_first(0, events_at([cut], table, path)[0])
     return Accumulation(integer(_part(item, 1, path), path), None if level is None else integer(level, path), listed)
 
 

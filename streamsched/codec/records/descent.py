@@ -12,7 +12,7 @@ import orjson
 
 from streamsched.codec.events import ancestors, native
 from streamsched.domain.errors import DecodeError
-from streamsched.domain.events.ancestors import Ancestors, united
+from streamsched.domain.events.ancestors import Ancestors, unite_ancestors
 from streamsched.domain.events.event import ProgramReached
 from streamsched.domain.jobs.job import ReadyJob
 
@@ -44,5 +44,5 @@ def known_ancestors(event: Mapping[str, Any]) -> Ancestors | None:
 
 
 def _text(found: Iterable[Ancestors]) -> str | None:
-    known = united(found)
+    known = unite_ancestors(found)
     return orjson.dumps(ancestors.to_json(known)).decode() if known else None

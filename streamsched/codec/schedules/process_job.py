@@ -23,7 +23,7 @@ from streamsched.domain.jobs.failure import LARGEST_EXIT_CODE
 from streamsched.domain.limits import check_most
 from streamsched.domain.programs.spark_deployment import DeployMode, deploy_mode
 from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob
-from streamsched.domain.schedules.shell_command import filled_by_shell
+from streamsched.domain.schedules.shell_command import fill_for_shell
 
 
 def process_job_to_json(job: SparkJob | BashJob | PythonJob) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def bash_from_json(fields: Fields) -> BashJob:
     """
     command = fields.text("command")
     if fields.optional_boolean("fill"):
-        command = filled_by_shell(command, path=fields.at("command"))
+        command = fill_for_shell(command, path=fields.at("command"))
     codes = _success_codes(fields)
     with anchored(fields.path):
         return BashJob(command, codes)

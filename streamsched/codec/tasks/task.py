@@ -21,7 +21,7 @@ import orjson
 from streamsched.codec.json.reading import Fields, anchored
 from streamsched.codec.tasks.queue import optional_duration, retry_from_json, retry_to_json
 from streamsched.codec.triggers import time_leaf
-from streamsched.domain.limits import later
+from streamsched.domain.limits import add_duration
 from streamsched.domain.schedules.schedule import Misfire
 from streamsched.domain.tasks.recurrence import SHORTEST_TICK, Recurrence
 from streamsched.domain.tasks.task import OnExisting, TaskRequest
@@ -43,7 +43,7 @@ def request_from_json(fields: Fields, now: datetime) -> TaskRequest:
     if after is not None:
         if due_at is not None:
             fields.fail("after", "and `due` exclude each other")
-        due_at = later(now, after)
+        due_at = add_duration(now, after)
     data, content_type = _data(fields)
     recurring = fields.optional_object("recurrence")
     recurrence = None if recurring is None else _recurrence(recurring, due_at or now)
@@ -126,7 +126,7 @@ def _recurrence(fields: Fields, from_: datetime | None) -> Recurrence:
     if ttl is not None:
         if until is not None or from_ is None:
             fields.fail("ttl", "and `until` exclude each other")
-        until = later(from_, ttl)
+        until = add_duration(from_, ttl)
     misfire = fields.optional_choice("misfire", Misfire) or Misfire.ALL
     window = optional_duration(fields, "window")
     fields.done()

@@ -27,7 +27,13 @@ from streamsched.domain.time.grain import Grain
 from streamsched.domain.time.period import NO_ZONE
 from streamsched.domain.triggers.correlation import AT_MOST, EXPIRES, OnFull, Per, usual_policy
 from streamsched.domain.triggers.keys.known_set import KnownSet
-from streamsched.domain.triggers.on_correction import IGNORE, RERUN, CorrectionPolicy, OnCorrection, usual
+from streamsched.domain.triggers.on_correction import (
+    IGNORE,
+    RERUN,
+    CorrectionPolicy,
+    OnCorrection,
+    default_on_correction,
+)
 from streamsched.domain.triggers.trigger import (
     AllOf,
     AnyOf,
@@ -161,7 +167,7 @@ def _per(fields: Fields, read: Read, program: ReadProgram, *, submitted: bool) -
     renamed = {"rolled_up_to": "rolledUpTo", "fanned_out_to": "fannedOutTo", "on_correction": "onCorrection"}
     with anchored(fields.path, at_most="atMost", **renamed):
         longest = EXPIRES if expires is None else expires
-        corrected = _on_correction(fields, usual(longest) if submitted and (coarse or each) else None)
+        corrected = _on_correction(fields, default_on_correction(longest) if submitted and (coarse or each) else None)
         bounds = longest, at_most or AT_MOST, full
         return Per(trigger, by, grain, coarse, fine, of, *bounds, zone, corrected, run_of, each, calendar)
 

@@ -28,7 +28,9 @@ def field(fields: Fields, name: str = "match") -> Match:
     inner = fields.optional_object(name)
     if inner is None:
         return ANYTHING
-    return Match.of({column: _wanted(value, below(inner.path, column)) for column, value in inner.raw().items()})
+    return Match.from_values(
+        {column: _wanted(value, below(inner.path, column)) for column, value in inner.raw().items()}
+    )
 
 
 def _wanted_to_json(wanted: Wanted) -> Any:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from streamsched.codec.events import native
 from streamsched.domain.fold.explain import Explanation
 from streamsched.domain.fold.state import TriggerState
-from streamsched.domain.triggers.distinct import shown
+from streamsched.domain.triggers.distinct import drop_rewritten
 
 #: Number of newest events shown for one leaf; `older` is the number of further ones.
 SHOWN: Final = 50
@@ -49,7 +49,7 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
         node["missing_text"] = str(explanation.completeness)
     if explanation.events:
         last = explanation.events[-SHOWN:]
-        some = shown(last) if explanation.distinct else last
+        some = drop_rewritten(last) if explanation.distinct else last
         node["events"] = [native.to_json(event) for event in some]
     older = max(0, len(explanation.events) - SHOWN) + explanation.events.older
     if older:

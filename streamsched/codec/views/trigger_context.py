@@ -26,7 +26,7 @@ from streamsched.codec.cdap.cron import to_quartz
 from streamsched.codec.events.native import plain, to_json
 from streamsched.codec.triggers import trigger as trigger_codec
 from streamsched.domain.events.event import Event, Outcome, ProgramReached, StreamSize, Ticked
-from streamsched.domain.jobs.job import Contribution, ReadyJob, merged
+from streamsched.domain.jobs.job import Contribution, ReadyJob, merge_satisfactions
 from streamsched.domain.time.dialect import Dialect
 from streamsched.domain.triggers.trigger import (
     At,
@@ -96,7 +96,7 @@ def triggering_schedule_info(
     because CDAP's programs reject a list with unknown types. `every` and `at` are TIME without a cron expression; a
     cron expression is translated to Quartz if possible. Times are in milliseconds.
     """
-    contributed = {part.leaf: part for part in merged(job, ()).contributions}
+    contributed = {part.leaf: part for part in merge_satisfactions(job, ()).contributions}
     distinct = {leaf_id(leaf): leaf for leaf in leaves(trigger)}
     infos = [info for name, leaf in distinct.items() for info in _infos(leaf, contributed.get(name))]
     return {

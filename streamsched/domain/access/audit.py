@@ -37,7 +37,7 @@ class AuditEntry(NamedTuple):
     previous: bytes
     hash: bytes = b""
 
-    def sealed(self) -> AuditEntry:
+    def with_hash(self) -> AuditEntry:
         """With its hash."""
         return self._replace(hash=self.digest())
 

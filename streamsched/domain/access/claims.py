@@ -113,10 +113,10 @@ def identity_of(claims: Mapping[str, Any], rules: ClaimRules, now: datetime) -> 
     refused = _at_another_time(claims, rules.skew, now)
     if refused:
         return refused
-    name = _at(claims, rules.name_claim)
+    name = _find_claim(claims, rules.name_claim)
     if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
         return f"the token has no claim `{rules.name_claim}` of 1 to {LONGEST_NAME} printable characters"
-    given = dict.fromkeys(_texts(_at(claims, rules.roles_claim)))
+    given = dict.fromkeys(_texts(_find_claim(claims, rules.roles_claim)))
     roles = tuple(role for role in given if role in rules.grants)
     expires = expiry(claims)
     if not roles or expires is None:
@@ -182,7 +182,7 @@ def _instant(value: object) -> datetime | None:
         return None
 
 
-def _at(claims: Mapping[str, Any], path: str) -> object:
+def _find_claim(claims: Mapping[str, Any], path: str) -> object:
     """A claim; one with dots in its name, such as a URL, is found before the way into objects."""
     if path in claims:
         return claims[path]

@@ -106,14 +106,14 @@ def executions(program: Program, profile: ProgramProfile | None = None, *, apart
             yield Execution("$.target", "is executed on the launcher's machine")
         case SparkJob() as job:
             yield from _spark(job, profile, apart=apart)
-            yield from _fenced(program, apart=apart)
+            yield from _check_fenced_outputs(program, apart=apart)
         case HttpJob() | PublishJob() | EnqueueJob() | ArrivalJob():
             return
         case _:
             assert_never(program.executable)
 
 
-def _fenced(program: Program, *, apart: bool) -> Iterator[Execution]:
+def _check_fenced_outputs(program: Program, *, apart: bool) -> Iterator[Execution]:
     """A launcher fences a run that was given up in a process with the program's variables."""
     for index, each in enumerate(program.outputs):
         if each.location and not apart:
@@ -149,14 +149,14 @@ def _spark(job: SparkJob, profile: ProgramProfile | None, *, apart: bool) -> Ite
             if not apart:
                 yield Execution("$.deploy_mode", f"is connect: its main runs on the launcher's machine; {_WITHOUT}")
         case DeployMode.CLUSTER:
-            yield from _submitted(job, _kind(job.master))
+            yield from _check_submitted_job(job, _kind(job.master))
             if profile is not None and not profile.trusted:
                 yield from profile_executions(job, profile.profile)
         case _:
             assert_never(job.deploy_mode)
 
 
-def _submitted(job: SparkJob, kind: ClusterKind | None) -> Iterator[Execution]:
+def _check_submitted_job(job: SparkJob, kind: ClusterKind | None) -> Iterator[Execution]:
     """Without a master of its own, a profile or the installation has it, which may change: any kind is assumed."""
     hint = "; without a master of its own it must fit any cluster" if kind is None else ""
     for name, value in job.conf.items():

@@ -86,7 +86,7 @@ class Caller:
         if any(grant.gives(permission, namespace) for grant in self.grants):
             return ALLOWED
         where = "for the whole installation" if namespace is None else f"in namespace '{namespace}'"
-        return Denied(f"{self.name} has no permission to {permission} {where}{self._elsewhere(permission)}")
+        return Denied(f"{self.name} has no permission to {permission} {where}{self._other_namespaces_hint(permission)}")
 
     def sees(self, namespace: str) -> bool:
         """Whether names of the namespace may be shown to the caller."""
@@ -103,7 +103,7 @@ class Caller:
                 return ALLOWED
             patterns += grant.names
         where = "for the whole installation" if namespace is None else f"in namespace '{namespace}'"
-        return Denied(f"{self.name} may announce only {_listed(patterns)} {where}, not '{name}'")
+        return Denied(f"{self.name} may announce only {_join_names(patterns)} {where}, not '{name}'")
 
     def may_execute(self, namespace: str, what: str = "what executes on launchers") -> AccessVerdict:
         """Whether a grant lets the caller deploy what executes on the machines of launchers. `what`: for the reason."""
@@ -118,7 +118,7 @@ class Caller:
             if grant.role is AccessRole.ADMIN or any(fnmatchcase(master, pattern) for pattern in grant.masters):
                 return ALLOWED
             patterns += grant.masters
-        allowed = _listed(patterns) if patterns else "only the default master"
+        allowed = _join_names(patterns) if patterns else "only the default master"
         return Denied(f"{self.name} may not use Spark master '{master}' in namespace '{namespace}': {allowed}")
 
     def may_fence(self, job: str) -> AccessVerdict:
@@ -140,10 +140,10 @@ class Caller:
     def _giving(self, permission: Permission, namespace: str | None) -> Iterator[Grant]:
         return (grant for grant in self.grants if grant.gives(permission, namespace))
 
-    def _elsewhere(self, permission: Permission) -> str:
+    def _other_namespaces_hint(self, permission: Permission) -> str:
         others = sorted(self.namespaces(permission))
-        return f"; it has it in {_listed(others)}" if others else ""
+        return f"; it has it in {_join_names(others)}" if others else ""
 
 
-def _listed(names: list[str]) -> str:
+def _join_names(names: list[str]) -> str:
     return ", ".join(f"'{name}'" for name in names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")

@@ -168,7 +168,7 @@ class KnownGrants:
         return self.owners.get((reference.kind, reference.name))
 
 
-def foreign(references: Iterable[Reference], namespace: str) -> list[ForeignReference]:
+def find_foreign_references(references: Iterable[Reference], namespace: str) -> list[ForeignReference]:
     """Those that stored grants decide about: subscriptions to other namespaces, groups and pools."""
     return [
         each
@@ -177,7 +177,7 @@ def foreign(references: Iterable[Reference], namespace: str) -> list[ForeignRefe
     ]
 
 
-def named_by(references: Iterable[ForeignReference]) -> tuple[set[str], set[tuple[SharedKind, str]]]:
+def collect_names(references: Iterable[ForeignReference]) -> tuple[set[str], set[tuple[SharedKind, str]]]:
     """The namespaces that the references name, and the groups and pools."""
     named, shared = set[str](), set[tuple[SharedKind, str]]()
     for each in references:

@@ -43,12 +43,12 @@ class StoredTokenText:
 
 @dataclass(frozen=True, slots=True)
 class RunTokenText:
-    """A text of a run's token. `run` is unproven until `signed_by`."""
+    """A text of a run's token. `run` is unproven until `is_signed_by`."""
 
     run: str
     signature: str
 
-    def signed_by(self, key: bytes) -> bool:
+    def is_signed_by(self, key: bytes) -> bool:
         return hmac.compare_digest(self.signature.encode(), _signature(key, self.run).encode())
 
 
@@ -120,7 +120,7 @@ class TokenRecord:
         if not 0 < len(self.grants) <= MOST_GRANTS:
             raise InvalidError("$.grants", f"must have 1 to {MOST_GRANTS} grants")
 
-    def invalid_at(self, now: datetime) -> str:
+    def refusal_reason(self, now: datetime) -> str:
         """Why the token is not accepted at that time; empty when it is."""
         if self.revoked_at is not None and self.revoked_at <= now:
             return f"the token '{self.name}' was revoked at {self.revoked_at.isoformat(timespec='seconds')}"

@@ -63,7 +63,7 @@ class ItemState(StrEnum):
     DROPPED = "DROPPED"
 
 
-def settled(job: JobState, last_run: RunState | None) -> ItemState:
+def item_state(job: JobState, last_run: RunState | None) -> ItemState:
     """The state of an item by the state of its job and of the last run of that."""
     if not job.terminal:
         return ItemState.ACTIVE
@@ -150,7 +150,7 @@ class Only(StrEnum):
                 return True
 
 
-def known_of(states: Mapping[str, ItemState], marks: tuple[str, ...]) -> KnownOutcome:
+def known_outcome(states: Mapping[str, ItemState], marks: tuple[str, ...]) -> KnownOutcome:
     """What is known of an item with these marks (ticks, keys, partitions), given the state of the latest job of each
     mark. It is missing when one of its marks is, and failed when a job of one of them failed.
     """

@@ -20,7 +20,7 @@ from streamsched.domain.schedules.schedule import Schedule
 from streamsched.domain.ticks.fire_times import next_fire
 from streamsched.domain.time.zone import first_instant, zone_of
 from streamsched.domain.triggers.correlation import Per
-from streamsched.domain.triggers.event_slice import narrowed
+from streamsched.domain.triggers.event_slice import narrow_to_match
 from streamsched.domain.triggers.keyed_event import event_slices
 from streamsched.domain.triggers.named_key import named_key, zone_of_keys
 from streamsched.domain.triggers.trigger import (
@@ -31,9 +31,9 @@ from streamsched.domain.triggers.trigger import (
     TimeLeaf,
     Total,
     Trigger,
-    correlated,
     leaf_id,
     leaves,
+    leaves_with_per,
 )
 
 #: Source of the events that stand for those that would have satisfied the trigger.
@@ -60,7 +60,7 @@ class BackfillItem:
     columns: dict[str, str] = field(default_factory=dict)
     logical_at: datetime | None = None
 
-    def ready(self, schedule: ScheduleRef, generation: int, backfill: str, number: int, now: datetime) -> ReadyJob:
+    def ready_job(self, schedule: ScheduleRef, generation: int, backfill: str, number: int, now: datetime) -> ReadyJob:
         """Its job, without what all jobs of the backfill have in common."""
         submission = Submission(
             backfill_job_id(backfill, number), columns=self.columns, backfill=backfill, logical_at=self.logical_at
@@ -95,11 +95,11 @@ def items_of(
     if len(items) > MOST_ITEMS:
         raise InvalidError(path, f"makes the span more than {MOST_ITEMS} {what}; split it")
     if not items:
-        raise InvalidError(path, f"leaves the span without {what}: {_why_empty(schedule, span)}")
+        raise InvalidError(path, f"leaves the span without {what}: {_empty_reason(schedule, span)}")
     return items
 
 
-def _why_empty(schedule: Schedule, span: Span) -> str:
+def _empty_reason(schedule: Schedule, span: Span) -> str:
     match span:
         case TickSpan():
             return f"{schedule.trigger} has no tick from {span.begin} to {span.end}"
@@ -205,7 +205,7 @@ def _of_partitions(trigger: Trigger, span: PartitionSpan, now: datetime) -> Iter
     partitions = tuple(named[key] for key in sorted(named))
     found = {
         (leaf_id(leaf), per): leaf
-        for leaf, per in correlated(trigger)
+        for leaf, per in leaves_with_per(trigger)
         if isinstance(leaf, Partitions | Total) and leaf.dataset == span.dataset
     }
     if not found:
@@ -222,7 +222,7 @@ def _of_partitions(trigger: Trigger, span: PartitionSpan, now: datetime) -> Iter
         contributions = [
             Contribution(name, fact.count, (part,))
             for (name, _), leaf in found.items()
-            for part, fact in (narrowed(event, _fact(event), leaf.match),)
+            for part, fact in (narrow_to_match(event, _fact(event), leaf.match),)
             if fact.count
         ]
         yield BackfillItem(tuple(each.key for each in batch), tuple(contributions))
@@ -239,13 +239,13 @@ def _by_key(
     for (name, per), leaf in found.items():
         if per is None:
             continue
-        part, _ = narrowed(event, _fact(event), leaf.match)
+        part, _ = narrow_to_match(event, _fact(event), leaf.match)
         for key, _, some in event_slices(per, part):
             slices += 1
             if slices > MOST_ITEMS * len(found):
                 raise InvalidError("$.partitions", f"have more than {MOST_ITEMS} keys; split them")
             kept = by_key.setdefault(key, {})
-            kept[name] = _united(span, kept[name], some, now) if name in kept else some
+            kept[name] = _unite_slices(span, kept[name], some, now) if name in kept else some
     for key in sorted(by_key):
         parts = by_key[key]
         marks = dict.fromkeys(each.key for part in parts.values() for each in _fact(part).partitions)
@@ -254,7 +254,7 @@ def _by_key(
         )
 
 
-def _united(span: PartitionSpan, one: Event, other: Event, now: datetime) -> Event:
+def _unite_slices(span: PartitionSpan, one: Event, other: Event, now: datetime) -> Event:
     """Two slices of the event that have the same key, as with a roll-up."""
     return _event(span, (*_fact(one).partitions, *_fact(other).partitions), now)
 

@@ -36,7 +36,7 @@ class PeriodRange:
         each = self.first
         while each.start <= self.last.start:
             yield each.key
-            each = each.next()
+            each = each.next_period()
 
     def in_zone(self, zone: str) -> PeriodRange:
         """The same texts as periods of a zone; the range itself where it skips an end."""

@@ -71,12 +71,12 @@ class Occupancy:
         if self.taken == _COUNTED:
             object.__setattr__(self, "taken", sum([slot.weight for slot in self.slots]))
 
-    def without(self, runs: Collection[str]) -> Occupancy:
+    def remove_runs(self, runs: Collection[str]) -> Occupancy:
         """The group after these runs have ended."""
         freed = sum(slot.weight for slot in self.slots if slot.run in runs)
         return replace(self, slots=tuple(slot for slot in self.slots if slot.run not in runs), taken=self.taken - freed)
 
-    def taken_by(self, run: str, weight: int) -> Occupancy:
+    def add_run(self, run: str, weight: int) -> Occupancy:
         """The group after `run` has taken its slots."""
         return self.taken_by_all((GroupSlot(run, weight),))
 

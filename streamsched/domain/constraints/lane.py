@@ -50,7 +50,7 @@ class Lane:
     runs: tuple[str, ...] = ()
     positions: tuple[QueuePosition, ...] = ()
 
-    def before(self, position: QueuePosition) -> tuple[QueuePosition, ...]:
+    def positions_before(self, position: QueuePosition) -> tuple[QueuePosition, ...]:
         """The positions ahead of this one."""
         return self.positions[: bisect_left(self.positions, position)]
 
@@ -68,7 +68,7 @@ class Lane:
         """The lane after a run has started."""
         return replace(self, runs=(*self.runs, run))
 
-    def without(self, runs: Collection[str]) -> Lane:
+    def remove_runs(self, runs: Collection[str]) -> Lane:
         """The lane after these runs have ended."""
         return replace(self, runs=tuple(run for run in self.runs if run not in runs))
 

@@ -113,9 +113,9 @@ class LoadGate:
     failed: str | None = None
     failing: datetime | None = None
 
-    def updated(self, load: Load, reading: ClusterReading, at: datetime) -> LoadGate:
+    def update(self, load: Load, reading: ClusterReading, at: datetime) -> LoadGate:
         """The gate after a further reading."""
-        opened = _held(load, reading, opened=self.open)
+        opened = _is_within_thresholds(load, reading, opened=self.open)
         since = self.since if self.since is not None and opened == self.open else at
         return LoadGate(opened, since, reading, at)
 
@@ -124,7 +124,7 @@ class LoadGate:
         return replace(self, started=self.started + runs)
 
 
-def _held(load: Load, reading: ClusterReading, *, opened: bool) -> bool:
+def _is_within_thresholds(load: Load, reading: ClusterReading, *, opened: bool) -> bool:
     free = ((load.free_cores, reading.free_cores), (load.free_memory, reading.free_memory))
     for band, have in free:
         if band is not None and (have is None or have < (band.leave if opened else band.enter)):

@@ -16,7 +16,7 @@ from math import ceil
 from typing import Final
 
 from streamsched.domain.errors import InvalidDefinitionError
-from streamsched.domain.limits import later, longer
+from streamsched.domain.limits import add_duration, longer
 
 _MICROSECOND: Final = timedelta(microseconds=1)
 #: Tolerance for floating-point error.
@@ -44,21 +44,21 @@ class Pace:
         if self.burst < 1:
             raise InvalidDefinitionError("$.burst", f"must be at least 1 but is {self.burst}")
 
-    def available(self, bucket: BucketLevel, now: datetime) -> int:
+    def available_tokens(self, bucket: BucketLevel, now: datetime) -> int:
         """Whole tokens available at `now`."""
-        return int(self._filled(bucket, now) + _NOTHING)
+        return int(self._refill(bucket, now) + _NOTHING)
 
-    def taken(self, bucket: BucketLevel, amount: int, now: datetime) -> BucketLevel:
+    def take_tokens(self, bucket: BucketLevel, amount: int, now: datetime) -> BucketLevel:
         """The level after `amount` tokens were taken. A clock that steps back adds no tokens."""
-        return BucketLevel(self._filled(bucket, now) - amount, max(now, bucket.at))
+        return BucketLevel(self._refill(bucket, now) - amount, max(now, bucket.at))
 
-    def next_at(self, bucket: BucketLevel, now: datetime) -> datetime:
+    def next_token_at(self, bucket: BucketLevel, now: datetime) -> datetime:
         """When the next token is available (UTC), `now` or later."""
-        lacks = 1 - self._filled(bucket, now)
+        lacks = 1 - self._refill(bucket, now)
         if lacks <= _NOTHING:
             return now
-        return later(max(now, bucket.at), longer(_MICROSECOND, ceil(round(lacks / self.per_second * 1e6, 3))))
+        return add_duration(max(now, bucket.at), longer(_MICROSECOND, ceil(round(lacks / self.per_second * 1e6, 3))))
 
-    def _filled(self, bucket: BucketLevel, now: datetime) -> float:
+    def _refill(self, bucket: BucketLevel, now: datetime) -> float:
         passed = max(0.0, (now - bucket.at).total_seconds())
         return min(float(self.burst), bucket.left + passed * self.per_second)

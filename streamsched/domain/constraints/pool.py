@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from streamsched.domain.constraints.group import Occupancy, check_group_name
-from streamsched.domain.limits import MOST_SLOTS, check_count, later, longer
+from streamsched.domain.limits import MOST_SLOTS, add_duration, check_count, longer
 
 #: Default time that one point of priority is worth.
 AGE: Final = timedelta(minutes=1)
@@ -75,7 +75,7 @@ class PoolQueue:
         """The number of slots: as set online, else as the constraint declares."""
         return pool.size if self.places.limit is None else self.places.limit
 
-    def before(self, position: QueuePosition) -> tuple[QueuePosition, ...]:
+    def positions_before(self, position: QueuePosition) -> tuple[QueuePosition, ...]:
         """The positions ahead of this one."""
         return self.positions[: bisect_left(self.positions, position)]
 
@@ -87,18 +87,18 @@ class PoolQueue:
         """The queue without that job."""
         return replace(self, positions=tuple(position for position in self.positions if position.job != job))
 
-    def without(self, runs: Collection[str]) -> PoolQueue:
+    def remove_runs(self, runs: Collection[str]) -> PoolQueue:
         """The pool after these runs have ended."""
-        return replace(self, places=self.places.without(runs))
+        return replace(self, places=self.places.remove_runs(runs))
 
-    def taken_by(self, run: str) -> PoolQueue:
+    def add_run(self, run: str) -> PoolQueue:
         """The pool after `run` has taken a slot."""
-        return replace(self, places=self.places.taken_by(run, 1))
+        return replace(self, places=self.places.add_run(run, 1))
 
 
 def position_at(satisfied_at: datetime, priority: int, age: timedelta) -> datetime:
     """The time (UTC) that orders a job in the queue: `satisfied_at` minus `age` for each point of priority."""
-    return later(satisfied_at, -longer(age, priority) if priority >= 0 else longer(age, -priority))
+    return add_duration(satisfied_at, -longer(age, priority) if priority >= 0 else longer(age, -priority))
 
 
 def pools_of_manual_run(pools: Iterable[Pool | None]) -> tuple[Pool, ...]:

@@ -97,7 +97,7 @@ class ProcessRoom:
         return self.processes + sum(map(len, self.pending.values()))
 
     @property
-    def free(self) -> int:
+    def free_places(self) -> int:
         """Places that are not held, the reserve included; negative when launchers have gone."""
         return self.places + self.reserve - self.processes
 
@@ -111,15 +111,15 @@ class ProcessRoom:
             wanted[also] += max(0, at_most)
         order = _Order(self, wanted)
         given: list[Share] = []
-        while len(given) < at_most and (share := order.next()) is not None:
+        while len(given) < at_most and (share := order.next_share()) is not None:
             order.give(share)
             given.append(share)
         return tuple(given)
 
-    def free_for(self, share: Share) -> int:
+    def free_places_for(self, share: Share) -> int:
         """How many runs of jobs of the share may be added to those that wait for a process."""
         if share not in self._free_for:
-            given = self.next_shares(max(0, self.free), also=share).count(share)
+            given = self.next_shares(max(0, self.free_places), also=share).count(share)
             self._free_for[share] = given - len(self.pending.get(share, ()))
         return self._free_for[share]
 
@@ -130,7 +130,7 @@ class ProcessRoom:
         before = bisect_left(self.waiting.get(share, ()), turn)
         others = sum(len(turns) for each, turns in self.waiting.items() if each != share)
         fits = before < self.places - self.claims - others  # with all that others want; then no order matters
-        return fits or before < self.free_for(share)
+        return fits or before < self.free_places_for(share)
 
     def with_run(self, share: Share, turn: ShareTurn) -> ProcessRoom:
         """The room after a job with this turn was admitted: its run waits for a process."""
@@ -176,7 +176,7 @@ class _Order:
             self._served_names[share.namespace] = max(at, self._served_names.get(share.namespace, _NEVER))
         self._given = 0
 
-    def next(self) -> Share | None:
+    def next_share(self) -> Share | None:
         """The share that gets the next place; None when no share may have one."""
         taken = sum(self._of_namespace.values())
         if not self._wanted or (taken >= self._most and not self._unknown):

@@ -87,13 +87,13 @@ class TokenBucket:
     def __post_init__(self) -> None:
         object.__setattr__(self, "pace", Pace(self.limit / self.per.total_seconds(), self.burst))
 
-    def full(self, now: datetime) -> BucketLevel:
+    def full_level(self, now: datetime) -> BucketLevel:
         """The level before the first run."""
         return BucketLevel(float(self.burst), now)
 
-    def taken(self, level: BucketLevel, runs: int, now: datetime) -> BucketLevel:
+    def take_tokens(self, level: BucketLevel, runs: int, now: datetime) -> BucketLevel:
         """The level after that many runs. Runs beyond the rate (forced, manual) leave a debt of at most `burst`."""
-        left = self.pace.taken(level, runs, now)
+        left = self.pace.take_tokens(level, runs, now)
         return left if left.left >= -self.burst else BucketLevel(float(-self.burst), left.at)
 
 
@@ -124,6 +124,6 @@ def with_tokens_taken(
 ) -> Mapping[TokenBucket, BucketLevel]:
     """The levels after that many tokens by bucket key were taken from every bucket of the key, whatever its rate."""
     return {
-        bucket: bucket.taken(level, tokens[bucket.key], now) if bucket.key in tokens else level
+        bucket: bucket.take_tokens(level, tokens[bucket.key], now) if bucket.key in tokens else level
         for bucket, level in buckets.items()
     }

@@ -53,7 +53,7 @@ def next_opening(window: TimeWindow, now: datetime) -> datetime:
     day = now.astimezone(zone).date() - _DAY
     while True:
         if window.calendar is not None:
-            day = window.calendar.open_from(day) or day
+            day = window.calendar.open_day_from(day) or day
         for opening in _openings(window, day, zone):
             if opening > now and is_open(window, opening):
                 return opening

@@ -26,7 +26,7 @@ from streamsched.domain.constraints.window import TimeWindow, is_open, next_open
 from streamsched.domain.decisions.names_in_reasons import names_text
 from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.jobs.job import ScheduleKey
-from streamsched.domain.limits import later
+from streamsched.domain.limits import add_duration
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.time.duration import duration_text
@@ -78,8 +78,8 @@ class ConstraintInput:
             self,
             active_runs=tuple(run for run in self.active_runs if run not in own),
             own_runs=(),
-            resources=self.resources.without(own),
-            lanes={name: lane.without(own) for name, lane in self.lanes.items()},
+            resources=self.resources.remove_runs(own),
+            lanes={name: lane.remove_runs(own) for name, lane in self.lanes.items()},
         )
 
 
@@ -139,11 +139,11 @@ class Admission:
     stops: tuple[str, ...] = ()
 
     @property
-    def admitted(self) -> bool:
+    def is_admitted(self) -> bool:
         return all(isinstance(verdict, Satisfied) for verdict in self.verdicts)
 
     @property
-    def aborted(self) -> bool:
+    def is_aborted(self) -> bool:
         """Whether the job ends; a single unsatisfiable constraint suffices."""
         return any(isinstance(verdict, Unsatisfiable) for verdict in self.verdicts)
 
@@ -159,7 +159,7 @@ class Admission:
         return tuple(dict.fromkeys(waits))
 
     @property
-    def why(self) -> str:
+    def reason(self) -> str:
         """The deciding reasons: of the abort, else of the wait, else of the admission."""
         deciding = [verdict for verdict in self.verdicts if isinstance(verdict, Unsatisfiable)]
         deciding = deciding or [verdict for verdict in self.verdicts if not isinstance(verdict, Satisfied)]
@@ -173,7 +173,7 @@ def weigh(constraints: tuple[Constraint, ...], overlap: Overlap, facts: Constrai
     if not overlap.stops or not facts.own_runs:
         return check_all(constraints, facts, now)
     alone = check_all(constraints, facts.without_own_runs(), now)
-    if not alone.admitted:
+    if not alone.is_admitted:
         return alone
     why = f"{names_text(facts.own_runs)} must end first: overlap is {overlap}"
     return Admission((*alone.verdicts, WaitFor(facts.own_runs, why)), facts.own_runs)
@@ -190,7 +190,7 @@ def check(constraint: Constraint, facts: ConstraintInput, now: datetime) -> Cons
         case Concurrency():
             return _check_concurrency(constraint, facts)
         case Delay(delay=delay):
-            ready = later(facts.satisfied_at, delay)
+            ready = add_duration(facts.satisfied_at, delay)
             why = f"{duration_text(delay)} after the trigger is {_clock(ready)}"
             return Satisfied(why) if ready <= now else WaitUntil(ready, why)
         case Group():
@@ -218,17 +218,17 @@ def _check_concurrency(constraint: Concurrency, facts: ConstraintInput) -> Const
     active, ahead = facts.active_runs, tuple[str, ...]()
     if name is not None:
         lane = facts.lanes.get(name, Lane())
-        before = () if facts.lane_position is None else lane.before(facts.lane_position)
+        before = () if facts.lane_position is None else lane.positions_before(facts.lane_position)
         active, ahead = lane.runs, tuple(position.job for position in before)
     why = f"{len(active)} of {constraint.limit} runs of {name or facts.program or 'the program'} are active"
     if len(active) + len(ahead) < constraint.limit:
         return Satisfied(why)
     why += f": {names_text(active)}" if active else ""
-    why += _ahead(ahead)
+    why += _jobs_ahead_text(ahead)
     return WaitFor((*active, *ahead), why) if constraint.wait else Unsatisfiable(why)
 
 
-def _ahead(jobs: Sequence[str], namespace: str | None = None) -> str:
+def _jobs_ahead_text(jobs: Sequence[str], namespace: str | None = None) -> str:
     if not jobs:
         return ""
     count = "1 job is" if len(jobs) == 1 else f"{len(jobs)} jobs are"
@@ -254,7 +254,7 @@ def _check_last_run(interval: timedelta, wait: bool, facts: ConstraintInput, now
         return WaitFor(facts.active_runs, why) if wait else Unsatisfiable(why)
     if ended_at is None:
         return Satisfied(f"no run of {program} has completed yet")
-    ready = later(ended_at, interval)
+    ready = add_duration(ended_at, interval)
     why = (
         f"the last run of {program} completed at {_clock(ended_at)}, {duration_text(interval)} later is {_clock(ready)}"
     )
@@ -300,14 +300,14 @@ def _check_pool(
     pool: Pool, queue: PoolQueue, position: QueuePosition | None, namespace: str | None
 ) -> ConstraintVerdict:
     size = queue.size(pool)
-    before = () if position is None else queue.before(position)
+    before = () if position is None else queue.positions_before(position)
     why = f"{queue.places.taken} of {size} places of pool {pool.name} are taken"
     if queue.places.taken + len(before) < size:
         return Satisfied(why)
     runs = tuple(slot.run for slot in queue.places.slots)
     why += f": {names_text(runs, namespace)}" if runs else ""
     jobs = tuple(each.job for each in before)
-    why += _ahead(jobs, namespace)
+    why += _jobs_ahead_text(jobs, namespace)
     return WaitFor((f"pool {pool.name}", *runs, *jobs), why) if pool.wait else Unsatisfiable(why)
 
 
@@ -315,13 +315,13 @@ def _check_rate(rate: Rate, facts: ConstraintInput, now: datetime) -> Constraint
     if facts.program is None or facts.schedule_key is None:
         return Satisfied(f"nothing counts {rate}")
     bucket = bucket_of(rate, facts.program, facts.schedule_key)
-    level = facts.resources.buckets.get(bucket) or bucket.full(now)
-    left = max(0, bucket.pace.available(level, now))
+    level = facts.resources.buckets.get(bucket) or bucket.full_level(now)
+    left = max(0, bucket.pace.available_tokens(level, now))
     per = duration_text(bucket.per)
     why = f"{left} of {bucket.burst} tokens of {bucket.key} are left, {bucket.limit} come each {per}"
     if left:
         return Satisfied(why)
-    ready = bucket.pace.next_at(level, now)
+    ready = bucket.pace.next_token_at(level, now)
     why = f"{why}, the next at {_clock(ready)}"
     return WaitUntil(ready, why) if rate.wait else Unsatisfiable(why)
 

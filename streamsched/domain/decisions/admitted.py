@@ -6,7 +6,15 @@ from dataclasses import replace
 from datetime import datetime
 
 from streamsched.domain.constraints.rate import bucket_of, program_bucket_key
-from streamsched.domain.decisions.decision import Admit, Decision, DecisionInput, DueJob, Join, taken, with_coalesced
+from streamsched.domain.decisions.decision import (
+    Admit,
+    Decision,
+    DecisionInput,
+    DueJob,
+    Join,
+    add_coalesced_jobs,
+    taken_resources,
+)
 from streamsched.domain.jobs.job import JobNumber, ReadyJob, ScheduleKey
 
 
@@ -22,9 +30,9 @@ class BucketKeys:
         if not self._in_use:
             return ()
         known = self._known.get(due_job.schedule_key)
-        return self._known.setdefault(due_job.schedule_key, self._of(due_job)) if known is None else known
+        return self._known.setdefault(due_job.schedule_key, self._keys_of(due_job)) if known is None else known
 
-    def _of(self, due_job: DueJob) -> tuple[str, ...]:
+    def _keys_of(self, due_job: DueJob) -> tuple[str, ...]:
         if self._program is None or due_job.schedule is None:
             return ()
         own = {bucket_of(rate, self._program, due_job.schedule_key).key for rate in due_job.schedule.rates}
@@ -49,7 +57,7 @@ def with_run(decision_input: DecisionInput, due_job: DueJob, admit: Admit, now: 
         (*decision_input.active_runs, admit.run),
         own_runs,
         decision_input.last_completed_at,
-        decision_input.resources.taken_by((taken(due_job, admit),), now),
+        decision_input.resources.add_runs((taken_resources(due_job, admit),), now),
         decision_input.lanes,
     )
 
@@ -68,7 +76,7 @@ def with_coalesced_jobs(decision_input: DecisionInput, decisions: list[Decision]
     if not coalesced or decision_input.program is None:
         return tuple(decisions)
     return tuple(
-        with_coalesced(decision, due_job, decision_input.program, coalesced[decision.job])
+        add_coalesced_jobs(decision, due_job, decision_input.program, coalesced[decision.job])
         if isinstance(decision, Admit) and decision.job in coalesced
         else decision
         for due_job, decision in zip(decision_input.due_jobs, decisions, strict=True)

@@ -18,7 +18,7 @@ from streamsched.domain.constraints.process_room import RoomTurn
 from streamsched.domain.constraints.rate import TokenBucket, bucket_of, program_bucket_key
 from streamsched.domain.decisions.admission import ConstraintVerdict, Satisfied
 from streamsched.domain.decisions.resources import Resources, Taken
-from streamsched.domain.jobs.job import JobCommand, JobFact, JobNumber, ReadyJob, ScheduleKey, merged
+from streamsched.domain.jobs.job import JobCommand, JobFact, JobNumber, ReadyJob, ScheduleKey, merge_satisfactions
 from streamsched.domain.schedules.arguments import arguments
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.schedule import Program, Schedule
@@ -83,7 +83,7 @@ class DueJob:
         object.__setattr__(self, "number", self.ready.number)
 
     @property
-    def alone(self) -> bool:
+    def is_alone(self) -> bool:
         """Whether its schedule's overlap policy does not apply to it: it joins no job, and none joins it."""
         return self.schedule is not None and self.overlap is not self.schedule.overlap
 
@@ -134,7 +134,7 @@ class DecisionInput:
         schedules = [due_job.schedule for due_job in self.due_jobs if due_job.schedule is not None]
         pools = {schedule.pool.name for schedule in schedules if schedule.pool is not None}
         loads = {load for schedule in schedules for load in schedule.loads} if resources.load_gates else set[Load]()
-        return replace(self, resources=resources.used_by(pools, keys, loads))
+        return replace(self, resources=resources.select(pools, keys, loads))
 
     def queue_position(self, due_job: DueJob) -> QueuePosition:
         """The job's position in the queue of its pool, which is also its position in the order of judging."""
@@ -162,9 +162,9 @@ class Admit:
     room: RoomTurn | None = None
 
 
-def with_coalesced(admit: Admit, due_job: DueJob, program: Program, coalesced: Iterable[ReadyJob]) -> Admit:
+def add_coalesced_jobs(admit: Admit, due_job: DueJob, program: Program, coalesced: Iterable[ReadyJob]) -> Admit:
     """The admission with the satisfactions coalesced into the job, in order; the run's arguments cover all of them."""
-    ready = merged(due_job.ready, coalesced)
+    ready = merge_satisfactions(due_job.ready, coalesced)
     assert due_job.schedule is not None
     return replace(admit, ready=ready, arguments=arguments(program, due_job.schedule, ready))
 
@@ -240,7 +240,7 @@ class End:
 Decision = Admit | Wait | Join | End
 
 
-def taken(due_job: DueJob, admit: Admit) -> Taken:
+def taken_resources(due_job: DueJob, admit: Admit) -> Taken:
     """What the admitted run of the job takes."""
     loads = () if due_job.schedule is None else due_job.schedule.loads
     return Taken(admit.run, admit.slots, admit.bucket_keys, due_job.pool, tuple(loads), admit.room)
@@ -257,11 +257,11 @@ def resources_after(
             queue = pool_queues[due_job.pool].without_job(due_job.job)
             queued = isinstance(decision, Wait) and decision.queued
             pool_queues[due_job.pool] = queue.with_positions([queued[1]]) if queued else queue
-    admitted = [taken(due_job, decision) for due_job, decision in decided if isinstance(decision, Admit)]
-    return replace(resources, pool_queues=pool_queues).taken_by(admitted, now)
+    admitted = [taken_resources(due_job, decision) for due_job, decision in decided if isinstance(decision, Admit)]
+    return replace(resources, pool_queues=pool_queues).add_runs(admitted, now)
 
 
-def superseded(
+def superseded_reason(
     *, known: bool, current: int, enabled: bool, generation: int, oldest_valid_generation: int | None = None
 ) -> str | None:
     """Why a job of `generation` must not run any more (promise G4); None while it is valid.

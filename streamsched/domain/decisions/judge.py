@@ -37,14 +37,23 @@ from streamsched.domain.decisions.admitted import (
     with_coalesced_jobs,
     with_run,
 )
-from streamsched.domain.decisions.decision import Admit, Decision, DecisionInput, DueJob, End, Join, Wait, superseded
+from streamsched.domain.decisions.decision import (
+    Admit,
+    Decision,
+    DecisionInput,
+    DueJob,
+    End,
+    Join,
+    Wait,
+    superseded_reason,
+)
 from streamsched.domain.decisions.lanes import after_decision, in_lanes, lane_position
 from streamsched.domain.decisions.names_in_reasons import names_text
 from streamsched.domain.decisions.room_for_processes import within_room_and_quota
-from streamsched.domain.errors import described
+from streamsched.domain.errors import describe_failure
 from streamsched.domain.jobs.job import JobCommand, JobFact, JobNumber, ReadyJob, ScheduleKey
 from streamsched.domain.jobs.run import run_id
-from streamsched.domain.limits import later
+from streamsched.domain.limits import add_duration
 from streamsched.domain.schedules.arguments import arguments
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.schedule import OnTimeout, Program, Schedule
@@ -68,10 +77,14 @@ def judge(
     decision_input: DecisionInput, *, now: datetime, plugin_verdicts: PluginVerdicts = NO_PLUGIN_VERDICTS
 ) -> tuple[Decision, ...]:
     """One decision for each due job, in their order. `plugin_verdicts` are the latest answers of plug-ins."""
-    decision_input, order = _queued(decision_input)
+    decision_input, order = _queue_jobs(decision_input)
     decisions: dict[str, Decision] = {}
     waiting = dict(decision_input.waiting)
-    newest, bucket_keys, reserved = _newest(decision_input.due_jobs), BucketKeys(decision_input), Counter[TokenBucket]()
+    newest, bucket_keys, reserved = (
+        _newest_jobs(decision_input.due_jobs),
+        BucketKeys(decision_input),
+        Counter[TokenBucket](),
+    )
     for due_job in order:
         after = decision_input
         try:
@@ -85,10 +98,10 @@ def judge(
                     decision = with_bucket_keys(decision, bucket_keys(due_job))
                     after = with_run(decision_input, due_job, decision, now)
         except Exception as failure:  # noqa: BLE001 - whatever a definition or its data raises concerns this job alone
-            decision = undecided(due_job.job, failure)
+            decision = wait_undecided(due_job.job, failure)
         decision_input = after
         match decision:
-            case Wait() if decision.failed or due_job.alone:
+            case Wait() if decision.failed or due_job.is_alone:
                 pass  # no other job joins it
             case Wait():
                 waiting[due_job.schedule_key] = min(due_job.number, waiting.get(due_job.schedule_key, due_job.number))
@@ -106,12 +119,12 @@ def judge(
     return with_coalesced_jobs(decision_input, [decisions[due_job.job] for due_job in decision_input.due_jobs])
 
 
-def undecided(job: str, failure: Exception) -> Wait:
+def wait_undecided(job: str, failure: Exception) -> Wait:
     """The decision on a job whose evaluation raised."""
-    return Wait(job, (), None, f"it cannot be decided: {described(failure)}", failed=True)
+    return Wait(job, (), None, f"it cannot be decided: {describe_failure(failure)}", failed=True)
 
 
-def _queued(decision_input: DecisionInput) -> tuple[DecisionInput, Sequence[DueJob]]:
+def _queue_jobs(decision_input: DecisionInput) -> tuple[DecisionInput, Sequence[DueJob]]:
     """The input with its jobs inserted into the queues of their pools, and the jobs in the order of judging. Jobs of
     one schedule keep their order because they have the same priority.
     """
@@ -151,7 +164,7 @@ def _decide(
     plugin_verdicts: Mapping[PlugIn, PluginVerdict],
 ) -> Decision:
     ready = due_job.ready
-    why = superseded(
+    why = superseded_reason(
         known=due_job.schedule is not None or ready.schedule is None,
         current=due_job.generation,
         enabled=due_job.enabled,
@@ -203,10 +216,10 @@ def _decide(
         plugin_verdicts=plugin_verdicts,
     )
     last = newest.get(due_job.schedule_key, due_job.number)
-    replaced = due_job.overlap.newest_only and last > due_job.number
+    replaced = due_job.overlap.keeps_newest and last > due_job.number
     admitted = weigh(due_job.schedule.constraints, due_job.overlap, facts, now)
     decision = _by_admission(due_job, decision_input.program, due_job.schedule, admitted, now)
-    deadline = timed_out_at(ready.satisfied_at, due_job.schedule, due_job.resumed_at)
+    deadline = wait_ends_at(ready.satisfied_at, due_job.schedule, due_job.resumed_at)
     decision = within_room_and_quota(decision, due_job, decision_input, deadline, now)
     if isinstance(decision, Wait) and due_job.schedule.plugins:
         decision = _with_questions(due_job.schedule, facts, decision, ready, now)
@@ -241,22 +254,22 @@ def _by_overlap(
             assert_never(overlap)
 
 
-def _newest(due_jobs: Sequence[DueJob]) -> Mapping[ScheduleKey, JobNumber]:
+def _newest_jobs(due_jobs: Sequence[DueJob]) -> Mapping[ScheduleKey, JobNumber]:
     """The newest job without a command, for each schedule key whose overlap policy keeps only the newest."""
     newest: dict[ScheduleKey, JobNumber] = {}
     for due_job in due_jobs:
-        if due_job.command is None and due_job.overlap.newest_only:
+        if due_job.command is None and due_job.overlap.keeps_newest:
             newest[due_job.schedule_key] = max(due_job.number, newest.get(due_job.schedule_key, due_job.number))
     return newest
 
 
-def timed_out_at(satisfied_at: datetime, schedule: Schedule, resumed_at: datetime | None = None) -> datetime | None:
+def wait_ends_at(satisfied_at: datetime, schedule: Schedule, resumed_at: datetime | None = None) -> datetime | None:
     """When the constraint wait of a job satisfied at that time runs out (UTC); None: never. A pause that holds jobs
     stops it: after the last one, at `resumed_at`, it begins again.
     """
     if schedule.timeout is None:
         return None
-    return later(satisfied_at if resumed_at is None else max(satisfied_at, resumed_at), schedule.timeout)
+    return add_duration(satisfied_at if resumed_at is None else max(satisfied_at, resumed_at), schedule.timeout)
 
 
 def _by_admission(
@@ -265,15 +278,15 @@ def _by_admission(
     """The decision by timeout and constraints. The timeout takes precedence: past it the job ends or launches whatever
     its constraints say.
     """
-    deadline = timed_out_at(due_job.ready.satisfied_at, schedule, due_job.resumed_at)
+    deadline = wait_ends_at(due_job.ready.satisfied_at, schedule, due_job.resumed_at)
     if deadline is not None and now >= deadline:
-        return _timed_out(due_job, program, schedule, admission, deadline)
-    if admission.aborted:
-        return End(due_job.job, JobFact.ABORTED, admission.why)
-    if admission.admitted:
-        return _admit(due_job, program, schedule, admission.why or "no constraints")
+        return _end_wait(due_job, program, schedule, admission, deadline)
+    if admission.is_aborted:
+        return End(due_job.job, JobFact.ABORTED, admission.reason)
+    if admission.is_admitted:
+        return _admit(due_job, program, schedule, admission.reason or "no constraints")
     until = min((at for at in (admission.wait_until, deadline) if at is not None), default=None)
-    held_by = _unmet(admission.verdicts)
+    held_by = _unmet_verdicts(admission.verdicts)
     groups = tuple(
         constraint.name
         for constraint, verdict in zip(schedule.constraints, admission.verdicts, strict=False)
@@ -283,7 +296,7 @@ def _by_admission(
         due_job.job,
         admission.verdicts,
         until,
-        admission.why,
+        admission.reason,
         changed=held_by != due_job.held_by,
         groups=groups,
         stops=admission.stops,
@@ -292,11 +305,11 @@ def _by_admission(
     )
 
 
-def _timed_out(
+def _end_wait(
     due_job: DueJob, program: Program, schedule: Schedule, admission: Admission, deadline: datetime
 ) -> Admit | End:
-    late = f"its timeout of {schedule.timeout} passed while it waited: {admission.why}"
-    if admission.admitted:
+    late = f"its timeout of {schedule.timeout} passed while it waited: {admission.reason}"
+    if admission.is_admitted:
         late = f"its timeout of {schedule.timeout} passed at {clock(deadline)}, before its constraints were checked"
     match schedule.on_timeout:
         case OnTimeout.DISCARD:
@@ -307,7 +320,7 @@ def _timed_out(
             assert_never(schedule.on_timeout)
 
 
-def _unmet(verdicts: Sequence[ConstraintVerdict]) -> tuple[int, ...]:
+def _unmet_verdicts(verdicts: Sequence[ConstraintVerdict]) -> tuple[int, ...]:
     """The indexes of the verdicts that hold the job."""
     return tuple(n for n, verdict in enumerate(verdicts) if not isinstance(verdict, Satisfied))
 
@@ -318,7 +331,7 @@ def _skips_run_end(constraints: Sequence[Constraint], admission: Admission) -> b
     """
     if admission.wait_until is not None:
         return not any(isinstance(each, LastRun) and not each.wait for each in constraints)
-    held_by = _unmet(admission.verdicts)
+    held_by = _unmet_verdicts(admission.verdicts)
     return all(n < len(constraints) and _wakes_itself(constraints[n]) for n in held_by)
 
 
@@ -357,7 +370,7 @@ def _until_own_token(
     schedule, program = due_job.schedule, decision_input.program
     if schedule is None or program is None or wait.until is None:
         return wait
-    held_by = _unmet(wait.verdicts)
+    held_by = _unmet_verdicts(wait.verdicts)
     rates = [
         each for n in held_by if n < len(schedule.constraints) and isinstance(each := schedule.constraints[n], Rate)
     ]
@@ -365,13 +378,13 @@ def _until_own_token(
         return wait
     token_at: dict[TokenBucket, datetime] = {}
     for bucket in (bucket_of(rate, program.ref, due_job.schedule_key) for rate in rates):
-        level = decision_input.resources.buckets.get(bucket) or bucket.full(now)
-        token_at[bucket] = bucket.pace.next_at(BucketLevel(level.left - reserved[bucket], level.at), now)
+        level = decision_input.resources.buckets.get(bucket) or bucket.full_level(now)
+        token_at[bucket] = bucket.pace.next_token_at(BucketLevel(level.left - reserved[bucket], level.at), now)
     last = max(token_at, key=lambda bucket: token_at[bucket])
     reserved[last] += 1
     next_token = max(verdict.at for verdict in wait.verdicts if isinstance(verdict, WaitUntil))
     until = min(token_at[last], next_token + _TOKEN_RECHECK)
-    deadline = timed_out_at(due_job.ready.satisfied_at, schedule)
+    deadline = wait_ends_at(due_job.ready.satisfied_at, schedule)
     return replace(wait, until=until if deadline is None else min(until, deadline))
 
 
@@ -379,7 +392,7 @@ def _in_queue(decision_input: DecisionInput, due_job: DueJob, schedule: Schedule
     """The wait with the job's position in the pool's queue, when only the pool holds it. While a slot is free and the
     jobs ahead have not taken it, the job is rechecked soon: one of them may have ended without taking it.
     """
-    held_by = _unmet(wait.verdicts)
+    held_by = _unmet_verdicts(wait.verdicts)
     pool = schedule.pool
     if pool is None or (schedule.constraints.index(pool),) != held_by:
         return wait

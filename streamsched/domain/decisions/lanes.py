@@ -55,11 +55,11 @@ def after_decision(decision_input: DecisionInput, due_job: DueJob, decision: Dec
     names = limits_of(due_job.schedule, due_job.ready).keys() & decision_input.lanes.keys()
     if not names:
         return decision_input
-    changed = {name: _after(name, decision_input.lanes[name], due_job, decision) for name in names}
+    changed = {name: _lane_after(name, decision_input.lanes[name], due_job, decision) for name in names}
     return replace(decision_input, lanes={**decision_input.lanes, **changed})
 
 
-def _after(name: LaneName, lane: Lane, due_job: DueJob, decision: Decision) -> Lane:
+def _lane_after(name: LaneName, lane: Lane, due_job: DueJob, decision: Decision) -> Lane:
     match decision:
         case Admit(run=run):
             return lane.without_job(due_job.job).with_run(run)

@@ -46,7 +46,7 @@ class Resources:
     load_gates: Mapping[Load, LoadGate] = field(default_factory=dict)
     rooms: Mapping[ProcessKind, ProcessRoom] = field(default_factory=dict)
 
-    def used_by(self, pools: Collection[str], bucket_keys: Collection[str], loads: Collection[Load]) -> Resources:
+    def select(self, pools: Collection[str], bucket_keys: Collection[str], loads: Collection[Load]) -> Resources:
         """All groups and rooms, and of the rest only these."""
         return Resources(
             self.groups,
@@ -56,7 +56,7 @@ class Resources:
             self.rooms,
         )
 
-    def taken_by(self, runs: Iterable[Taken], now: datetime) -> Resources:
+    def add_runs(self, runs: Iterable[Taken], now: datetime) -> Resources:
         """After these runs took what they take."""
         pool_queues, slots = {**self.pool_queues}, dict[str, list[GroupSlot]]()
         rooms = self.rooms
@@ -67,7 +67,7 @@ class Resources:
             for key in taken.bucket_keys:
                 tokens[key] = tokens.get(key, 0) + 1
             if taken.pool is not None:
-                pool_queues[taken.pool] = pool_queues.get(taken.pool, PoolQueue()).taken_by(taken.run)
+                pool_queues[taken.pool] = pool_queues.get(taken.pool, PoolQueue()).add_run(taken.run)
             if taken.room is not None and taken.room.kind in rooms:
                 kind, share, turn = taken.room
                 rooms = {**rooms, kind: rooms[kind].with_run(share, turn)}
@@ -85,11 +85,11 @@ class Resources:
             rooms,
         )
 
-    def without(self, runs: frozenset[str]) -> Resources:
+    def remove_runs(self, runs: frozenset[str]) -> Resources:
         """As if these runs had ended: their slots are free."""
         return Resources(
-            {name: occupancy.without(runs) for name, occupancy in self.groups.items()},
-            {name: queue.without(runs) for name, queue in self.pool_queues.items()},
+            {name: occupancy.remove_runs(runs) for name, occupancy in self.groups.items()},
+            {name: queue.remove_runs(runs) for name, queue in self.pool_queues.items()},
             self.buckets,
             self.load_gates,
             self.rooms,

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 from streamsched.domain.constraints.constraint import Constraint, LastRun
-from streamsched.domain.limits import later
+from streamsched.domain.limits import add_duration
 
 #: Partitions of the history are created this long ahead.
 AHEAD: Final = timedelta(days=3)
@@ -44,7 +44,7 @@ class Retention:
         """Rows that ended before this instant move to the history. `lookback` is the longest look-back of a constraint;
         runs within it stay, whatever `warm` is.
         """
-        return later(now, -max(self.warm, lookback))
+        return add_duration(now, -max(self.warm, lookback))
 
 
 def looks_back(constraint: Constraint) -> timedelta:

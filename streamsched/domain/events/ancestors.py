@@ -44,27 +44,27 @@ class Ancestors:
     def __bool__(self) -> bool:
         return bool(self.jobs)
 
-    def of(self, program: ProgramRef) -> tuple[str, ...] | None:
+    def jobs_of(self, program: ProgramRef) -> tuple[str, ...] | None:
         """The jobs of the program, as digests; None: there were too many."""
         named = self.jobs.get(program_digest(program))
         if named is None:
             return None if OTHERS in self.jobs else ()
         return named or None
 
-    def narrowed(self, program: ProgramRef, job: str) -> Ancestors:
+    def narrow_to_job(self, program: ProgramRef, job: str) -> Ancestors:
         """With only this job of the program."""
         jobs = {**self.jobs, program_digest(program): (job,)}
-        return Ancestors(jobs, _some(self.reruns, jobs) if self.reruns else _NOTHING)
+        return Ancestors(jobs, _select_reruns(self.reruns, jobs) if self.reruns else _NOTHING)
 
-    def then(self, program: ProgramRef, job: str, rerun: int = 0) -> Ancestors:
+    def extend_by_job(self, program: ProgramRef, job: str, rerun: int = 0) -> Ancestors:
         """Those of the run of a job of the program that what has these ancestors started. `job`: the first of a chain
         of reruns. Earlier jobs of the same program are no ancestors: in a chain that returns to a program, each of its
         runs begins anew.
         """
         own = job_digest(job)
         rest = {each: jobs for each, jobs in self.jobs.items() if each != program_digest(program)}
-        jobs = {program_digest(program): (own,), **_bounded(rest, MOST_ANCESTORS - 1)}
-        kept = _some(self.reruns, jobs) if self.reruns else {}
+        jobs = {program_digest(program): (own,), **_limit_jobs(rest, MOST_ANCESTORS - 1)}
+        kept = _select_reruns(self.reruns, jobs) if self.reruns else {}
         return Ancestors(jobs, {**kept, own: rerun} if rerun else kept or _NOTHING)
 
 
@@ -82,7 +82,7 @@ def job_digest(job: str) -> str:
     return sha256(job.encode(errors="surrogatepass")).hexdigest()[:JOB_DIGITS]
 
 
-def united(some: Iterable[Ancestors]) -> Ancestors:
+def unite_ancestors(some: Iterable[Ancestors]) -> Ancestors:
     """The ancestors of what several events start together. The result does not depend on their order."""
     found: dict[str, set[str] | None] = {}
     reruns: dict[str, int] = {}
@@ -95,11 +95,11 @@ def united(some: Iterable[Ancestors]) -> Ancestors:
                 known.update(jobs)
         for job, number in each.reruns.items():
             reruns[job] = max(number, reruns.get(job, 0))
-    jobs = _bounded({program: tuple(sorted(named or ())) for program, named in found.items()}, MOST_ANCESTORS)
-    return Ancestors(jobs, _some(reruns, jobs) if reruns else _NOTHING) if jobs else NO_ANCESTORS
+    jobs = _limit_jobs({program: tuple(sorted(named or ())) for program, named in found.items()}, MOST_ANCESTORS)
+    return Ancestors(jobs, _select_reruns(reruns, jobs) if reruns else _NOTHING) if jobs else NO_ANCESTORS
 
 
-def _bounded(jobs: Mapping[str, tuple[str, ...]], most: int) -> Mapping[str, tuple[str, ...]]:
+def _limit_jobs(jobs: Mapping[str, tuple[str, ...]], most: int) -> Mapping[str, tuple[str, ...]]:
     """At most so many jobs and programs without jobs: the programs with the most jobs lose all of them first."""
     size = sum(max(1, len(named)) for named in jobs.values())
     left = dict(jobs)
@@ -111,7 +111,7 @@ def _bounded(jobs: Mapping[str, tuple[str, ...]], most: int) -> Mapping[str, tup
     return left if size <= most else {**dict.fromkeys(sorted({*left} - {OTHERS})[: most - 1], ()), OTHERS: ()}
 
 
-def _some(reruns: Mapping[str, int], jobs: Mapping[str, tuple[str, ...]]) -> Mapping[str, int]:
+def _select_reruns(reruns: Mapping[str, int], jobs: Mapping[str, tuple[str, ...]]) -> Mapping[str, int]:
     """Of the jobs that are there."""
     named = {job for some in jobs.values() for job in some}
     return {job: number for job, number in reruns.items() if job in named} or _NOTHING

@@ -95,7 +95,7 @@ class ProgramReached:
     @property
     def known_ancestors(self) -> Ancestors:
         """The ancestors; without any, its run is the only one."""
-        return self.ancestors or NO_ANCESTORS.then(self.program, self.run_id)
+        return self.ancestors or NO_ANCESTORS.extend_by_job(self.program, self.run_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,31 +35,31 @@ class EventList(Sequence[Event]):
         self._cut: Event | None = None
 
     @property
-    def first(self) -> int:
+    def first_number(self) -> int:
         """The number of the first event."""
         return self._base + self._start
 
     @property
-    def after(self) -> int:
+    def next_number(self) -> int:
         """The number of the next event appended."""
         return self._base + self._stop
 
     @property
-    def cut(self) -> Event | None:
+    def rest_of_first(self) -> Event | None:
         """The rest of the first event when a part of it was taken; None when it is whole."""
         return self._cut
 
-    def plus(self, event: Event) -> EventList:
+    def append(self, event: Event) -> EventList:
         """With one more event at the end."""
         log, stop = self._log, self._stop
         if not stop or len(log) != stop:  # empty, or not the newest version
             log = log[self._start : stop]
             log.append(event)
-            return _window(log, self.first, 0, len(log), self._cut)
+            return _window(log, self.first_number, 0, len(log), self._cut)
         log.append(event)
         return _window(log, self._base, self._start, stop + 1, self._cut)
 
-    def without(self, taken: int, cut: Event | None = None) -> EventList:
+    def drop_first(self, taken: int, cut: Event | None = None) -> EventList:
         """Without the first `taken`; `cut` is the rest of the event that is first then."""
         start = self._start + taken
         kept = self._cut if taken == 0 and cut is None else cut
@@ -73,7 +73,7 @@ class EventList(Sequence[Event]):
         """
         return self._log is older._log
 
-    def numbered(self, first: int, after: int) -> Sequence[Event]:
+    def events_between(self, first: int, after: int) -> Sequence[Event]:
         """The uncut events of these numbers that are still in the list."""
         return self._log[max(self._start, first - self._base) : min(self._stop, after - self._base)]
 

@@ -46,7 +46,7 @@ Wanted = OneOf | Glob
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A conjunction of filters; build it with `Match.of`. The empty one accepts everything and is falsy.
+    """A conjunction of filters; build it with `Match.from_values`. The empty one accepts everything and is falsy.
 
     Attributes:
         columns: column (or attribute, or argument) and its filter, sorted by name, each name once.
@@ -55,7 +55,7 @@ class Match:
     columns: tuple[tuple[str, Wanted], ...] = ()
 
     @classmethod
-    def of(cls, wanted: Mapping[str, Wanted]) -> Match:
+    def from_values(cls, wanted: Mapping[str, Wanted]) -> Match:
         return cls(tuple(sorted(wanted.items(), key=lambda item: item[0])))
 
     def accepts(self, values: Mapping[str, str]) -> bool:

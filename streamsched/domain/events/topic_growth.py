@@ -94,11 +94,11 @@ class Growth:
     recreated: bool = False
 
 
-def begun(now: TopicSize, *, at_end: bool) -> CountedTopic:
+def begin_count(now: TopicSize, *, at_end: bool) -> CountedTopic:
     """Counts from now on: what the topic holds already is counted (`at_end`), or is growth of the next step."""
     if at_end:
         counted = {
-            number: CountedPartition(each, *_sampled(NOTHING, each.size, each.end - each.start))
+            number: CountedPartition(each, *_add_sample(NOTHING, each.size, each.end - each.start))
             for number, each in now.partitions.items()
         }
         return CountedTopic(now.id, counted)
@@ -109,7 +109,7 @@ def begun(now: TopicSize, *, at_end: bool) -> CountedTopic:
     return CountedTopic(now.id, empty)
 
 
-def grown(had: CountedTopic, now: TopicSize) -> tuple[Growth, CountedTopic]:
+def measure_growth(had: CountedTopic, now: TopicSize) -> tuple[Growth, CountedTopic]:
     """The growth from what was counted to this measurement, and what is counted then.
 
     A partition that is away stays as it was counted, so its growth is in a later step. All that was ever appended to a
@@ -139,7 +139,7 @@ def _step(had: CountedPartition, now: PartitionSize) -> tuple[int, bool, Counted
     same = last.copy in (now.copy, NO_COPY)
     more = now.size - last.size
     if same and now.start == last.start and more >= 0:
-        return more, True, CountedPartition(now, *_sampled(had, more, records))
+        return more, True, CountedPartition(now, *_add_sample(had, more, records))
     many, of = had.sample_bytes, had.sample_records
     if not of and now.end > now.start:  # added, and deleted from, since the last measurement
         many, of = now.size, now.end - now.start
@@ -147,7 +147,7 @@ def _step(had: CountedPartition, now: PartitionSize) -> tuple[int, bool, Counted
     return max(guess, more if same else 0), False, CountedPartition(now, many, of)
 
 
-def _sampled(had: CountedPartition, size: int, records: int) -> tuple[int, int]:
+def _add_sample(had: CountedPartition, size: int, records: int) -> tuple[int, int]:
     """The bytes and records that make the mean, with more of them; halved so that the mean stays what it is."""
     if not records:
         return had.sample_bytes, had.sample_records

@@ -39,7 +39,7 @@ class TraceContext(NamedTuple):
         return f"00-{self.trace_id}-{self.span_id}-{int(self.sampled):02x}"
 
 
-def parsed(value: object) -> TraceContext | None:
+def parse_traceparent(value: object) -> TraceContext | None:
     """The context of a `traceparent`; None when it is malformed or not text. Of a later version, the fields that
     version 00 knows are read.
     """
@@ -56,5 +56,5 @@ def parsed(value: object) -> TraceContext | None:
 
 def canonical(value: object) -> str | None:
     """The `traceparent` in version 00, always 55 characters; None when it is malformed."""
-    context = parsed(value)
+    context = parse_traceparent(value)
     return None if context is None else str(context)

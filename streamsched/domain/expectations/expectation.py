@@ -107,7 +107,7 @@ class Expectation:
         return SubjectKind.DATASET if isinstance(self.subject, DatasetRef) else SubjectKind.SCHEDULE
 
     @property
-    def usual(self) -> bool:
+    def is_usual(self) -> bool:
         """Whether it is due at its usual time."""
         return self.by is None
 
@@ -125,13 +125,13 @@ class Expectation:
         return (self.subject, self.every, self.zone, self.weekdays, self.day, self.calendar, self.key, self.lag)
 
     @property
-    def when(self) -> str:
+    def due_text(self) -> str:
         """When it is due, as text."""
         return f"{self._time} {self.zone} {self._days}"
 
     def __str__(self) -> str:
         key = f" {self.key}" if self.key else ""
-        return f"{self.subject}{key} {self.when}"
+        return f"{self.subject}{key} {self.due_text}"
 
     @property
     def _time(self) -> str:

@@ -18,7 +18,7 @@ from typing import Final
 from urllib.parse import quote, unquote
 
 from streamsched.domain.errors import InvalidDefinitionError
-from streamsched.domain.limits import abridged
+from streamsched.domain.limits import abridge
 from streamsched.domain.time.grain import Grain, period_name
 
 #: The longest template, in characters, and the most columns of one.
@@ -42,14 +42,14 @@ def check_template(template: str, path: str) -> None:
     for part in parts:
         column, sign, text = part.partition("=")
         if not column or not sign or not text or not part.isprintable():
-            raise InvalidDefinitionError(path, f"must be texts such as day={{day}}, but {abridged(part)} is none")
-        if unknown := [name for name in _PLACEHOLDER.findall(text) if not _known(name)]:
+            raise InvalidDefinitionError(path, f"must be texts such as day={{day}}, but {abridge(part)} is none")
+        if unknown := [name for name in _PLACEHOLDER.findall(text) if not _is_known(name)]:
             known = ", ".join(f"{{{name}}}" for name in reversed(Grain))
             raise InvalidDefinitionError(
-                path, f"has {abridged(unknown[0])}, but the placeholders are {known} and {{start:%Y%m%d}}"
+                path, f"has {abridge(unknown[0])}, but the placeholders are {known} and {{start:%Y%m%d}}"
             )
         if set(_PLACEHOLDER.sub("", text)) & set("{}"):
-            raise InvalidDefinitionError(path, f"has a brace without its other one: {abridged(part)}")
+            raise InvalidDefinitionError(path, f"has a brace without its other one: {abridge(part)}")
 
 
 def columns_of(template: str) -> tuple[str, ...]:
@@ -61,7 +61,7 @@ def expected_key(template: str, start: datetime) -> str:
     """The key (`key_of`) that a checked template expects of the period that begins at `start` (naive)."""
     parts = (part.partition("=") for part in template.split("/") if part)
     return key_of(
-        {column: _PLACEHOLDER.sub(lambda found: _rendered(found[1], start), text) for column, _, text in parts}
+        {column: _PLACEHOLDER.sub(lambda found: _render_field(found[1], start), text) for column, _, text in parts}
     )
 
 
@@ -80,23 +80,23 @@ def values_of(key: str) -> dict[str, str]:
 _PLAIN: Final = " :-_.~,;@+|()[]"
 
 
-def _known(name: str) -> bool:
+def _is_known(name: str) -> bool:
     head, _, form = name.partition(":")
     return name in Grain.__members__.values() or (head == "start" and _FORMAT.fullmatch(form) is not None)
 
 
-def _rendered(name: str, start: datetime) -> str:
+def _render_field(name: str, start: datetime) -> str:
     head, _, form = name.partition(":")
-    return _formatted(form, start) if form else period_name(start, Grain(head))
+    return _format_start(form, start) if form else period_name(start, Grain(head))
 
 
 @lru_cache(maxsize=1024)
-def _formatted(form: str, start: datetime) -> str:
-    def written(found: re.Match[str]) -> str:
+def _format_start(form: str, start: datetime) -> str:
+    def format_directive(found: re.Match[str]) -> str:
         text = _directive(found[2], start)
         return text.lstrip("0") or "0" if found[1] else text
 
-    return _DIRECTIVE.sub(written, form)
+    return _DIRECTIVE.sub(format_directive, form)
 
 
 def _directive(letter: str, start: datetime) -> str:

@@ -39,7 +39,7 @@ class ExpectationMiss:
     def reason(self) -> str:
         """One sentence."""
         why = f" ({self.why})" if self.why else ""
-        subject, when = self.expectation.subject, self.expectation.when
+        subject, when = self.expectation.subject, self.expectation.due_text
         return f"{subject} was to be there {when}, {_clock(self.due_at)}: {self.missing}{why}"
 
     @property
@@ -49,7 +49,7 @@ class ExpectationMiss:
             "expectation": str(self.expectation.ref),
             self.expectation.kind.value: str(self.expectation.subject),
             "due_at": self.due_at.isoformat(),
-            "when": self.expectation.when,
+            "when": self.expectation.due_text,
             "key": self.key,
             "missing": self.missing,
             "why": self.why,
@@ -70,7 +70,7 @@ class LateCame:
     came_at: datetime
 
     @property
-    def late(self) -> timedelta:
+    def delay(self) -> timedelta:
         """How late, in whole seconds."""
         return max(timedelta(0), self.came_at - self.due_at) // _SECOND * _SECOND
 
@@ -78,7 +78,7 @@ class LateCame:
     def reason(self) -> str:
         """One sentence."""
         key = f" {self.key}" if self.key else ""
-        return f"{self.expectation.subject}{key} came {duration_text(self.late)} late, at {_clock(self.came_at)}"
+        return f"{self.expectation.subject}{key} came {duration_text(self.delay)} late, at {_clock(self.came_at)}"
 
     @property
     def facts(self) -> Mapping[str, str]:
@@ -89,7 +89,7 @@ class LateCame:
             "due_at": self.due_at.isoformat(),
             "key": self.key,
             "came_at": self.came_at.isoformat(),
-            "late": duration_text(self.late),
+            "late": duration_text(self.delay),
         }
 
     def event(self, at: datetime) -> Event:

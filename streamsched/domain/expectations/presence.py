@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from streamsched.domain.expectations.expectation import Expectation, SubjectKind
 from streamsched.domain.expectations.key_template import expected_key
-from streamsched.domain.time.grain import following
+from streamsched.domain.time.grain import shift_start
 
 _MARK_BYTES: Final = 16
 
@@ -39,11 +39,11 @@ class Presence(NamedTuple):
     missing: str = ""
 
 
-def awaited(expectation: Expectation, start: datetime, after: datetime) -> Awaited:
+def expected_in_period(expectation: Expectation, start: datetime, after: datetime) -> Awaited:
     """What is expected in the period that begins at `start` (naive), or without a key after the instant `after`."""
     key = ""
     if expectation.key:
-        key = expected_key(expectation.key, following(start, expectation.every.grain, -expectation.lag))
+        key = expected_key(expectation.key, shift_start(start, expectation.every.grain, -expectation.lag))
     return Awaited(expectation.kind, str(expectation.subject), key, after)
 
 

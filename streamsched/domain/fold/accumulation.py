@@ -20,8 +20,16 @@ from streamsched.domain.events.event_list import EMPTY_LIST, EventList
 from streamsched.domain.fold.plan import LeafSlot
 from streamsched.domain.triggers.consumption import Consumption
 from streamsched.domain.triggers.correlation import Per
-from streamsched.domain.triggers.distinct import Newest, each_once, rewritten
-from streamsched.domain.triggers.event_slice import EventSlice, first, grown, measured, narrowed, oldest, surplus_of
+from streamsched.domain.triggers.distinct import Newest, merge_rewrite, remove_repeats
+from streamsched.domain.triggers.event_slice import (
+    EventSlice,
+    measure_commit,
+    narrow_to_match,
+    size_as_delta,
+    surplus_of,
+    take_first,
+    take_oldest,
+)
 from streamsched.domain.triggers.keyed_event import event_slices, part_of_slice
 from streamsched.domain.triggers.keys.key_value import NoKey
 
@@ -53,18 +61,18 @@ class Accumulation:
 NOTHING: Final = Accumulation()
 
 
-def added(had: Accumulation, slot: LeafSlot, event: Event, consumption: Consumption) -> Accumulation:
+def add_event(had: Accumulation, slot: LeafSlot, event: Event, consumption: Consumption) -> Accumulation:
     """`had` plus the part of the event that the leaf counts; `had` itself when nothing changes."""
     fact = event.fact
     level = had.level
     match fact:
         case PartitionsAdded() if slot.distinct:
-            return _distinct(had, slot, event, fact)
+            return _add_distinct_partitions(had, slot, event, fact)
         case PartitionsAdded(count=amount) if slot.plain:
             pass
         case PartitionsAdded():
-            event, fact = narrowed(event, fact, slot.match)
-            amount = measured(fact, slot.measure)
+            event, fact = narrow_to_match(event, fact, slot.match)
+            amount = measure_commit(fact, slot.measure)
         case CustomHappened(attributes=values) | ProgramReached(arguments=values):
             amount = int(slot.plain or slot.match.accepts(values))
         case Ticked():
@@ -74,7 +82,7 @@ def added(had: Accumulation, slot: LeafSlot, event: Event, consumption: Consumpt
             amount = growth if growth >= 0 else size
             level = size
             if consumption is not Consumption.CUMULATIVE:  # only a delta can be divided
-                event = grown(event, fact, amount)
+                event = size_as_delta(event, fact, amount)
         case StreamSize(bytes=amount):
             if level is not None and amount > 0:
                 level = min(level + amount, LIMIT)
@@ -82,23 +90,23 @@ def added(had: Accumulation, slot: LeafSlot, event: Event, consumption: Consumpt
             assert_never(fact)
     if amount > 0:
         count = had.count + amount
-        return Accumulation(count if count < LIMIT else LIMIT, level, had.events.plus(event))
+        return Accumulation(count if count < LIMIT else LIMIT, level, had.events.append(event))
     return had if level == had.level else Accumulation(had.count, level, had.events)
 
 
-def _distinct(had: Accumulation, slot: LeafSlot, event: Event, fact: PartitionsAdded) -> Accumulation:
-    event, fact = each_once(*narrowed(event, fact, slot.match))
-    brings = measured(fact, slot.measure)
+def _add_distinct_partitions(had: Accumulation, slot: LeafSlot, event: Event, fact: PartitionsAdded) -> Accumulation:
+    event, fact = remove_repeats(*narrow_to_match(event, fact, slot.match))
+    brings = measure_commit(fact, slot.measure)
     if not had.events:
-        return Accumulation(min(brings, LIMIT), had.level, had.events.plus(event)) if brings > 0 else had
-    newest = _newest(had, slot)
+        return Accumulation(min(brings, LIMIT), had.level, had.events.append(event)) if brings > 0 else had
+    newest = _newest_partitions(had, slot)
     if brings <= 0 and not newest.knows(fact):
         return had
-    events = had.events.plus(event)
-    newest = newest.plus(had.events.after, event)
-    if newest.wasteful:
+    events = had.events.append(event)
+    newest = newest.add(had.events.next_number, event)
+    if newest.is_wasteful:
         repeats = newest.repeats
-        events = EventList(newest.of(events))
+        events = EventList(newest.live_parts(events))
         newest = Newest(events, slot.measure)
         newest.repeats = repeats
     enough = slot.needed if had.count >= slot.needed else 0
@@ -112,19 +120,19 @@ def adds(has: Accumulation, had: Accumulation, slot: LeafSlot) -> bool:
     return has.count != had.count if has.newest is None else not has.newest.repeats
 
 
-def added_once(had: Accumulation, slot: LeafSlot, part: str, event: Event) -> Accumulation:
+def add_part(had: Accumulation, slot: LeafSlot, part: str, event: Event) -> Accumulation:
     """`had` plus one part of the key; `had` itself when the leaf does not accept it or has counted it already. For a
     distinct leaf a commit that rewrites partitions of a part replaces the older one.
     """
-    has = added(NOTHING, slot, event, Consumption.CUMULATIVE)
+    has = add_event(NOTHING, slot, event, Consumption.CUMULATIVE)
     if has is NOTHING or slot.per is None:
         return had
     new = next(iter(has.events))
     known = _by_part(had, slot.per)
     if part not in known:
         known[part] = new
-        return Accumulation(had.count + 1, None, had.events.plus(new), by_part=known)
-    merged = rewritten(known[part], new) if slot.distinct else None
+        return Accumulation(had.count + 1, None, had.events.append(new), by_part=known)
+    merged = merge_rewrite(known[part], new) if slot.distinct else None
     if merged is None:
         return had
     others = (each for each in had.events if each is not known[part])
@@ -142,38 +150,38 @@ def _by_part(has: Accumulation, per: Per) -> dict[str | NoKey, Event]:
     return known if known is not None and len(known) == has.count else {part_of_slice(per, e): e for e in has.events}
 
 
-def renewed(has: Accumulation, slot: LeafSlot, needed: int) -> Accumulation:
+def drop_surplus(has: Accumulation, slot: LeafSlot, needed: int) -> Accumulation:
     """Without the oldest events beyond what the leaf needs."""
     if slot.has_parts:
-        return Accumulation(needed, None, has.events.without(has.count - needed))
+        return Accumulation(needed, None, has.events.drop_first(has.count - needed))
     if slot.distinct:
-        newest = _newest(has, slot)
+        newest = _newest_partitions(has, slot)
         if newest.amount < needed:
             return has
-        taken = surplus_of(has.events, newest.amount - needed, slot.measure, newest.live)
-        return _without(has, newest, taken)
+        taken = surplus_of(has.events, newest.amount - needed, slot.measure, newest.live_part)
+        return _remove_taken(has, newest, taken)
     taken = surplus_of(has.events, has.count - needed, slot.measure)
     return Accumulation(has.count - taken.amount, has.level, taken.rest)
 
 
-def brought(has: Accumulation, slot: LeafSlot) -> tuple[int, tuple[Event, ...]]:
+def amount_and_parts(has: Accumulation, slot: LeafSlot) -> tuple[int, tuple[Event, ...]]:
     """The amount and the counted parts of the events, for a job that takes everything."""
     if not slot.distinct or slot.has_parts or len(has.events) <= 1:
         return has.count, tuple(has.events)
-    newest = _newest(has, slot)
-    return min(newest.amount, LIMIT), tuple(newest.of(has.events))
+    newest = _newest_partitions(has, slot)
+    return min(newest.amount, LIMIT), tuple(newest.live_parts(has.events))
 
 
-def divided(has: Accumulation, slot: LeafSlot, wanted: int) -> tuple[EventSlice, Accumulation]:
+def divide(has: Accumulation, slot: LeafSlot, wanted: int) -> tuple[EventSlice, Accumulation]:
     """The oldest events that bring the wanted amount, and the remaining accumulation (`NOTHING` when empty)."""
     if slot.has_parts:
-        taken = first(has.events, wanted)
+        taken = take_first(has.events, wanted)
     elif slot.distinct and len(has.events) > 1:
-        newest = _newest(has, slot)
-        taken = oldest(has.events, wanted, slot.measure, newest.live)
-        return taken, _without(has, newest, taken)
+        newest = _newest_partitions(has, slot)
+        taken = take_oldest(has.events, wanted, slot.measure, newest.live_part)
+        return taken, _remove_taken(has, newest, taken)
     else:
-        taken = oldest(has.events, wanted, slot.measure)
+        taken = take_oldest(has.events, wanted, slot.measure)
     return taken, Accumulation(max(0, has.count - taken.amount) if taken.rest else 0, has.level, taken.rest)
 
 
@@ -181,45 +189,45 @@ def recount(has: Accumulation, old: LeafSlot, new: LeafSlot, key: str) -> Accumu
     """An accumulation converted for the leaf of a new definition that differs in `distinct`, in the amount needed, or
     in what belongs to the key.
     """
-    if _belonging(old) != _belonging(new) and new.per is not None:
-        return _counted_anew(has, new, new.per, key)
+    if _key_rules(old) != _key_rules(new) and new.per is not None:
+        return _recount(has, new, new.per, key)
     if new.has_parts or not (old.distinct or new.distinct) or (old.distinct, old.needed) == (new.distinct, new.needed):
         return has
     if not new.distinct:
-        count, events = brought(has, old)
+        count, events = amount_and_parts(has, old)
         return Accumulation(count, has.level, EventList(events))
-    once = EventList(_each_once(event) for event in has.events)
+    once = EventList(_remove_repeats(event) for event in has.events)
     newest = Newest(once, new.measure)
-    return Accumulation(min(newest.amount, LIMIT), has.level, EventList(newest.of(once)))
+    return Accumulation(min(newest.amount, LIMIT), has.level, EventList(newest.live_parts(once)))
 
 
-def _belonging(slot: LeafSlot) -> tuple[object, ...]:
+def _key_rules(slot: LeafSlot) -> tuple[object, ...]:
     """What decides which events belong to a key of the leaf, and to which part of it."""
     return () if slot.per is None else (slot.has_parts, slot.per.each, slot.per.calendar)
 
 
-def _counted_anew(had: Accumulation, slot: LeafSlot, per: Per, key: str) -> Accumulation:
+def _recount(had: Accumulation, slot: LeafSlot, per: Per, key: str) -> Accumulation:
     """What of the events still belongs to the key."""
     has = NOTHING
     for event in had.events:
         for cell, part, some in event_slices(per, event):
             if cell == key:
                 once = slot.has_parts
-                has = added_once(has, slot, part, some) if once else added(has, slot, some, Consumption.CUMULATIVE)
+                has = add_part(has, slot, part, some) if once else add_event(has, slot, some, Consumption.CUMULATIVE)
     return has
 
 
-def _each_once(event: Event) -> Event:
-    return each_once(event, event.fact)[0] if isinstance(event.fact, PartitionsAdded) else event
+def _remove_repeats(event: Event) -> Event:
+    return remove_repeats(event, event.fact)[0] if isinstance(event.fact, PartitionsAdded) else event
 
 
-def _newest(has: Accumulation, slot: LeafSlot) -> Newest:
+def _newest_partitions(has: Accumulation, slot: LeafSlot) -> Newest:
     known = has.newest
-    return known if known is not None and known.current else Newest(has.events, slot.measure)
+    return known if known is not None and known.is_current else Newest(has.events, slot.measure)
 
 
-def _without(has: Accumulation, newest: Newest, taken: EventSlice) -> Accumulation:
-    left = newest.minus(taken.events, taken.amount, has.events, taken.rest)
-    if left.empty:
+def _remove_taken(has: Accumulation, newest: Newest, taken: EventSlice) -> Accumulation:
+    left = newest.remove(taken.events, taken.amount, has.events, taken.rest)
+    if left.is_empty:
         return Accumulation(0, has.level)
     return Accumulation(min(left.amount, LIMIT), has.level, taken.rest, left)

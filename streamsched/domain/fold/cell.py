@@ -92,32 +92,36 @@ def cell_of(
 def held_bits(plan: Plan, accumulations: Mapping[str, Accumulation], key: str) -> int:
     """The bits of the leaves that hold."""
     return sum(
-        slot.bit for slot in plan.slots if slot.id in accumulations and accumulations[slot.id].count >= slot.wanted(key)
+        slot.bit
+        for slot in plan.slots
+        if slot.id in accumulations and accumulations[slot.id].count >= slot.wanted_amount(key)
     )
 
 
-def due_at(node: TimedNode, clock: TimedNodeState) -> datetime | None:
+def node_due_at(node: TimedNode, clock: TimedNodeState) -> datetime | None:
     """When time alone changes this node; None when it holds already or has not started."""
     since, last = clock.since, clock.last
     if clock.held:
         return None
     match node.timed:
         case Within(duration=limit) | Then(within=limit) | Unless(within=limit):
-            return None if since is None or limit is None else _later(since, limit)
+            return None if since is None or limit is None else _add_duration(since, limit)
         case Quiet(duration=rest, at_most=most):
             if since is None or last is None:
                 return None
-            rested = _later(last, rest)
-            return rested if most is None else min(rested, _later(since, most))
+            rested = _add_duration(last, rest)
+            return rested if most is None else min(rested, _add_duration(since, most))
         case Silence(duration=rest):
-            return None if last is None else _later(last, rest)
+            return None if last is None else _add_duration(last, rest)
         case _:
             assert_never(node.timed)
 
 
-def next_due(plan: Plan, cell: Cell) -> datetime | None:
+def next_due_at(plan: Plan, cell: Cell) -> datetime | None:
     """The earliest time at which time alone changes this cell."""
-    found = [due for place, clock in cell.clocks.items() if (due := due_at(plan.timed_nodes[place], clock)) is not None]
+    found = [
+        due for place, clock in cell.clocks.items() if (due := node_due_at(plan.timed_nodes[place], clock)) is not None
+    ]
     found += [due for due in (expires_at(plan, cell), correction_due_at(plan, cell)) if due is not None]
     return min(found, default=None)
 
@@ -126,7 +130,7 @@ def expires_at(plan: Plan, cell: Cell) -> datetime | None:
     """When a key expires; None in a trigger that does not correlate."""
     if plan.per is None or cell.opened_at is None:
         return None
-    return _later(cell.opened_at, plan.per.expires)
+    return _add_duration(cell.opened_at, plan.per.expires)
 
 
 def correction_due_at(plan: Plan, cell: Cell) -> datetime | None:
@@ -136,11 +140,11 @@ def correction_due_at(plan: Plan, cell: Cell) -> datetime | None:
     if last is None or policy is None or policy.quiet is None:
         return None
     end = expires_at(plan, cell)
-    due = _later(last, policy.quiet)
+    due = _add_duration(last, policy.quiet)
     return due if end is None else min(due, end)
 
 
-def _later(since: datetime, by: timedelta) -> datetime:
+def _add_duration(since: datetime, by: timedelta) -> datetime:
     """`since + by`, or the latest representable instant."""
     try:
         return since + by

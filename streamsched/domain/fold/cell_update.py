@@ -18,14 +18,14 @@ from streamsched.domain.events.event import Event
 from streamsched.domain.fold.accumulation import (
     NOTHING,
     Accumulation,
-    added,
-    added_once,
+    add_event,
+    add_part,
     adds,
-    brought,
-    divided,
-    renewed,
+    amount_and_parts,
+    divide,
+    drop_surplus,
 )
-from streamsched.domain.fold.cell import IDLE, Cell, TimedNodeState, due_at, held_bits
+from streamsched.domain.fold.cell import IDLE, Cell, TimedNodeState, held_bits, node_due_at
 from streamsched.domain.fold.plan import LeafSlot, Plan, TimedNode
 from streamsched.domain.jobs.job import Contribution
 from streamsched.domain.triggers.consumption import Consumption
@@ -85,7 +85,7 @@ class CellUpdate:
         self.satisfactions: list[Satisfaction] = []
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """Nothing is accumulated and no clock runs; at the instant of a firing, a running silence does not count."""
         nodes = self._plan.timed_nodes
         waiting = any(
@@ -95,7 +95,7 @@ class CellUpdate:
         return not self._accumulations and not waiting
 
     @property
-    def fired(self) -> bool:
+    def has_fired(self) -> bool:
         """The trigger held at the last instant that was evaluated."""
         return self._fired
 
@@ -118,24 +118,24 @@ class CellUpdate:
 
     def elapse(self, at: datetime, *, fires: bool) -> None:
         """Evaluates everything due up to `at`, in order of time."""
-        due, place = self._next_due()
+        due, place = self._next_due_node()
         while due is not None and due <= at:
             self._expire(self._plan.timed_nodes[place])
             self._settle_nodes(due, 0)
             instant = due
-            due, place = self._next_due()
+            due, place = self._next_due_node()
             if due is None or due > instant:
                 self._fire(instant, fires=fires)
-                if self._key and self._fired and self.empty:
+                if self._key and self._fired and self.is_empty:
                     return  # a key that has fired is closed, and its silences end
-                due, place = self._next_due()
+                due, place = self._next_due_node()
 
     def count(self, leaf_events: Iterable[LeafEvent], at: datetime, *, fires: bool) -> None:
         """Counts an event in the leaves that accept parts of it, then settles."""
         before, bits, adding = self._held, 0, False
         for slot, event, part in leaf_events:
             had = self._accumulations.get(slot.id, NOTHING)
-            has = added_once(had, slot, part, event) if slot.has_parts else added(had, slot, event, self._consumption)
+            has = add_part(had, slot, part, event) if slot.has_parts else add_event(had, slot, event, self._consumption)
             if has is had:
                 continue
             too_early = slot.after and not all(node.holds(before) for node in slot.after)
@@ -174,21 +174,21 @@ class CellUpdate:
         """The updated cell; opening time, requested wake-up and number are those of `before`."""
         return Cell(self._accumulations, self._held, self._clocks, before.opened_at, before.asked, before.number)
 
-    def _next_due(self) -> tuple[datetime | None, int]:
+    def _next_due_node(self) -> tuple[datetime | None, int]:
         """The time and index of the timed node due next; of several the innermost, leftmost."""
         found: tuple[datetime | None, int] = None, -1
         for place, clock in self._clocks.items():
-            due = due_at(self._plan.timed_nodes[place], clock)
+            due = node_due_at(self._plan.timed_nodes[place], clock)
             if due is not None and (found[0] is None or (due, place) < found):
                 found = due, place
         return found
 
     def _keep(self, slot: LeafSlot, has: Accumulation) -> None:
-        needed = slot.wanted(self._key)
+        needed = slot.wanted_amount(self._key)
         if has.count >= needed:
             self._held |= slot.bit
             if self._consumption is Consumption.LATEST:
-                has = renewed(has, slot, needed)
+                has = drop_surplus(has, slot, needed)
         self._accumulations[slot.id] = has
 
     def _settle_nodes(self, at: datetime, counted: int) -> None:
@@ -209,7 +209,7 @@ class CellUpdate:
             case Within():
                 if node.first.holds(self._held):
                     self._hold(node)
-                elif running != self._begun(node):
+                elif running != self._has_begun(node):
                     self._run(node, None if running else at)
             case Then() | Unless():
                 self._settle_two(node, at, running=running)
@@ -253,7 +253,7 @@ class CellUpdate:
         self._held |= node.bit
         self._clocks[node.place] = self._clocks.get(node.place, IDLE)._replace(held=True)
 
-    def _begun(self, node: TimedNode) -> bool:
+    def _has_begun(self, node: TimedNode) -> bool:
         """Whether something inside has come or holds, vetoes excepted. A total that was rewritten to 0 has come."""
         for slot in self._plan.slots:
             counts = slot.bit & node.mask and slot.veto == node.veto
@@ -298,7 +298,7 @@ class CellUpdate:
 
     def _take_everything(self) -> tuple[Contribution, ...]:
         contributions = tuple(
-            Contribution(slot.leaf, *brought(has, slot))
+            Contribution(slot.leaf, *amount_and_parts(has, slot))
             for slot in self._plan.slots
             if (has := self._accumulations.get(slot.id)) is not None and has.events and not slot.veto
         )
@@ -311,7 +311,7 @@ class CellUpdate:
 
     def _take(self) -> tuple[Contribution, ...]:
         """Takes from each used leaf the oldest events it needs; from a `quiet` and an expired `within` everything."""
-        used, whole = self._used(self._plan.root.used(self._held), 0)
+        used, whole = self._expand_used(self._plan.root.used_bits(self._held), 0)
         contributions: list[Contribution] = []
         for slot in self._plan.slots:
             has = self._accumulations.get(slot.id)
@@ -321,10 +321,10 @@ class CellUpdate:
                 continue
             if whole & slot.bit:
                 if not slot.veto:
-                    contributions.append(Contribution(slot.leaf, *brought(has, slot)))
+                    contributions.append(Contribution(slot.leaf, *amount_and_parts(has, slot)))
                 self._forget(slot.id)
                 continue
-            taken, left = divided(has, slot, slot.wanted(self._key))
+            taken, left = divide(has, slot, slot.wanted_amount(self._key))
             contributions.append(Contribution(slot.leaf, taken.amount, taken.events))
             if left == NOTHING:
                 del self._accumulations[slot.id]
@@ -340,7 +340,7 @@ class CellUpdate:
                 self._start_over(node.second_mask)
         return tuple(contributions)
 
-    def _used(self, chosen: int, whole: int) -> tuple[int, int]:
+    def _expand_used(self, chosen: int, whole: int) -> tuple[int, int]:
         """Expands `chosen` to the leaves and timed nodes inside; also returns those that are used up entirely."""
         for node in reversed(self._plan.timed_nodes):
             if not node.bit & chosen:
@@ -353,10 +353,10 @@ class CellUpdate:
                     chosen |= node.mask
                     whole |= node.mask
                 case Then():
-                    second = 0 if node.second is None else node.second.used(self._held)
-                    chosen |= node.first.used(self._held) | second
+                    second = 0 if node.second is None else node.second.used_bits(self._held)
+                    chosen |= node.first.used_bits(self._held) | second
                 case Within() | Unless():
-                    chosen |= node.first.used(self._held)
+                    chosen |= node.first.used_bits(self._held)
                 case Silence():
                     pass
                 case _:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
-from streamsched.domain.fold.accumulation import NOTHING, Accumulation, added, brought
+from streamsched.domain.fold.accumulation import NOTHING, Accumulation, add_event, amount_and_parts
 from streamsched.domain.fold.cell import Cell, Finished
 from streamsched.domain.fold.cell_update import LeafEvent
 from streamsched.domain.fold.plan import Plan
@@ -35,7 +35,7 @@ def correct(cell: Cell, leaf_events: Iterable[LeafEvent], at: datetime) -> tuple
         if slot.veto or slot.breaks_silence:
             continue
         had = accumulations.get(slot.id, NOTHING)
-        has = added(had, slot, event, Consumption.CUMULATIVE)
+        has = add_event(had, slot, event, Consumption.CUMULATIVE)
         if has is not had:
             accumulations[slot.id] = has
             taken.append(slot.leaf)
@@ -47,12 +47,12 @@ def correct(cell: Cell, leaf_events: Iterable[LeafEvent], at: datetime) -> tuple
 def contributions(plan: Plan, cell: Cell) -> tuple[Contribution, ...]:
     """What the job of its corrections is given."""
     return tuple(
-        Contribution(slot.leaf, *brought(has, slot))
+        Contribution(slot.leaf, *amount_and_parts(has, slot))
         for slot in plan.slots
         if (has := cell.accumulations.get(slot.id)) is not None and has.events
     )
 
 
-def crowded(cell: Cell) -> bool:
+def is_crowded(cell: Cell) -> bool:
     """Whether more corrections wait than may."""
     return sum(len(has.events) for has in cell.accumulations.values()) > MOST_WAITING

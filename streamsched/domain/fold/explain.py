@@ -8,7 +8,7 @@ from datetime import datetime
 
 from streamsched.domain.events.event_list import EMPTY_LIST, EventList
 from streamsched.domain.fold.accumulation import NOTHING, Accumulation
-from streamsched.domain.fold.cell import IDLE, Cell, due_at
+from streamsched.domain.fold.cell import IDLE, Cell, node_due_at
 from streamsched.domain.fold.fold import TriggerState
 from streamsched.domain.fold.plan import LeafSlot, Plan, Shape, TimedNode
 from streamsched.domain.triggers.completeness import KeyCompleteness, completeness
@@ -74,12 +74,12 @@ def _explain(shape: Shape, cell: Cell, key: str) -> Explanation:
     match shape.is_for:
         case LeafSlot() as slot:
             has = cell.accumulations.get(slot.id, NOTHING)
-            node = _node(text, has.count, slot.wanted(key), events=has.events)
+            node = _node(text, has.count, slot.wanted_amount(key), events=has.events)
             return replace(node, distinct=slot.distinct, completeness=_completeness(slot, key, has))
         case TimedNode() as node:
             holds = bool(cell.held & node.bit)
-            due = due_at(node, cell.clocks.get(node.place, IDLE))
-            then = "" if due is None else _then(node)
+            due = node_due_at(node, cell.clocks.get(node.place, IDLE))
+            then = "" if due is None else _consequence(node)
             return Explanation(text, holds, int(holds), 1, int(not holds), EMPTY_LIST, children, due, then)
         case None:
             held = sum(child.holds for child in children)
@@ -91,7 +91,7 @@ def _completeness(slot: LeafSlot, key: str, has: Accumulation) -> KeyCompletenes
     return completeness(slot.per, key, has.events, has.present) if slot.per is not None and key and known else None
 
 
-def _then(node: TimedNode) -> str:
+def _consequence(node: TimedNode) -> str:
     match node.timed:
         case Within(then=OnExpiry.RESET) | Then():
             return "starts over"

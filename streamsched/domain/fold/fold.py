@@ -24,20 +24,20 @@ from typing import Final, assert_never
 from streamsched.domain.events.event import Event, Ticked
 from streamsched.domain.events.lateness import OnLate
 from streamsched.domain.events.match import Match
-from streamsched.domain.fold.accumulation import NOTHING, Accumulation, added, adds, renewed
+from streamsched.domain.fold.accumulation import NOTHING, Accumulation, add_event, adds, drop_surplus
 from streamsched.domain.fold.cell import EMPTY, Cell
 from streamsched.domain.fold.cell_update import CellUpdate, LeafEvent
 from streamsched.domain.fold.effect import LateEvent, Launch, Refuse, Wake
-from streamsched.domain.fold.kept_state import kept
+from streamsched.domain.fold.kept_state import keep_cells
 from streamsched.domain.fold.open_keys import OpenKeys
-from streamsched.domain.fold.plan import LeafSlot, planned
+from streamsched.domain.fold.plan import LeafSlot, build_plan
 from streamsched.domain.fold.state import NO_CELLS, Definition, Folded, TriggerState, launches, with_wakes
 from streamsched.domain.signals.signal import Drop, Occurred, Put, Replay, Signal, Subscribe, Unsubscribe, Woken
 from streamsched.domain.signals.verdict import CELLS_NAMED, JudgedEvent, Verdict
 from streamsched.domain.triggers.consumption import Consumption
 from streamsched.domain.triggers.correlation import KEYS_AT_ONCE, OnFull
 from streamsched.domain.triggers.keyed_event import KeyedEvent, WithoutKey, keyed_event, without_key
-from streamsched.domain.triggers.run_keys import why_no_run, why_too_many
+from streamsched.domain.triggers.run_keys import too_many_runs_reason, why_no_run
 
 __all__ = ["NO_CELLS", "Definition", "Folded", "TriggerState", "fold"]
 
@@ -66,34 +66,34 @@ def fold(state: TriggerState | None, signal: Signal, *, at: datetime, cells: Map
         case Occurred():
             if state is None:
                 return Folded(None, verdict=DISABLED)
-            folded = _in_trace(_occurred(state, signal, at, cells), signal.event.traceparent, at)
-            return _remarked(folded) if signal.statistics else folded
+            folded = _in_trace(_fold_event(state, signal, at, cells), signal.event.traceparent, at)
+            return _add_remark(folded) if signal.statistics else folded
         case Woken(cell=key, due_at=due_at):
-            return Folded(None) if state is None else _woken(state, key, due_at, max(at, due_at), cells)
+            return Folded(None) if state is None else _fold_wake(state, key, due_at, max(at, due_at), cells)
         case Put(generation=generation):
             if state is not None and generation <= state.generation:
                 behind = generation == state.generation and state.sequence < signal.started
                 return Folded(state._replace(sequence=signal.started) if behind else state)
-            return _put(state, signal, at, cells)
+            return _put_definition(state, signal, at, cells)
         case Drop(generation=generation):
             if state is None or generation < state.generation:
                 return Folded(state)
-            _, jobs, _ = _passed(state, at, cells)
-            return Folded(None, (*jobs, *_cancelled(state, cells)), cells=dict.fromkeys(cells))
+            _, jobs, _ = _pass_time(state, at, cells)
+            return Folded(None, (*jobs, *_cancel_wakes(state, cells)), cells=dict.fromkeys(cells))
         case Subscribe() | Unsubscribe() | Replay():
             return Folded(state)
         case _:
             assert_never(signal)
 
 
-def _occurred(state: TriggerState, signal: Occurred, at: datetime, cells: Mapping[str, Cell]) -> Folded:
+def _fold_event(state: TriggerState, signal: Occurred, at: datetime, cells: Mapping[str, Cell]) -> Folded:
     definition, event = state.definition, signal.event
     if not definition.counts:
         return Folded(state, verdict=DISABLED)
     plan = definition.plan
     fact = event.fact
     if isinstance(fact, Ticked):
-        void = fact.after is not None and fact.after < state.latest  # a later job waits or runs
+        void = fact.after is not None and fact.after < state.latest_job  # a later job waits or runs
         slots = plan.by_tick.get(fact.leaf, ()) if fact.generation == definition.generation and not void else ()
     else:
         slots = plan.by_key.get(event.key, ())
@@ -107,9 +107,9 @@ def _occurred(state: TriggerState, signal: Occurred, at: datetime, cells: Mappin
     if not slots:
         return Folded(state, verdict=UNMATCHED)
     if plan.per is not None:
-        return _correlated(state, signal, slots, at, cells)
+        return _fold_correlated(state, signal, slots, at, cells)
     if not plan.timed_nodes:
-        return _timeless(state, event, slots, at)
+        return _fold_timeless(state, event, slots, at)
     update = CellUpdate(plan, state.cell, definition.consumption)
     update.elapse(at, fires=state.fires)
     update.count([LeafEvent(slot, event) for slot in slots], at, fires=state.fires)
@@ -117,7 +117,7 @@ def _occurred(state: TriggerState, signal: Occurred, at: datetime, cells: Mappin
         return Folded(state, verdict=UNMATCHED)
     counted = Verdict.REPLACED if update.replaced else Verdict.COUNTED
     verdict = JudgedEvent(counted, tuple(update.counted)) if update.counted else UNMATCHED
-    return _settled(state, update, state.cell, verdict)
+    return _finish_cell(state, update, state.cell, verdict)
 
 
 def _in_trace(folded: Folded, traceparent: str | None, at: datetime) -> Folded:
@@ -133,7 +133,7 @@ def _in_trace(folded: Folded, traceparent: str | None, at: datetime) -> Folded:
     return folded._replace(effects=effects)
 
 
-def _remarked(folded: Folded) -> Folded:
+def _add_remark(folded: Folded) -> Folded:
     """The verdict on statistics says that their commit came before."""
     if folded.verdict is None or not folded.verdict.leaves:
         return folded
@@ -141,7 +141,7 @@ def _remarked(folded: Folded) -> Folded:
     return folded._replace(verdict=replace(folded.verdict, why=why))
 
 
-def _timeless(state: TriggerState, event: Event, slots: tuple[LeafSlot, ...], at: datetime) -> Folded:
+def _fold_timeless(state: TriggerState, event: Event, slots: tuple[LeafSlot, ...], at: datetime) -> Folded:
     """Same result as a `CellUpdate`, faster: for triggers without timed nodes nothing is copied until a leaf counts."""
     definition, cell = state.definition, state.cell
     consumption = definition.consumption
@@ -150,14 +150,14 @@ def _timeless(state: TriggerState, event: Event, slots: tuple[LeafSlot, ...], at
     verdict, adding = UNMATCHED, False
     for slot in slots:
         had = before.get(slot.id, NOTHING)
-        has = added(had, slot, event, consumption)
+        has = add_event(had, slot, event, consumption)
         if has is had:
             continue
         adding = adding or adds(has, had, slot)
         if has.count >= slot.needed:
             held |= slot.bit
             if consumption is Consumption.LATEST:
-                has = renewed(has, slot, slot.needed)
+                has = drop_surplus(has, slot, slot.needed)
         if after is None:
             after, verdict = dict(before), slot.counted
         else:
@@ -171,11 +171,11 @@ def _timeless(state: TriggerState, event: Event, slots: tuple[LeafSlot, ...], at
     if held != cell.held and state.fires and definition.plan.root.holds(held):
         update = CellUpdate(definition.plan, now, consumption)
         update.settle(at, fires=True)
-        return _settled(state, update, now, verdict)
+        return _finish_cell(state, update, now, verdict)
     return Folded(TriggerState(definition, state.sequence, now, state.lost), (), verdict)
 
 
-def _settled(state: TriggerState, update: CellUpdate, before: Cell, verdict: JudgedEvent | None) -> Folded:
+def _finish_cell(state: TriggerState, update: CellUpdate, before: Cell, verdict: JudgedEvent | None) -> Folded:
     """The result of an update of the single cell of a schedule that does not correlate."""
     cell, wakes = with_wakes(state.definition, "", update.cell(before))
     jobs = launches(state, "", update.satisfactions)
@@ -183,7 +183,7 @@ def _settled(state: TriggerState, update: CellUpdate, before: Cell, verdict: Jud
     return Folded(after, (*jobs, *wakes), verdict)
 
 
-def _woken(state: TriggerState, key: str, due_at: datetime, at: datetime, cells: Mapping[str, Cell]) -> Folded:
+def _fold_wake(state: TriggerState, key: str, due_at: datetime, at: datetime, cells: Mapping[str, Cell]) -> Folded:
     plan = state.plan
     before = cells.get(key) if plan.per is not None else state.cell
     if before is None or (not plan.timed_nodes and plan.per is None):
@@ -193,13 +193,13 @@ def _woken(state: TriggerState, key: str, due_at: datetime, at: datetime, cells:
     if plan.per is not None:
         keys = OpenKeys(state, at, cells)
         keys.pass_time(key, before)
-        return keys.folded()
+        return keys.result()
     update = CellUpdate(plan, before, state.consumption)
     update.elapse(at, fires=state.fires)
-    return _settled(state, update, before, None) if answered or update.changed else Folded(state)
+    return _finish_cell(state, update, before, None) if answered or update.changed else Folded(state)
 
 
-def _correlated(
+def _fold_correlated(
     state: TriggerState, signal: Occurred, slots: tuple[LeafSlot, ...], at: datetime, cells: Mapping[str, Cell]
 ) -> Folded:
     """Counts an event under all of its correlation keys, or refuses it under all."""
@@ -207,8 +207,8 @@ def _correlated(
     seen: dict[str, list[LeafEvent]] = {}
     heard: list[tuple[Match, KeyedEvent]] = []
     run_of = None if state.plan.per is None else state.plan.per.run_of
-    if why := why_too_many(run_of, event):
-        return _refused(state, why)
+    if why := too_many_runs_reason(run_of, event):
+        return _refuse(state, why)
     for slot in slots:
         if slot.per is not None:
             keyed = keyed_event(slot.per, event, most=KEYS_AT_ONCE)
@@ -216,14 +216,14 @@ def _correlated(
             for number, (key, part, some) in enumerate(keyed.slices(), 1):
                 seen.setdefault(key, []).append(LeafEvent(slot, some, part))
                 if number > KEYS_AT_ONCE:
-                    return _refused(state, f"it has more than {KEYS_AT_ONCE} correlation keys, the most of one event")
+                    return _refuse(state, f"it has more than {KEYS_AT_ONCE} correlation keys, the most of one event")
     keys = OpenKeys(state, at, cells, statistics=signal.statistics)
     counted = {key: leaves for key, some in seen.items() if (leaves := keys.count(key, some))}
     per = state.plan.per
     if per is not None and per.full is OnFull.DROP_OLDEST:
         keys.drop_oldest()
-    elif per is not None and keys.grown > 0 and (surplus := keys.surplus()):
-        return _refused(
+    elif per is not None and keys.growth > 0 and (surplus := keys.surplus()):
+        return _refuse(
             state,
             f"{per.at_most} correlation keys may be open (`at_most`); {len(cells)} were, and it would have opened "
             f"{surplus} too many",
@@ -234,14 +234,14 @@ def _correlated(
     corrected = keys.corrected
     if not counted and not corrected:
         why = keys.outdated or why_no_run(run_of, event) or ("" if missing is None else str(missing))
-        return keys.folded(JudgedEvent(Verdict.UNMATCHED, why=why) if why else UNMATCHED)
+        return keys.result(JudgedEvent(Verdict.UNMATCHED, why=why) if why else UNMATCHED)
     leaves = tuple(dict.fromkeys(leaf for some in counted.values() for leaf in some))
     verdict = Verdict.COUNTED if keys.adding else Verdict.REPLACED
     if not counted.keys() - corrected.keys():
         verdict = Verdict.CORRECTION
     named = (*counted, *(key for key in corrected if key not in counted))
-    remarks = filter(None, (_corrections(corrected, counted), _noted(named, keys, missing)))
-    return keys.folded(JudgedEvent(verdict, leaves, named[:CELLS_NAMED], "; ".join(remarks)))
+    remarks = filter(None, (_corrections(corrected, counted), _remark(named, keys, missing)))
+    return keys.result(JudgedEvent(verdict, leaves, named[:CELLS_NAMED], "; ".join(remarks)))
 
 
 def _corrections(corrected: Mapping[str, str], counted: Container[str]) -> str:
@@ -254,16 +254,16 @@ def _corrections(corrected: Mapping[str, str], counted: Container[str]) -> str:
     return f"corrects {job} of key {key}{more}{ignored}"
 
 
-def _refused(state: TriggerState, why: str) -> Folded:
+def _refuse(state: TriggerState, why: str) -> Folded:
     """The event is not counted; only `refused` grows."""
     return Folded(state._replace(refused=state.refused + 1), (Refuse(why),), JudgedEvent(Verdict.REFUSED, why=why))
 
 
-def _noted(counted: Sized, keys: OpenKeys, missing: WithoutKey | None) -> str:
+def _remark(counted: Sized, keys: OpenKeys, missing: WithoutKey | None) -> str:
     """The verdict's remark: the number of keys when not all are named, the keys dropped, what a rerun changed, and what
     has no key.
     """
-    dropped, parts = keys.dropped, [f"{len(counted)} keys in all"] if len(counted) > CELLS_NAMED else []
+    dropped, parts = keys.dropped_keys, [f"{len(counted)} keys in all"] if len(counted) > CELLS_NAMED else []
     if dropped:
         named = ", ".join(dropped[:_DROPPED_NAMED]) + (", …" if len(dropped) > _DROPPED_NAMED else "")
         parts.append(f"dropped the keys open longest, too many were open: {len(dropped)} ({named})")
@@ -276,7 +276,7 @@ def _noted(counted: Sized, keys: OpenKeys, missing: WithoutKey | None) -> str:
     return "; ".join(parts)
 
 
-def _passed(
+def _pass_time(
     state: TriggerState, at: datetime, cells: Mapping[str, Cell]
 ) -> tuple[TriggerState, tuple[Launch, ...], Mapping[str, Cell]]:
     """The state and cells after everything due up to `at`, and the jobs this starts."""
@@ -285,18 +285,18 @@ def _passed(
     if state.plan.per is None:
         update = CellUpdate(state.plan, state.cell, state.consumption)
         update.elapse(at, fires=state.fires)
-        after = _settled(state, update, state.cell, None)
+        after = _finish_cell(state, update, state.cell, None)
     else:
         keys = OpenKeys(state, at, cells)
         for key, cell in cells.items():
             keys.pass_time(key, cell)
-        after = keys.folded()
+        after = keys.result()
     left = {key: now for key in cells if (now := after.cells.get(key)) is not None}
     jobs = tuple(effect for effect in after.effects if isinstance(effect, Launch))
     return after.state or state, jobs, left
 
 
-def _cancelled(state: TriggerState | None, cells: Mapping[str, Cell]) -> tuple[Wake, ...]:
+def _cancel_wakes(state: TriggerState | None, cells: Mapping[str, Cell]) -> tuple[Wake, ...]:
     """Cancels all requested wake-ups."""
     if state is None:
         return ()
@@ -307,8 +307,8 @@ def _cancelled(state: TriggerState | None, cells: Mapping[str, Cell]) -> tuple[W
     )
 
 
-def _put(state: TriggerState | None, put: Put, at: datetime, cells: Mapping[str, Cell]) -> Folded:
-    plan = planned(put.trigger)
+def _put_definition(state: TriggerState | None, put: Put, at: datetime, cells: Mapping[str, Cell]) -> Folded:
+    plan = build_plan(put.trigger)
     definition = Definition(
         put.schedule,
         put.generation,
@@ -324,22 +324,22 @@ def _put(state: TriggerState | None, put: Put, at: datetime, cells: Mapping[str,
     jobs: tuple[Launch, ...] = ()
     carried: Mapping[str, Cell] = {}
     if state is not None:
-        passed, jobs, left = _passed(state, at, cells)
+        passed, jobs, left = _pass_time(state, at, cells)
         if put.keep and plan.since_run:
-            definition = replace(definition, former=passed.latest)
+            definition = replace(definition, former=passed.latest_job)
         if put.keep:
-            carried = kept(passed.definition, definition, {"": passed.cell, **left})
-    after = _begun(TriggerState(definition, put.started), carried, at)
+            carried = keep_cells(passed.definition, definition, {"": passed.cell, **left})
+    after = _begin_definition(TriggerState(definition, put.started), carried, at)
     asked = {effect.cell for effect in after.effects if isinstance(effect, Wake)}
     cancelled = (
         Wake(wake.schedule, definition.generation, wake.cell, None)
-        for wake in _cancelled(state, cells)
+        for wake in _cancel_wakes(state, cells)
         if wake.cell not in asked
     )
     return Folded(after.state, (*jobs, *after.effects, *cancelled), cells={**dict.fromkeys(cells), **after.cells})
 
 
-def _begun(state: TriggerState, carried: Mapping[str, Cell], at: datetime) -> Folded:
+def _begin_definition(state: TriggerState, carried: Mapping[str, Cell], at: datetime) -> Folded:
     """A new definition takes effect, starting from the cells carried over."""
     definition, plan, fires = state.definition, state.plan, state.fires
     keys = OpenKeys(state, at, {})
@@ -352,11 +352,11 @@ def _begun(state: TriggerState, carried: Mapping[str, Cell], at: datetime) -> Fo
         if definition.keeps:
             update.settle(at, fires=fires)
         if plan.per is None:
-            return _settled(state, update, cell, None)
+            return _finish_cell(state, update, cell, None)
         if cell.finished is None:
             keys.settle(key, cell, update)
         else:
             keys.pass_time(key, cell)
     if plan.per is not None and plan.per.full is OnFull.DROP_OLDEST:
         keys.drop_oldest()
-    return keys.folded()
+    return keys.result()

@@ -53,23 +53,23 @@ class Halt:
     judged_from: datetime | None = None
 
     @property
-    def after(self) -> int:
+    def next_number(self) -> int:
         """The number of the next signal to be parked."""
         return self.first + self.parked
 
     @property
-    def why(self) -> str:
+    def reason(self) -> str:
         """The exception in one line."""
         return f"{self.kind}: {self.message}" if self.message else self.kind
 
 
-def halted(failure: BaseException, signal: str, *, at: datetime, generation: int, release: str) -> Halt:
+def begin_halt(failure: BaseException, signal: str, *, at: datetime, generation: int, release: str) -> Halt:
     """A halt by this exception, with nothing parked. `signal` is its description."""
     message = str(failure)[:_MESSAGE].replace("\0", "\ufffd").encode(errors="backslashreplace").decode()
     return Halt(type(failure).__name__, message, signal, at, generation, release)
 
 
-def described(signal: Signal) -> str:
+def describe_signal(signal: Signal) -> str:
     """A readable description of a signal, with its id.
 
     >>> from streamsched.domain.names import ScheduleRef

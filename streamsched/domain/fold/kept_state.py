@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 from streamsched.domain.events.event import StreamSize
 from streamsched.domain.events.event_list import EMPTY_LIST
-from streamsched.domain.fold.accumulation import NOTHING, Accumulation, recount, renewed
+from streamsched.domain.fold.accumulation import NOTHING, Accumulation, drop_surplus, recount
 from streamsched.domain.fold.cell import Cell, cell_of
 from streamsched.domain.fold.plan import LeafSlot, Plan
 from streamsched.domain.fold.state import Definition
@@ -16,7 +16,7 @@ from streamsched.domain.triggers.correlation import Per
 from streamsched.domain.triggers.keys.key_value import SEPARATOR, key_value
 
 
-def fitting(old: Plan, new: Plan) -> Mapping[str, str]:
+def match_slots(old: Plan, new: Plan) -> Mapping[str, str]:
     """Maps each slot id of the old plan to the slot id of the new one that takes over its accumulation.
 
     Preferred is the same leaf in the same place, then the same leaf, then a leaf that only differs in the amount. Role
@@ -24,7 +24,7 @@ def fitting(old: Plan, new: Plan) -> Mapping[str, str]:
     """
     free = {slot.id: slot for slot in new.slots}
     found: dict[str, str] = {}
-    for matches in (_same_slot, _same_leaf, _compatible):
+    for matches in (_same_slot, _same_leaf, _is_compatible):
         for slot in old.slots:
             candidates = (other for other in free.values() if _same_role(slot, other) and matches(slot, other))
             if slot.id not in found and (successor := next(candidates, None)) is not None:
@@ -33,13 +33,13 @@ def fitting(old: Plan, new: Plan) -> Mapping[str, str]:
     return found
 
 
-def kept(old: Definition, new: Definition, cells: Mapping[str, Cell]) -> dict[str, Cell]:
+def keep_cells(old: Definition, new: Definition, cells: Mapping[str, Cell]) -> dict[str, Cell]:
     """The cells under the new definition; "" is the key of a trigger that does not correlate.
 
     Clocks are kept when the timed nodes of both plans are equal, pair by pair; otherwise they restart, and so does what
     must arrive in order. Wake-ups must be requested again.
     """
-    successors = fitting(old.plan, new.plan)
+    successors = match_slots(old.plan, new.plan)
     slots = {slot.id: slot for slot in new.plan.slots}
     olds = {slot.id: slot for slot in old.plan.slots}
     same = _same_timed_nodes(old.plan, new.plan, successors)
@@ -56,7 +56,7 @@ def kept(old: Definition, new: Definition, cells: Mapping[str, Cell]) -> dict[st
                 now = recount(one, olds[leaf], slot, name)
                 if now == NOTHING and one != NOTHING:
                     continue
-                has[slot.id] = _fitted(now, slot, slot.wanted(name), old.consumption, new.consumption)
+                has[slot.id] = _fit_accumulation(now, slot, slot.wanted_amount(name), old.consumption, new.consumption)
         clocks = cell.clocks if same else {}
         if cell.finished is not None:
             if new.plan.on_correction is not None and _same_keys(old.plan.per, new.plan.per):
@@ -73,12 +73,14 @@ def _same_timed_nodes(old: Plan, new: Plan, successors: Mapping[str, str]) -> bo
     )
 
 
-def _fitted(has: Accumulation, slot: LeafSlot, needed: int, old: Consumption, new: Consumption) -> Accumulation:
+def _fit_accumulation(
+    has: Accumulation, slot: LeafSlot, needed: int, old: Consumption, new: Consumption
+) -> Accumulation:
     """An accumulation under another consumption policy. Absolute sizes of a stream cannot be divided, so they drop."""
     whole = any(isinstance(event.fact, StreamSize) and event.fact.absolute for event in has.events)
     if whole and old is Consumption.CUMULATIVE and new is not old:
         return Accumulation(0, has.level, EMPTY_LIST)
-    return renewed(has, slot, needed) if new is Consumption.LATEST and has.count > needed else has
+    return drop_surplus(has, slot, needed) if new is Consumption.LATEST and has.count > needed else has
 
 
 def _same_slot(one: LeafSlot, other: LeafSlot) -> bool:
@@ -89,7 +91,7 @@ def _same_leaf(one: LeafSlot, other: LeafSlot) -> bool:
     return one.leaf == other.leaf
 
 
-def _compatible(one: LeafSlot, other: LeafSlot) -> bool:
+def _is_compatible(one: LeafSlot, other: LeafSlot) -> bool:
     return one.compatible_id == other.compatible_id
 
 

@@ -22,7 +22,7 @@ from typing import cast
 
 from streamsched.domain.fold.cell import EMPTY, Cell, correction_due_at, expires_at
 from streamsched.domain.fold.cell_update import CellUpdate, LeafEvent, Satisfaction
-from streamsched.domain.fold.corrections import contributions, correct, crowded, finish
+from streamsched.domain.fold.corrections import contributions, correct, finish, is_crowded
 from streamsched.domain.fold.effect import Effect, Wake
 from streamsched.domain.fold.state import Folded, TriggerState, launches, with_wakes
 from streamsched.domain.jobs.job import job_id
@@ -65,7 +65,7 @@ class OpenKeys:
         """The cell of a key as it is now; None when it is not open."""
         return self._changed[key] if key in self._changed else self._cells.get(key)
 
-    def open(self) -> Iterator[str]:
+    def open_keys(self) -> Iterator[str]:
         """The keys that are open now, in order of their opening."""
         for key, cell in self._cells.items():
             now = self.cell(key)
@@ -89,13 +89,13 @@ class OpenKeys:
         known = self.cell(key)
         if known is not None and known.finished is None:
             update = self.elapse(key, known)
-            if not update.empty and not self._expired(known):
-                newer = self._newer(key, known, leaf_events)
+            if not update.is_empty and not self._is_expired(known):
+                newer = self._compare_reruns(key, known, leaf_events)
                 if newer == 0:
                     update.count(leaf_events, at, fires=fires)
                 elif newer < 0:
                     self.outdated = f"run {key}, from which it descends, was run again, and what that led to counts"
-                if newer <= 0 or not self._begun(key, leaf_events).counted:
+                if newer <= 0 or not self._begin_key(key, leaf_events).counted:
                     self.adding = self.adding or (bool(update.counted) and not update.replaced)
                     if update.changed:
                         self.settle(key, known, update)
@@ -108,7 +108,7 @@ class OpenKeys:
                 known = None
         if known is not None and (finished := self._settle_finished(key, known)) is not None:
             return self._correct(key, finished, leaf_events)
-        update = self._begun(key, leaf_events)
+        update = self._begin_key(key, leaf_events)
         self.adding = self.adding or bool(update.counted)
         if update.counted:
             self._number += 1
@@ -125,11 +125,11 @@ class OpenKeys:
     def settle(self, key: str, before: Cell, update: CellUpdate) -> None:
         """Applies an update: launches its jobs, and keeps the key open unless it expired or is empty."""
         self._launch(key, update.satisfactions)
-        if update.empty and update.fired and self._policy is not None:
-            self._settle_finished(key, finish(before, self._latest, update.satisfactions[-1].at))
+        if update.is_empty and update.has_fired and self._policy is not None:
+            self._settle_finished(key, finish(before, self._latest_job, update.satisfactions[-1].at))
             return
-        if update.empty or self._expired(before):
-            self._lost += not update.empty
+        if update.is_empty or self._is_expired(before):
+            self._lost += not update.is_empty
             self._close(key, before)
             return
         self._keep(key, update.cell(before))
@@ -139,13 +139,13 @@ class OpenKeys:
         self._without_key = why
 
     @property
-    def dropped(self) -> Sequence[str]:
+    def dropped_keys(self) -> Sequence[str]:
         """The keys that `drop_oldest` dropped, in order of their opening."""
         return self._dropped
 
     def surplus(self) -> int:
         """How many keys more than allowed are open, after closing expired ones among those open longest."""
-        for key in list(islice(self._expired_first(), max(0, self._surplus()))):
+        for key in list(islice(self._expired_keys(), max(0, self._surplus()))):
             cell = self.cell(key)
             if cell is not None:
                 self.pass_time(key, cell)
@@ -153,14 +153,14 @@ class OpenKeys:
         return max(0, self._surplus())
 
     @property
-    def grown(self) -> int:
+    def growth(self) -> int:
         """The number of open keys minus that when the signal arrived; may be negative."""
         return self._grown
 
     def drop_oldest(self) -> None:
         """Drops the keys open longest beyond the limit, after evaluating what is due for them."""
         self._forget_finished()
-        for key in list(islice(self.open(), max(0, self._surplus()))):
+        for key in list(islice(self.open_keys(), max(0, self._surplus()))):
             cell = self.cell(key)
             if cell is not None:
                 self.pass_time(key, cell)
@@ -170,7 +170,7 @@ class OpenKeys:
                 self._dropped.append(key)
                 self._close(key, left)
 
-    def folded(self, verdict: JudgedEvent | None = None) -> Folded:
+    def result(self, verdict: JudgedEvent | None = None) -> Folded:
         """The result of the signal."""
         state, jobs, lost = self._state, self._jobs, self._lost
         if jobs or lost:
@@ -186,7 +186,7 @@ class OpenKeys:
         return self._state.plan.on_correction
 
     @property
-    def _latest(self) -> str:
+    def _latest_job(self) -> str:
         """The id of the latest job of the schedule's generation."""
         state = self._state
         return job_id(state.schedule, state.generation, state.sequence + self._jobs)
@@ -207,7 +207,7 @@ class OpenKeys:
         due = correction_due_at(self._state.plan, cell)
         if due is not None and due <= self._at and self._state.fires:
             cell = self._rerun(key, cell, due)
-        if self._expired(cell):
+        if self._is_expired(cell):
             self._lost += bool(cell.accumulations)
             self._close(key, cell)
             return None
@@ -226,7 +226,7 @@ class OpenKeys:
         if self._policy.quiet is None:
             return []
         self.adding = True
-        if self._state.fires and crowded(after):
+        if self._state.fires and is_crowded(after):
             after = self._rerun(key, after, self._at)
         self._settle_finished(key, after)
         return taken
@@ -235,13 +235,15 @@ class OpenKeys:
         assert cell.finished is not None
         satisfaction = Satisfaction(at, contributions(self._state.plan, cell))
         self._launch(key, [satisfaction], cell.finished.job)
-        return finish(cell, self._latest, at)
+        return finish(cell, self._latest_job, at)
 
     def _forget_finished(self) -> None:
         """Forgets as many finished keys as are too many, those first that opened first."""
         if self._policy is None or self._surplus() <= 0:
             return
-        finished = (key for key in self.open() if (cell := self.cell(key)) is not None and cell.finished is not None)
+        finished = (
+            key for key in self.open_keys() if (cell := self.cell(key)) is not None and cell.finished is not None
+        )
         for key in list(islice(finished, self._surplus())):
             cell = self.cell(key)
             if cell is not None and cell.accumulations and self._state.fires:
@@ -250,14 +252,14 @@ class OpenKeys:
                 self._lost += bool(cell.accumulations)
                 self._close(key, cell)
 
-    def _begun(self, key: str, leaf_events: Sequence[LeafEvent]) -> CellUpdate:
+    def _begin_key(self, key: str, leaf_events: Sequence[LeafEvent]) -> CellUpdate:
         """The update of a key that opens with an event."""
         update = self._update(key, EMPTY)
         update.begin(self._at)
         update.count(leaf_events, self._at, fires=self._state.fires)
         return update
 
-    def _newer(self, key: str, cell: Cell, leaf_events: Sequence[LeafEvent]) -> int:
+    def _compare_reruns(self, key: str, cell: Cell, leaf_events: Sequence[LeafEvent]) -> int:
         """Positive when the event comes from a later rerun of the key's run than what the cell has counted, negative
         when from an earlier one. All that a cell has counted comes from the same.
         """
@@ -274,11 +276,11 @@ class OpenKeys:
         per = self._state.plan.per
         return 0 if per is None else len(self._cells) + self._grown - per.at_most
 
-    def _expired_first(self) -> Iterator[str]:
+    def _expired_keys(self) -> Iterator[str]:
         """The expired keys, in order of opening, up to the first one that has not expired."""
-        for key in self.open():
+        for key in self.open_keys():
             cell = self.cell(key)
-            if cell is None or not self._expired(cell):
+            if cell is None or not self._is_expired(cell):
                 return
             yield key
 
@@ -289,7 +291,7 @@ class OpenKeys:
         if before.asked is not None:
             self._effects.append(Wake(self._state.schedule, self._state.generation, key, None))
 
-    def _expired(self, cell: Cell) -> bool:
+    def _is_expired(self, cell: Cell) -> bool:
         end = expires_at(self._state.plan, cell)
         return end is not None and end <= self._at
 

@@ -31,7 +31,7 @@ from streamsched.domain.triggers.leaf import (
     leaf_id,
     leaf_keys,
 )
-from streamsched.domain.triggers.leaf import needed as needed_by
+from streamsched.domain.triggers.leaf import needed_amount as needed_by
 from streamsched.domain.triggers.on_correction import OnCorrection
 from streamsched.domain.triggers.timed import Quiet, Silence, Then, Timed, Unless, Within
 from streamsched.domain.triggers.trigger import Composite, Trigger, check_correlation, correlations
@@ -61,7 +61,7 @@ class Node:
             missing -= node.holds(held)
         return missing <= 0
 
-    def used(self, held: int) -> int:
+    def used_bits(self, held: int) -> int:
         """The bits of `held` that make this node hold: as many as it wants, in the order written."""
         missing, chosen = self.wanted, 0
         for child in self.children:
@@ -69,7 +69,7 @@ class Node:
                 break
             if isinstance(child, Node):
                 if child.holds(held):
-                    chosen |= child.used(held)
+                    chosen |= child.used_bits(held)
                     missing -= 1
             elif held & child:
                 chosen |= child
@@ -119,11 +119,11 @@ class LeafSlot:
         """Whether it counts parts of a key, one for each event."""
         return self.per is not None and self.per.has_parts
 
-    def wanted(self, cell: str) -> int:
+    def wanted_amount(self, cell: str) -> int:
         """How much it needs under this key."""
         if self.per is None or not self.per.has_parts:
             return self.needed
-        return self.per.wanted(cell) or self.needed
+        return self.per.wanted_parts(cell) or self.needed
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,7 @@ class Plan:
         return any(slot.since_run for slot in self.slots)
 
 
-def wanted(composite: Composite) -> int:
+def wanted_children(composite: Composite) -> int:
     """How many of its children a composite needs."""
     match composite:
         case AllOf(triggers=children):
@@ -216,7 +216,7 @@ def wanted(composite: Composite) -> int:
             assert_never(composite)
 
 
-def planned(trigger: Trigger) -> Plan:
+def build_plan(trigger: Trigger) -> Plan:
     """The plan of a trigger.
 
     Raises:
@@ -327,7 +327,9 @@ def _node(composite: Composite, below: tuple[Shape, ...]) -> Node:
             children.append(child.bit)
         else:  # a composite, or a repeated leaf, which counts again
             children.append(child.node)
-    return Node(wanted(composite), mask, tuple(each for each in children if isinstance(each, Node)), tuple(children))
+    return Node(
+        wanted_children(composite), mask, tuple(each for each in children if isinstance(each, Node)), tuple(children)
+    )
 
 
 def _correlation_id(per: Per) -> str:

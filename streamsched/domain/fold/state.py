@@ -9,10 +9,10 @@ from typing import Final, NamedTuple
 
 from streamsched.domain.events.lateness import Late
 from streamsched.domain.fold.accumulation import Accumulation
-from streamsched.domain.fold.cell import EMPTY, Cell, next_due
+from streamsched.domain.fold.cell import EMPTY, Cell, next_due_at
 from streamsched.domain.fold.cell_update import Satisfaction
 from streamsched.domain.fold.effect import Effect, Launch, Wake
-from streamsched.domain.fold.plan import Plan, planned
+from streamsched.domain.fold.plan import Plan, build_plan
 from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedules.pause import MOST_BACKLOG
@@ -55,7 +55,7 @@ class Definition:
 
     def __post_init__(self) -> None:
         if self.plan is None:
-            object.__setattr__(self, "plan", planned(self.trigger))
+            object.__setattr__(self, "plan", build_plan(self.trigger))
 
     @property
     def counts(self) -> bool:
@@ -99,7 +99,7 @@ class TriggerState(NamedTuple):
         return self.definition.generation
 
     @property
-    def enabled(self) -> bool:
+    def is_enabled(self) -> bool:
         return self.definition.enabled
 
     @property
@@ -109,7 +109,7 @@ class TriggerState(NamedTuple):
         return definition.enabled and not (definition.backlog and self.sequence >= MOST_BACKLOG)
 
     @property
-    def latest(self) -> tuple[int, int]:
+    def latest_job(self) -> tuple[int, int]:
         """Generation and sequence of the latest valid job, as far as `Definition.former` is kept."""
         return (self.generation, self.sequence) if self.sequence else self.definition.former
 
@@ -183,7 +183,7 @@ def with_wakes(definition: Definition, key: str, cell: Cell) -> tuple[Cell, tupl
     """
     if not definition.plan.timed_nodes and definition.plan.per is None:
         return cell, ()
-    due, asked = next_due(definition.plan, cell), cell.asked
+    due, asked = next_due_at(definition.plan, cell), cell.asked
     if due == asked or (due is not None and asked is not None and asked < due):
         return cell, ()
     return cell._replace(asked=due), (Wake(definition.schedule, definition.generation, key, due),)

@@ -66,7 +66,7 @@ def ancestry(graph: Graph, node: NodeId, *, most: int) -> Ancestry:
                     nodes[parent] = None
                     waiting.append(parent)
                 edges.append(ParentEdge(parent, child, group.name))
-    awaited = {each: task.awaited(each.job_id) for each in nodes if (task := graph.task(each.task)).arrives}
+    awaited = {each: task.awaited_text(each.job_id) for each in nodes if (task := graph.task(each.task)).arrives}
     return Ancestry(tuple(nodes), tuple(edges), len(hidden), awaited)
 
 
@@ -75,7 +75,7 @@ def lacking_parents(graph: Graph, node: NodeId, group: ParentGroup, states: Mapp
 
     def counts(parent: NodeId) -> bool:
         outcome = ParentOutcome.MISSING if parent not in states else parent_outcome(states[parent])
-        return graph.reactions.counted(node.task, group.group, parent.task, outcome) is ParentOutcome.COMPLETE
+        return graph.reactions.outcome_for_group(node.task, group.group, parent.task, outcome) is ParentOutcome.COMPLETE
 
     return [parent for parent in group.parents if not counts(parent)]
 
@@ -152,7 +152,7 @@ class Descent:
         for node in self._seen:
             graph.check(node, "$.jobIds")
         self.found: dict[NodeId, NodeState] = {}
-        self.asked = self._below(self._seen)
+        self.asked = self._nodes_below(self._seen)
 
     def answer(self, states: Mapping[NodeId, NodeState]) -> None:
         """Goes one level down with the states of the nodes in `asked` that exist.
@@ -163,9 +163,9 @@ class Descent:
         """
         existing = [node for node in self.asked if node in states]
         self.found |= {node: states[node] for node in existing}
-        self.asked = self._below(existing)
+        self.asked = self._nodes_below(existing)
 
-    def _below(self, nodes: Iterable[NodeId]) -> tuple[NodeId, ...]:
+    def _nodes_below(self, nodes: Iterable[NodeId]) -> tuple[NodeId, ...]:
         below: dict[NodeId, None] = {}
         for node in nodes:
             below |= {child: None for child, _ in self._graph.children(node) if child not in self._seen}

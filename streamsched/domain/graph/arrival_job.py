@@ -20,7 +20,7 @@ from typing import Final
 
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError
 from streamsched.domain.graph.job_template import DAY, ComponentKind, JobTemplate
-from streamsched.domain.limits import check_duration, later
+from streamsched.domain.limits import add_duration, check_duration
 from streamsched.domain.time.grain import Grain
 from streamsched.domain.time.period import Period, period
 from streamsched.domain.time.zone import check_zone, zone_of
@@ -68,7 +68,7 @@ class ArrivalJob:
             InvalidError: the values do not fit the template, or one is missing.
         """
         if self.formats:
-            moment = later(tick.astimezone(zone_of(self.zone)).replace(tzinfo=UTC), -self.back)
+            moment = add_duration(tick.astimezone(zone_of(self.zone)).replace(tzinfo=UTC), -self.back)
             parts = [moment.strftime(self.formats[name]) for name in self.template.components]
         else:
             parts = [self._value(name, arguments) for name in self.template.components]

@@ -48,7 +48,7 @@ class Ascent:
             task = graph.task(target.task)
             if task.arrives:
                 raise InvalidError(
-                    "$.task", f"'{task.name}' runs nothing; {task.awaited(target.job_id)} completes the node"
+                    "$.task", f"'{task.name}' runs nothing; {task.awaited_text(target.job_id)} completes the node"
                 )
         self.created: dict[NodeId, Sequence[ParentGroup]] = {}
         self.reset: dict[NodeId, None] = {}
@@ -69,7 +69,7 @@ class Ascent:
             self._known[node] = states.get(node)
         reached = [node for node in self.asked if node in self._targets] if not self._open else []
         for node, groups in self._open:
-            if not any(self._complete(node, group) for group in groups):
+            if not any(self._is_complete(node, group) for group in groups):
                 reached += [parent for group in groups for parent in group.parents]
         self._open = []
         for node in dict.fromkeys(reached):
@@ -84,10 +84,10 @@ class Ascent:
         if self._open and not self.asked:  # all their parents are known
             self.answer({})
 
-    def _complete(self, node: NodeId, group: ParentGroup) -> bool:
+    def _is_complete(self, node: NodeId, group: ParentGroup) -> bool:
         return all(
             (state := self._known.get(parent)) is not None
-            and self._graph.reactions.counted(node.task, group.group, parent.task, parent_outcome(state))
+            and self._graph.reactions.outcome_for_group(node.task, group.group, parent.task, parent_outcome(state))
             is ParentOutcome.COMPLETE
             for parent in group.parents
         )
@@ -100,7 +100,7 @@ class Ascent:
             case None if self._graph.task(node.task).arrives:
                 self.awaited[node] = None
             case None:
-                valid = self._graph.valid(node)
+                valid = self._graph.is_valid(node)
                 groups = self._graph.parents(node)
                 self.created[node] = groups
                 if valid:

@@ -17,9 +17,9 @@ from streamsched.domain.graph.task import (
     Entry,
     FunctionPair,
     TaskTemplate,
-    at,
     check_fit,
     check_values,
+    member_path,
 )
 from streamsched.domain.limits import check_most
 
@@ -36,7 +36,7 @@ class GroupRelations:
     relations: tuple[tuple[str, Relation | PairRelation], ...]
 
     @property
-    def mixed(self) -> bool:
+    def is_mixed(self) -> bool:
         """Whether what one relation gives as a child may be one to which another relation does not apply."""
         return any(isinstance(each, PairRelation) or each.literal is not None for _, each in self.relations)
 
@@ -56,7 +56,8 @@ def compile_groups(
     """
     single = len(task.groups) == 1 and task.groups[0].name == "default"
     return tuple(
-        _group(task, group, tasks, functions, path if single else at(path, group.name)) for group in task.groups
+        _group(task, group, tasks, functions, path if single else member_path(path, group.name))
+        for group in task.groups
     )
 
 
@@ -74,18 +75,18 @@ def _group(
     _check_ends(group, path)
     found: list[tuple[str, Relation | PairRelation]] = []
     for number, entry in enumerate(group.entries):
-        where = path if len(group.entries) == 1 else at(path, number)
+        where = path if len(group.entries) == 1 else member_path(path, number)
         _check_entry(task, entry, tasks, where)
         for parent in entry.tasks:
             found.append((parent, _relation(task, entry, tasks[parent], functions, where)))
-    return GroupRelations(group.name, tuple(_narrowed(task, found, path)))
+    return GroupRelations(group.name, tuple(_narrow_relations(task, found, path)))
 
 
 def _check_ends(group: DependencyGroup, path: str) -> None:
     """A parent counts in one way in a group."""
     known: dict[str, tuple[ParentOutcome, ...] | None] = {}
     for number, entry in enumerate(group.entries):
-        where = path if len(group.entries) == 1 else at(path, number)
+        where = path if len(group.entries) == 1 else member_path(path, number)
         if entry.ends is not None and (not entry.ends or ParentOutcome.MISSING in entry.ends):
             raise InvalidDefinitionError(f"{where}.ends", "must name complete, failed or skipped")
         for parent in entry.tasks:
@@ -120,11 +121,13 @@ def _check_entry(task: TaskTemplate, entry: Entry, tasks: Mapping[str, TaskTempl
     known = {name for parent in entry.tasks for name in tasks[parent].template.components}
     for name, values in entry.values.items():
         if name not in known and name not in task.template.components:
-            raise InvalidDefinitionError(at(path, name), "is a component of neither the task nor one it depends on")
+            raise InvalidDefinitionError(
+                member_path(path, name), "is a component of neither the task nor one it depends on"
+            )
         if not isinstance(values, All):
-            check_values(values, at(path, name))
+            check_values(values, member_path(path, name))
             if not values:
-                raise InvalidDefinitionError(at(path, name), "is empty, so the entry would apply to no job id")
+                raise InvalidDefinitionError(member_path(path, name), "is empty, so the entry would apply to no job id")
 
 
 def _relation(
@@ -138,9 +141,9 @@ def _relation(
     theirs, ours = parent.template.components, task.template.components
     equal, cross, select = [], [], []
     for index, name in enumerate(theirs):
-        values = _listed(entry, name, parent, path)
+        values = _list_values(entry, name, parent, path)
         if values is not None:
-            check_fit(parent.template, name, values, at(path, name))
+            check_fit(parent.template, name, values, member_path(path, name))
             if entry.job_ids is None:
                 cross.append(Cross(index, values))
         elif name in ours:
@@ -151,9 +154,9 @@ def _relation(
             )
     same = {each.child for each in equal}
     for index, name in enumerate(ours):
-        values = _listed(entry, name, parent, path)
+        values = _list_values(entry, name, parent, path)
         if values is not None:
-            check_fit(task.template, name, values, at(path, name))
+            check_fit(task.template, name, values, member_path(path, name))
         filling = task.autofill.get(name) or None
         if values is not None and filling is not None:
             values = tuple(each for each in values if each in set(filling))
@@ -172,14 +175,14 @@ def _relation(
     return relation
 
 
-def _listed(entry: Entry, name: str, parent: TaskTemplate, path: str) -> tuple[str, ...] | None:
+def _list_values(entry: Entry, name: str, parent: TaskTemplate, path: str) -> tuple[str, ...] | None:
     values = entry.values.get(name)
     if not isinstance(values, All):
         return values
     found = parent.autofill.get(name)
     if not found:
         raise InvalidDefinitionError(
-            at(path, name), f"is \"all\", but task '{parent.name}' has no autofill_values of '{name}'"
+            member_path(path, name), f"is \"all\", but task '{parent.name}' has no autofill_values of '{name}'"
         )
     return found
 
@@ -206,7 +209,7 @@ def _check_size(relation: Relation, path: str) -> None:
     check_most(children, MOST_VALUES, path, "children of one job id")
 
 
-def _narrowed(
+def _narrow_relations(
     task: TaskTemplate, relations: Iterable[tuple[str, Relation | PairRelation]], path: str
 ) -> list[tuple[str, Relation | PairRelation]]:
     """The relations, each with the selects of all of them, because the group applies where all of them do. A literal

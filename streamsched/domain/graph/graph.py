@@ -29,9 +29,9 @@ from streamsched.domain.graph.task import (
     NodeId,
     TaskTemplate,
     Validity,
-    at,
     check_task,
     functions_of,
+    member_path,
     validities_of,
 )
 from streamsched.domain.limits import check_most
@@ -89,12 +89,12 @@ class Graph:
         self._tasks: dict[str, TaskTemplate] = {}
         for task in tasks:
             if task.name in self._tasks:
-                raise InvalidDefinitionError(at(path, task.name), "is defined twice")
+                raise InvalidDefinitionError(member_path(path, task.name), "is defined twice")
             self._tasks[task.name] = task
         self._groups: dict[str, tuple[GroupRelations, ...]] = {}
         self._below: dict[str, list[tuple[str, int, Relation | PairRelation]]] = {name: [] for name in self._tasks}
         for task in tasks:
-            where = at(path, task.name)
+            where = member_path(path, task.name)
             check_task(task, self._tasks, where)
             name = None if task.valid_if is None else task.valid_if.function
             if name is not None and name not in self._validities:
@@ -105,9 +105,9 @@ class Graph:
                 for parent, relation in group.relations:
                     self._below[parent].append((task.name, index, relation))
         for task in tasks:
-            _check_codes(task, {child for child, _, _ in self._below[task.name]}, at(path, task.name))
+            _check_codes(task, {child for child, _, _ in self._below[task.name]}, member_path(path, task.name))
         self.reactions = Reactions(tasks)
-        self.order = self._sorted(path)
+        self.order = self._sort_tasks(path)
 
     @property
     def tasks(self) -> Mapping[str, TaskTemplate]:
@@ -198,12 +198,12 @@ class Graph:
                     failed[child] = failure
             else:
                 ids = relation.children(parts)
-            if group.mixed:
+            if group.is_mixed:
                 ids = (each for each in ids if group.applies(template.parts(each)))
             found.update(((NodeId(child, each), index), None) for each in ids)
         return Children(tuple(found), failed)
 
-    def valid(self, node: NodeId) -> bool:
+    def is_valid(self, node: NodeId) -> bool:
         """Whether the node has work to do by its task's `valid_if_or`.
 
         Raises:
@@ -217,9 +217,9 @@ class Graph:
             return True
         if task.valid_if.function is None:
             return False
-        return _asked(self._validities[task.valid_if.function], task, values)
+        return _ask_validity(self._validities[task.valid_if.function], task, values)
 
-    def _sorted(self, path: str) -> tuple[str, ...]:
+    def _sort_tasks(self, path: str) -> tuple[str, ...]:
         """The names of the tasks, parents before children.
 
         Raises:
@@ -233,7 +233,7 @@ class Graph:
             return tuple(TopologicalSorter(above).static_order())
         except CycleError as exc:
             circle: Sequence[str] = exc.args[1]
-            where = f"{at(path, circle[-1])}.depends_on"
+            where = f"{member_path(path, circle[-1])}.depends_on"
             raise InvalidDefinitionError(where, f"is a circle: {' needs '.join(reversed(circle))}") from None
 
 
@@ -242,7 +242,8 @@ def _check_codes(task: TaskTemplate, children: Set[str], path: str) -> None:
         for number, child in enumerate(going_on or ()):
             if child not in children:
                 raise InvalidDefinitionError(
-                    f"{at(f'{path}.exit_codes', str(code))}[{number}]", f"'{child}' does not depend on the task"
+                    f"{member_path(f'{path}.exit_codes', str(code))}[{number}]",
+                    f"'{child}' does not depend on the task",
                 )
 
 
@@ -260,9 +261,9 @@ def check_graph(tasks: Sequence[TaskTemplate]) -> None:
     )
 
 
-def _asked(function: Validity, task: TaskTemplate, values: Mapping[str, str]) -> bool:
+def _ask_validity(function: Validity, task: TaskTemplate, values: Mapping[str, str]) -> bool:
     try:
         return bool(function(task.display_name, values))
     except Exception as exc:
-        where = f"{at('$.tasks', task.name)}.valid_if_or._func"
+        where = f"{member_path('$.tasks', task.name)}.valid_if_or._func"
         raise InvalidDefinitionError(where, f"failed: {type(exc).__name__}: {exc}") from exc

@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Final, Self
 
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError
-from streamsched.domain.limits import abridged, check_most
+from streamsched.domain.limits import abridge, check_most
 
 DELIMITER: Final = "_"
 #: Most components of a template, and most characters of a job id: it is in keys of tables.
@@ -79,11 +79,11 @@ class JobTemplate:
             InvalidDefinitionError: it is not components joined by the delimiter, or one occurs twice; at `path`.
         """
         if len(delimiter) != 1 or delimiter in "{}" or not delimiter.isprintable():
-            raise InvalidDefinitionError(path, f"has delimiter {abridged(delimiter)}; it is one character, not a brace")
+            raise InvalidDefinitionError(path, f"has delimiter {abridge(delimiter)}; it is one character, not a brace")
         components = tuple(found[1] for found in _COMPONENT.finditer(text))
         if not components or delimiter.join(f"{{{name}}}" for name in components) != text:
             raise InvalidDefinitionError(
-                path, f"must be components joined by '{delimiter}', as {{date}}{delimiter}{{client}}: {abridged(text)}"
+                path, f"must be components joined by '{delimiter}', as {{date}}{delimiter}{{client}}: {abridge(text)}"
             )
         check_most(len(components), MOST_COMPONENTS, path, "components")
         for name in components:
@@ -107,10 +107,10 @@ class JobTemplate:
             raise InvalidError(path, f"must have at most {LONGEST_JOB_ID} characters but has {len(job_id)}")
         values = tuple(job_id.split(self.delimiter, len(self.components) - 1))
         if len(values) < len(self.components):
-            raise InvalidError(path, f"{abridged(job_id)} does not fit the template {self}")
+            raise InvalidError(path, f"{abridge(job_id)} does not fit the template {self}")
         for index, value in enumerate(values):
             if (problem := self.problem(index, value)) is not None:
-                raise InvalidError(path, f"{abridged(job_id)} does not fit the template {self}: {problem}")
+                raise InvalidError(path, f"{abridge(job_id)} does not fit the template {self}: {problem}")
         return values
 
     def canonical(self, job_id: str, path: str = "$") -> str:
@@ -124,16 +124,16 @@ class JobTemplate:
             self.parts(job_id, path)
             return job_id
         try:
-            found = [self._converted(name, each) for name, each in zip(self.components, values, strict=True)]
+            found = [self._convert(name, each) for name, each in zip(self.components, values, strict=True)]
             for index, value in enumerate(found):
                 if (problem := self.problem(index, value)) is not None:
                     raise InvalidError(path, problem)
         except InvalidError as exc:
-            raise InvalidError(path, f"{abridged(job_id)} does not fit the template {self}: {exc.reason}") from exc
+            raise InvalidError(path, f"{abridge(job_id)} does not fit the template {self}: {exc.reason}") from exc
         self.parts(self.job_id(found), path)
         return self.job_id(found)
 
-    def _converted(self, name: str, value: str) -> str:
+    def _convert(self, name: str, value: str) -> str:
         """The value after its validator.
 
         Raises:
@@ -146,10 +146,10 @@ class JobTemplate:
             found = validator(value)
             text = value if found is True else str(found)
         except Exception as exc:  # third-party code
-            why = f"the validator of '{name}' refuses {abridged(value)}: {type(exc).__name__}: {exc}"
+            why = f"the validator of '{name}' refuses {abridge(value)}: {type(exc).__name__}: {exc}"
             raise InvalidError("$", why) from exc
         if found is None or found is False:
-            raise InvalidError("$", f"the validator of '{name}' refuses {abridged(value)}")
+            raise InvalidError("$", f"the validator of '{name}' refuses {abridge(value)}")
         return text
 
     def job_id(self, parts: Sequence[str]) -> str:
@@ -166,30 +166,28 @@ class JobTemplate:
         if not value:
             return f"'{name}' is empty"
         if not value.isprintable():
-            return f"'{name}' holds control characters: {abridged(value)}"
+            return f"'{name}' holds control characters: {abridge(value)}"
         if self.delimiter in value and index < len(self.components) - 1:
             return (
-                f"'{name}' holds the delimiter '{self.delimiter}', which only the last component may: {abridged(value)}"
+                f"'{name}' holds the delimiter '{self.delimiter}', which only the last component may: {abridge(value)}"
             )
         match self.kinds.get(name, ComponentKind.TEXT):
             case ComponentKind.INTEGER if not _DIGITS.fullmatch(value) or value == "-0":
-                return f"'{name}' must be a whole number, without leading zeros, but is {abridged(value)}"
+                return f"'{name}' must be a whole number, without leading zeros, but is {abridge(value)}"
             case ComponentKind.DATE if moment_of(value, ComponentKind.DATE) is None:
-                return f"'{name}' must be a day as YYYYMMDD but is {abridged(value)}"
+                return f"'{name}' must be a day as YYYYMMDD but is {abridge(value)}"
             case ComponentKind.TIME if moment_of(value, ComponentKind.TIME) is None:
-                return f"'{name}' must be an instant as YYYYMMDDTHHMMSS but is {abridged(value)}"
+                return f"'{name}' must be an instant as YYYYMMDDTHHMMSS but is {abridge(value)}"
             case _:
                 return self._refusal(name, value)
 
     def _refusal(self, name: str, value: str) -> str | None:
         """Why the validator of a component does not leave the value as it is; None when it does."""
         try:
-            text = self._converted(name, value)
+            text = self._convert(name, value)
         except InvalidError as exc:
             return exc.reason
-        return (
-            None if text == value else f"'{name}' must be {abridged(text)}, as its validator writes {abridged(value)}"
-        )
+        return None if text == value else f"'{name}' must be {abridge(text)}, as its validator writes {abridge(value)}"
 
 
 def moment_of(value: str, kind: ComponentKind) -> datetime | None:

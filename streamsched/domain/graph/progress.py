@@ -75,7 +75,7 @@ class GraphNode:
     stuck: tuple[str, ...] = ()
 
     @property
-    def unreported(self) -> bool:
+    def is_unreported(self) -> bool:
         """Whether its children have to count it anew."""
         return parent_outcome(self.state) is not self.reported
 
@@ -96,11 +96,11 @@ def new_node(
         reactions: what their ends mean to the node; None: success is wanted.
         valid: whether it has work to do.
     """
-    made = GraphNode(node, groups=counted(node, parents, reported, reactions))
-    return _settled(made) if valid else replace(made, state=NODE_STATES.advance(made.state, NodeFact.SKIPPED))
+    made = GraphNode(node, groups=count_parents(node, parents, reported, reactions))
+    return _settle_node(made) if valid else replace(made, state=NODE_STATES.advance(made.state, NodeFact.SKIPPED))
 
 
-def counted(
+def count_parents(
     node: NodeId,
     parents: Iterable[ParentGroup],
     reported: Mapping[NodeId, ParentOutcome],
@@ -110,7 +110,7 @@ def counted(
     found = {}
     for group in parents:
         by = Counter(
-            outcome if reactions is None else reactions.counted(node.task, group.group, parent.task, outcome)
+            outcome if reactions is None else reactions.outcome_for_group(node.task, group.group, parent.task, outcome)
             for parent in group.parents
             for outcome in (reported.get(parent, ParentOutcome.MISSING),)
         )
@@ -120,22 +120,22 @@ def counted(
     return found
 
 
-def shifted(node: GraphNode, shifts: Iterable[Shift]) -> GraphNode:
+def shift_node(node: GraphNode, shifts: Iterable[Shift]) -> GraphNode:
     """The node after changes of its parents. One that had completed or failed waits again when a complete parent is to
     run again and no group is complete; one that is queued does so when its job has ended.
     """
     groups, reopened = _shifted_counts(node, shifts)
-    return _moved(replace(node, groups=groups), reopened=reopened)
+    return _move_node(replace(node, groups=groups), reopened=reopened)
 
 
-def left_out(node: GraphNode, shifts: Iterable[Shift]) -> GraphNode:
+def leave_out_node(node: GraphNode, shifts: Iterable[Shift]) -> GraphNode:
     """The node after changes of its parents, one of which skips it; one that is queued or has ended goes on."""
     groups, reopened = _shifted_counts(node, shifts)
     after = replace(node, groups=groups)
     if node.state in _BLOCKED:
         after = replace(after, state=NODE_STATES.advance(node.state, NodeFact.UNBLOCKED))
     if after.state is not NodeState.WAITING:
-        return _moved(after, reopened=reopened)
+        return _move_node(after, reopened=reopened)
     return replace(after, state=NODE_STATES.advance(after.state, NodeFact.SKIPPED))
 
 
@@ -160,26 +160,26 @@ def recount(node: GraphNode, groups: Mapping[int, GroupCount], *, reopened: bool
     """The node after its parents were counted anew. What has completed or failed stays so, unless a complete parent is
     to run again (`reopened`) and no group is complete.
     """
-    return _moved(replace(node, groups=groups), reopened=reopened)
+    return _move_node(replace(node, groups=groups), reopened=reopened)
 
 
-def _moved(node: GraphNode, *, reopened: bool) -> GraphNode:
+def _move_node(node: GraphNode, *, reopened: bool) -> GraphNode:
     lacking = bool(node.groups) and all(count.missing for count in node.groups.values())
     if node.state is NodeState.WAITING:
-        return _settled(node)
+        return _settle_node(node)
     if node.state in _BLOCKED:
         fact = _fact(node.groups)
         if fact is not None and fact.name == node.state.name:
             return node
-        return _settled(replace(node, state=NODE_STATES.advance(node.state, NodeFact.UNBLOCKED)))
+        return _settle_node(replace(node, state=NODE_STATES.advance(node.state, NodeFact.UNBLOCKED)))
     if reopened and lacking and node.state in _OWN_END:
-        return _settled(replace(node, state=NODE_STATES.advance(node.state, NodeFact.RESET)))
+        return _settle_node(replace(node, state=NODE_STATES.advance(node.state, NodeFact.RESET)))
     if reopened and lacking and node.state is NodeState.QUEUED:
         return replace(node, again=True)
     return node
 
 
-def ended(node: GraphNode, fact: NodeFact) -> GraphNode:
+def end_node(node: GraphNode, fact: NodeFact) -> GraphNode:
     """The queued node after the end of its job: SUCCEEDED, SKIPPED, FAILED or REPLACED.
 
     Raises:
@@ -187,11 +187,11 @@ def ended(node: GraphNode, fact: NodeFact) -> GraphNode:
     """
     after = replace(node, state=NODE_STATES.advance(node.state, fact), again=False)
     if fact is NodeFact.REPLACED:
-        return _settled(after)
-    return _settled(replace(after, state=NODE_STATES.advance(after.state, NodeFact.RESET))) if node.again else after
+        return _settle_node(after)
+    return _settle_node(replace(after, state=NODE_STATES.advance(after.state, NodeFact.RESET))) if node.again else after
 
 
-def held(node: GraphNode) -> GraphNode:
+def hold_node(node: GraphNode) -> GraphNode:
     """The node that is ready, and whose schedule takes no jobs: it waits, and has had no job in this round.
 
     Raises:
@@ -209,10 +209,10 @@ def reset(node: GraphNode) -> GraphNode:
     if node.state in (NodeState.WAITING, NodeState.QUEUED):
         return node
     fact = NodeFact.UNBLOCKED if node.state in _BLOCKED else NodeFact.RESET
-    return _settled(replace(node, state=NODE_STATES.advance(node.state, fact)))
+    return _settle_node(replace(node, state=NODE_STATES.advance(node.state, fact)))
 
 
-def cancelled(node: GraphNode) -> GraphNode:
+def cancel_node(node: GraphNode) -> GraphNode:
     """The waiting node, failed. A queued one fails by the cancellation of its job.
 
     Raises:
@@ -221,7 +221,7 @@ def cancelled(node: GraphNode) -> GraphNode:
     return replace(node, state=NODE_STATES.advance(node.state, NodeFact.CANCELLED))
 
 
-def _settled(node: GraphNode) -> GraphNode:
+def _settle_node(node: GraphNode) -> GraphNode:
     """The waiting node in the state that its counts give."""
     fact = _fact(node.groups)
     if fact is None:

@@ -46,7 +46,7 @@ class Reactions:
                 self._reacting.add(name)
                 waiting += above.get(name, ())
 
-    def counted(self, child: str, group: int, parent: str, outcome: ParentOutcome) -> ParentOutcome:
+    def outcome_for_group(self, child: str, group: int, parent: str, outcome: ParentOutcome) -> ParentOutcome:
         """What a parent with this outcome is to a child by a group: complete when its end is wanted; else failed when
         it failed and success was wanted, and skipped otherwise.
         """
@@ -79,7 +79,7 @@ class Reactions:
         """Whether the exit codes of a task name those of its children that go on."""
         return any(children is not None for children in self._codes.get(task, _NONE).values())
 
-    def left_out(self, task: str, exit_code: int | None, child: str) -> bool:
+    def leaves_out(self, task: str, exit_code: int | None, child: str) -> bool:
         """Whether a node that completed with this exit code skips this child."""
         going_on = None if exit_code is None else self._codes.get(task, _NONE).get(exit_code)
         return going_on is not None and child not in going_on

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError
 from streamsched.domain.graph.job_template import LONGEST_JOB_ID, JobTemplate
 from streamsched.domain.graph.task import MOST_VALUES, FunctionPair
-from streamsched.domain.limits import abridged
+from streamsched.domain.limits import abridge
 
 Parts = tuple[str, ...]
 
@@ -76,9 +76,9 @@ class Relation:
         """Whether a child has a value of each select, and the equal values of a literal job id if there are any."""
         if any(known is not None and value not in known for value, known in zip(child, self._accepted, strict=True)):
             return False
-        return self.literal is None or any(self._same(each, child) for each in self.literal)
+        return self.literal is None or any(self._has_equal_parts(each, child) for each in self.literal)
 
-    def _same(self, parent: Parts, child: Parts) -> bool:
+    def _has_equal_parts(self, parent: Parts, child: Parts) -> bool:
         return all(parent[p] == child[c] for p, c in self.equal)
 
     def parents(self, child: Parts) -> Iterator[str]:
@@ -86,14 +86,14 @@ class Relation:
         if not self.applies(child):
             return
         if self.literal is not None:
-            yield from (self.parent.job_id(each) for each in self.literal if self._same(each, child))
+            yield from (self.parent.job_id(each) for each in self.literal if self._has_equal_parts(each, child))
             return
         slots: list[Sequence[str]] = [()] * len(self.parent.components)
         for cross in self.cross:
             slots[cross.parent] = cross.values
         for p, c in self.equal:
             slots[p] = (child[c],)
-        yield from _filled(self.parent, slots)
+        yield from _fill_template(self.parent, slots)
 
     def children(self, parent: Parts) -> Iterator[str]:
         """The job ids of the children, each once."""
@@ -108,10 +108,10 @@ class Relation:
         for p, c in self.equal:
             known = self._accepted[c]
             slots[c] = (parent[p],) if known is None or parent[p] in known else ()
-        yield from _filled(self.child, slots)
+        yield from _fill_template(self.child, slots)
 
 
-def _filled(template: JobTemplate, slots: Sequence[Sequence[str]]) -> Iterator[str]:
+def _fill_template(template: JobTemplate, slots: Sequence[Sequence[str]]) -> Iterator[str]:
     """The job ids of all combinations that fit the template and are not too long: others cannot exist."""
     fitting = [
         [value for value in values if template.fits(index, value)] if len(values) == 1 else values
@@ -145,7 +145,7 @@ class PairRelation:
         Raises:
             InvalidDefinitionError: the function failed, named no job id of the parent, or is not the inverse.
         """
-        found = self._asked("parents", self.pair.parents, child)
+        found = self._ask("parents", self.pair.parents, child)
         for each in found:
             self._check("parents", child, each, self.parent, self.pair.children)
         return found
@@ -164,7 +164,7 @@ class PairRelation:
     def computable_children(self, parent: str) -> tuple[tuple[str, ...], InvalidDefinitionError | None]:
         """As `children`; when a function fails, the job ids on which none fails, with the first failure."""
         try:
-            named = self._asked("children", self.pair.children, parent)
+            named = self._ask("children", self.pair.children, parent)
         except InvalidDefinitionError as error:
             return (), error
         found: list[str] = []
@@ -184,24 +184,22 @@ class PairRelation:
         try:
             template.parts(named)
         except InvalidError as exc:
-            raise self._wrong(f"`{what}` of {abridged(job_id)}: {exc.reason}") from exc
-        if job_id not in self._asked("the inverse", inverse, named):
-            raise self._wrong(
-                f"`{what}` of {abridged(job_id)} names {abridged(named)}, which does not name it in return"
-            )
+            raise self._error(f"`{what}` of {abridge(job_id)}: {exc.reason}") from exc
+        if job_id not in self._ask("the inverse", inverse, named):
+            raise self._error(f"`{what}` of {abridge(job_id)} names {abridge(named)}, which does not name it in return")
 
-    def _asked(self, what: str, function: Callable[[str], Iterable[str]], job_id: str) -> tuple[str, ...]:
+    def _ask(self, what: str, function: Callable[[str], Iterable[str]], job_id: str) -> tuple[str, ...]:
         found: dict[str, None] = {}
         try:
             for each in function(job_id):
                 found[str(each)] = None
                 if len(found) > MOST_VALUES:
-                    raise self._wrong(f"{what} of {abridged(job_id)} has more than {MOST_VALUES} job ids")
+                    raise self._error(f"{what} of {abridge(job_id)} has more than {MOST_VALUES} job ids")
         except InvalidDefinitionError:
             raise
         except Exception as exc:
-            raise self._wrong(f"{what} of {abridged(job_id)} failed: {type(exc).__name__}: {exc}") from exc
+            raise self._error(f"{what} of {abridge(job_id)} failed: {type(exc).__name__}: {exc}") from exc
         return tuple(found)
 
-    def _wrong(self, reason: str) -> InvalidDefinitionError:
+    def _error(self, reason: str) -> InvalidDefinitionError:
         return InvalidDefinitionError(self.path, f"pair of functions '{self.name}': {reason}")

@@ -15,10 +15,10 @@ from math import prod
 
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.graph.task import MOST_VALUES, TaskTemplate
-from streamsched.domain.limits import abridged, check_most
+from streamsched.domain.limits import abridge, check_most
 
 
-def selected(task: TaskTemplate, values: Mapping[str, Sequence[str]], path: str = "$.values") -> tuple[str, ...]:
+def select_job_ids(task: TaskTemplate, values: Mapping[str, Sequence[str]], path: str = "$.values") -> tuple[str, ...]:
     """The job ids of all combinations, in order.
 
     Raises:
@@ -55,9 +55,9 @@ def span(text: str, path: str = "$.ranges") -> tuple[str, ...]:
     """
     first, dots, last = text.partition("..")
     if not dots:
-        raise InvalidError(path, f"must be FIRST..LAST, as 20140101..20140131, but is {abridged(text)}")
+        raise InvalidError(path, f"must be FIRST..LAST, as 20140101..20140131, but is {abridge(text)}")
     if not (first.isdecimal() and last.isdecimal() and first.isascii() and last.isascii()):
-        raise InvalidError(path, f"must be from a day or whole number to another but is {abridged(text)}")
+        raise InvalidError(path, f"must be from a day or whole number to another but is {abridge(text)}")
     days = [_day(first), _day(last)]
     if days[0] is not None and days[1] is not None:
         count = (days[1] - days[0]).days + 1
@@ -71,7 +71,7 @@ def span(text: str, path: str = "$.ranges") -> tuple[str, ...]:
 
 def _check(count: int, text: str, path: str) -> None:
     if count < 1:
-        raise InvalidError(path, f"ends before it begins: {abridged(text)}")
+        raise InvalidError(path, f"ends before it begins: {abridge(text)}")
     check_most(count, MOST_VALUES, path, "values")
 
 

@@ -17,7 +17,7 @@ from streamsched.domain.graph.job_template import RESERVED, JobTemplate
 from streamsched.domain.graph.node import ParentOutcome
 from streamsched.domain.graph.time_argument import TimeArgument
 from streamsched.domain.jobs.failure import LARGEST_EXIT_CODE
-from streamsched.domain.limits import LONGEST_NAME, abridged, check_most
+from streamsched.domain.limits import LONGEST_NAME, abridge, check_most
 
 #: The name of the group of a `depends_on` that names no groups.
 DEFAULT_GROUP: Final = "default"
@@ -138,7 +138,7 @@ class TaskTemplate:
         """The name that its runs and functions get."""
         return self.title or self.name
 
-    def awaited(self, job_id: str) -> str:
+    def awaited_text(self, job_id: str) -> str:
         """What completes the node of an arrival, such as `partition date=20140101 of sales`.
 
         Raises:
@@ -148,7 +148,7 @@ class TaskTemplate:
         return self.arrives.replace(KEY, ", ".join(f"{name}={value}" for name, value in values))
 
 
-def at(path: str, name: str | int) -> str:
+def member_path(path: str, name: str | int) -> str:
     """The path of a member of the value at `path`."""
     if isinstance(name, int):
         return f"{path}[{name}]"
@@ -161,21 +161,21 @@ def functions_of(tasks: Iterable[TaskTemplate], path: str = "$.tasks") -> Iterat
         for group in task.groups:
             for entry in group.entries:
                 if entry.function is not None:
-                    yield entry.function, f"{at(path, task.name)}.depends_on.function"
+                    yield entry.function, f"{member_path(path, task.name)}.depends_on.function"
 
 
 def validities_of(tasks: Iterable[TaskTemplate], path: str = "$.tasks") -> Iterator[tuple[str, str]]:
     """The names of functions of `valid_if_or` that the tasks use, with the path of each use."""
     for task in tasks:
         if task.valid_if is not None and task.valid_if.function is not None:
-            yield task.valid_if.function, f"{at(path, task.name)}.valid_if_or._func"
+            yield task.valid_if.function, f"{member_path(path, task.name)}.valid_if_or._func"
 
 
 def validations_of(tasks: Iterable[TaskTemplate], path: str = "$.tasks") -> Iterator[tuple[str, str]]:
     """The names of validators of components that the tasks use, with the path of each use."""
     for task in tasks:
         if task.template.validations:
-            yield task.template.validations, f"{at(path, task.name)}.validations"
+            yield task.template.validations, f"{member_path(path, task.name)}.validations"
 
 
 def check_task(task: TaskTemplate, known: Mapping[str, TaskTemplate], path: str) -> None:
@@ -190,22 +190,22 @@ def check_task(task: TaskTemplate, known: Mapping[str, TaskTemplate], path: str)
     names = [group.name for group in task.groups]
     for group in task.groups:
         if names.count(group.name) > 1:
-            raise InvalidDefinitionError(at(f"{path}.depends_on", group.name), "is defined twice")
+            raise InvalidDefinitionError(member_path(f"{path}.depends_on", group.name), "is defined twice")
         if group.name in known:
             raise InvalidDefinitionError(
-                at(f"{path}.depends_on", group.name), "has the name of a task; name the group otherwise"
+                member_path(f"{path}.depends_on", group.name), "has the name of a task; name the group otherwise"
             )
     if task.arrives and (
         task.groups or task.autofill or task.valid_if is not None or task.arguments or task.exit_codes
     ):
         raise InvalidDefinitionError(path, "is completed by events or the clock, so it depends on no task")
     for name, values in task.autofill.items():
-        _check_listed(task, name, values, at(f"{path}.autofill_values", name))
+        _check_listed(task, name, values, member_path(f"{path}.autofill_values", name))
     _check_arguments(task, f"{path}.arguments")
     _check_exit_codes(task, f"{path}.exit_codes")
     if task.valid_if is not None:
         for name, values in task.valid_if.values.items():
-            _check_listed(task, name, values, at(f"{path}.valid_if_or", name))
+            _check_listed(task, name, values, member_path(f"{path}.valid_if_or", name))
         if not any(task.valid_if.values.values()) and task.valid_if.function is None:
             raise InvalidDefinitionError(f"{path}.valid_if_or", "names no value, so every job id would be skipped")
 
@@ -215,17 +215,17 @@ def _check_arguments(task: TaskTemplate, path: str) -> None:
     for name, argument in task.arguments.items():
         if not _ARGUMENT.fullmatch(name) or name in RESERVED or name in task.template.components:
             raise InvalidDefinitionError(
-                at(path, name), "must be a name of letters, digits and _ . - that no part of the job id has"
+                member_path(path, name), "must be a name of letters, digits and _ . - that no part of the job id has"
             )
-        argument.check(task.template, at(path, name))
+        argument.check(task.template, member_path(path, name))
 
 
 def _check_exit_codes(task: TaskTemplate, path: str) -> None:
     check_most(len(task.exit_codes), LARGEST_EXIT_CODE + 1, path, "exit codes")
     for code, children in task.exit_codes.items():
         if not 0 <= code <= LARGEST_EXIT_CODE:
-            raise InvalidDefinitionError(at(path, str(code)), f"must be from 0 to {LARGEST_EXIT_CODE}")
-        check_values(children or (), at(path, str(code)))
+            raise InvalidDefinitionError(member_path(path, str(code)), f"must be from 0 to {LARGEST_EXIT_CODE}")
+        check_values(children or (), member_path(path, str(code)))
 
 
 def _check_listed(task: TaskTemplate, name: str, values: tuple[str, ...], path: str) -> None:
@@ -243,7 +243,7 @@ def check_values(values: tuple[str, ...], path: str) -> None:
     if len(set(values)) < len(values):
         seen: set[str] = set()
         twice = next(each for each in values if each in seen or seen.add(each))  # type: ignore[func-returns-value]
-        raise InvalidDefinitionError(path, f"names {abridged(twice)} twice")
+        raise InvalidDefinitionError(path, f"names {abridge(twice)} twice")
 
 
 def check_fit(template: JobTemplate, name: str, values: Iterable[str], path: str) -> None:

@@ -19,7 +19,7 @@ from typing import Final
 
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError
 from streamsched.domain.graph.job_template import ComponentKind, JobTemplate, moment_of
-from streamsched.domain.limits import abridged, check_duration, later, storable
+from streamsched.domain.limits import abridge, add_duration, check_duration, clamp_instant
 from streamsched.domain.time.cron_unix import parse_unix
 from streamsched.domain.time.cron_walk import Walk, usual_passes
 from streamsched.domain.time.zone import check_zone, zone_of
@@ -47,7 +47,7 @@ class NearTick:
         if fields.days.day_from(date(1970, 1, 1)) is None:
             raise InvalidDefinitionError("$.cronExpression", f"'{self.expression}' never matches")
 
-    def of(self, moment: datetime) -> datetime | None:
+    def tick_near(self, moment: datetime) -> datetime | None:
         """The tick (UTC); None when there is none."""
         walk = _walk(self.expression, self.zone)
         return walk.tick_after(moment) if self.after else walk.tick_before(moment)
@@ -77,7 +77,7 @@ class TimeArgument:
             raise InvalidDefinitionError(
                 "$.format",
                 f"may have %Y %m %d %H %M %S %j %G %V %u and other text, {_LONGEST} characters at most, but is "
-                f"{abridged(self.format)}",
+                f"{abridge(self.format)}",
             )
         check_zone(self.zone, "$.timeZone")
         check_duration(self.back, "$.back", zero=True)
@@ -101,12 +101,12 @@ class TimeArgument:
         part = parts[template.components.index(self.component)]
         moment = moment_of(part, template.kinds.get(self.component, ComponentKind.TEXT))
         if moment is None:
-            raise InvalidError("$", f"'{self.component}' is {abridged(part)}, which is no time")
-        near = moment if self.tick is None else self.tick.of(moment)
+            raise InvalidError("$", f"'{self.component}' is {abridge(part)}, which is no time")
+        near = moment if self.tick is None else self.tick.tick_near(moment)
         if near is None:
             raise InvalidError("$", f"there is no tick of '{self.tick.expression if self.tick else ''}' beside {part}")
-        wall = storable(near).astimezone(zone_of(self.zone)).replace(tzinfo=UTC)
-        return later(later(wall, -self.back), self.ahead).strftime(self.format)
+        wall = clamp_instant(near).astimezone(zone_of(self.zone)).replace(tzinfo=UTC)
+        return add_duration(add_duration(wall, -self.back), self.ahead).strftime(self.format)
 
 
 @lru_cache(_CACHED)

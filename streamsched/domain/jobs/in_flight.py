@@ -45,7 +45,7 @@ class InFlightWindow:
     def __post_init__(self) -> None:
         object.__setattr__(self, "size", max(min(self.size, self.most), min(FIRST, self.most)))
 
-    def adjusted(self, *, held: int, load: float) -> InFlightWindow:
+    def adjust(self, *, held: int, load: float) -> InFlightWindow:
         """The next window, after runs were `held` under this `load`: half as large above 1, twice as large when it was
         full and the load light; a window that is hardly used returns to `FIRST`.
         """

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from streamsched.domain.events.event import Event
 from streamsched.domain.jobs.submission import Submission
-from streamsched.domain.limits import LONGEST, later
+from streamsched.domain.limits import LONGEST, add_duration
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.state_machine import StateMachine
 
@@ -188,7 +188,7 @@ class ReadyJob:
         """
         if self.submission is None or self.submission.backfill is None:
             return self.satisfied_at
-        return later(self.satisfied_at, LONGEST)
+        return add_duration(self.satisfied_at, LONGEST)
 
     @property
     def number(self) -> JobNumber:
@@ -197,7 +197,7 @@ class ReadyJob:
         return JobNumber(self.generation, self.sequence, submitted_at, self.id)
 
 
-def merged(ready: ReadyJob, coalesced: Iterable[ReadyJob]) -> ReadyJob:
+def merge_satisfactions(ready: ReadyJob, coalesced: Iterable[ReadyJob]) -> ReadyJob:
     """`ready` with the contributions of the satisfactions coalesced into it, by leaf, oldest first; its id stays.
     Linear in the number of events, because days of satisfactions may have been coalesced.
     """

@@ -50,7 +50,7 @@ class RunMetrics:
     complete: bool = False
 
     @classmethod
-    def combined(cls, parts: Iterable[Self]) -> Self:
+    def combine(cls, parts: Iterable[Self]) -> Self:
         """The metrics of several applications of one run. Numbers stay within those of PostgreSQL and Java."""
         parts = tuple(parts)
         found = {

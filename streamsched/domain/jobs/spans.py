@@ -24,7 +24,7 @@ from typing import Final
 
 from streamsched.domain.events.event import Event
 from streamsched.domain.events.sampler import Sampler
-from streamsched.domain.events.trace_context import TraceContext, parsed
+from streamsched.domain.events.trace_context import TraceContext, parse_traceparent
 from streamsched.domain.jobs.job import JobState, ReadyJob
 from streamsched.domain.jobs.run import RunState
 
@@ -108,7 +108,7 @@ class EndedRun:
 
 def emit_context(event: Event, sampler: Sampler) -> TraceContext | None:
     """The context of an event's `emit` span; None of an event without a context."""
-    given = parsed(event.traceparent)
+    given = parse_traceparent(event.traceparent)
     if given is None:
         return None
     span_id = _span_id("emit", event.source, event.id)
@@ -120,7 +120,7 @@ def emit_span(event: Event, context: TraceContext, *, began_at: datetime, ended_
     return TraceSpan(
         name="emit",
         context=context,
-        parent=parsed(event.traceparent),
+        parent=parse_traceparent(event.traceparent),
         began_at=began_at,
         ended_at=max(began_at, ended_at),
         attributes={"streamsched.event.id": event.id[:_SHOWN], "streamsched.event.key": event.key[:_SHOWN]},
@@ -131,13 +131,13 @@ def emit_span(event: Event, context: TraceContext, *, began_at: datetime, ended_
 def job_context(ready: ReadyJob, sampler: Sampler) -> TraceContext:
     """The context of a job's span: in the trace of the event that completed it, or in one that begins with it."""
     trace_id = job_trace(ready.id, ready.satisfied_at, ready.traceparent)
-    sampled = sampler.samples(trace_id, parsed(ready.traceparent))
+    sampled = sampler.samples(trace_id, parse_traceparent(ready.traceparent))
     return TraceContext(trace_id, _span_id("job", *_names(ready)), sampled)
 
 
 def job_trace(job: str, satisfied_at: datetime, traceparent: str | None) -> str:
     """The id of a job's trace, which is that of its runs too."""
-    parent = parsed(traceparent)
+    parent = parse_traceparent(traceparent)
     return _digest("trace", job, satisfied_at.isoformat())[:32] if parent is None else parent.trace_id
 
 
@@ -151,13 +151,13 @@ def run_context(run: str, ready: ReadyJob | None, sampler: Sampler) -> TraceCont
     return _of_run("run", run, ready, sampler)
 
 
-def handed_on(run: str, ready: ReadyJob | None, sampler: Sampler | None) -> TraceContext | None:
+def program_context(run: str, ready: ReadyJob | None, sampler: Sampler | None) -> TraceContext | None:
     """The context that a run's program goes on from. Where no spans are made (`sampler` None), that of the event that
     completed its job, unchanged.
     """
     if sampler is not None:
         return run_context(run, ready, sampler)
-    return None if ready is None else parsed(ready.traceparent)
+    return None if ready is None else parse_traceparent(ready.traceparent)
 
 
 def job_spans(job: EndedJob, sampler: Sampler) -> list[TraceSpan]:
@@ -165,7 +165,7 @@ def job_spans(job: EndedJob, sampler: Sampler) -> list[TraceSpan]:
     ready, context = job.ready, job_context(job.ready, sampler)
     if not context.sampled:
         return []
-    parent, contexts = parsed(ready.traceparent), list(dict.fromkeys(_contexts(ready)))
+    parent, contexts = parse_traceparent(ready.traceparent), list(dict.fromkeys(_contexts(ready)))
     own = {"streamsched.job": ready.id}
     about: dict[str, Attribute] = {**own, "streamsched.state": job.state.value}
     if ready.schedule is not None:
@@ -216,7 +216,7 @@ def job_spans(job: EndedJob, sampler: Sampler) -> list[TraceSpan]:
             attributes={**own, **waited},
         )
     )
-    return [_finished(each) for each in found]
+    return [_finish_span(each) for each in found]
 
 
 def run_spans(run: EndedRun, sampler: Sampler) -> list[TraceSpan]:
@@ -241,7 +241,7 @@ def run_spans(run: EndedRun, sampler: Sampler) -> list[TraceSpan]:
         failed=failed and run.started_at is None,
     )
     if run.started_at is None:
-        return [_finished(launched)]
+        return [_finish_span(launched)]
     ran = TraceSpan(
         name="run",
         context=run_context(run.run, run.ready, sampler),
@@ -251,10 +251,10 @@ def run_spans(run: EndedRun, sampler: Sampler) -> list[TraceSpan]:
         attributes=about,
         failed=failed,
     )
-    return [_finished(launched), _finished(ran)]
+    return [_finish_span(launched), _finish_span(ran)]
 
 
-def _finished(span: TraceSpan) -> TraceSpan:
+def _finish_span(span: TraceSpan) -> TraceSpan:
     """Its times come from the clocks of the log, of PostgreSQL and of processes, which differ by milliseconds: what
     follows never begins or ends before what it follows from.
     """
@@ -277,7 +277,7 @@ def _names(ready: ReadyJob) -> tuple[str, str]:
 def _contexts(ready: ReadyJob) -> Iterator[TraceContext]:
     events: Iterable[Event] = (event for part in ready.contributions for event in part.events)
     for event in islice(events, _SEARCHED):
-        context = parsed(event.traceparent)
+        context = parse_traceparent(event.traceparent)
         if context is not None:
             yield context
 

@@ -87,7 +87,7 @@ def submitted_job_id(owner: ScheduleRef | ProgramRef, key: str) -> str:
     Raises:
         InvalidError: the key is empty or too long.
     """
-    return _bounded(f"{owner}.submitted-", key)
+    return _shorten_id(f"{owner}.submitted-", key)
 
 
 def backfill_id(schedule: ScheduleRef, key: str) -> str:
@@ -96,7 +96,7 @@ def backfill_id(schedule: ScheduleRef, key: str) -> str:
     Raises:
         InvalidError: the key is empty or too long.
     """
-    return _bounded(f"{schedule}.backfill-", key)
+    return _shorten_id(f"{schedule}.backfill-", key)
 
 
 def backfill_job_id(backfill: str, number: int) -> str:
@@ -104,7 +104,7 @@ def backfill_job_id(backfill: str, number: int) -> str:
     return f"{backfill}.{number}"
 
 
-def _bounded(begin: str, key: str) -> str:
+def _shorten_id(begin: str, key: str) -> str:
     """An id of a key, or where it would be long of the key's digest."""
     name = begin + plain_key(key)
     return name if len(name) <= _LONGEST_ID else begin + _digest(key)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from streamsched.domain.errors import InvalidDefinitionError
-from streamsched.domain.limits import abridged, check_most
+from streamsched.domain.limits import abridge, check_most
 from streamsched.domain.names import check_queue_name
 
 #: The most recipients of an app, addresses of one of them, and schedules that one is limited to.
@@ -88,4 +88,4 @@ def check_address(address: str, path: str) -> None:
     InvalidDefinitionError: it is no plain address such as `team@example.org`.
     """
     if len(address) > _LONGEST_ADDRESS or not _ADDRESS.fullmatch(address) or ".." in address:
-        raise InvalidDefinitionError(path, f"must be addresses such as team@example.org but has {abridged(address)}")
+        raise InvalidDefinitionError(path, f"must be addresses such as team@example.org but has {abridge(address)}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from streamsched.domain.errors import InvalidDefinitionError
-from streamsched.domain.limits import abridged
+from streamsched.domain.limits import abridge
 
 #: Most files and folders of a bundle.
 MOST_FILES: Final = 10_000
@@ -32,7 +32,7 @@ def check_digest(digest: str, path: str = "$.bundle") -> None:
     InvalidDefinitionError: it is no SHA-256 in hexadecimal digits.
     """
     if not _DIGEST.fullmatch(digest):
-        raise InvalidDefinitionError(path, f"must be a SHA-256 of 64 lower-case digits but is {abridged(digest)}")
+        raise InvalidDefinitionError(path, f"must be a SHA-256 of 64 lower-case digits but is {abridge(digest)}")
 
 
 def check_files(files: Iterable[BundleFile], *, most_bytes: int, path: str = "$") -> None:
@@ -72,6 +72,6 @@ def check_path(text: str, path: str) -> None:
     """
     parts = text.split("/")
     if not all(parts) or {".", ".."} & set(parts) or "\\" in text or not text.isprintable():
-        raise InvalidDefinitionError(path, f"must be a relative path within the bundle but is {abridged(text)}")
+        raise InvalidDefinitionError(path, f"must be a relative path within the bundle but is {abridge(text)}")
     if len(text) > LONGEST_PATH or any(len(part.encode()) > LONGEST_PART for part in parts):
         raise InvalidDefinitionError(path, "is too long for a path in a bundle")

@@ -86,7 +86,7 @@ def fence_text(found: Mapping[str, str]) -> str:
     return f"may still commit to {', '.join(left[:_SHOWN])}{more}"
 
 
-def uncommitted(outputs: Iterable[ProgramOutput], announced: Iterable[tuple[str, int]]) -> list[str]:
+def find_uncommitted(outputs: Iterable[ProgramOutput], announced: Iterable[tuple[str, int]]) -> list[str]:
     """The datasets among outputs without a commit that is known to be announced in full. `announced`: the dataset of
     each event, and how many partitions it has.
     """

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from streamsched.domain.errors import InvalidDefinitionError
-from streamsched.domain.limits import abridged, check_most
+from streamsched.domain.limits import abridge, check_most
 
 #: Most characters of a reference.
 LONGEST_REFERENCE: Final = 1000
@@ -45,7 +45,7 @@ class Secret:
         matched = _REFERENCE.fullmatch(reference)
         if matched is None:
             raise InvalidDefinitionError(
-                path, f"must be a reference such as env:NAME or file:/path#key but is {abridged(reference)}"
+                path, f"must be a reference such as env:NAME or file:/path#key but is {abridge(reference)}"
             )
         check_most(len(reference), LONGEST_REFERENCE, path, "characters")
         secret = cls(matched[1], matched[2])
@@ -87,7 +87,7 @@ def refuse_secrets(texts: Mapping[str, str], why: str) -> None:
 
 def _check_variable(name: str, path: str) -> None:
     if not _VARIABLE.fullmatch(name):
-        raise InvalidDefinitionError(path, f"must name a variable after env: but is {abridged(name)}")
+        raise InvalidDefinitionError(path, f"must name a variable after env: but is {abridge(name)}")
     if name.upper().startswith(OWN):
         raise InvalidDefinitionError(path, f"names {name}, a variable of the installation itself")
 
@@ -96,5 +96,5 @@ def _check_file(name: str, path: str) -> None:
     parts = name.partition("#")[0].split("/")
     if parts[0] or len(parts) < 2 or not parts[-1] or {".", ".."} & set(parts):
         raise InvalidDefinitionError(
-            path, f"must name an absolute path without '..' after file: but is {abridged(name)}"
+            path, f"must name an absolute path without '..' after file: but is {abridge(name)}"
         )

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final, assert_never
 
 from streamsched.domain.errors import InvalidDefinitionError
-from streamsched.domain.limits import abridged
+from streamsched.domain.limits import abridge
 from streamsched.domain.programs.spark_needs import DriverSize, ExecutorSize, SparkNeeds
 from streamsched.domain.programs.spark_profile import SparkProfile
 
@@ -49,7 +49,7 @@ def deploy_mode(text: str, path: str) -> DeployMode:
         return DeployMode(text)
     except ValueError:
         known = ", ".join(DeployMode)
-        raise InvalidDefinitionError(path, f"must be one of {known} but is {abridged(text)}") from None
+        raise InvalidDefinitionError(path, f"must be one of {known} but is {abridge(text)}") from None
 
 
 def cluster_kind(master: str, path: str = "$.master") -> ClusterKind:
@@ -66,7 +66,7 @@ def cluster_kind(master: str, path: str = "$.master") -> ClusterKind:
         return ClusterKind.KUBERNETES
     raise InvalidDefinitionError(
         path,
-        f"is {abridged(master)}, where no driver can run: deploy_mode cluster needs spark://host:port, yarn or "
+        f"is {abridge(master)}, where no driver can run: deploy_mode cluster needs spark://host:port, yarn or "
         "k8s://https://host:port",
     )
 
@@ -143,14 +143,14 @@ def check_master(mode: DeployMode, master: str, path: str) -> None:
     match mode:
         case DeployMode.CLIENT:
             if master.startswith(_CONNECT):
-                raise InvalidDefinitionError(path, f"{abridged(master)} needs deploy_mode connect")
+                raise InvalidDefinitionError(path, f"{abridge(master)} needs deploy_mode connect")
         case DeployMode.CLUSTER:
             cluster_kind(master, path)
         case DeployMode.CONNECT:
             if not master.startswith(_CONNECT):
                 raise InvalidDefinitionError(
                     path,
-                    f"is {abridged(master)}, but deploy_mode connect needs sc://host:port, or none for the "
+                    f"is {abridge(master)}, but deploy_mode connect needs sc://host:port, or none for the "
                     "installation's Spark Connect server",
                 )
         case _:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from streamsched.domain.errors import InvalidDefinitionError
-from streamsched.domain.limits import LONGEST_NAME, abridged, check_count, check_most
+from streamsched.domain.limits import LONGEST_NAME, abridge, check_count, check_most
 from streamsched.domain.names import check_queue_name
 from streamsched.domain.programs.bundle import check_digest
 from streamsched.domain.programs.secret import Secret
@@ -134,7 +134,7 @@ class SparkNeeds:
             raise InvalidDefinitionError(
                 "$.main_class",
                 f"must be the name of a class, such as com.acme.Join, of at most {LONGEST_NAME} characters, but is "
-                f"{abridged(self.main_class)}",
+                f"{abridge(self.main_class)}",
             )
         if self.profile:
             check_queue_name(self.profile, "$.profile")
@@ -143,7 +143,7 @@ class SparkNeeds:
         for number, each in enumerate(self.packages):
             if not _COORDINATES.fullmatch(each):
                 raise InvalidDefinitionError(
-                    f"$.packages[{number}]", f"must be Maven coordinates group:artifact:version but is {abridged(each)}"
+                    f"$.packages[{number}]", f"must be Maven coordinates group:artifact:version but is {abridge(each)}"
                 )
         for number, each in enumerate(self.archives):
             if "#" in each and not re.fullmatch(r"[A-Za-z0-9_.\-]*[A-Za-z0-9_\-]", each.partition("#")[2]):
@@ -194,7 +194,7 @@ def memory_bytes(text: str, path: str) -> int:
     """
     matched = _MEMORY.fullmatch(text) if len(text) < 20 else None
     if matched is None:
-        raise InvalidDefinitionError(path, f"must be a size such as 512m or 2g but is {abridged(text)}")
+        raise InvalidDefinitionError(path, f"must be a size such as 512m or 2g but is {abridge(text)}")
     return int(matched[1]) * _UNITS[matched[2].lower()]
 
 
@@ -250,5 +250,5 @@ def _check_list(values: tuple[str, ...], path: str) -> None:
     for number, each in enumerate(values):
         if not each.strip() or "," in each or not each.isprintable():
             raise InvalidDefinitionError(
-                f"{path}[{number}]", f"must not be empty and have no comma or control character: {abridged(each)}"
+                f"{path}[{number}]", f"must not be empty and have no comma or control character: {abridge(each)}"
             )

@@ -68,7 +68,7 @@ class EventLease:
     left: EventLevel
 
 
-def leased(
+def grant_lease(
     limit: int, level: EventLevel | None, demand: LeaseRequest, others: Sequence[EventShare], now: datetime
 ) -> EventLease:
     """A lease. `level`: None before the first one.

@@ -146,6 +146,6 @@ def slots_name(namespace: str) -> str:
     return f"quota:{namespace}"
 
 
-def most_used(uses: Iterable[QuotaUse], limit: int) -> Sequence[QuotaUse]:
+def find_most_used(uses: Iterable[QuotaUse], limit: int) -> Sequence[QuotaUse]:
     """At most so many of them, those that are used most first."""
     return sorted(uses, key=lambda use: (-(use.ratio or 0.0), use.namespace, use.quota))[:limit]

@@ -11,7 +11,7 @@ from streamsched.domain.expectations.expectation import Expectation
 from streamsched.domain.graph.arrival_job import ArrivalJob
 from streamsched.domain.graph.graph import check_graph
 from streamsched.domain.graph.release import node_trigger
-from streamsched.domain.graph.task import TaskTemplate, at
+from streamsched.domain.graph.task import TaskTemplate, member_path
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.notices.recipient import MOST_RECIPIENTS, ProgramRecipient, Recipient
 from streamsched.domain.schedules.arguments import check_properties
@@ -31,7 +31,7 @@ from streamsched.domain.schedules.schedule import (
     Schedule,
     check_host,
 )
-from streamsched.domain.triggers.removal import awaited
+from streamsched.domain.triggers.removal import awaited_programs
 from streamsched.domain.triggers.trigger import check_key_grains
 
 #: The most programs, schedules, tasks, expectations and recipients of one app.
@@ -90,7 +90,7 @@ class AppDefinition:
                     raise InvalidDefinitionError(
                         f"{path}.deadlines[{number}].program", f"{named} starts unknown program '{deadline.program}'"
                     )
-            for program in sorted(awaited(schedule.trigger)):
+            for program in sorted(awaited_programs(schedule.trigger)):
                 # A program of another app may be deployed later; one of this app must be deployed with it.
                 if program.owner == self.ref and program not in known:
                     raise InvalidDefinitionError(
@@ -129,9 +129,9 @@ class AppDefinition:
                     f"{path}.schedules", f"names unknown schedules: {', '.join(sorted(unknown))}"
                 )
 
-    def awaited(self) -> frozenset[ProgramRef]:
+    def awaited_programs(self) -> frozenset[ProgramRef]:
         """The programs that its schedules wait for."""
-        return frozenset(program for schedule in self.schedules for program in awaited(schedule.trigger))
+        return frozenset(program for schedule in self.schedules for program in awaited_programs(schedule.trigger))
 
     def _check_tasks(self) -> None:
         check_graph(self.tasks)
@@ -143,7 +143,7 @@ class AppDefinition:
                 raise InvalidDefinitionError(f"$.programs[{index}]", "completes nodes of a task that there is not")
         started = {schedule.ref.name: schedule.program.name for schedule in self.schedules}
         for task in self.tasks:
-            path = at("$.tasks", task.name)
+            path = member_path("$.tasks", task.name)
             if task.name not in triggers:
                 raise InvalidDefinitionError(path, "has no schedule of its name")
             own = triggers[task.name] == node_trigger(self.ref, task)
@@ -164,7 +164,8 @@ def _check_exit_codes(task: TaskTemplate, executable: Executable | None, path: s
     for code in task.exit_codes:
         if code and code not in named:
             raise InvalidDefinitionError(
-                at(f"{path}.exit_codes", str(code)), "is not among success_codes of the program, so its runs would fail"
+                member_path(f"{path}.exit_codes", str(code)),
+                "is not among success_codes of the program, so its runs would fail",
             )
 
 

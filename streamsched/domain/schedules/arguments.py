@@ -41,7 +41,7 @@ from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.limits import LONGEST_NAME, MOST_PARTS, check_most
 from streamsched.domain.schedules.key_columns import all_column_names, key_columns
 from streamsched.domain.schedules.schedule import Program, Schedule
-from streamsched.domain.schedules.template import printable
+from streamsched.domain.schedules.template import replace_unprintable
 from streamsched.domain.time.zone import zone_or_utc
 from streamsched.domain.triggers.completeness import completeness
 from streamsched.domain.triggers.time_leaf import zone_name
@@ -52,9 +52,9 @@ from streamsched.domain.triggers.trigger import (
     Partitions,
     SinceLastRun,
     Trigger,
-    correlated,
     leaf_id,
     leaves,
+    leaves_with_per,
 )
 
 PREFIX: Final = "trigger."
@@ -78,7 +78,7 @@ def arguments(program: Program, schedule: Schedule, ready: ReadyJob) -> Mapping[
     """
     by_person = {} if ready.submission is None else ready.submission.arguments
     facts, columns = dict(_facts(ready)), key_columns(schedule.trigger, ready.key)
-    if missing := _missing(schedule.trigger, ready):
+    if missing := _missing_text(schedule.trigger, ready):
         facts[f"{PREFIX}missing"] = missing
     prefixed = {f"{KEY_PREFIX}{name}": value for name, value in columns.items()}
     plain = {name: value for name, value in columns.items() if name not in facts and name not in prefixed}
@@ -146,7 +146,7 @@ def _facts(ready: ReadyJob) -> Iterator[tuple[str, str]]:
         yield f"{PREFIX}key", ready.key
     if ready.corrects:
         yield f"{PREFIX}corrects", ready.corrects
-        yield f"{PREFIX}corrected", _corrected(ready)
+        yield f"{PREFIX}corrected", _corrected_keys(ready)
     ticks = [tick.due_at for tick in _ticks(ready)]
     yield LOGICAL_START_TIME, str((max(ticks, default=ready.logical_at) - _EPOCH) // _MILLISECOND)
     if ticks:
@@ -154,24 +154,26 @@ def _facts(ready: ReadyJob) -> Iterator[tuple[str, str]]:
     yield from _of_program(ready)
 
 
-def _missing(trigger: Trigger, ready: ReadyJob) -> str:
+def _missing_text(trigger: Trigger, ready: ReadyJob) -> str:
     """What the key of a roll-up lacks, leaf by leaf, at most `_ERROR` characters; "" for a whole key."""
     if not ready.key or ready.corrects:
         return ""
     events = {part.leaf: part.events for part in ready.contributions}
     found = (
         f"{leaf.dataset if isinstance(leaf, Partitions) else leaf}: {what}"
-        for leaf, per in correlated(trigger)
-        if per is not None and (what := completeness(per, ready.key, events.get(leaf_id(leaf), ()))) and what.missing
+        for leaf, per in leaves_with_per(trigger)
+        if per is not None
+        and (what := completeness(per, ready.key, events.get(leaf_id(leaf), ())))
+        and what.missing_parts
     )
-    return printable("; ".join(found))[:_ERROR]
+    return replace_unprintable("; ".join(found))[:_ERROR]
 
 
-def _corrected(ready: ReadyJob) -> str:
+def _corrected_keys(ready: ReadyJob) -> str:
     """The keys of the partitions that were written again, each once, at most `_ERROR` characters."""
     facts = (event.fact for part in ready.contributions for event in part.events)
     named = (each.key for fact in facts if isinstance(fact, PartitionsAdded) for each in fact.partitions)
-    text = printable(", ".join(islice(dict.fromkeys(named), _ERROR)))
+    text = replace_unprintable(", ".join(islice(dict.fromkeys(named), _ERROR)))
     return text if len(text) <= _ERROR else f"{text[: _ERROR - 1]}…"
 
 
@@ -190,7 +192,7 @@ def _of_program(ready: ReadyJob) -> Iterator[tuple[str, str]]:
     if reached:
         _, _, last = max(reached, key=lambda each: each[:2])
         yield f"{PREFIX}program", str(last.program)
-        yield f"{PREFIX}run", printable(last.run_id[:_ERROR])
+        yield f"{PREFIX}run", replace_unprintable(last.run_id[:_ERROR])
         yield f"{PREFIX}outcome", last.outcome.value
-        yield f"{PREFIX}error", printable((last.error or "")[:_ERROR])
-        yield f"{PREFIX}log_tail", printable(last.log_tail[-LOG_TAIL:])
+        yield f"{PREFIX}error", replace_unprintable((last.error or "")[:_ERROR])
+        yield f"{PREFIX}log_tail", replace_unprintable(last.log_tail[-LOG_TAIL:])

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, assert_never
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.events.event import CustomHappened, Event
 from streamsched.domain.jobs.run import RunState
-from streamsched.domain.limits import check_duration, later
+from streamsched.domain.limits import add_duration, check_duration
 from streamsched.domain.names import EventName, ProgramRef, ScheduleRef
 from streamsched.domain.time.duration import duration_text
 from streamsched.domain.time.zone import check_zone, first_instant, zone_of
@@ -102,10 +102,10 @@ class Deadline:
             case _:
                 assert_never(self.then)
 
-    def due(self, since: datetime) -> datetime:
+    def due_time(self, since: datetime) -> datetime:
         """When it is due (UTC), for a job satisfied or a run claimed at `since`."""
         if self.within is not None:
-            return later(since, self.within)
+            return add_duration(since, self.within)
         assert self.at is not None
         zone = zone_of(self.zone)
         day = since.astimezone(zone).date()
@@ -138,7 +138,7 @@ class JobTimes:
     runs: Sequence[RunEnding] = ()
 
 
-def missed(deadline: Deadline, due_at: datetime, course: JobTimes) -> str | None:
+def describe_miss(deadline: Deadline, due_at: datetime, course: JobTimes) -> str | None:
     """How the deadline was missed, as text; None when it was met. `due_at` (UTC) must be past."""
     if course.ended_at is not None and course.launched_at is None:
         return None if course.ended_at <= due_at else "it had not started then, and never did"

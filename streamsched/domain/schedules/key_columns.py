@@ -18,7 +18,7 @@ from itertools import islice
 from typing import Final
 from urllib.parse import unquote
 
-from streamsched.domain.schedules.template import printable
+from streamsched.domain.schedules.template import replace_unprintable
 from streamsched.domain.time.period import Period, period
 from streamsched.domain.triggers.correlation import MOST_COLUMNS, Per
 from streamsched.domain.triggers.keys.key_value import SEPARATOR, column_grains, period_columns
@@ -67,4 +67,4 @@ def _value(part: str) -> str:
         value = unquote(part, errors="strict")
     except UnicodeDecodeError:
         return part
-    return value if printable(value) == value else part
+    return value if replace_unprintable(value) == value else part

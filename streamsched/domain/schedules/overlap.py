@@ -21,7 +21,7 @@ class Overlap(StrEnum):
     KILL_RUNNING = "kill_running"
 
     @property
-    def newest_only(self) -> bool:
+    def keeps_newest(self) -> bool:
         """Whether only the newest of several waiting jobs is kept."""
         return self is Overlap.LATEST or self.stops
 

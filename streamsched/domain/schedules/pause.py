@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from streamsched.domain.errors import InvalidError
-from streamsched.domain.limits import check_count, check_duration, check_instant, later
+from streamsched.domain.limits import add_duration, check_count, check_duration, check_instant
 
 MOST_FAILURES: Final = 1000
 
@@ -35,7 +35,7 @@ class PauseMode(StrEnum):
     BACKLOG = "backlog"
 
     @classmethod
-    def of(cls, *, keep: bool) -> PauseMode:
+    def from_keep(cls, *, keep: bool) -> PauseMode:
         """The mode of a pause that says only whether it keeps."""
         return cls.KEEP if keep else cls.DROP
 
@@ -137,9 +137,9 @@ class PauseAfter:
 
     def pause(self, run: str, reason: str, *, at: datetime) -> Pause:
         """The pause after the last failure: of `run`, at `at` (UTC), for `reason`."""
-        until = None if self.lasting is None else later(at, self.lasting)
+        until = None if self.lasting is None else add_duration(at, self.lasting)
         runs = "its run" if self.failures == 1 else f"{self.failures} runs in a row"
-        mode = PauseMode.of(keep=self.keep)
+        mode = PauseMode.from_keep(keep=self.keep)
         return Pause(mode, until, f"paused by itself, for {runs} failed, the last {run}: {reason}")
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.jobs.failure import LARGEST_EXIT_CODE
-from streamsched.domain.limits import abridged, check_count, check_most
+from streamsched.domain.limits import abridge, check_count, check_most
 from streamsched.domain.programs.bundle import check_digest, check_path
 from streamsched.domain.programs.secret import Secret, refuse_secrets
 from streamsched.domain.programs.spark_deployment import (
@@ -68,7 +68,7 @@ class SparkJob:
                 raise InvalidDefinitionError("$.main_class", "is of a main that is a jar, but pymodule is given")
             if not _MODULE.fullmatch(self.module):
                 raise InvalidDefinitionError(
-                    "$.pymodule", f"must be a module such as tasks.flow but is {abridged(self.module)}"
+                    "$.pymodule", f"must be a module such as tasks.flow but is {abridge(self.module)}"
                 )
         elif self.env_from_os:
             raise InvalidDefinitionError("$.env_from_os", "is for a pymodule; the driver has these variables anyhow")
@@ -81,7 +81,7 @@ class SparkJob:
         for number, each in enumerate(self.uris):
             if not each.strip() or "," in each:
                 raise InvalidDefinitionError(
-                    f"$.uris[{number}]", f"must be a path or URL without comma: {abridged(each)}"
+                    f"$.uris[{number}]", f"must be a path or URL without comma: {abridge(each)}"
                 )
 
 
@@ -170,7 +170,7 @@ class PythonJob:
         _check_success_codes(self.success_codes)
         if not (_TARGET if ":" in self.target else _KIND).fullmatch(self.target):
             raise InvalidDefinitionError(
-                "$.target", f"must be module:function, a module, or a kind by entry point: {abridged(self.target)}"
+                "$.target", f"must be module:function, a module, or a kind by entry point: {abridge(self.target)}"
             )
         if ":" in self.target and self.arguments:
             raise InvalidDefinitionError(
@@ -223,7 +223,7 @@ def check_file_names(job: SparkJob | PythonJob, path: str) -> None:
     named = {"$.folder": job.folder} | (paths_of(job, whole=True) if isinstance(job, SparkJob) else {})
     for field_, text in named.items():
         if has_placeholder(text):
-            raise InvalidDefinitionError(f"{path}{field_.removeprefix('$')}", f"is {abridged(text)}, but {NO_TEMPLATE}")
+            raise InvalidDefinitionError(f"{path}{field_.removeprefix('$')}", f"is {abridge(text)}, but {NO_TEMPLATE}")
 
 
 def _check_in_bundle(job: SparkJob) -> None:
@@ -248,7 +248,7 @@ def _check_environment(env: Mapping[str, str], inherited: tuple[str, ...], secre
             if not _VARIABLE.fullmatch(name) or name.startswith("STREAMSCHED_"):
                 raise InvalidDefinitionError(
                     path,
-                    f"must have names of letters, digits and '_', not beginning with STREAMSCHED_: {abridged(name)}",
+                    f"must have names of letters, digits and '_', not beginning with STREAMSCHED_: {abridge(name)}",
                 )
     for name, value in env.items():
         if "\0" in value:

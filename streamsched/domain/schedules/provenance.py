@@ -99,7 +99,7 @@ def origin_of(ready: ReadyJob) -> RunOrigin:
         count = sum(len(part.events) for part in ready.contributions)
         owner = "" if ready.schedule is None else f" of schedule {ready.schedule}"
         what = f", correcting job {ready.corrects}" if ready.corrects else ""
-        return RunOrigin(OriginKind.EVENTS, f"the trigger{owner}, by {_counted(count, 'event')}{what}", events)
+        return RunOrigin(OriginKind.EVENTS, f"the trigger{owner}, by {_count_text(count, 'event')}{what}", events)
     if submission.rerun is not None:
         return RunOrigin(OriginKind.RERUN, submission.origin, events, rerun_of=submission.rerun.run)
     if submission.backfill is not None:
@@ -113,7 +113,7 @@ def origin_of(ready: ReadyJob) -> RunOrigin:
 def contributions_of(ready: ReadyJob) -> tuple[str, ...]:
     """The contribution of each leaf of the trigger, as text."""
     return tuple(
-        f"{part.leaf}: {part.count} from {_counted(len(part.events), 'event')}" for part in ready.contributions
+        f"{part.leaf}: {part.count} from {_count_text(len(part.events), 'event')}" for part in ready.contributions
     )
 
 
@@ -156,5 +156,5 @@ def _source(
     return ArgumentSource.TRIGGER if name.startswith(PREFIX) or name == LOGICAL_START_TIME else other
 
 
-def _counted(count: int, noun: str) -> str:
+def _count_text(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"

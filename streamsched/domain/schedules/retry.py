@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from streamsched.domain.backoff import doubled, jittered
+from streamsched.domain.backoff import double_pause, shorten_pause
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.limits import check_count, check_duration
@@ -59,4 +59,4 @@ class Retry:
 
     def pause(self, run: str, attempt: int) -> timedelta:
         """The pause between the end of `run`, the given attempt, and the next one. Deterministic for a run."""
-        return jittered(doubled(self.delay, attempt - 1, longest=self.longest), _JITTER, run)
+        return shorten_pause(double_pause(self.delay, attempt - 1, longest=self.longest), _JITTER, run)

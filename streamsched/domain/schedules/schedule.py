@@ -18,7 +18,7 @@ from streamsched.domain.constraints.rate import Rate
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.events.lateness import Late
 from streamsched.domain.graph.arrival_job import ArrivalJob
-from streamsched.domain.limits import MOST_PARTS, abridged, check_duration, check_most
+from streamsched.domain.limits import MOST_PARTS, abridge, check_duration, check_most
 from streamsched.domain.names import EventName, ProgramRef, ScheduleRef, check_queue_name
 from streamsched.domain.programs.output import ProgramOutput, check_outputs
 from streamsched.domain.programs.secret import Secret, refuse_secrets, secrets_in
@@ -90,7 +90,7 @@ def check_host(job: HttpJob, path: str) -> None:
     found = _HOST.match(job.url)
     if found is not None and has_placeholder(found[1]):
         raise InvalidDefinitionError(
-            f"{path}.url", f"is {abridged(job.url)}, but the arguments of a run do not choose host and port"
+            f"{path}.url", f"is {abridge(job.url)}, but the arguments of a run do not choose host and port"
         )
 
 
@@ -305,7 +305,7 @@ class ScheduleRecord:
         return self.deleted_at is None
 
     @property
-    def disabled(self) -> bool:
+    def is_disabled(self) -> bool:
         """Whether it is neither enabled nor paused."""
         return not self.enabled and self.pause is None
 
@@ -327,7 +327,7 @@ class ScheduleRecord:
         return activity(self.pause, enabled=self.enabled)
 
     @property
-    def keeping(self) -> bool:
+    def is_keeping(self) -> bool:
         """Whether it is paused and keeps its accumulation and jobs."""
         return self.pause is not None and self.pause.keep
 
@@ -342,7 +342,7 @@ class ScheduleRecord:
         return self.exists and self.activity.keeps
 
     @property
-    def draining(self) -> bool:
+    def is_draining(self) -> bool:
         """Whether its waiting jobs may run although it is paused."""
         return self.pause is not None and self.pause.mode is PauseMode.DRAIN
 

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from typing import Final
 
 from streamsched.domain.errors import InvalidDefinitionError
-from streamsched.domain.limits import abridged
+from streamsched.domain.limits import abridge
 
 _INVALID_IN_VARIABLE: Final = re.compile(r"[^A-Z0-9_]")
 _TOKEN: Final = re.compile(r"\{\{|\}\}|\{([A-Za-z][A-Za-z0-9_.-]*)\}|\\.|['\"{}]", re.DOTALL)
@@ -23,7 +23,7 @@ def variable_of(argument: str) -> str:
     return f"STREAMSCHED_ARG_{_INVALID_IN_VARIABLE.sub('_', argument.upper())}"
 
 
-def filled_by_shell(command: str, known: Collection[str] | None = None, path: str = "$.command") -> str:
+def fill_for_shell(command: str, known: Collection[str] | None = None, path: str = "$.command") -> str:
     """The command with variables for its placeholders, to be executed with the run's arguments in its environment.
     `{{` and `}}` are braces, as in Python's `format`. Comments, here-documents and code in a second shell
     (`bash -c "…"`, `ssh`) are not read: a placeholder in the last two is syntax of that shell.
@@ -37,7 +37,7 @@ def filled_by_shell(command: str, known: Collection[str] | None = None, path: st
     """
     quote = ""
 
-    def written(found: re.Match[str]) -> str:
+    def write_argument(found: re.Match[str]) -> str:
         nonlocal quote
         token = found[0]
         if found[1] is not None:
@@ -49,21 +49,21 @@ def filled_by_shell(command: str, known: Collection[str] | None = None, path: st
                 path, f"has a single '{token}' at character {found.start() + 1}; write '{token * 2}' for a brace"
             )
         if token[0] == "\\":
-            return token if quote != "'" else f"\\{_TOKEN.sub(written, token[1:])}"
+            return token if quote != "'" else f"\\{_TOKEN.sub(write_argument, token[1:])}"
         if not quote:
             quote = token
         elif quote == token:
             quote = ""
         return token
 
-    return _TOKEN.sub(written, command)
+    return _TOKEN.sub(write_argument, command)
 
 
 def _reference(name: str, quote: str, known: Collection[str] | None, path: str) -> str:
     if known is not None and name not in known:
         names = ", ".join(sorted(known))
         raise InvalidDefinitionError(
-            path, f"names {{{abridged(name)[1:-1]}}}, which is none of: {names}; a brace is written twice"
+            path, f"names {{{abridge(name)[1:-1]}}}, which is none of: {names}; a brace is written twice"
         )
     match quote:
         case '"':

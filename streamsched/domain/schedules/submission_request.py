@@ -146,9 +146,9 @@ class BulkRerunRequest:
         check_most(len(self.runs or ()), MOST_RERUNS, "$.runs", "runs")
         if self.token is not None:
             plain_key(self.token)
-        self.of("")
+        self.request_for("")
 
-    def of(self, job: str) -> RerunRequest:
+    def request_for(self, job: str) -> RerunRequest:
         """The request for one of the jobs.
 
         Raises:

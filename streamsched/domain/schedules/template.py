@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from streamsched.domain.errors import ConfigurationError
-from streamsched.domain.limits import abridged
+from streamsched.domain.limits import abridge
 
 #: A placeholder of an argument, or of a secret (`domain.programs.secret`), whose value is passed as the argument
 #: `secret:<reference>`.
@@ -29,14 +29,14 @@ _UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 _IN_JSON: Final = re.compile(rf"""\\.|"|{_PLACEHOLDER.pattern}""", re.DOTALL)
 
 
-def printable(text: str) -> str:
+def replace_unprintable(text: str) -> str:
     """`text` with U+FFFD for every control character except tab and line feed, and for lone surrogates, so that stores,
     environments, headers and terminals accept it.
     """
     return _UNPRINTABLE.sub("\ufffd", text)
 
 
-def filled(text: str, arguments: Mapping[str, str], *, written: Callable[[str], str] = str) -> str:
+def fill_template(text: str, arguments: Mapping[str, str], *, written: Callable[[str], str] = str) -> str:
     """`text` with each `{name}` replaced by the run's argument of that name, escaped by `written`.
 
     Raises:
@@ -47,8 +47,8 @@ def filled(text: str, arguments: Mapping[str, str], *, written: Callable[[str], 
 
 
 def filled_json(text: str, arguments: Mapping[str, str]) -> str:
-    """As `filled`, for JSON: within a JSON string the argument is escaped; elsewhere (`{"n": {count}}`) it is inserted
-    unchanged.
+    """As `fill_template`, for JSON: within a JSON string the argument is escaped; elsewhere (`{"n": {count}}`) it is
+    inserted unchanged.
 
     >>> filled_json('{"text": "{note}"}', {"note": 'a "b"'})
     '{"text": "a \\\\"b\\\\""}'
@@ -69,9 +69,9 @@ def filled_json(text: str, arguments: Mapping[str, str]) -> str:
     return _IN_JSON.sub(value, text)
 
 
-def filled_path(text: str, arguments: Mapping[str, str]) -> str:
-    """As `filled`, for the path of a file in a program that was stored before templates were refused there: what a
-    caller gives names a file beside, not elsewhere.
+def fill_path(text: str, arguments: Mapping[str, str]) -> str:
+    """As `fill_template`, for the path of a file in a program that was stored before templates were refused there: what
+    a caller gives names a file beside, not elsewhere.
 
     >>> filled_path("prog/{job}.py", {"job": "load"})
     'prog/load.py'
@@ -81,16 +81,16 @@ def filled_path(text: str, arguments: Mapping[str, str]) -> str:
             `_ - .`, or begins with one of the last two.
     """
 
-    def written(value: str) -> str:
+    def write_argument(value: str) -> str:
         if not _SEGMENT.fullmatch(value):
-            raise ConfigurationError(f"$.main: '{text}' takes no value such as {abridged(value)}: {NO_TEMPLATE}")
+            raise ConfigurationError(f"$.main: '{text}' takes no value such as {abridge(value)}: {NO_TEMPLATE}")
         return value
 
-    return filled(text, arguments, written=written)
+    return fill_template(text, arguments, written=write_argument)
 
 
 def filled_part(text: str, arguments: Mapping[str, str]) -> str:
-    """As `filled`, for a part of a command line whose reader has options of ours: no caller gives it one.
+    """As `fill_template`, for a part of a command line whose reader has options of ours: no caller gives it one.
 
     >>> filled_part("{day}", {"day": "-1"})
     '-1'
@@ -98,9 +98,9 @@ def filled_part(text: str, arguments: Mapping[str, str]) -> str:
     Raises:
         ConfigurationError: the run has no such argument, or the part would be an option that the program does not have.
     """
-    part = filled(text, arguments)
+    part = fill_template(text, arguments)
     if part.startswith("--") and not text.startswith("--"):
-        raise ConfigurationError(f"the argument for {abridged(text)} begins an option of the command line")
+        raise ConfigurationError(f"the argument for {abridge(text)} begins an option of the command line")
     return part
 
 

@@ -55,7 +55,7 @@ class JudgedEvent:
     why: str = ""
 
     @property
-    def kept(self) -> bool:
+    def is_kept(self) -> bool:
         """Whether the event is part of the accumulation, and so of a job."""
         return self.verdict in (Verdict.COUNTED, Verdict.REPLACED) or bool(
             self.verdict is Verdict.CORRECTION and self.leaves

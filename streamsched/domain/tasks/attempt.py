@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, assert_never
 
-from streamsched.domain.backoff import doubled, jittered
+from streamsched.domain.backoff import double_pause, shorten_pause
 from streamsched.domain.errors import storable_text
-from streamsched.domain.limits import later
+from streamsched.domain.limits import add_duration
 from streamsched.domain.tasks.queue import LONGEST_WEBHOOK, HttpTarget, Target, TopicTarget, WebhookTarget, WorkerTarget
 from streamsched.domain.tasks.recurrence import Recurrence, next_tick
 from streamsched.domain.tasks.task import TASK_STATES, TaskFact, TaskState
@@ -175,8 +175,10 @@ def after_attempt(task: StartedTask, end: AttemptEnd, retry: TaskRetry, *, max_l
             if losses > max_losses:
                 return _after_tick(task, TaskState.FAILED, f"{text} (loss {losses}; its queue allows {max_losses})")
             TASK_STATES.advance(TaskState.IN_FLIGHT, TaskFact.INTERRUPTED)
-            pause = doubled(_AFTER_LOSS, losses - 1, longest=_LONGEST_AFTER_LOSS)
-            return TaskRetries(later(at, jittered(pause, 1, f"{task.token}:{losses}")), task.failures, text, losses)
+            pause = double_pause(_AFTER_LOSS, losses - 1, longest=_LONGEST_AFTER_LOSS)
+            return TaskRetries(
+                add_duration(at, shorten_pause(pause, 1, f"{task.token}:{losses}")), task.failures, text, losses
+            )
         case AttemptFailed(at=at, reason=reason, final=final):
             failures, policy = task.failures + 1, task.retry or retry
             wait = None if final else policy.wait(task.token, failures)
@@ -184,7 +186,7 @@ def after_attempt(task: StartedTask, end: AttemptEnd, retry: TaskRetry, *, max_l
                 return _after_tick(task, TaskState.FAILED, storable_text(reason))
             TASK_STATES.advance(TaskState.IN_FLIGHT, TaskFact.FAILED)
             since = task.started_at if isinstance(policy, ConstantRetry) else at
-            return TaskRetries(max(at, later(since, wait)), failures, storable_text(reason), task.losses)
+            return TaskRetries(max(at, add_duration(since, wait)), failures, storable_text(reason), task.losses)
         case _:
             assert_never(end)
 

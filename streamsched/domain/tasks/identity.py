@@ -73,11 +73,11 @@ def _check_text(text: str, path: str) -> None:
         raise InvalidError(path, "must not be empty")
     if len(text) > LONGEST_KEY:
         raise InvalidError(path, f"must have at most {LONGEST_KEY} characters but has {len(text)}")
-    if "\0" in text or not _encodable(text):
+    if "\0" in text or not _is_encodable(text):
         raise InvalidError(path, "must not contain NUL or a lone surrogate")
 
 
-def _encodable(text: str) -> bool:
+def _is_encodable(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:

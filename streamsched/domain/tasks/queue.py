@@ -139,7 +139,7 @@ class QueuePolicy:
                 raise InvalidDefinitionError("$.ends", "is set, but each task of this queue is an event itself")
 
     @property
-    def limited(self) -> bool:
+    def is_limited(self) -> bool:
         """Whether its owners must agree on how many tasks to start."""
         return self.max_in_flight is not None or self.rate is not None
 
@@ -172,23 +172,23 @@ class TaskQueue:
         check_queue_name(self.name)
 
 
-def startable(policy: QueuePolicy, in_flight: int, level: BucketLevel | None, now: datetime) -> int | None:
+def count_startable(policy: QueuePolicy, in_flight: int, level: BucketLevel | None, now: datetime) -> int | None:
     """How many tasks may be started now, by cap and rate; None: any number. `level`: of the bucket, None: full."""
     allowed = None if policy.max_in_flight is None else max(0, policy.max_in_flight - in_flight)
     if policy.rate is None:
         return allowed
-    tokens = max(0, _pace(policy).available(level or _full(policy, now), now))
+    tokens = max(0, _pace(policy).available_tokens(level or _full_level(policy, now), now))
     return tokens if allowed is None else min(allowed, tokens)
 
 
-def taken(policy: QueuePolicy, level: BucketLevel | None, started: int, now: datetime) -> BucketLevel | None:
+def take_tokens(policy: QueuePolicy, level: BucketLevel | None, started: int, now: datetime) -> BucketLevel | None:
     """The level of the rate's bucket after that many starts; None without a rate."""
-    return None if policy.rate is None else _pace(policy).taken(level or _full(policy, now), started, now)
+    return None if policy.rate is None else _pace(policy).take_tokens(level or _full_level(policy, now), started, now)
 
 
 def token_at(policy: QueuePolicy, level: BucketLevel | None, now: datetime) -> datetime:
     """When the rate allows the next start: `now` or later."""
-    return now if policy.rate is None else _pace(policy).next_at(level or _full(policy, now), now)
+    return now if policy.rate is None else _pace(policy).next_token_at(level or _full_level(policy, now), now)
 
 
 def _pace(policy: QueuePolicy) -> Pace:
@@ -196,7 +196,7 @@ def _pace(policy: QueuePolicy) -> Pace:
     return Pace(policy.rate, policy.burst)
 
 
-def _full(policy: QueuePolicy, now: datetime) -> BucketLevel:
+def _full_level(policy: QueuePolicy, now: datetime) -> BucketLevel:
     return BucketLevel(float(policy.burst), now)
 
 

@@ -76,7 +76,7 @@ class Recurrence:
 def first_tick(recurrence: Recurrence, due_at: datetime | None, registered_at: datetime) -> datetime | None:
     """The first tick of a recurring task (UTC); None when it has none."""
     first = due_at or next_fire(recurrence.rhythm, registered_at, created_at=registered_at)
-    return _within(recurrence, first)
+    return _drop_later_tick(recurrence, first)
 
 
 def next_tick(recurrence: Recurrence, fired: int, last_planned: datetime) -> datetime | None:
@@ -85,7 +85,7 @@ def next_tick(recurrence: Recurrence, fired: int, last_planned: datetime) -> dat
     """
     if recurrence.repeats is not None and fired >= recurrence.repeats:
         return None
-    return _within(recurrence, next_fire(recurrence.rhythm, last_planned, created_at=last_planned))
+    return _drop_later_tick(recurrence, next_fire(recurrence.rhythm, last_planned, created_at=last_planned))
 
 
 def next_ticks(recurrence: Recurrence, fired: int, planned: datetime, now: datetime, count: int) -> list[datetime]:
@@ -124,43 +124,45 @@ def plan_tick(recurrence: Recurrence, planned: datetime, now: datetime) -> TickP
         return TickPlan(None, planned)
     match recurrence.misfire:
         case Misfire.ALL:
-            chosen = _first_from(recurrence, planned, _oldest(recurrence.window, now))
+            chosen = _first_tick_from(recurrence, planned, _oldest_tick(recurrence.window, now))
         case Misfire.ONE:
-            chosen = _not_before(_newest(recurrence, planned, now), _oldest(recurrence.window, now))
+            chosen = _drop_older_tick(_newest_tick(recurrence, planned, now), _oldest_tick(recurrence.window, now))
         case Misfire.SKIP:
-            chosen = _not_before(_newest(recurrence, planned, now), now - ON_TIME)
+            chosen = _drop_older_tick(_newest_tick(recurrence, planned, now), now - ON_TIME)
         case _:
             assert_never(recurrence.misfire)
     if chosen is not None and chosen <= now:
         return TickPlan(chosen, skipped=_count(recurrence, planned, chosen))
     return TickPlan(
-        None, _within(recurrence, _after(recurrence, planned, now)), _count(recurrence, planned, now + _TICK)
+        None,
+        _drop_later_tick(recurrence, _tick_after(recurrence, planned, now)),
+        _count(recurrence, planned, now + _TICK),
     )
 
 
-def _oldest(window: timedelta | None, now: datetime) -> datetime | None:
+def _oldest_tick(window: timedelta | None, now: datetime) -> datetime | None:
     return None if window is None else now - max(window, ON_TIME)
 
 
-def _not_before(tick: datetime, oldest: datetime | None) -> datetime | None:
+def _drop_older_tick(tick: datetime, oldest: datetime | None) -> datetime | None:
     return tick if oldest is None or tick >= oldest else None
 
 
-def _first_from(recurrence: Recurrence, planned: datetime, oldest: datetime | None) -> datetime | None:
+def _first_tick_from(recurrence: Recurrence, planned: datetime, oldest: datetime | None) -> datetime | None:
     """The first tick of the task not before `oldest`."""
     if oldest is None or planned >= oldest:
         return planned
-    return _within(recurrence, _after(recurrence, planned, oldest - _TICK))
+    return _drop_later_tick(recurrence, _tick_after(recurrence, planned, oldest - _TICK))
 
 
-def _newest(recurrence: Recurrence, planned: datetime, now: datetime) -> datetime:
+def _newest_tick(recurrence: Recurrence, planned: datetime, now: datetime) -> datetime:
     """The last tick of the task that is due."""
     until = now if recurrence.until is None else min(now, recurrence.until)
     found = previous_fire(recurrence.rhythm, until + _TICK, created_at=planned)
     return planned if found is None else max(planned, found.astimezone(UTC))
 
 
-def _after(recurrence: Recurrence, planned: datetime, instant: datetime) -> datetime | None:
+def _tick_after(recurrence: Recurrence, planned: datetime, instant: datetime) -> datetime | None:
     """The first tick of the task after `planned` and after an instant."""
     return next_fire(recurrence.rhythm, max(planned, instant), created_at=planned)
 
@@ -180,7 +182,7 @@ def _count(recurrence: Recurrence, planned: datetime, before: datetime) -> int:
     return count
 
 
-def _within(recurrence: Recurrence, tick: datetime | None) -> datetime | None:
+def _drop_later_tick(recurrence: Recurrence, tick: datetime | None) -> datetime | None:
     if tick is None or (recurrence.until is not None and tick > recurrence.until):
         return None
     return tick.astimezone(UTC)

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import assert_never
 
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError
-from streamsched.domain.limits import later
+from streamsched.domain.limits import add_duration
 from streamsched.domain.tasks.queue import QueuePolicy
 from streamsched.domain.tasks.recurrence import first_tick
 from streamsched.domain.tasks.task import TASK_STATES, OnExisting, TaskFact, TaskRequest, TaskState
@@ -26,7 +26,7 @@ class RegistrationVerdict(StrEnum):
     EXISTS = "exists"
 
     @property
-    def stored(self) -> bool:
+    def is_stored(self) -> bool:
         return self in (RegistrationVerdict.MADE, RegistrationVerdict.REPLACED)
 
 
@@ -43,7 +43,7 @@ class KnownTask:
     ended_at: datetime | None = None
 
 
-def first_due(policy: QueuePolicy, request: TaskRequest, now: datetime) -> datetime:
+def first_due_at(policy: QueuePolicy, request: TaskRequest, now: datetime) -> datetime:
     """When the task is due first (UTC).
 
     Raises:
@@ -51,7 +51,7 @@ def first_due(policy: QueuePolicy, request: TaskRequest, now: datetime) -> datet
         InvalidDefinitionError: its recurrence has no tick.
     """
     due_at = request.due_at
-    if due_at is not None and policy.grace is not None and due_at < later(now, -policy.grace):
+    if due_at is not None and policy.grace is not None and due_at < add_duration(now, -policy.grace):
         raise InvalidError(
             "$.due", f"is {clock(due_at)}, too far in the past: the queue accepts {duration_text(policy.grace)}"
         )
@@ -63,12 +63,14 @@ def first_due(policy: QueuePolicy, request: TaskRequest, now: datetime) -> datet
     return first
 
 
-def registered(policy: QueuePolicy, request: TaskRequest, known: KnownTask, now: datetime) -> RegistrationVerdict:
+def judge_registration(
+    policy: QueuePolicy, request: TaskRequest, known: KnownTask, now: datetime
+) -> RegistrationVerdict:
     """Decides about a registration. Pure; a repeat of the same registration never makes a second task."""
     match request.on_existing:
         case OnExisting.KEEP_STARTED:
             if known.state is None:
-                ended = known.ended_at is not None and known.ended_at > later(now, -policy.dedupe)
+                ended = known.ended_at is not None and known.ended_at > add_duration(now, -policy.dedupe)
                 return RegistrationVerdict.ENDED if ended else RegistrationVerdict.MADE
             if known.state is not TaskState.WAITING:
                 return RegistrationVerdict.STARTED

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from streamsched.domain.backoff import doubled, jittered
+from streamsched.domain.backoff import double_pause, shorten_pause
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.limits import check_count, check_duration
 
@@ -56,8 +56,8 @@ class BackoffRetry:
         """
         if failures > self.retries:
             return None
-        pause = doubled(self.delay, failures - 1, longest=self.longest)
-        return jittered(pause, self.jitter, f"{token}:{failures}")
+        pause = double_pause(self.delay, failures - 1, longest=self.longest)
+        return shorten_pause(pause, self.jitter, f"{token}:{failures}")
 
 
 @dataclass(frozen=True, slots=True)

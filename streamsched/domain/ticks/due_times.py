@@ -8,9 +8,9 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, assert_never
 
 from streamsched.domain.expectations.expectation import Expectation, Frequency
-from streamsched.domain.limits import later
+from streamsched.domain.limits import add_duration
 from streamsched.domain.ticks.fire_times import next_fire, previous_fire
-from streamsched.domain.time.grain import begun
+from streamsched.domain.time.grain import period_start
 from streamsched.domain.time.zone import first_instant, zone_of
 from streamsched.domain.triggers.trigger import Cron
 
@@ -44,7 +44,7 @@ class DueTime(NamedTuple):
     learning: bool = False
 
 
-def due_after(expectation: Expectation, after: datetime, usual: timedelta | None = None) -> DueTime | None:
+def due_time_after(expectation: Expectation, after: datetime, usual: timedelta | None = None) -> DueTime | None:
     """The first due time after an instant (UTC); None when there is none within the calendar of Python.
 
     `usual`: of an expectation that is due at its usual time, how long after the start of a period that is; None: it is
@@ -60,32 +60,32 @@ def due_after(expectation: Expectation, after: datetime, usual: timedelta | None
         if at is None or begun is None:
             return None
         return DueTime(at, _start(begun, expectation), begun, learning=True)
-    return _usual_after(expectation, starts, after, usual)
+    return _usual_due_time_after(expectation, starts, after, usual)
 
 
-def first_due(expectation: Expectation, now: datetime, usual: timedelta | None = None) -> DueTime | None:
+def first_due_time(expectation: Expectation, now: datetime, usual: timedelta | None = None) -> DueTime | None:
     """The first due time of an expectation that begins now: that of the next period."""
-    current, due = _start(now, expectation), due_after(expectation, now, usual)
+    current, due = _start(now, expectation), due_time_after(expectation, now, usual)
     while due is not None and due.start <= current:
-        due = due_after(expectation, due.at, usual)
+        due = due_time_after(expectation, due.at, usual)
     return due
 
 
-def shown_at(at: datetime, zone: str) -> datetime:
+def wall_time(at: datetime, zone: str) -> datetime:
     """What the clock of a zone shows at an instant; naive."""
     return at.astimezone(zone_of(zone)).replace(tzinfo=None, fold=0)
 
 
 def _start(at: datetime, expectation: Expectation) -> datetime:
     """The start (naive) of the period that contains an instant."""
-    return begun(shown_at(at, expectation.zone), expectation.every.grain)
+    return period_start(wall_time(at, expectation.zone), expectation.every.grain)
 
 
-def _usual_after(expectation: Expectation, starts: Cron, after: datetime, usual: timedelta) -> DueTime | None:
+def _usual_due_time_after(expectation: Expectation, starts: Cron, after: datetime, usual: timedelta) -> DueTime | None:
     """Due times have the order of the starts of their periods, so the first one after the instant is found by walking
     on from a start that is early enough.
     """
-    early = later(after, -max(usual, timedelta(0)) - _CHANGE)
+    early = add_duration(after, -max(usual, timedelta(0)) - _CHANGE)
     begun = previous_fire(starts, early, created_at=after) or next_fire(starts, early, created_at=after)
     while begun is not None:
         start = _start(begun, expectation)

@@ -130,7 +130,7 @@ def _notes(walk: Walk, due: datetime) -> tuple[Note, ...]:
     if jump is not None and jump.forward and walk.passes.gap:
         skipped = wall_from(walk.times, walk.days, jump.old)
         if skipped is not None and skipped < jump.new:
-            notes.append(Note(TickNote.GAP, _skipped(skipped, jump.old, jump.new)))
+            notes.append(Note(TickNote.GAP, _skip_text(skipped, jump.old, jump.new)))
             wall = skipped
     change = change_at(wall, walk.zone)
     if change is not None and not change.forward:
@@ -140,12 +140,12 @@ def _notes(walk: Walk, due: datetime) -> tuple[Note, ...]:
     if isinstance(walk.days, OpenDays):
         notes += [
             Note(TickNote.MOVED, f"stands for {day}, which is closed: {why}")
-            for day, why in islice(_moved_onto(walk.days, wall.date()), MOST_MOVED)
+            for day, why in islice(_days_moved_onto(walk.days, wall.date()), MOST_MOVED)
         ]
     return tuple(notes)
 
 
-def _moved_onto(days: OpenDays, day: date) -> Iterator[tuple[date, str]]:
+def _days_moved_onto(days: OpenDays, day: date) -> Iterator[tuple[date, str]]:
     """The closed days whose ticks are moved to this open day, within a year."""
     step = {OnClosed.SKIP: 0, OnClosed.NEXT: -1, OnClosed.PREVIOUS: 1}[days.on_closed]
     for distance in range(1, 366 if step else 0):
@@ -166,21 +166,21 @@ def _omitted_by_walk(walk: Walk, after: datetime, until: datetime) -> Iterator[O
         matched, calendar = walk.days, None
     if calendar is None and not skips:
         return
-    for day in _each(matched, begin.date(), end.date()):
+    for day in _days_between(matched, begin.date(), end.date()):
         if calendar is not None and (why := calendar.closed_by(day)) is not None:
             if day > begin.date() or walk.times.time_from(begin.time()) is not None:
-                yield _closed(calendar, day, why)
+                yield _closing_note(calendar, day, why)
         elif skips:
-            yield from _skipped_on(walk, day)
+            yield from _skipped_ticks(walk, day)
 
 
-def _skipped_on(walk: Walk, day: date) -> Iterator[Omission]:
+def _skipped_ticks(walk: Walk, day: date) -> Iterator[Omission]:
     begin = first_instant(datetime.combine(day, time.min), walk.zone)
     end = first_instant(datetime.combine(day + _DAY, time.min), walk.zone)
     for change in changes(walk.zone, begin - _SECOND, end) if _differ(walk.zone, begin - _SECOND, end) else ():
         skipped = wall_from(walk.times, walk.days, change.old) if change.forward else None
         if skipped is not None and skipped < change.new and skipped.date() == day:
-            yield Omission(day, Note(TickNote.GAP, _skipped(skipped, change.old, change.new)))
+            yield Omission(day, Note(TickNote.GAP, _skip_text(skipped, change.old, change.new)))
 
 
 def _omitted_by_interval(interval: Interval, after: datetime, until: datetime) -> Iterator[Omission]:
@@ -193,11 +193,11 @@ def _omitted_by_interval(interval: Interval, after: datetime, until: datetime) -
         if why is not None:
             tick = plain.tick_after(max(after, first_instant(datetime.combine(day, time.min), interval.zone) - _SECOND))
             if tick is not None and _wall(tick, interval.zone).date() == day:
-                yield _closed(calendar, day, why)
+                yield _closing_note(calendar, day, why)
         day += _DAY
 
 
-def _each(days: Days, first: date, last: date) -> Iterator[date]:
+def _days_between(days: Days, first: date, last: date) -> Iterator[date]:
     day = days.day_from(first)
     while day is not None and day <= last:
         yield day
@@ -208,11 +208,11 @@ def _differ(zone: ZoneInfo, *instants: datetime) -> bool:
     return len({instant.astimezone(zone).utcoffset() for instant in instants}) > 1
 
 
-def _closed(calendar: Calendar, day: date, why: str) -> Omission:
+def _closing_note(calendar: Calendar, day: date, why: str) -> Omission:
     return Omission(day, Note(TickNote.CLOSED, f"{calendar} closes it: {why}"))
 
 
-def _skipped(wall: datetime, old: datetime, new: datetime) -> str:
+def _skip_text(wall: datetime, old: datetime, new: datetime) -> str:
     return f"{_clock(wall)} does not come that day, the clock is put forward from {_clock(old)} to {_clock(new, old)}"
 
 

@@ -35,7 +35,7 @@ def tick_fired_at(leaf: TimeLeaf, instant: datetime, *, created_at: datetime) ->
     return previous_fire(leaf, instant + _MICROSECOND, created_at=created_at) or instant
 
 
-def due_until(leaf: TimeLeaf, now: datetime, schedule: ScheduleRef, *, created_at: datetime) -> datetime:
+def last_fired_instant(leaf: TimeLeaf, now: datetime, schedule: ScheduleRef, *, created_at: datetime) -> datetime:
     """The latest instant such that all ticks due up to it have fired by `now`: `now`, or just before a delayed tick."""
     if not jitter_of(leaf):
         return now

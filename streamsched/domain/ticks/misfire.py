@@ -32,7 +32,7 @@ class CaughtUp(StrEnum):
     NEWEST = "newest"
 
 
-def caught_up(trigger: Trigger, leaf: TimeLeaf, overlap: Overlap, catch_up: CatchUp) -> CaughtUp:
+def choose_catch_up(trigger: Trigger, leaf: TimeLeaf, overlap: Overlap, catch_up: CatchUp) -> CaughtUp:
     """As the overlap policy says of jobs that wait, though none of these has waited yet; each its own where the ticks
     are spread, and where a tick alone satisfies nothing.
     """
@@ -89,20 +89,20 @@ def due_ticks(
     if due_at > now:
         return Ticks((), tick, due_at, 0)
     until = until or now
-    oldest = _oldest(leaf, tick, now - due_at, misfire, catch_up)
+    oldest = _oldest_tick(leaf, tick, now - due_at, misfire, catch_up)
     following = next_fire(leaf, tick, created_at=created_at)
     if following is None or following > until:  # the common case: a single tick
         return Ticks((tick,) if tick >= oldest else (), following, following, 0 if tick >= oldest else 1)
     count = catch_up.at_most if misfire is Misfire.ALL else 1
-    wanted = _newest(leaf, max(tick, oldest), until, created_at, count)
-    skipped = _skipped(leaf, tick, wanted[0] if wanted else until + _TICK, created_at)
+    wanted = _newest_ticks(leaf, max(tick, oldest), until, created_at, count)
+    skipped = _count_skipped_ticks(leaf, tick, wanted[0] if wanted else until + _TICK, created_at)
     if len(wanted) > 1 and catch_up.spacing:
         return Ticks(wanted[:1], wanted[1], now + catch_up.spacing, skipped)
     following = next_fire(leaf, until, created_at=created_at)
     return Ticks(wanted, following, following, skipped)
 
 
-def _oldest(leaf: TimeLeaf, tick: datetime, late: timedelta, misfire: Misfire, catch_up: CatchUp) -> datetime:
+def _oldest_tick(leaf: TimeLeaf, tick: datetime, late: timedelta, misfire: Misfire, catch_up: CatchUp) -> datetime:
     """The earliest tick that may still be fired."""
     match misfire:
         case Misfire.SKIP:
@@ -116,7 +116,9 @@ def _oldest(leaf: TimeLeaf, tick: datetime, late: timedelta, misfire: Misfire, c
     return tick + late - grace - jitter_of(leaf)
 
 
-def _newest(leaf: TimeLeaf, since: datetime, now: datetime, created_at: datetime, count: int) -> tuple[datetime, ...]:
+def _newest_ticks(
+    leaf: TimeLeaf, since: datetime, now: datetime, created_at: datetime, count: int
+) -> tuple[datetime, ...]:
     """The last `count` ticks in [since, now], ascending. Walks backwards, so the cost does not depend on the rest."""
     found: list[datetime] = []
     tick = previous_fire(leaf, now + _TICK, created_at=created_at)
@@ -126,7 +128,7 @@ def _newest(leaf: TimeLeaf, since: datetime, now: datetime, created_at: datetime
     return tuple(reversed(found))
 
 
-def _skipped(leaf: TimeLeaf, tick: datetime | None, until: datetime, created_at: datetime) -> int:
+def _count_skipped_ticks(leaf: TimeLeaf, tick: datetime | None, until: datetime, created_at: datetime) -> int:
     """The number of ticks from `tick` (included) before `until`, at most `COUNTED`."""
     count = 0
     while tick is not None and tick < until and count < COUNTED:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from streamsched.domain.limits import later
+from streamsched.domain.limits import add_duration
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.ticks.fire_times import next_fire
 from streamsched.domain.ticks.jitter import fires_at, tick_fired_at
@@ -26,7 +26,7 @@ class MovedTick(NamedTuple):
     why: str
 
 
-def reviewed(
+def review_tick(
     leaf: TimeLeaf, due_at: datetime, *, schedule: ScheduleRef, created_at: datetime, now: datetime
 ) -> MovedTick | None:
     """The tick to store at `now` instead of the one due at `due_at`; None: that is right, or due already.
@@ -50,5 +50,5 @@ def reviewed(
 
 def reviewed_wait(due_at: datetime, longest: timedelta, *, now: datetime) -> MovedTick | None:
     """The same of a timer that is never further ahead than `longest`."""
-    latest = later(now, longest)
+    latest = add_duration(now, longest)
     return MovedTick(latest, "it is further ahead than the schedule can want") if due_at > latest else None

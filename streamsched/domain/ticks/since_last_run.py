@@ -13,7 +13,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from streamsched.domain.limits import later
+from streamsched.domain.limits import add_duration
 
 
 class RunActivity(NamedTuple):
@@ -49,14 +49,14 @@ class SinceTick(NamedTuple):
 def due_tick(duration: timedelta, due_at: datetime, last_run: RunActivity, now: datetime) -> SinceTick:
     """Decides at `now` about a timer due at `due_at` (UTC), not after `now`."""
     if last_run.active:
-        return SinceTick(None, later(now, duration))
-    if last_run.ended_at is not None and (ready_at := later(last_run.ended_at, duration)) > now:
+        return SinceTick(None, add_duration(now, duration))
+    if last_run.ended_at is not None and (ready_at := add_duration(last_run.ended_at, duration)) > now:
         return SinceTick(None, ready_at)
-    return SinceTick(due_at, later(now, duration))
+    return SinceTick(due_at, add_duration(now, duration))
 
 
 def next_tick(duration: timedelta, due_at: datetime, last_run: RunActivity) -> datetime | None:
     """When the next tick is due as things are; None while a job waits or a run is active."""
     if last_run.active:
         return None
-    return due_at if last_run.ended_at is None else max(due_at, later(last_run.ended_at, duration))
+    return due_at if last_run.ended_at is None else max(due_at, add_duration(last_run.ended_at, duration))

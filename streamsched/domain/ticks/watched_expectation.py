@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from streamsched.domain.expectations.expectation import Expectation
 from streamsched.domain.expectations.miss import ExpectationMiss, LateCame
-from streamsched.domain.expectations.presence import Awaited, awaited, presence
+from streamsched.domain.expectations.presence import Awaited, expected_in_period, presence
 from streamsched.domain.expectations.usual import NEWEST, usual_time
-from streamsched.domain.limits import later
-from streamsched.domain.ticks.due_times import LONGEST_BACK, DueTime, due_after, first_due, shown_at
+from streamsched.domain.limits import add_duration
+from streamsched.domain.ticks.due_times import LONGEST_BACK, DueTime, due_time_after, first_due_time, wall_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +33,19 @@ class WatchedExpectation:
     recent: tuple[timedelta, ...] = ()
 
     @property
-    def usual(self) -> timedelta | None:
+    def usual_delay(self) -> timedelta | None:
         """How long after the start of a period it usually is there by; None: it is not known."""
         return usual_time(self.recent)
 
     @property
-    def awaited(self) -> Awaited | None:
+    def expected_next(self) -> Awaited | None:
         """What must be there when it is due next."""
         if self.due is None:
             return None
         opens_at = self.due.opens_at
-        return awaited(self.expectation, self.due.start, self.since if opens_at is None else max(self.since, opens_at))
+        return expected_in_period(
+            self.expectation, self.due.start, self.since if opens_at is None else max(self.since, opens_at)
+        )
 
 
 class MissedDue(NamedTuple):
@@ -69,46 +71,46 @@ class Settled(NamedTuple):
     skipped: bool
 
 
-def watched_from(expectation: Expectation, now: datetime) -> WatchedExpectation:
+def begin_watch(expectation: Expectation, now: datetime) -> WatchedExpectation:
     """An expectation that begins now. It is due in the next period first: what came in the current one before now is
     not known.
     """
-    return WatchedExpectation(expectation, now, first_due(expectation, now))
+    return WatchedExpectation(expectation, now, first_due_time(expectation, now))
 
 
-def changed(before: WatchedExpectation, expectation: Expectation, now: datetime) -> WatchedExpectation:
+def change_expectation(before: WatchedExpectation, expectation: Expectation, now: datetime) -> WatchedExpectation:
     """The expectation after a change of its definition. One that expects the same in the same periods goes on, with its
     next due time after now; any other begins now.
     """
     if not before.expectation.same_course(expectation):
-        return watched_from(expectation, now)
+        return begin_watch(expectation, now)
     if before.expectation.by == expectation.by:
         return replace(before, expectation=expectation)
-    return replace(before, expectation=expectation, due=due_after(expectation, now, before.usual))
+    return replace(before, expectation=expectation, due=due_time_after(expectation, now, before.usual_delay))
 
 
-def settled(watched: WatchedExpectation, first: datetime | None, now: datetime, *, why: str = "") -> Settled:
+def settle_due_time(watched: WatchedExpectation, first: datetime | None, now: datetime, *, why: str = "") -> Settled:
     """What follows at `now` from the due time, which has passed.
 
     Args:
         first: when the first evidence of what is awaited came, if any.
         why: what is known about a miss besides.
     """
-    expectation, due, wanted = watched.expectation, watched.due, watched.awaited
+    expectation, due, wanted = watched.expectation, watched.due, watched.expected_next
     assert due is not None
     assert wanted is not None
     found = presence(wanted, first if first is not None and first <= due.at else None)
     recent, miss = watched.recent, None
     if found.at is not None:
-        recent = _with(recent, found.at, due.start, expectation)
+        recent = _add_delay(recent, found.at, due.start, expectation)
     elif not due.learning:
         miss = ExpectationMiss(expectation, due.at, wanted.key, found.missing, why)
     usual = usual_time(recent)
-    following = due_after(expectation, due.at, usual)
-    oldest = later(now, -LONGEST_BACK[expectation.every])
+    following = due_time_after(expectation, due.at, usual)
+    oldest = add_duration(now, -LONGEST_BACK[expectation.every])
     skipped = following is not None and following.at <= oldest
     if skipped:
-        following = due_after(expectation, oldest, usual)
+        following = due_time_after(expectation, oldest, usual)
     after = WatchedExpectation(expectation, due.at, following, recent)
     return Settled(after, miss, following is None or following.at > now, skipped)
 
@@ -128,11 +130,11 @@ def came_late(
     came = LateCame(expectation, missed.due.at, key, first)
     if not key and due is not None and first - missed.due.at > due.at - first:
         return watched, came
-    recent = _with(watched.recent, first, missed.due.start, expectation)
+    recent = _add_delay(watched.recent, first, missed.due.start, expectation)
     return replace(watched, since=watched.since if key else max(watched.since, first), recent=recent), came
 
 
-def _with(
+def _add_delay(
     recent: tuple[timedelta, ...], at: datetime, start: datetime, expectation: Expectation
 ) -> tuple[timedelta, ...]:
-    return (*recent, shown_at(at, expectation.zone) - start)[-NEWEST:]
+    return (*recent, wall_time(at, expectation.zone) - start)[-NEWEST:]

@@ -85,7 +85,7 @@ class Calendar:
                 date(_LEAP_YEAR, month, day)
             except ValueError as exc:
                 raise InvalidDefinitionError(f"$.yearly[{number}]", f"no year has {month:02}-{day:02}") from exc
-        return cls(name, frozenset(weekdays), tuple(by_day), _merged(spans), tuple(sorted(set(open))))
+        return cls(name, frozenset(weekdays), tuple(by_day), _merge_spans(spans), tuple(sorted(set(open))))
 
     @property
     def size(self) -> int:
@@ -116,25 +116,25 @@ class Calendar:
     def is_open(self, day: date) -> bool:
         return self.closed_by(day) is None
 
-    def open_from(self, day: date) -> date | None:
+    def open_day_from(self, day: date) -> date | None:
         """The first open day on or after a day; None when there is none."""
         while not self.is_open(day):
             span = self._span(day)
             later = next((each for each in self.open if each > day), None)
-            beyond = day if span is None else span[1] if later is None else min(span[1], _before(later) or day)
-            following = _after(beyond)
+            beyond = day if span is None else span[1] if later is None else min(span[1], _previous_day(later) or day)
+            following = _next_day(beyond)
             if following is None:
                 return None
             day = following
         return day
 
-    def open_until(self, day: date) -> date | None:
+    def open_day_until(self, day: date) -> date | None:
         """The last open day on or before a day; None when there is none."""
         while not self.is_open(day):
             span = self._span(day)
             earlier = next((each for each in reversed(self.open) if each < day), None)
-            beyond = day if span is None else span[0] if earlier is None else max(span[0], _after(earlier) or day)
-            preceding = _before(beyond)
+            beyond = day if span is None else span[0] if earlier is None else max(span[0], _next_day(earlier) or day)
+            preceding = _previous_day(beyond)
             if preceding is None:
                 return None
             day = preceding
@@ -163,17 +163,17 @@ class OpenDays:
         """The first on or after a day; None when there is none."""
         match self.on_closed:
             case OnClosed.SKIP:
-                return self._first_open(day)
+                return self._find_first(day)
             case OnClosed.NEXT:
                 # Moving keeps the order, so the first day moved here is the first one since the last open day.
-                shut = _before(day)
-                last = None if shut is None else self.calendar.open_until(shut)
-                found = self.days.day_from(date.min if last is None else _after(last) or day)
-                return found and self.calendar.open_from(found)
+                shut = _previous_day(day)
+                last = None if shut is None else self.calendar.open_day_until(shut)
+                found = self.days.day_from(date.min if last is None else _next_day(last) or day)
+                return found and self.calendar.open_day_from(found)
             case OnClosed.PREVIOUS:
-                first = self.calendar.open_from(day)
+                first = self.calendar.open_day_from(day)
                 found = first and self.days.day_from(first)
-                return found and self.calendar.open_until(found)
+                return found and self.calendar.open_day_until(found)
             case _:
                 assert_never(self.on_closed)
 
@@ -181,48 +181,48 @@ class OpenDays:
         """The last on or before a day; None when there is none."""
         match self.on_closed:
             case OnClosed.SKIP:
-                return self._last_open(day)
+                return self._find_last(day)
             case OnClosed.NEXT:
-                last = self.calendar.open_until(day)
+                last = self.calendar.open_day_until(day)
                 found = last and self.days.day_until(last)
-                return found and self.calendar.open_from(found)
+                return found and self.calendar.open_day_from(found)
             case OnClosed.PREVIOUS:
-                shut = _after(day)
-                first = None if shut is None else self.calendar.open_from(shut)
-                found = self.days.day_until(date.max if first is None else _before(first) or day)
-                return found and self.calendar.open_until(found)
+                shut = _next_day(day)
+                first = None if shut is None else self.calendar.open_day_from(shut)
+                found = self.days.day_until(date.max if first is None else _previous_day(first) or day)
+                return found and self.calendar.open_day_until(found)
             case _:
                 assert_never(self.on_closed)
 
-    def _first_open(self, day: date) -> date | None:
-        found, year = self.days.day_from(day), self._settled_after(day)
+    def _find_first(self, day: date) -> date | None:
+        found, year = self.days.day_from(day), self._last_year_to_search(day)
         while found is not None and found.year <= year:
-            opened = self.calendar.open_from(found)
+            opened = self.calendar.open_day_from(found)
             if opened is None or opened == found:
                 return opened
             found = self.days.day_from(opened)
         return None
 
-    def _last_open(self, day: date) -> date | None:
-        found, year = self.days.day_until(day), self._settled_before(day)
+    def _find_last(self, day: date) -> date | None:
+        found, year = self.days.day_until(day), self._first_year_to_search(day)
         while found is not None and found.year >= year:
-            opened = self.calendar.open_until(found)
+            opened = self.calendar.open_day_until(found)
             if opened is None or opened == found:
                 return opened
             found = self.days.day_until(opened)
         return None
 
-    def _settled_after(self, day: date) -> int:
+    def _last_year_to_search(self, day: date) -> int:
         """The last year to search: after the last day that the calendar names, everything repeats."""
         named = [last for _, last in self.calendar.spans[-1:]] + list(self.calendar.open[-1:])
         return max([day, *named]).year + CYCLE
 
-    def _settled_before(self, day: date) -> int:
+    def _first_year_to_search(self, day: date) -> int:
         named = [first for first, _ in self.calendar.spans[:1]] + list(self.calendar.open[:1])
         return min([day, *named]).year - CYCLE
 
 
-def _merged(spans: Iterable[tuple[date, date]]) -> tuple[tuple[date, date], ...]:
+def _merge_spans(spans: Iterable[tuple[date, date]]) -> tuple[tuple[date, date], ...]:
     merged: list[tuple[date, date]] = []
     for first, last in sorted(spans):
         if last < first:
@@ -234,9 +234,9 @@ def _merged(spans: Iterable[tuple[date, date]]) -> tuple[tuple[date, date], ...]
     return tuple(merged)
 
 
-def _after(day: date) -> date | None:
+def _next_day(day: date) -> date | None:
     return None if day == date.max else date.fromordinal(day.toordinal() + 1)
 
 
-def _before(day: date) -> date | None:
+def _previous_day(day: date) -> date | None:
     return None if day == date.min else date.fromordinal(day.toordinal() - 1)

@@ -82,7 +82,7 @@ def parse_dapr(expression: str) -> CronFields | timedelta:
     )
     return CronFields(
         TimesOfDay(ascending(hours.numbers), ascending(minutes.numbers), ascending(seconds.numbers)),
-        CronDays.of(
+        CronDays.from_rules(
             [Numbered(days.numbers)],
             [Weekdays(weekdays.numbers)],
             either=not days.starred and not weekdays.starred,

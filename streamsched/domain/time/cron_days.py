@@ -66,7 +66,7 @@ EVERY_WEEKDAY: Final = Weekdays(frozenset(range(7)))
 
 @dataclass(frozen=True, slots=True)
 class CronDays:
-    """The days an expression matches. Build it with `CronDays.of`.
+    """The days an expression matches. Build it with `CronDays.from_rules`.
 
     Attributes:
         months: 1 to 12.
@@ -80,7 +80,7 @@ class CronDays:
     years: frozenset[int] = frozenset()
 
     @classmethod
-    def of(
+    def from_rules(
         cls,
         month_days: Iterable[DayRule],
         weekdays: Iterable[DayRule],

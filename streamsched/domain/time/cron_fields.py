@@ -36,11 +36,11 @@ class TimesOfDay:
         return len(self.hours) == 24
 
     @property
-    def first(self) -> time:
+    def first_time(self) -> time:
         return time(self.hours[0], self.minutes[0], self.seconds[0])
 
     @property
-    def last(self) -> time:
+    def last_time(self) -> time:
         return time(self.hours[-1], self.minutes[-1], self.seconds[-1])
 
     def time_from(self, at: time) -> time | None:
@@ -92,7 +92,7 @@ def wall_from(times: TimesOfDay, days: Days, wall: datetime) -> datetime | None:
         if later is not None:
             return datetime.combine(day, later)
         found = None if day == date.max else days.day_from(date.fromordinal(day.toordinal() + 1))
-    return None if found is None else datetime.combine(found, times.first)
+    return None if found is None else datetime.combine(found, times.first_time)
 
 
 def wall_until(times: TimesOfDay, days: Days, wall: datetime) -> datetime | None:
@@ -104,4 +104,4 @@ def wall_until(times: TimesOfDay, days: Days, wall: datetime) -> datetime | None
         if earlier is not None:
             return datetime.combine(day, earlier)
         found = None if day == date.min else days.day_until(date.fromordinal(day.toordinal() - 1))
-    return None if found is None else datetime.combine(found, times.last)
+    return None if found is None else datetime.combine(found, times.last_time)

@@ -34,7 +34,7 @@ from streamsched.domain.time.cron_term import (
     SECOND,
     Field,
     ascending,
-    listed,
+    parse_list,
     refuse,
     weekday,
 )
@@ -65,14 +65,17 @@ def parse_quartz(expression: str) -> CronFields:
         refuse("exactly one of day of month and day of week must be '?'")
     return CronFields(
         TimesOfDay(
-            *(ascending(listed(text, f, _term)) for text, f in ((hours, HOUR), (minutes, MINUTE), (seconds, SECOND)))
+            *(
+                ascending(parse_list(text, f, _term))
+                for text, f in ((hours, HOUR), (minutes, MINUTE), (seconds, SECOND))
+            )
         ),
-        CronDays.of(
+        CronDays.from_rules(
             [EVERY_DAY] if days == "?" else [_month_day(term) for term in days.split(",")],
             [EVERY_WEEKDAY] if weekdays == "?" else [_weekday(term) for term in weekdays.split(",")],
             either=False,
-            months=listed(months, MONTH, _term),
-            years=listed(years[0], _YEAR, _term) if years and years[0] != "*" else frozenset(),
+            months=parse_list(months, MONTH, _term),
+            years=parse_list(years[0], _YEAR, _term) if years and years[0] != "*" else frozenset(),
         ),
         starred_minute=minutes.startswith(("*", "/")),
     )
@@ -114,7 +117,9 @@ def _weekday(term: str) -> DayRule:
 def _term(term: str, field: Field) -> list[int]:
     matched = _TERM.fullmatch(term)
     if matched is None or not term:
-        refuse(f"'{term}' is no {field.noun}; write numbers, ranges (1-5), steps (*/15), lists (1,3){_besides(field)}")
+        refuse(
+            f"'{term}' is no {field.noun}; write numbers, ranges (1-5), steps (*/15), lists (1,3){_other_forms(field)}"
+        )
     low, high, step = matched["low"], matched["high"], int(matched["step"] or 1)
     width = field.highest - field.lowest + 1
     if not 1 <= step <= width:
@@ -128,7 +133,7 @@ def _term(term: str, field: Field) -> list[int]:
     return [(number - field.lowest) % width + field.lowest for number in range(first, last + 1, step)]
 
 
-def _besides(field: Field) -> str:
+def _other_forms(field: Field) -> str:
     match field.noun:
         case "day of month":
             return ", L, L-3, LW, 15W or ?"

@@ -49,7 +49,7 @@ def weekday(lowest: int, highest: int) -> Field:
     return Field("day of week", lowest, highest, _DAYS)
 
 
-def listed(text: str, field: Field, term: Callable[[str, Field], Iterable[int]]) -> frozenset[int]:
+def parse_list(text: str, field: Field, term: Callable[[str, Field], Iterable[int]]) -> frozenset[int]:
     """The numbers of the comma-separated terms, each parsed by the dialect's `term`."""
     return frozenset(number for each in text.split(",") for number in term(each, field))
 

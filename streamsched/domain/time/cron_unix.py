@@ -21,7 +21,7 @@ from streamsched.domain.time.cron_term import (
     SECOND,
     Field,
     ascending,
-    listed,
+    parse_list,
     refuse,
     weekday,
 )
@@ -66,11 +66,11 @@ def parse_unix(expression: str) -> CronFields:
         if _QUARTZ.search(part):
             refuse(f"'{part}' is of Quartz: give dialect=\"quartz\", where days of the week are 1 (Sunday) to 7")
     seconds, minutes, hours, days, months, weekdays = (
-        listed(part, field, _term) for part, field in zip(parts, _FIELDS, strict=True)
+        parse_list(part, field, _term) for part, field in zip(parts, _FIELDS, strict=True)
     )
     return CronFields(
         TimesOfDay(ascending(hours), ascending(minutes), ascending(seconds)),
-        CronDays.of(
+        CronDays.from_rules(
             [Numbered(days)],
             [Weekdays(frozenset(number % 7 for number in weekdays))],
             either=not parts[3].startswith("*") and not parts[5].startswith("*"),

@@ -37,7 +37,7 @@ _ORDER: Final = tuple(Grain)
 _LENGTHS: Final = {Grain.HOUR: 13, Grain.DAY: 10, Grain.MONTH: 7, Grain.YEAR: 4}
 
 
-def begun(shown: datetime, grain: Grain) -> datetime:
+def period_start(shown: datetime, grain: Grain) -> datetime:
     """What the clock shows at the beginning of the period in which it shows `shown`."""
     match grain:
         case Grain.HOUR:
@@ -45,16 +45,16 @@ def begun(shown: datetime, grain: Grain) -> datetime:
         case Grain.DAY:
             return shown.replace(hour=0, minute=0, second=0, microsecond=0)
         case Grain.WEEK:
-            return begun(shown, Grain.DAY) - timedelta(days=shown.weekday())
+            return period_start(shown, Grain.DAY) - timedelta(days=shown.weekday())
         case Grain.MONTH:
-            return begun(shown, Grain.DAY).replace(day=1)
+            return period_start(shown, Grain.DAY).replace(day=1)
         case Grain.YEAR:
-            return begun(shown, Grain.DAY).replace(month=1, day=1)
+            return period_start(shown, Grain.DAY).replace(month=1, day=1)
         case _:
             assert_never(grain)
 
 
-def following(start: datetime, grain: Grain, periods: int = 1) -> datetime:
+def shift_start(start: datetime, grain: Grain, periods: int = 1) -> datetime:
     """The start of the period so many after the one of this grain that starts at `start`; before it where negative.
 
     Raises:

@@ -26,15 +26,15 @@ class Interval:
     def tick_after(self, after: datetime) -> datetime | None:
         """The first tick (UTC) strictly after an instant; None when there is none."""
         try:
-            tick = self._after(after)
+            tick = self._next_tick(after)
             while self.calendar is not None:
-                opened = self.calendar.open_from(day := self._day(tick))
+                opened = self.calendar.open_day_from(day := self._day(tick))
                 if opened == day:
                     break
                 if opened is None or tick - after > _SEARCHED:
                     return None
                 # With a clock set back over midnight, the end of a day comes after the start of the next one.
-                tick = self._after(max(tick, self._begin(opened) - timedelta(microseconds=1)))
+                tick = self._next_tick(max(tick, self._begin(opened) - timedelta(microseconds=1)))
         except OverflowError:
             return None
         return tick
@@ -47,21 +47,21 @@ class Interval:
 
     def tick_before(self, before: datetime) -> datetime | None:
         """The last tick (UTC) strictly before an instant; None when there is none."""
-        tick = self._before(before)
+        tick = self._previous_tick(before)
         while self.calendar is not None and tick is not None:
-            opened = self.calendar.open_until(day := self._day(tick))
+            opened = self.calendar.open_day_until(day := self._day(tick))
             if opened == day:
                 break
             if opened is None or before - tick > _SEARCHED:
                 return None
-            tick = self._before(min(tick, self._begin(date.fromordinal(opened.toordinal() + 1))))
+            tick = self._previous_tick(min(tick, self._begin(date.fromordinal(opened.toordinal() + 1))))
         return tick
 
-    def _after(self, after: datetime) -> datetime:
+    def _next_tick(self, after: datetime) -> datetime:
         passed = (after - self.first) // self.interval + 1 if after >= self.first else 0
         return (self.first + passed * self.interval).astimezone(UTC)
 
-    def _before(self, before: datetime) -> datetime | None:
+    def _previous_tick(self, before: datetime) -> datetime | None:
         if before <= self.first:
             return None
         passed = -((self.first - before) // self.interval) - 1

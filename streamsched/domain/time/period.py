@@ -28,7 +28,7 @@ from operator import attrgetter
 from typing import Final
 
 from streamsched.domain.time.calendar import Calendar
-from streamsched.domain.time.grain import Grain, begun, following, period_name
+from streamsched.domain.time.grain import Grain, period_name, period_start, shift_start
 from streamsched.domain.time.period_text import NoPeriod, written_time
 from streamsched.domain.time.zone import first_instant, jumps, zone_of
 
@@ -42,7 +42,8 @@ _TIME: Final = len("2026-03-01T05:00:00")
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """Made by `period`, `containing`, `parts` and `next`, so it exists: its zone's clock shows its beginning.
+    """Made by `period`, `containing_period`, `parts` and `next_period`, so it exists: its zone's clock shows its
+    beginning.
 
     Attributes:
         start: its first instant (UTC).
@@ -58,7 +59,7 @@ class Period:
         """Its only canonical text, which `period` reads: `2026-03-01T05`, `2026-03-01`, `2026-W09`, `2026-03`, `2026`.
         The second of two hours of one name has its offset: `2026-10-25T02+01:00`.
         """
-        shown = self._shown
+        shown = self._wall_start
         text = period_name(shown, self.grain)
         if shown.fold and self.grain is Grain.HOUR:
             text += self.start.astimezone(zone_of(self.zone)).isoformat()[_TIME:]
@@ -67,14 +68,14 @@ class Period:
     @property
     def day(self) -> date:
         """What the calendar of its zone shows at its beginning."""
-        return self._shown.date()
+        return self._wall_start.date()
 
     @property
     def end(self) -> datetime:
         """The first instant after it (UTC)."""
-        return self.next().start
+        return self.next_period().start
 
-    def next(self) -> Period:
+    def next_period(self) -> Period:
         """The period after it.
 
         Raises:
@@ -82,14 +83,14 @@ class Period:
         """
         if self.grain is Grain.HOUR:
             return self._next_hour()
-        shown = following(begun(self._shown, self.grain), self.grain)
+        shown = shift_start(period_start(self._wall_start, self.grain), self.grain)
         while (found := _beginning(shown, self.grain, self.zone)) is None:
-            shown = following(shown, self.grain)
+            shown = shift_start(shown, self.grain)
         return found
 
-    def containing(self, coarse: Grain) -> Period:
+    def containing_period(self, coarse: Grain) -> Period:
         """The period of a grain that this one divides in which it lies."""
-        found = _beginning(begun(self._shown, coarse), coarse, self.zone)
+        found = _beginning(period_start(self._wall_start, coarse), coarse, self.zone)
         assert found is not None, "the clock shows a time of it"
         return found
 
@@ -100,7 +101,7 @@ class Period:
             hours = [hour for day in days for hour in day._hours()]
             return tuple(sorted(hours, key=attrgetter("start")))  # clocks set back over midnight mix those of two days
         end, found = self.end, [Period(self.start, fine, self.zone)]
-        while (after := found[-1].next()).start < end:
+        while (after := found[-1].next_period()).start < end:
             found.append(after)
         return tuple(found)
 
@@ -112,12 +113,12 @@ class Period:
             return
         hour = Period(self.start, Grain.HOUR, self.zone)
         while hour.start < end + _DAY:
-            if hour._shown.date() == self._shown.date():
+            if hour._wall_start.date() == self._wall_start.date():
                 yield hour
-            hour = hour.next()
+            hour = hour.next_period()
 
     @property
-    def _shown(self) -> datetime:
+    def _wall_start(self) -> datetime:
         """What the clock shows at its beginning; naive, with `fold` for the second time."""
         if self.zone == NO_ZONE:
             return self.start.replace(tzinfo=None)
@@ -132,7 +133,7 @@ class Period:
         zone, at = zone_of(self.zone), self.start
         while True:
             shown = at.astimezone(zone).replace(tzinfo=None)
-            full = at + (begun(shown, Grain.HOUR) + _HOUR - shown)
+            full = at + (period_start(shown, Grain.HOUR) + _HOUR - shown)
             at = next(iter(jumps(zone, at, full)), full)
             if _begins(at, Grain.HOUR, self.zone):
                 return Period(at, Grain.HOUR, self.zone)
@@ -148,7 +149,7 @@ def period(text: str, grain: Grain, zone: str = NO_ZONE) -> Period | NoPeriod:
     if isinstance(written, NoPeriod):
         return written
     if not _may_name(written.grain, grain, timestamp=written.timestamp):
-        return NoPeriod(f"it names {_one(written.grain)}")
+        return NoPeriod(f"it names {_grain_with_article(written.grain)}")
     shown = written.shown
     if not MINYEAR + (zone != NO_ZONE or written.offset is not None) <= shown.year < MAXYEAR:
         return _OUT_OF_RANGE
@@ -157,9 +158,9 @@ def period(text: str, grain: Grain, zone: str = NO_ZONE) -> Period | NoPeriod:
         shown = instant.astimezone(zone_of(zone)).replace(tzinfo=None)
         if shown.year == MAXYEAR:
             return _OUT_OF_RANGE
-        return Period(instant, grain, zone) if _begins(instant, grain, zone) else _inside(shown, grain, zone)
-    if shown != begun(shown, grain):
-        return _inside(shown, grain, zone)
+        return Period(instant, grain, zone) if _begins(instant, grain, zone) else _refuse_inner_time(shown, grain, zone)
+    if shown != period_start(shown, grain):
+        return _refuse_inner_time(shown, grain, zone)
     return _beginning(shown, grain, zone) or NoPeriod(f"clocks of {zone} skip it")
 
 
@@ -193,7 +194,7 @@ def _may_name(written: Grain, grain: Grain, *, timestamp: bool) -> bool:
 def _begins(instant: datetime, grain: Grain, zone: str) -> bool:
     """Whether a period begins at an instant (UTC)."""
     shown = instant if zone == NO_ZONE else instant.astimezone(zone_of(zone))
-    start = begun(shown, grain)
+    start = period_start(shown, grain)
     if grain is Grain.HOUR and start == shown:
         return True
     return instant == (start if zone == NO_ZONE else first_instant(start.replace(tzinfo=None, fold=0), zone_of(zone)))
@@ -205,14 +206,14 @@ def _beginning(shown: datetime, grain: Grain, zone: str) -> Period | None:
         return Period(shown.replace(tzinfo=UTC), grain)
     start = first_instant(shown.replace(fold=0), zone_of(zone))
     then = start.astimezone(zone_of(zone)).replace(tzinfo=None, fold=0)
-    return Period(start, grain, zone) if begun(then, grain) == shown.replace(fold=0) else None
+    return Period(start, grain, zone) if period_start(then, grain) == shown.replace(fold=0) else None
 
 
-def _inside(shown: datetime, grain: Grain, zone: str) -> NoPeriod:
+def _refuse_inner_time(shown: datetime, grain: Grain, zone: str) -> NoPeriod:
     clock = "the clock" if zone == NO_ZONE else f"the clock of {zone}"
     length = "microseconds" if shown.microsecond else "seconds" if shown.second else "minutes"
     return NoPeriod(f"{clock} shows {shown.isoformat(' ', length)}, and no {grain} begins then")
 
 
-def _one(grain: Grain) -> str:
+def _grain_with_article(grain: Grain) -> str:
     return f"an {grain}" if grain is Grain.HOUR else f"a {grain}"

@@ -38,14 +38,14 @@ class KeyCompleteness:
     key: str = ""
 
     @property
-    def missing(self) -> tuple[str, ...]:
+    def missing_parts(self) -> tuple[str, ...]:
         """The parts that have not come, in their order."""
         return tuple(each for each in self.expected if each not in self.present)
 
     @property
     def names(self) -> tuple[str, ...]:
         """The missing parts as people name them: `2026-03-01T05 of region us`."""
-        return tuple(part_name(each, self.column, self.key) for each in self.missing)
+        return tuple(part_name(each, self.column, self.key) for each in self.missing_parts)
 
     def spans(self) -> Iterator[tuple[str, ...]]:
         """The first and the last of each run of missing periods that follow each other, and their value of a known set,

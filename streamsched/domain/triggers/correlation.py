@@ -31,7 +31,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from streamsched.domain.errors import InvalidDefinitionError
-from streamsched.domain.limits import LONGEST_NAME, abridged, check_duration, check_most, enumeration
+from streamsched.domain.limits import LONGEST_NAME, abridge, check_duration, check_most, enumeration
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.time.calendar import Calendar
 from streamsched.domain.time.duration import duration_text
@@ -48,7 +48,7 @@ from streamsched.domain.triggers.keys.key_value import (
     key_value,
 )
 from streamsched.domain.triggers.keys.known_set import KnownSet, divided_part, joined_part
-from streamsched.domain.triggers.on_correction import OnCorrection, usual
+from streamsched.domain.triggers.on_correction import OnCorrection, default_on_correction
 
 if TYPE_CHECKING:
     from streamsched.domain.triggers.trigger import Trigger
@@ -132,7 +132,7 @@ class Per(Composable):
         check_most(len(self.by), MOST_COLUMNS, "$.by", "columns")
         for place, column in enumerate(self.by):
             if not isinstance(column, str):
-                raise InvalidDefinitionError(f"$.by[{place}]", f"must be a text but is {abridged(column)}")
+                raise InvalidDefinitionError(f"$.by[{place}]", f"must be a text but is {abridge(column)}")
             check_most(len(column), LONGEST_NAME, f"$.by[{place}]", "characters")
         check_duration(self.expires, "$.expires")
         at_least_one("at_most", self.at_most)
@@ -164,7 +164,7 @@ class Per(Composable):
         room = "" if self.at_most == AT_MOST else f", at most {self.at_most} of them"
         how = "dropping the oldest" if self.full is OnFull.DROP_OLDEST else "refusing more"
         full = "" if self.full is usual_policy(self.run_of) else f", {how}"
-        unsaid = self.on_correction in (None, usual(self.expires) if self.has_parts else None)
+        unsaid = self.on_correction in (None, default_on_correction(self.expires) if self.has_parts else None)
         corrected = "" if unsaid else f"; corrections {self.on_correction}"
         key = " and ".join(self.by) if self.run_of is None else f"run of {self.run_of}"
         return f"({self.trigger}) for each {key}{period}{enough}{open_for}{room}{full}{corrected}"
@@ -184,7 +184,7 @@ class Per(Composable):
         """Whether a leaf waits for parts of a key, each counted once."""
         return self.rolled_up_to is not None or self.each is not None
 
-    def wanted(self, cell: str) -> int | None:
+    def wanted_parts(self, cell: str) -> int | None:
         """How many parts a leaf needs under this key, of no key the usual number; None when keys have none."""
         if not self.has_parts:
             return None
@@ -211,7 +211,7 @@ class Per(Composable):
         found = key_value(self.by, columns, self.grain, self.zone)
         if self.calendar is None or isinstance(found, NoKey):
             return found
-        if (closed := closed_by(self.calendar, found)) is not None:
+        if (closed := closing_reason(self.calendar, found)) is not None:
             return NoKey(f"{found} is closed by {self.calendar}: {closed}", closed=True)
         if self.fanned_out_to is not None and not self._keys(found):
             return NoKey(f"{self.calendar} closes all of {found}", closed=True)
@@ -236,11 +236,11 @@ class Per(Composable):
         if not isinstance(found, Period):
             return (value,)
         if self.rolled_up_to is not None:
-            return (found.containing(self.rolled_up_to).key,)
-        return tuple(part.key for part in found.parts(self.key_grain or self.grain) if self._open(part.key))
+            return (found.containing_period(self.rolled_up_to).key,)
+        return tuple(part.key for part in found.parts(self.key_grain or self.grain) if self._is_open(part.key))
 
-    def _open(self, key: str) -> bool:
-        return self.calendar is None or closed_by(self.calendar, key) is None
+    def _is_open(self, key: str) -> bool:
+        return self.calendar is None or closing_reason(self.calendar, key) is None
 
     def _periods(self, cell: str) -> int:
         """How many periods belong to a key; of no key those of usual weeks."""
@@ -252,13 +252,13 @@ class Per(Composable):
         return count_of_parts(cell or _USUAL, self.rolled_up_to, self.grain, self.zone, days) or 1
 
 
-def closed_by(calendar: Calendar, key: str) -> str | None:
+def closing_reason(calendar: Calendar, key: str) -> str | None:
     """What closes the day of a period, which is a day or an hour; None: nothing does, or it is a longer one."""
-    return _closed_by(calendar, key[:_DATE]) if key[_DATE : _DATE + 1] in ("", "T") and len(key) >= _DATE else None
+    return _closing_reason(calendar, key[:_DATE]) if key[_DATE : _DATE + 1] in ("", "T") and len(key) >= _DATE else None
 
 
 @lru_cache(maxsize=4096)
-def _closed_by(calendar: Calendar, day: str) -> str | None:
+def _closing_reason(calendar: Calendar, day: str) -> str | None:
     return calendar.closed_by(date.fromisoformat(day))
 
 
@@ -278,16 +278,18 @@ def _check_grains(per: Per) -> None:
     _check_composed(per, grain)
     if coarse is not None and not grain.divides(coarse):
         raise InvalidDefinitionError(
-            "$.rolled_up_to", _not_divided(grain, coarse, "coarser", fits=coarse.rank > grain.rank)
+            "$.rolled_up_to", _division_error(grain, coarse, "coarser", fits=coarse.rank > grain.rank)
         )
     if fine is not None and not fine.divides(grain):
-        raise InvalidDefinitionError("$.fanned_out_to", _not_divided(grain, fine, "finer", fits=fine.rank < grain.rank))
+        raise InvalidDefinitionError(
+            "$.fanned_out_to", _division_error(grain, fine, "finer", fits=fine.rank < grain.rank)
+        )
 
 
 def _check_parts(per: Per) -> None:
     if per.calendar is not None:
         if not isinstance(per.calendar, Calendar):
-            raise InvalidDefinitionError("$.calendar", f"must be a calendar but is {abridged(per.calendar)}")
+            raise InvalidDefinitionError("$.calendar", f"must be a calendar but is {abridge(per.calendar)}")
         if (per.fanned_out_to or per.grain) not in (Grain.HOUR, Grain.DAY):
             raise InvalidDefinitionError("$.calendar", "has days, so it needs hours or days as `grain`")
         found = per.calendar.size
@@ -324,7 +326,7 @@ def _which_grain(per: Per) -> str:
     return f"{', '.join(tuple(Grain)[:-1])} or {tuple(Grain)[-1]}, whichever {name}"
 
 
-def _not_divided(grain: Grain, other: Grain, side: str, *, fits: bool) -> str:
+def _division_error(grain: Grain, other: Grain, side: str, *, fits: bool) -> str:
     if not fits:
         return f"must be {side} than the {grain} but is {other}"
     return f"is {other}, but weeks do not divide months and years: use days or hours in place of weeks"

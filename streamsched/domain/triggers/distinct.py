@@ -7,7 +7,7 @@ newest event. It is derived from the events and not stored; after decoding it is
 counted without a name do not replace one another.
 
 Cost: an event costs as much as the partitions it names. Replaced partitions are removed from the events when they
-outnumber those that count (`wasteful`), so their amortized cost per event is constant.
+outnumber those that count (`is_wasteful`), so their amortized cost per event is constant.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _Index:
 
 
 class Newest:
-    """The index of one accumulation. Versions share one map, which only the newest version (`current`) may use; an
+    """The index of one accumulation. Versions share one map, which only the newest version (`is_current`) may use; an
     outdated version must be rebuilt from its events.
 
     Attributes:
@@ -62,20 +62,20 @@ class Newest:
         self.amount = 0
         self.named = 0
         self.repeats = False
-        for number, event in enumerate(events, events.first):
+        for number, event in enumerate(events, events.first_number):
             self._enter(number, event)
 
     @property
-    def current(self) -> bool:
+    def is_current(self) -> bool:
         return self._shared.version == self._version
 
     @property
-    def wasteful(self) -> bool:
+    def is_wasteful(self) -> bool:
         """More of the named partitions are replaced than count."""
         return self.named > 2 * len(self._shared.places) + SPARE
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """No partition counts."""
         return not self._shared.places and not self.amount
 
@@ -83,27 +83,27 @@ class Newest:
         """Whether one of these partitions is in the index."""
         return any(partition.key in self._shared.places for partition in fact.partitions)
 
-    def plus(self, number: int, event: Event) -> Newest:
+    def add(self, number: int, event: Event) -> Newest:
         """With one more event, of this number."""
-        after = self._next()
+        after = self._next_version()
         after._enter(number, event)
         return after
 
-    def minus(self, taken: Iterable[Event], amount: int, before: EventList, rest: EventList) -> Newest:
+    def remove(self, taken: Iterable[Event], amount: int, before: EventList, rest: EventList) -> Newest:
         """Without the partitions of `taken`, which add up to `amount`; `rest` is what remains of `before`."""
-        after = self._next()
+        after = self._next_version()
         for event in taken:
             for key in _keys(event):
                 after._shared.places.pop(key, None)
         after.amount -= amount
         gone = len(before) - len(rest)
         after.named -= sum(len(_keys(event)) for event in islice(before, gone))
-        if rest.cut is not None and (gone or rest.cut is not before.cut):
+        if rest.rest_of_first is not None and (gone or rest.rest_of_first is not before.rest_of_first):
             whole = next(islice(before, gone, None))
             after.named -= len(_keys(whole)) - len(_keys(next(iter(rest))))
         return after
 
-    def live(self, number: int, event: Event) -> Event | None:
+    def live_part(self, number: int, event: Event) -> Event | None:
         """The part of an event that counts: the same object when all of it does, None when nothing does."""
         fact = event.fact
         if not isinstance(fact, PartitionsAdded) or not fact.partitions:
@@ -117,14 +117,14 @@ class Newest:
             return None
         return replace(event, fact=replace(fact, partitions=some, count=count))
 
-    def of(self, events: EventList) -> Iterator[Event]:
+    def live_parts(self, events: EventList) -> Iterator[Event]:
         """The parts of the events that count, in order of arrival."""
         if self.named == len(self._shared.places):
             return iter(events)
-        found = (self.live(number, event) for number, event in enumerate(events, events.first))
+        found = (self.live_part(number, event) for number, event in enumerate(events, events.first_number))
         return (event for event in found if event is not None)
 
-    def _next(self) -> Newest:
+    def _next_version(self) -> Newest:
         after = Newest.__new__(Newest)
         after._measure, after._shared = self._measure, self._shared
         after.amount, after.named, after.repeats = self.amount, self.named, False
@@ -150,7 +150,7 @@ class Newest:
         self.repeats = len(places) == known and (unnamed <= 0 or measure is not None)
 
 
-def each_once(event: Event, fact: PartitionsAdded) -> tuple[Event, PartitionsAdded]:
+def remove_repeats(event: Event, fact: PartitionsAdded) -> tuple[Event, PartitionsAdded]:
     """The event and its fact with each key once, its last occurrence; the same objects when none repeats."""
     named = fact.partitions
     if len(named) < 2:
@@ -162,7 +162,7 @@ def each_once(event: Event, fact: PartitionsAdded) -> tuple[Event, PartitionsAdd
     return replace(event, fact=fewer), fewer
 
 
-def rewritten(before: Event, after: Event) -> Event | None:
+def merge_rewrite(before: Event, after: Event) -> Event | None:
     """`after` plus the partitions of `before` that it does not rewrite; None when it rewrites none of them."""
     was, now = before.fact, after.fact
     if not isinstance(was, PartitionsAdded) or not isinstance(now, PartitionsAdded):
@@ -175,7 +175,7 @@ def rewritten(before: Event, after: Event) -> Event | None:
     return replace(after, fact=replace(now, partitions=named, count=len(named)))
 
 
-def shown(events: Sequence[Event]) -> list[Event]:
+def drop_rewritten(events: Sequence[Event]) -> list[Event]:
     """The events without those whose partitions are all named again by a later one."""
     seen: set[str] = set()
     found: list[Event] = []

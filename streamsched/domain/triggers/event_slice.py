@@ -35,7 +35,7 @@ class EventSlice(NamedTuple):
     rest: EventList
 
 
-def narrowed(event: Event, fact: PartitionsAdded, match: Match) -> tuple[Event, PartitionsAdded]:
+def narrow_to_match(event: Event, fact: PartitionsAdded, match: Match) -> tuple[Event, PartitionsAdded]:
     """The event and its fact with the partitions that match; the same objects when all do.
 
     Partitions counted without a name match only the empty match.
@@ -49,7 +49,7 @@ def narrowed(event: Event, fact: PartitionsAdded, match: Match) -> tuple[Event, 
     return replace(event, fact=less), less
 
 
-def chosen(event: Event, fact: PartitionsAdded, places: Sequence[int]) -> Event:
+def select_partitions(event: Event, fact: PartitionsAdded, places: Sequence[int]) -> Event:
     """The event with only the partitions at these indexes; the same object when those are all."""
     if len(places) == fact.count:
         return event
@@ -57,7 +57,7 @@ def chosen(event: Event, fact: PartitionsAdded, places: Sequence[int]) -> Event:
     return replace(event, fact=PartitionsAdded(fact.dataset, some, len(some)))
 
 
-def joined(one: Event, other: Event) -> Event:
+def join_slices(one: Event, other: Event) -> Event:
     """The union of two slices of one event; one of them may have statistics that the other has not."""
     match one.fact, other.fact:
         case PartitionsAdded() as left, PartitionsAdded() as right:
@@ -73,12 +73,12 @@ def joined(one: Event, other: Event) -> Event:
             return one
 
 
-def grown(event: Event, fact: StreamSize, growth: int) -> Event:
+def size_as_delta(event: Event, fact: StreamSize, growth: int) -> Event:
     """An absolute size report as a delta of `growth` bytes, which can be cut; a delta unchanged."""
     return replace(event, fact=StreamSize(fact.stream, growth, absolute=False)) if fact.absolute else event
 
 
-def measured(fact: PartitionsAdded, measure: Measure | None) -> int:
+def measure_commit(fact: PartitionsAdded, measure: Measure | None) -> int:
     """How much a commit adds: its known bytes or rows, or its number of partitions."""
     return fact.count if measure is None else sum(_size(partition, measure) for partition in fact.partitions)
 
@@ -88,26 +88,26 @@ def partition_amount(partition: Partition, measure: Measure | None) -> int:
     return 1 if measure is None else _size(partition, measure)
 
 
-def oldest(events: EventList, wanted: int, measure: Measure | None, live: Live = ALL) -> EventSlice:
+def take_oldest(events: EventList, wanted: int, measure: Measure | None, live: Live = ALL) -> EventSlice:
     """The oldest events that together bring `wanted`, exactly where the unit can be cut; all of them if too few."""
 
     def cut(event: Event, amount: int) -> int:
-        return _reaching(event, wanted - amount, measure)
+        return _index_reaching(event, wanted - amount, measure)
 
     return _take(events, wanted - 1, measure, live, cut)
 
 
-def first(events: EventList, wanted: int) -> EventSlice:
+def take_first(events: EventList, wanted: int) -> EventSlice:
     """The first `wanted` events, each counted as one."""
     taken = events[:wanted]
-    return EventSlice(len(taken), taken, events.without(len(taken)))
+    return EventSlice(len(taken), taken, events.drop_first(len(taken)))
 
 
 def surplus_of(events: EventList, surplus: int, measure: Measure | None, live: Live = ALL) -> EventSlice:
     """The oldest events that together bring at most `surplus`."""
 
     def cut(event: Event, amount: int) -> int:
-        return _within(event, surplus - amount, measure)
+        return _index_within(event, surplus - amount, measure)
 
     return _take(events, surplus, measure, live, cut)
 
@@ -121,7 +121,7 @@ def _take(
     amount = 0
     taken: list[Event] = []
     for place, whole in enumerate(events):
-        event = live(events.first + place, whole)
+        event = live(events.first_number + place, whole)
         if event is None:
             continue
         brings = _amount(event, measure)
@@ -133,28 +133,28 @@ def _take(
         if first is not None:
             amount += _amount(first, measure)
             taken.append(first)
-        return EventSlice(amount, tuple(taken), _left(events, place, rest, event))
-    return EventSlice(amount, tuple(taken), events.without(len(events)))
+        return EventSlice(amount, tuple(taken), _events_after_cut(events, place, rest, event))
+    return EventSlice(amount, tuple(taken), events.drop_first(len(events)))
 
 
-def _left(events: EventList, place: int, rest: Event | None, event: Event) -> EventList:
+def _events_after_cut(events: EventList, place: int, rest: Event | None, event: Event) -> EventList:
     """The events after a cut at index `place`; `rest` is what remains of the event there."""
     if rest is event:
-        return events.without(place)
-    return events.without(place + 1) if rest is None else events.without(place, rest)
+        return events.drop_first(place)
+    return events.drop_first(place + 1) if rest is None else events.drop_first(place, rest)
 
 
 def _amount(event: Event, measure: Measure | None) -> int:
     match event.fact:
         case PartitionsAdded() as fact:
-            return measured(fact, measure)
+            return measure_commit(fact, measure)
         case StreamSize(bytes=size):
             return size
         case _:
             return 1
 
 
-def _reaching(event: Event, wanted: int, measure: Measure | None) -> int:
+def _index_reaching(event: Event, wanted: int, measure: Measure | None) -> int:
     """Where to cut an event so that its first part brings at least `wanted`."""
     if measure is None or not isinstance(event.fact, PartitionsAdded):
         return wanted
@@ -166,7 +166,7 @@ def _reaching(event: Event, wanted: int, measure: Measure | None) -> int:
     return place
 
 
-def _within(event: Event, most: int, measure: Measure | None) -> int:
+def _index_within(event: Event, most: int, measure: Measure | None) -> int:
     """Where to cut an event so that its first part brings at most `most`."""
     if measure is None or not isinstance(event.fact, PartitionsAdded):
         return most

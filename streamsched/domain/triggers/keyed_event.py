@@ -9,7 +9,7 @@ from typing import NamedTuple
 from streamsched.domain.events.event import CustomHappened, Event, PartitionsAdded, ProgramReached
 from streamsched.domain.events.match import Match
 from streamsched.domain.triggers.correlation import Per
-from streamsched.domain.triggers.event_slice import chosen
+from streamsched.domain.triggers.event_slice import select_partitions
 from streamsched.domain.triggers.keys.key_value import NoKey
 from streamsched.domain.triggers.run_keys import run_slices
 
@@ -35,7 +35,7 @@ class KeyedEvent:
             return
         for part, some in self.places.items():
             fact = self.event.fact
-            event = chosen(self.event, fact, some) if isinstance(fact, PartitionsAdded) else self.event
+            event = select_partitions(self.event, fact, some) if isinstance(fact, PartitionsAdded) else self.event
             yield from ((cell, part, event) for cell in self.per.cells(part))
 
 

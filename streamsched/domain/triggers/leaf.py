@@ -17,7 +17,7 @@ from streamsched.domain.triggers.composite import Composable, at_least_one
 from streamsched.domain.triggers.time_leaf import At, Cron, Every, SinceLastRun, TimeLeaf, tick_id
 
 
-def _where(match: Match) -> str:
+def _match_text(match: Match) -> str:
     return f" where {match}" if match else ""
 
 
@@ -56,7 +56,7 @@ class Partitions(Composable):
     def __str__(self) -> str:
         every = "" if self.distinct else EVERY_COMMIT
         some = f"{self.count} new partition{'s' if self.count > 1 else ''}"
-        return f"{some} of {self.dataset}{_where(self.match)}{every}"
+        return f"{some} of {self.dataset}{_match_text(self.match)}{every}"
 
 
 class Measure(StrEnum):
@@ -84,7 +84,7 @@ class Total(Composable):
 
     def __str__(self) -> str:
         every = "" if self.distinct else EVERY_COMMIT
-        return f"{self.amount} new {self.measure} in {self.dataset}{_where(self.match)}{every}"
+        return f"{self.amount} new {self.measure} in {self.dataset}{_match_text(self.match)}{every}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,9 @@ class ProgramStatus(Composable):
 
     def __str__(self) -> str:
         outcomes = " or ".join(sorted(self.outcomes))
-        return f"{self.program} {outcomes}{_where(self.match)}" + (f" {self.times} times" if self.times > 1 else "")
+        return f"{self.program} {outcomes}{_match_text(self.match)}" + (
+            f" {self.times} times" if self.times > 1 else ""
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +134,7 @@ class CustomEvent(Composable):
         at_least_one("times", self.times)
 
     def __str__(self) -> str:
-        return f"event {self.name}{_where(self.match)}" + (f" {self.times} times" if self.times > 1 else "")
+        return f"event {self.name}{_match_text(self.match)}" + (f" {self.times} times" if self.times > 1 else "")
 
 
 EventLeaf = Partitions | Total | StreamGrowth | ProgramStatus | CustomEvent
@@ -141,7 +143,7 @@ TickingLeaf = TimeLeaf | SinceLastRun
 Leaf = TickingLeaf | EventLeaf
 
 
-def needed(leaf: Leaf) -> int:
+def needed_amount(leaf: Leaf) -> int:
     """How much a leaf needs, in its own unit."""
     match leaf:
         case Cron() | Every() | At() | SinceLastRun():

@@ -55,7 +55,7 @@ def named_key(trigger: Trigger, columns: Mapping[str, str]) -> str:
     first, *others = per.cells(value)
     if others:
         count = f"{len(others) + 1} keys, {first} to {others[-1]}"
-        raise InvalidError("$.key", f"{_shown(columns)} is {count}; name one by another column")
+        raise InvalidError("$.key", f"{_format_columns(columns)} is {count}; name one by another column")
     return first
 
 
@@ -71,5 +71,5 @@ def _of_period(per: Per) -> tuple[tuple[str, ...], ...]:
     return ((per.key_grain.value,),)
 
 
-def _shown(columns: Mapping[str, str]) -> str:
+def _format_columns(columns: Mapping[str, str]) -> str:
     return ", ".join(f"{name}={value!r:.60}" for name, value in columns.items())

@@ -55,6 +55,6 @@ RERUN: Final = OnCorrection(timedelta(0))
 _USUAL: Final = OnCorrection(timedelta(minutes=10))
 
 
-def usual(expires: timedelta) -> OnCorrection:
+def default_on_correction(expires: timedelta) -> OnCorrection:
     """What a roll-up does that does not say, and whose keys expire after that time."""
     return _USUAL if _USUAL.quiet is not None and _USUAL.quiet <= expires else RERUN

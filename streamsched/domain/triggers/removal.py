@@ -39,14 +39,14 @@ from streamsched.domain.triggers.trigger import (
 _T = TypeVar("_T", bound=Then | Unless | Within | Quiet | Per)
 
 
-def awaited(trigger: Trigger) -> frozenset[ProgramRef]:
+def awaited_programs(trigger: Trigger) -> frozenset[ProgramRef]:
     """The programs a trigger waits for, and the one whose runs are its keys."""
     programs = frozenset(leaf.program for leaf in leaves(trigger) if isinstance(leaf, ProgramStatus))
     ancestor = run_of(trigger)
     return programs if ancestor is None else programs | {ancestor}
 
 
-def without(trigger: Trigger, deleted: Collection[ProgramRef]) -> Trigger | None:
+def remove_programs(trigger: Trigger, deleted: Collection[ProgramRef]) -> Trigger | None:
     """The trigger without the leaves that wait for deleted programs; None when it could never hold again; the same
     object when it waits for none of them.
 
@@ -56,26 +56,26 @@ def without(trigger: Trigger, deleted: Collection[ProgramRef]) -> Trigger | None
         case ProgramStatus(program=program):
             return None if program in deleted else trigger
         case AllOf(triggers=children):
-            return _left(trigger, children, deleted, wanted=len(children))
+            return _remove_from_composite(trigger, children, deleted, wanted=len(children))
         case AnyOf(triggers=children):
-            return _left(trigger, children, deleted, wanted=1)
+            return _remove_from_composite(trigger, children, deleted, wanted=1)
         case AtLeast(count=count, triggers=children):
-            return _left(trigger, children, deleted, wanted=count)
+            return _remove_from_composite(trigger, children, deleted, wanted=count)
         case Then(first=first, second=second):
-            one, other = without(first, deleted), without(second, deleted)
+            one, other = remove_programs(first, deleted), remove_programs(second, deleted)
             return None if one is None or other is None else _rebuilt(trigger, first=one, second=other)
         case Unless(wanted=wanted, veto=veto):
-            one, other = without(wanted, deleted), without(veto, deleted)
+            one, other = remove_programs(wanted, deleted), remove_programs(veto, deleted)
             if one is None or other is None:  # a veto that can never hold has no effect
                 return one
             return _rebuilt(trigger, wanted=one, veto=other)
         case Per(run_of=ancestor) if ancestor in deleted:
             return None
         case Within(trigger=only) | Quiet(trigger=only) | Per(trigger=only):
-            left = without(only, deleted)
+            left = remove_programs(only, deleted)
             return None if left is None else _rebuilt(trigger, trigger=left)
         case Silence(of=only):  # permanent silence is not a condition
-            return None if without(only, deleted) is None else trigger
+            return None if remove_programs(only, deleted) is None else trigger
         case Cron() | Every() | At() | SinceLastRun() | Partitions() | Total() | StreamGrowth() | CustomEvent():
             return trigger
         case _:
@@ -87,10 +87,10 @@ def _rebuilt(whole: _T, **parts: Trigger) -> _T:
     return whole if same else replace(whole, **parts)
 
 
-def _left(
+def _remove_from_composite(
     composite: AllOf | AnyOf | AtLeast, children: tuple[Trigger, ...], deleted: Collection[ProgramRef], *, wanted: int
 ) -> Trigger | None:
-    found = tuple(without(child, deleted) for child in children)
+    found = tuple(remove_programs(child, deleted) for child in children)
     left = tuple(child for child in found if child is not None)
     if len(left) < wanted:
         return None

@@ -65,35 +65,35 @@ class ProgramChains:
         """The set of this program; empty when it is not known."""
         return 1 << self._places[program] if program in self._places else 0
 
-    def above(self, program: ProgramRef) -> int:
+    def programs_above(self, program: ProgramRef) -> int:
         """The program, if it is known, and all from which some way leads to it."""
-        return self._above[self._places[program]] if program in self._places else 0
+        return self._above_by_place[self._places[program]] if program in self._places else 0
 
-    def required(self, program: ProgramRef) -> int:
+    def required_programs(self, program: ProgramRef) -> int:
         """The program, if it is known, and those through which each way to it goes."""
-        return self._required[self._places[program]] if program in self._places else 0
+        return self._required_by_place[self._places[program]] if program in self._places else 0
 
     @cached_property
-    def _above(self) -> Sequence[int]:
+    def _above_by_place(self) -> Sequence[int]:
         found = [1 << place for place in range(len(self.known))]
 
         def step(place: int, trigger: Trigger) -> int:
-            return found[place] | _any(found[self._places[leaf.program]] for leaf in _contributing(trigger))
+            return found[place] | _any(found[self._places[leaf.program]] for leaf in _contributing_ends(trigger))
 
-        return self._settled(found, step) or found
+        return self._repeat_until_stable(found, step) or found
 
     @cached_property
-    def _required(self) -> Sequence[int]:
+    def _required_by_place(self) -> Sequence[int]:
         everything = (1 << len(self.known)) - 1
         alone = [1 << place for place in range(len(self.known))]
         found = [everything if self._started.get(program) else alone[place] for program, place in self._places.items()]
 
         def step(place: int, trigger: Trigger) -> int:
-            return found[place] & (_required(trigger, self._places, found) | alone[place])
+            return found[place] & (_required_bits(trigger, self._places, found) | alone[place])
 
-        return self._settled(found, step) or alone
+        return self._repeat_until_stable(found, step) or alone
 
-    def _settled(self, found: list[int], step: Callable[[int, Trigger], int]) -> Sequence[int] | None:
+    def _repeat_until_stable(self, found: list[int], step: Callable[[int, Trigger], int]) -> Sequence[int] | None:
         """`found` after so many passes that another one changes nothing; None when that takes too many."""
         for _ in range(_PASSES):
             before = list(found)
@@ -107,7 +107,7 @@ class ProgramChains:
 
 def run_join(trigger: Trigger, chains: ProgramChains, namespace: str) -> RunJoin | None:
     """How a deployed trigger of a namespace counts ends of programs; None when it joins none, or correlates already."""
-    programs = list(dict.fromkeys(_joined(trigger)))
+    programs = list(dict.fromkeys(_joined_programs(trigger)))
     if len(programs) < 2:
         return None
     found = _nearest(trigger, programs, chains, namespace)
@@ -117,7 +117,7 @@ def run_join(trigger: Trigger, chains: ProgramChains, namespace: str) -> RunJoin
     return RunJoin(joined, f"joins per run of {found}; `mixed_runs()` would count all together")
 
 
-def _joined(trigger: Trigger) -> Iterator[ProgramRef]:
+def _joined_programs(trigger: Trigger) -> Iterator[ProgramRef]:
     """The programs of each `&` of the trigger; none of one that correlates."""
     match trigger:
         case Per():
@@ -126,37 +126,38 @@ def _joined(trigger: Trigger) -> Iterator[ProgramRef]:
             yield from (leaf.program for leaf in leaves(trigger) if isinstance(leaf, ProgramStatus))
         case _:
             for child in children(trigger):
-                yield from _joined(child)
+                yield from _joined_programs(child)
 
 
 def _nearest(
     trigger: Trigger, programs: Sequence[ProgramRef], chains: ProgramChains, namespace: str
 ) -> ProgramRef | str:
     """The ancestor, or why there is none."""
-    if (why := _why_not(trigger)) is not None:
+    if (why := _reason_not_joined(trigger)) is not None:
         return why
     if not chains.known:
         return f"more than {MOST_PROGRAMS:,} programs start each other; `per_run_of` says of which"
-    common = _all(chains.required(program) for program in programs)
+    common = _all(chains.required_programs(program) for program in programs)
     if not common:
         return _why_none(programs, chains)
-    nearest = _last(common, chains)
-    if others := common & ~chains.required(nearest):
-        return f"they have several ancestors, such as {_last(others, chains)} and {nearest}; `per_run_of` chooses one"
+    nearest = _last_program(common, chains)
+    if others := common & ~chains.required_programs(nearest):
+        other = _last_program(others, chains)
+        return f"they have several ancestors, such as {other} and {nearest}; `per_run_of` chooses one"
     if nearest.namespace != namespace:
         return f"their ancestor {nearest} is of another namespace; `per_run_of` joins per run of it"
     return nearest
 
 
-def _why_not(trigger: Trigger) -> str | None:
+def _reason_not_joined(trigger: Trigger) -> str | None:
     """Why a trigger counts all together, whatever its programs descend from."""
     match trigger:
         case AllOf(mixed_runs=True):
             return "`mixed_runs()` says so"
         case Within(trigger=only) | Quiet(trigger=only):
-            return _why_not(only)
+            return _reason_not_joined(only)
         case AllOf(triggers=below):
-            return next((why for child in below if (why := _why_not(child)) is not None), None)
+            return next((why for child in below if (why := _reason_not_joined(child)) is not None), None)
         case ProgramStatus(times=times, program=program):
             return None if times == 1 else f"it waits for {times} runs of {program}"
         case _:
@@ -164,14 +165,14 @@ def _why_not(trigger: Trigger) -> str | None:
 
 
 def _why_none(programs: Sequence[ProgramRef], chains: ProgramChains) -> str:
-    if not (some := _all(chains.above(program) for program in programs)):
+    if not (some := _all(chains.programs_above(program) for program in programs)):
         return "they have no common ancestor"
-    ancestor = _last(some, chains)
-    other = next(each for each in programs if not chains.required(each) & chains.bit(ancestor))
+    ancestor = _last_program(some, chains)
+    other = next(each for each in programs if not chains.required_programs(each) & chains.bit(ancestor))
     return f"{other} also starts without {ancestor}; `per_run_of` counts only the runs that descend from it"
 
 
-def _last(bits: int, chains: ProgramChains) -> ProgramRef:
+def _last_program(bits: int, chains: ProgramChains) -> ProgramRef:
     """That which comes after all others in the set."""
     return chains.known[bits.bit_length() - 1]
 
@@ -189,11 +190,13 @@ def _in_order(started: Mapping[ProgramRef, Sequence[Trigger]]) -> list[ProgramRe
             elif each not in seen:
                 seen.add(each)
                 todo.append((each, True))
-                todo += [(leaf.program, False) for trigger in started.get(each, ()) for leaf in _contributing(trigger)]
+                todo += [
+                    (leaf.program, False) for trigger in started.get(each, ()) for leaf in _contributing_ends(trigger)
+                ]
     return list(found)
 
 
-def _contributing(trigger: Trigger) -> Iterator[ProgramStatus]:
+def _contributing_ends(trigger: Trigger) -> Iterator[ProgramStatus]:
     """The ends of programs that a job of the trigger may have come from."""
     match trigger:
         case ProgramStatus():
@@ -201,29 +204,29 @@ def _contributing(trigger: Trigger) -> Iterator[ProgramStatus]:
         case Silence():
             return
         case Unless(wanted=wanted):
-            yield from _contributing(wanted)
+            yield from _contributing_ends(wanted)
         case _:
             for child in children(trigger):
-                yield from _contributing(child)
+                yield from _contributing_ends(child)
 
 
-def _required(trigger: Trigger, places: Mapping[ProgramRef, int], bits: Sequence[int]) -> int:
+def _required_bits(trigger: Trigger, places: Mapping[ProgramRef, int], bits: Sequence[int]) -> int:
     """The programs from which each job of the trigger descends."""
     match trigger:
         case ProgramStatus(program=program):
             return bits[places[program]]
         case AllOf(triggers=below):
-            return _any(_required(child, places, bits) for child in below)
+            return _any(_required_bits(child, places, bits) for child in below)
         case AtLeast(count=count, triggers=below) if count == len(below):
-            return _any(_required(child, places, bits) for child in below)
+            return _any(_required_bits(child, places, bits) for child in below)
         case AnyOf(triggers=below) | AtLeast(triggers=below):
-            return _all(_required(child, places, bits) for child in below)
+            return _all(_required_bits(child, places, bits) for child in below)
         case Then(first=first, second=second):
-            return _required(first, places, bits) | _required(second, places, bits)
+            return _required_bits(first, places, bits) | _required_bits(second, places, bits)
         case Within(trigger=only, then=OnExpiry.FIRE):
-            return _all(_required(leaf, places, bits) for leaf in leaves(only))
+            return _all(_required_bits(leaf, places, bits) for leaf in leaves(only))
         case Unless(wanted=only) | Within(trigger=only) | Quiet(trigger=only) | Per(trigger=only):
-            return _required(only, places, bits)
+            return _required_bits(only, places, bits)
         case Silence() | Cron() | Every() | At() | SinceLastRun():
             return 0
         case Partitions() | Total() | StreamGrowth() | CustomEvent():

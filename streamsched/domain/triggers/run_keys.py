@@ -21,12 +21,12 @@ def run_slices(program: ProgramRef, event: Event) -> Iterator[tuple[str, Event]]
     if not isinstance(fact, ProgramReached):
         return
     known = fact.known_ancestors
-    jobs = known.of(program) or ()
+    jobs = known.jobs_of(program) or ()
     if len(jobs) == 1:
         yield jobs[0], event
         return
     for job in jobs:
-        yield job, replace(event, fact=replace(fact, ancestors=known.narrowed(program, job)))
+        yield job, replace(event, fact=replace(fact, ancestors=known.narrow_to_job(program, job)))
 
 
 def rerun_of(event: Event, key: str) -> int:
@@ -35,10 +35,10 @@ def rerun_of(event: Event, key: str) -> int:
     return fact.ancestors.reruns.get(key, 0) if isinstance(fact, ProgramReached) else 0
 
 
-def why_too_many(program: ProgramRef | None, event: Event) -> str:
+def too_many_runs_reason(program: ProgramRef | None, event: Event) -> str:
     """Why the event counts under no key of `per_run_of` although it has ancestors; "" when that is not so."""
     fact = event.fact
-    if program is None or not isinstance(fact, ProgramReached) or fact.known_ancestors.of(program) is not None:
+    if program is None or not isinstance(fact, ProgramReached) or fact.known_ancestors.jobs_of(program) is not None:
         return ""
     return f"it descends from too many runs of {program}: at most {MOST_ANCESTORS} ancestors are kept"
 
@@ -46,6 +46,6 @@ def why_too_many(program: ProgramRef | None, event: Event) -> str:
 def why_no_run(program: ProgramRef | None, event: Event) -> str:
     """Why the event has no key of `per_run_of`; "" when that is not so."""
     fact = event.fact
-    if program is None or not isinstance(fact, ProgramReached) or fact.known_ancestors.of(program) != ():
+    if program is None or not isinstance(fact, ProgramReached) or fact.known_ancestors.jobs_of(program) != ():
         return ""
     return f"it descends from no run of {program}: it was started by hand, or by something else"

@@ -149,14 +149,14 @@ def tick_id(leaf: TimeLeaf) -> str:
                 "closed": None if leaf.on_closed is OnClosed.SKIP else leaf.on_closed,
                 "jitter": duration_text(leaf.jitter) if leaf.jitter else None,
             }
-            return f"cron:{leaf.expression}@{leaf.zone}{_chosen(chosen)}"
+            return f"cron:{leaf.expression}@{leaf.zone}{_format_choices(chosen)}"
         case Every(interval=interval, start=start):
             chosen = {
                 "calendar": leaf.calendar and f"{leaf.calendar.id}@{leaf.zone}",
                 "jitter": duration_text(leaf.jitter) if leaf.jitter else None,
             }
             begun = f"@{start.isoformat()}" if start else ""
-            return f"every:{interval.total_seconds():.15g}s{begun}{_chosen(chosen)}"
+            return f"every:{interval.total_seconds():.15g}s{begun}{_format_choices(chosen)}"
         case At(instant=instant):
             return f"at:{instant.isoformat()}"
         case _:
@@ -171,5 +171,5 @@ def _closing(calendar: Calendar | None) -> str:
     return f" but for {calendar}" if calendar else ""
 
 
-def _chosen(choices: dict[str, str | None]) -> str:
+def _format_choices(choices: dict[str, str | None]) -> str:
     return "".join(f";{name}={value}" for name, value in choices.items() if value is not None)

@@ -18,7 +18,7 @@ from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.limits import check_duration
 from streamsched.domain.time.duration import duration_text
 from streamsched.domain.triggers.composite import Composable
-from streamsched.domain.triggers.leaf import EventLeaf, needed
+from streamsched.domain.triggers.leaf import EventLeaf, needed_amount
 
 if TYPE_CHECKING:
     from streamsched.domain.triggers.trigger import Trigger
@@ -119,7 +119,7 @@ class Silence(Composable):
 
     def __post_init__(self) -> None:
         _positive("duration", self.duration)
-        if needed(self.of) != 1:
+        if needed_amount(self.of) != 1:
             raise InvalidDefinitionError("$.of", f"must want one event, for any breaks the silence, but is: {self.of}")
 
     def __str__(self) -> str:

@@ -35,7 +35,7 @@ from streamsched.domain.triggers.leaf import (
     compatible_id,
     leaf_id,
     leaf_keys,
-    needed,
+    needed_amount,
 )
 from streamsched.domain.triggers.timed import OnExpiry, Quiet, Silence, Then, Timed, Unless, Within
 
@@ -71,14 +71,14 @@ __all__ = [
     "check_key_grains",
     "children",
     "compatible_id",
-    "correlated",
     "correlations",
     "event_keys",
     "leaf_id",
     "leaf_keys",
     "leaves",
+    "leaves_with_per",
     "makes_corrections",
-    "needed",
+    "needed_amount",
     "run_of",
 ]
 
@@ -149,7 +149,7 @@ def check_correlation(trigger: Trigger) -> bool:
         InvalidDefinitionError: only a part of it does, a `per` is inside another, a leaf has no key, or the keys do
             not fit together.
     """
-    found = list(correlated(trigger))
+    found = list(leaves_with_per(trigger))
     pers = [per for _, per in found if per is not None]
     if not pers:
         return False
@@ -158,7 +158,7 @@ def check_correlation(trigger: Trigger) -> bool:
             raise InvalidDefinitionError("$", f"correlates, but not everywhere: {leaf} is under no `per`")
         if not isinstance(leaf, Partitions | Total | ProgramStatus | CustomEvent):
             raise InvalidDefinitionError("$", f"correlates, but {leaf} has no key to correlate by")
-        if per.has_parts and (needed(leaf) != 1 or isinstance(leaf, Total)):
+        if per.has_parts and (needed_amount(leaf) != 1 or isinstance(leaf, Total)):
             what = "names a known set, so it counts values" if per.each else "rolls up, so it counts periods"
             raise InvalidDefinitionError("$", f"{what}; {leaf} wants something else")
         if per.run_of is not None and not isinstance(leaf, ProgramStatus):
@@ -196,7 +196,7 @@ def check_key_grains(trigger: Trigger) -> frozenset[Grain | None]:
     return frozenset[Grain | None]().union(*below)
 
 
-def correlated(trigger: Trigger, per: Per | None = None) -> Iterator[tuple[Leaf, Per | None]]:
+def leaves_with_per(trigger: Trigger, per: Per | None = None) -> Iterator[tuple[Leaf, Per | None]]:
     """The leaves, left to right, each with the `per` that it is under.
 
     Raises:
@@ -210,4 +210,4 @@ def correlated(trigger: Trigger, per: Per | None = None) -> Iterator[tuple[Leaf,
     if not below:
         yield trigger, per  # type: ignore[misc]
     for child in below:
-        yield from correlated(child, per)
+        yield from leaves_with_per(child, per)

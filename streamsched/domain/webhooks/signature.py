@@ -47,7 +47,7 @@ def signing_key(secret: str) -> bytes:
     return key
 
 
-def signed(message: str, timestamp: int, body: bytes, *keys: bytes) -> dict[str, str]:
+def signature_headers(message: str, timestamp: int, body: bytes, *keys: bytes) -> dict[str, str]:
     """The headers of a message, with a signature of each key. `message`: the same for each attempt, without `.`;
     `timestamp`: of this attempt, in seconds since 1970.
     """

@@ -10,7 +10,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from streamsched.domain.errors import InvalidDefinitionError
-from streamsched.domain.limits import LONGEST_NAME, abridged, check_duration, check_most
+from streamsched.domain.limits import LONGEST_NAME, abridge, check_duration, check_most
 from streamsched.domain.names import ProgramRef, ScheduleRef, check_namespace, check_queue_name
 from streamsched.domain.programs.secret import Secret
 from streamsched.domain.tasks.queue import LONGEST_WEBHOOK, HttpTarget, QueuePolicy, WebhookTarget
@@ -85,7 +85,7 @@ class Webhook:
         check_queue_name(self.name, "$.name")
         check_most(len(self.queue), LONGEST_NAME, "$.name", "characters with its namespace")
         if "." in self.name:
-            raise InvalidDefinitionError("$.name", f"must have no '.' but is {abridged(self.name)}")
+            raise InvalidDefinitionError("$.name", f"must have no '.' but is {abridge(self.name)}")
         HttpTarget(self.url)
         parts = urlsplit(self.url)
         if parts.username is not None or parts.fragment:
@@ -96,7 +96,7 @@ class Webhook:
         for each in sorted(self.changes - {FAILURE, RECOVERY}):
             if not changes_of(each):
                 known = ", ".join((FAILURE, RECOVERY, *GROUPS, *STATES, *OTHERS.values()))
-                raise InvalidDefinitionError("$.changes", f"{abridged(each)} is no change; there are {known}")
+                raise InvalidDefinitionError("$.changes", f"{abridge(each)} is no change; there are {known}")
         for path, refs in (("$.schedules", self.schedules), ("$.programs", self.programs)):
             check_most(len(refs), _MOST_NAMES, path, "names")
             for ref in sorted(refs, key=str):

@@ -12,7 +12,7 @@ from streamsched.domain.errors import ConfigurationError, InvalidDefinitionError
 from streamsched.domain.programs.spark_deployment import ClusterKind, cluster_kind
 from streamsched.domain.programs.spark_needs import ENVIRONMENT
 from streamsched.domain.schedules.process_job import SparkJob
-from streamsched.domain.schedules.template import filled, filled_path
+from streamsched.domain.schedules.template import fill_path, fill_template
 from streamsched.ports.runs import Assignment
 from streamsched.spark.backends.backend import Backend, DriverSubmission, run_label
 from streamsched.spark.backends.kubernetes import KubernetesBackend
@@ -109,9 +109,9 @@ def submission_of(
     return DriverSubmission(
         run=assignment.run,
         master=master,
-        main=filled_path(job.main, assignment.arguments),
+        main=fill_path(job.main, assignment.arguments),
         main_class=needs.main_class,
-        arguments=tuple(filled(each, assignment.arguments) for each in job.arguments),
+        arguments=tuple(fill_template(each, assignment.arguments) for each in job.arguments),
         conf={
             **({} if event_log is None else event_log_settings(event_log)),
             **trace_settings(assignment),

@@ -68,7 +68,7 @@ class EventLogFiles:
                 self._take(self._application(folder), folder)
         now = int(self._clock.now().timestamp() * 1000)
         known = [each.summary.metrics(now) for each in self._applications.values()]
-        return RunMetrics.combined(known) if known else None
+        return RunMetrics.combine(known) if known else None
 
     def finished(self) -> bool:
         return not any(each.behind for each in self._applications.values())

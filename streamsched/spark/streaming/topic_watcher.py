@@ -15,7 +15,7 @@ from enum import StrEnum
 from uuid import uuid4
 
 from streamsched.domain.errors import ConflictError, NotFoundError, RefusedError
-from streamsched.domain.events.topic_growth import Growth, TopicSize, begun, grown
+from streamsched.domain.events.topic_growth import Growth, TopicSize, begin_count, measure_growth
 from streamsched.domain.names import StreamRef
 from streamsched.emit.draft import stream_size
 from streamsched.spark.streaming.topic_position import StreamMeasure, TopicPosition, UnsentGrowth
@@ -122,7 +122,7 @@ class TopicWatcher:
     def _begin(self) -> TopicWatchResult:
         now = self._measured()
         from_start = self._first is First.START
-        position = TopicPosition(self.topic, self.measure, begun(now, at_end=not from_start))
+        position = TopicPosition(self.topic, self.measure, begin_count(now, at_end=not from_start))
         revision = self._mark(position, 0)
         if from_start and revision is not None:
             return self._count(position, revision, now, [], [])
@@ -131,7 +131,7 @@ class TopicWatcher:
     def _count(
         self, position: TopicPosition, revision: int, now: TopicSize, sent: list[UnsentGrowth], refused: list[str]
     ) -> TopicWatchResult:
-        growth, counted = grown(position.counted, now)
+        growth, counted = measure_growth(position.counted, now)
         amount = growth.bytes if self.measure is StreamMeasure.BYTES else growth.records
         self._reached(TopicPhase.MEASURED)
         unsent = UnsentGrowth(f"topic-{self.topic}-{self._new_id()}", amount) if amount else None

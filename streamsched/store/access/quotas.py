@@ -10,7 +10,15 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from streamsched.domain.errors import NotFoundError
-from streamsched.domain.quotas.event_level import HELD, SAVED, EventLease, EventLevel, EventShare, LeaseRequest, leased
+from streamsched.domain.quotas.event_level import (
+    HELD,
+    SAVED,
+    EventLease,
+    EventLevel,
+    EventShare,
+    LeaseRequest,
+    grant_lease,
+)
 from streamsched.domain.quotas.quota import Limits, Quota, QuotaGrowth, QuotaUse
 from streamsched.domain.revision import Expected, digest
 from streamsched.store.catalog.history import record
@@ -157,7 +165,7 @@ class QuotaStore:
                     demand = demands[name]
                     if name not in own and demand.returned > 0:
                         demand = LeaseRequest(0.0, demand.asked, demand.accepted)
-                    leases[name] = leased(limits[name], EventLevel(tokens, at), demand, others.get(name, ()), now)
+                    leases[name] = grant_lease(limits[name], EventLevel(tokens, at), demand, others.get(name, ()), now)
                 left = [leases[name].left for name in names]
                 await connection.execute(
                     _SQL["put_levels"], names, [each.tokens for each in left], [each.at for each in left]

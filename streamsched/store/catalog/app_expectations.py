@@ -14,7 +14,7 @@ from streamsched.domain.names import AppRef, ExpectationRef
 from streamsched.domain.notices.recipient import Recipient
 from streamsched.domain.revision import digest
 from streamsched.domain.ticks.due_times import DueTime
-from streamsched.domain.ticks.watched_expectation import WatchedExpectation, changed, watched_from
+from streamsched.domain.ticks.watched_expectation import WatchedExpectation, begin_watch, change_expectation
 from streamsched.store.catalog.records import AppExpectations, ExpectationChange, RecipientsChange
 from streamsched.store.connections import Connection, Executor, Pool, translated
 from streamsched.store.sql import Select, queries, slices
@@ -128,7 +128,7 @@ async def _put(connection: Connection, app: AppRef, expectations: Sequence[Expec
     for each in expectations:
         before = former.get(str(each.ref))
         known = None if before is None or before.stopped is not None else watched_expectation(before)
-        watched = watched_from(each, now) if known is None else changed(known, each, now)
+        watched = begin_watch(each, now) if known is None else change_expectation(known, each, now)
         if before is not None and (known is None or not known.expectation.same_course(each)):
             begun.append(str(each.ref))
         kind = each.kind.value

@@ -218,7 +218,7 @@ async def _put_schedules(connection: Connection, changes: Sequence[ScheduleChang
             each.after.deleted_at,
             # of a backlog jobs of its own generation are valid too, although it is not enabled
             each.after.generation if each.after.backlog and each.after.kept_from is None else each.after.kept_from,
-            each.after.draining,
+            each.after.is_draining,
             each.after.resumed_at,
         )
         for each in changes

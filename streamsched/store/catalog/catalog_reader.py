@@ -11,14 +11,14 @@ import asyncpg
 import structlog
 
 from streamsched.codec.records import halt as halt_codec
-from streamsched.domain.errors import NotFoundError, described
+from streamsched.domain.errors import NotFoundError, describe_failure
 from streamsched.domain.history import HistoryEntry
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.programs.removed_program import RemovedProgram
 from streamsched.domain.schedules.schedule import Program, ScheduleRecord
 from streamsched.domain.ticks.since_last_run import NO_RUN, RunActivity, next_tick
 from streamsched.domain.triggers.leaf import since_last_run_of
-from streamsched.domain.triggers.removal import awaited
+from streamsched.domain.triggers.removal import awaited_programs
 from streamsched.store.catalog.app_expectations import read_expectations
 from streamsched.store.catalog.app_rows import (
     PROGRAMS_OF_APP,
@@ -274,7 +274,7 @@ class CatalogReader:
                 except Exception as failure:
                     if not skip:
                         raise
-                    log.error("schedule.unreadable", schedule=row.id, reason=described(failure))
+                    log.error("schedule.unreadable", schedule=row.id, reason=describe_failure(failure))
             if wanted is None or len(rows) < wanted or len(found) == limit:
                 return found
             after = rows[-1].id
@@ -317,7 +317,7 @@ async def _read_records(rows: Sequence[ScheduleRow]) -> AsyncIterator[ScheduleRe
         try:
             record = schedule_record(row)
         except Exception as failure:  # noqa: BLE001 - its definition may hold anything; the others are listed
-            log.error("schedule.unreadable", schedule=row.id, reason=described(failure))
+            log.error("schedule.unreadable", schedule=row.id, reason=describe_failure(failure))
         else:
             yield record
 
@@ -343,6 +343,6 @@ def _status(row: _ListedSchedule, last_runs: Mapping[tuple[str, str], RunActivit
 
 def _removed_programs(row: _ListedSchedule, record: ScheduleRecord) -> Sequence[RemovedProgram]:
     """Those of the removed programs that the present definition waits for."""
-    waits_for = awaited(record.definition.trigger)
+    waits_for = awaited_programs(record.definition.trigger)
     found = zip(map(ProgramRef.parse, row.removed), row.removed_at, row.removed_by, strict=True)
     return tuple(RemovedProgram(*each) for each in found if each[0] in waits_for)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from streamsched.domain.limits import later
+from streamsched.domain.limits import add_duration
 from streamsched.domain.ticks.since_last_run import RunActivity
 from streamsched.domain.triggers.leaf import since_last_run_of
 from streamsched.store.connections import Executor
@@ -39,7 +39,7 @@ async def last_runs_of(
     A timer is schedule, leaf id and an instant: ends matter that are less than the leaf's duration before it.
     """
     wanted = [
-        (schedule, leaf, later(at, -duration))
+        (schedule, leaf, add_duration(at, -duration))
         for schedule, leaf, at in timers
         if (duration := since_last_run_of(leaf)) is not None
     ]

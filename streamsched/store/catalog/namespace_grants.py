@@ -15,9 +15,9 @@ from streamsched.domain.access.references import (
     WITHOUT_ROLES,
     ForeignReference,
     KnownGrants,
-    foreign,
+    collect_names,
+    find_foreign_references,
     judge_all,
-    named_by,
     schedule_references,
 )
 from streamsched.domain.errors import ConflictError, ForbiddenError, NotFoundError
@@ -179,11 +179,13 @@ async def check_resumed(connection: Connection, changes: Sequence[ScheduleChange
     for part in slices([each for each in changes if each.action in (Action.ENABLED, Action.RESUMED)]):
         for each in part:
             definition, namespace = each.after.definition, each.after.definition.ref.namespace
-            of_namespace.setdefault(namespace, []).extend(foreign(schedule_references(definition), namespace))
+            of_namespace.setdefault(namespace, []).extend(
+                find_foreign_references(schedule_references(definition), namespace)
+            )
         await asyncio.sleep(0)
     for namespace, references in sorted(of_namespace.items()):
         if references:
-            known = await _read_known(connection, namespace, *named_by(references))
+            known = await _read_known(connection, namespace, *collect_names(references))
             verdict = await compute_meanwhile(connection, judge_all, references, WITHOUT_ROLES, namespace, known)
             if isinstance(verdict, Denied):
                 raise ForbiddenError(verdict.reason)

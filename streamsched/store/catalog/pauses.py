@@ -44,7 +44,7 @@ class PauseStore:
             FailureStreak(
                 ScheduleRef.parse(row.schedule),
                 row.generation,
-                Pause(PauseMode.of(keep=row.keep), row.until, row.note),
+                Pause(PauseMode.from_keep(keep=row.keep), row.until, row.note),
             )
             for row in rows
         ]

@@ -43,4 +43,4 @@ def links_of(rows: Iterable[LinkRow]) -> Iterator[ProgramLink]:
             trigger = trigger_codec.from_json(row.trigger)
             yield ProgramLink(ScheduleRef.parse(row.id), ProgramRef.parse(row.program), trigger)
         except InvalidError as failure:
-            log.error("schedule.unreadable", schedule=row.id, reason=described(failure))
+            log.error("schedule.unreadable", schedule=row.id, reason=describe_failure(failure))

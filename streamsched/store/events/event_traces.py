@@ -162,7 +162,7 @@ class EventTraces:
         self, found: Finding, schedules: Mapping[ScheduleRef, CurrentSchedule]
     ) -> ConsumingJob | None:
         reason = found.reason
-        if not isinstance(reason, AtSchedule) or not reason.judged.kept:
+        if not isinstance(reason, AtSchedule) or not reason.judged.is_kept:
             return None
         current = schedules.get(reason.schedule)
         candidates = list(_candidates(reason, reason.generation if current is None else current.record.generation))

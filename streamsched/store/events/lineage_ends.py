@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from streamsched.domain.events.event import Outcome
-from streamsched.domain.limits import later
+from streamsched.domain.limits import add_duration
 from streamsched.domain.names import ProgramRef
 from streamsched.store.connections import Pool, translated
 from streamsched.store.sql import fetch_value, queries
@@ -31,5 +31,5 @@ class LineageEnds:
             UnavailableError: PostgreSQL is unavailable.
         """
         with translated():
-            arguments = str(program), run, outcome.value, now, later(now, -_KEPT)
+            arguments = str(program), run, outcome.value, now, add_duration(now, -_KEPT)
             return Outcome(await fetch_value(self._pool, _SQL["end"], str, *arguments))

@@ -13,14 +13,14 @@ from streamsched.codec.json.reading import Fields
 from streamsched.codec.json.scalar import loads
 from streamsched.codec.schedules import policy as policies
 from streamsched.codec.triggers import trigger as triggers
-from streamsched.domain.errors import SYSTEMIC, described
+from streamsched.domain.errors import SYSTEMIC, describe_failure
 from streamsched.domain.history import HistoryEntry
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.quarantine import Quarantine
 from streamsched.domain.schedules.catchup import UNBOUNDED, CatchUp
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.schedule import Misfire
-from streamsched.domain.ticks.misfire import COUNTED, CaughtUp, caught_up
+from streamsched.domain.ticks.misfire import COUNTED, CaughtUp, choose_catch_up
 from streamsched.domain.ticks.review import MovedTick
 from streamsched.domain.ticks.since_last_run import NO_RUN, RunActivity
 from streamsched.domain.triggers.trigger import At, Cron, Every, SinceLastRun, TickingLeaf, Trigger, leaf_id, leaves
@@ -95,7 +95,7 @@ class PostgresTimers:
         self._held: list[str] = []
 
     async def fire(self, *, now: datetime, limit: int, decide: Callable[[DueTimer], Firing]) -> int:
-        self._held = self._failed.held(now)
+        self._held = self._failed.held_keys(now)
         try:
             return await self._fire(now, limit, decide)
         except SYSTEMIC:
@@ -103,7 +103,7 @@ class PostgresTimers:
         except Exception as failure:
             if limit == 1:
                 raise
-            log.warning("timers.batch_failed", reason=described(failure))
+            log.warning("timers.batch_failed", reason=describe_failure(failure))
         fired = 0
         for _ in range(limit):  # one by one, to quarantine the one that cannot be stored
             claimed: list[_TimerRow] = []
@@ -173,7 +173,7 @@ class PostgresTimers:
                     except SYSTEMIC:
                         raise
                     except Exception as failure:  # noqa: BLE001 - as in `fire`, which sets it apart when it is due
-                        log.warning("timer.not_reviewed", schedule=row.schedule, reason=described(failure))
+                        log.warning("timer.not_reviewed", schedule=row.schedule, reason=describe_failure(failure))
                     else:
                         moved += [] if found is None else [(timer, found)]
                 if moved:
@@ -209,10 +209,9 @@ class PostgresTimers:
             return
         retry_at = self._failed.add(name, now)
         self._held.append(name)
-        log.error("timer.failed", schedule=row.schedule, generation=row.generation, reason=described(failure))
-        reason = (
-            f"its ticks cannot be planned: {described(failure)}; the next attempt is at {retry_at:%Y-%m-%d %H:%M:%S}Z"
-        )
+        cause = describe_failure(failure)
+        log.error("timer.failed", schedule=row.schedule, generation=row.generation, reason=cause)
+        reason = f"its ticks cannot be planned: {cause}; the next attempt is at {retry_at:%Y-%m-%d %H:%M:%S}Z"
         await record(connection, "schedule", row.schedule, "ticks_failed", reason, at=now)
 
 
@@ -271,7 +270,7 @@ def _due_timer(row: _TimerRow, last_runs: Mapping[tuple[str, str], RunActivity])
     tree, ticking = _time_leaves(trigger)
     found, jobs = ticking.get(leaf), CaughtUp.EACH
     if policy is Misfire.ALL and isinstance(found, Cron | Every):
-        jobs = caught_up(tree, found, overlapping, bounds)
+        jobs = choose_catch_up(tree, found, overlapping, bounds)
     return DueTimer(
         ScheduleRef.parse(schedule),
         generation,

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import structlog
 
-from streamsched.domain.errors import SYSTEMIC, described
+from streamsched.domain.errors import SYSTEMIC, describe_failure
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.signals.signal import Woken
 from streamsched.domain.ticks.wakeups import send_at
@@ -86,7 +86,7 @@ class PostgresWakes(StoredPositions):
                     except SYSTEMIC:
                         raise
                     except Exception as failure:  # noqa: BLE001 - a damaged row may raise anything
-                        log.error("wake.unreadable", schedule=row.schedule, reason=described(failure))
+                        log.error("wake.unreadable", schedule=row.schedule, reason=describe_failure(failure))
                         unreadable.append(row)
                 await outbox.write(connection, records)
                 if unreadable:

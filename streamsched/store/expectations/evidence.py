@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from streamsched.domain.expectations.expectation import SubjectKind
 from streamsched.domain.expectations.key_template import columns_of, key_of
 from streamsched.domain.expectations.presence import evidence_mark
-from streamsched.domain.limits import later
+from streamsched.domain.limits import add_duration
 from streamsched.domain.schedules.arguments import KEY_PREFIX
 from streamsched.ports.intake import IntakeBatch, IntakeResult
 from streamsched.store.connections import Connection, Pool, translated
@@ -123,7 +123,7 @@ class EvidenceStore(StoredPositions):
             for query, *arguments in (
                 ("forget", now, MOST_EVIDENCE),
                 ("forget_keys", now, MOST_EVIDENCE),
-                ("forget_misses", later(now, -_KEEP_MISSES), MOST_MISSES),
+                ("forget_misses", add_duration(now, -_KEEP_MISSES), MOST_MISSES),
             ):
                 deleted += int((await self._pool.execute(_SQL[str(query)], *arguments)).rpartition(" ")[2])
         return deleted

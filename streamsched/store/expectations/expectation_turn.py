@@ -14,7 +14,13 @@ from streamsched.domain.expectations.presence import Awaited
 from streamsched.domain.history import HistoryEntry
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.ticks.due_times import DueTime
-from streamsched.domain.ticks.watched_expectation import MissedDue, Settled, WatchedExpectation, came_late, settled
+from streamsched.domain.ticks.watched_expectation import (
+    MissedDue,
+    Settled,
+    WatchedExpectation,
+    came_late,
+    settle_due_time,
+)
 from streamsched.log.topics import public_topic
 from streamsched.ports.outbox import OutboxRecord
 from streamsched.store.catalog import outbox
@@ -125,7 +131,7 @@ class ExpectationTurn:
         """Judges one due time of each expectation that has one; returns the misses to announce."""
         awaited: dict[str, Awaited] = {}
         for ref, each in self._watched.items():
-            until, wanted = self._until.get(each.expectation.kind), each.awaited
+            until, wanted = self._until.get(each.expectation.kind), each.expected_next
             if each.due is not None and wanted is not None and until is not None and each.due.at <= until:
                 awaited[ref] = wanted
         if not awaited:
@@ -134,7 +140,8 @@ class ExpectationTurn:
         late = [self._watched[ref] for ref, first in firsts.items() if self._is_late(ref, first)]
         why = await self._find_reasons(late)
         outcomes = {
-            ref: settled(self._watched[ref], first, self._now, why=why.get(ref, "")) for ref, first in firsts.items()
+            ref: settle_due_time(self._watched[ref], first, self._now, why=why.get(ref, ""))
+            for ref, first in firsts.items()
         }
         missed = {ref: each for ref, each in outcomes.items() if each.miss is not None}
         self._came_already = {ref for ref in missed if firsts[ref] is not None}

@@ -10,9 +10,9 @@ from typing import Any, Final, NamedTuple
 
 import structlog
 
-from streamsched.domain.errors import SYSTEMIC, described
+from streamsched.domain.errors import SYSTEMIC, describe_failure
 from streamsched.domain.expectations.expectation import SubjectKind
-from streamsched.domain.limits import later
+from streamsched.domain.limits import add_duration
 from streamsched.domain.names import AppRef, ProgramRef
 from streamsched.domain.quarantine import Quarantine
 from streamsched.store.catalog.app_expectations import ExpectationRow
@@ -71,7 +71,7 @@ class ExpectationStore:
         """
         with translated():
             until = await self._find_until()
-            candidates = await self._find_due(until, limit, self._failed.held(now))
+            candidates = await self._find_due(until, limit, self._failed.held_keys(now))
         if not candidates:
             return Judged(0, (), ())
         try:
@@ -79,7 +79,7 @@ class ExpectationStore:
         except SYSTEMIC:
             raise
         except Exception as failure:  # noqa: BLE001 - one of the rows, which may hold anything
-            log.warning("expectations.batch_split", reason=described(failure))
+            log.warning("expectations.batch_split", reason=describe_failure(failure))
         parts = [await self._judge_alone(each, until, now) for each in candidates]
         misses = [miss for each in parts for miss in each.misses]
         return Judged(sum(each.expectations for each in parts), misses, [came for each in parts for came in each.came])
@@ -93,7 +93,7 @@ class ExpectationStore:
     async def _find_until(self) -> Mapping[SubjectKind, datetime]:
         """Up to which due times each kind can be judged; a kind of which nothing was read is missing."""
         rows = await _READ_TO.fetch(self._pool)
-        return {SubjectKind(row.kind): later(row.at, -SETTLES) for row in rows}
+        return {SubjectKind(row.kind): add_duration(row.at, -SETTLES) for row in rows}
 
     async def _find_due(self, until: Mapping[SubjectKind, datetime], limit: int, held: Sequence[str]) -> Sequence[_Due]:
         found = {row.id: row for row in await _STIRRED.fetch(self._pool, limit, held)}
@@ -108,9 +108,9 @@ class ExpectationStore:
             raise
         except Exception as failure:  # noqa: BLE001 - its row may hold anything; the other ones are judged
             retry_at = self._failed.add(candidate.id, now)
-            log.error("expectation.failed", expectation=candidate.id, reason=described(failure))
+            log.error("expectation.failed", expectation=candidate.id, reason=describe_failure(failure))
             due = f"{retry_at:%Y-%m-%d %H:%M:%S}Z"
-            reason = f"it cannot be judged: {described(failure)}; the next attempt is at {due}"
+            reason = f"it cannot be judged: {describe_failure(failure)}; the next attempt is at {due}"
             with translated():
                 await self._pool.execute(_SQL["failed"], now, candidate.id, reason)
             return Judged(0, (), ())

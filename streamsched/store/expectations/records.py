@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import structlog
 
-from streamsched.domain.errors import NotFoundError, described
+from streamsched.domain.errors import NotFoundError, describe_failure
 from streamsched.domain.expectations.expectation import Expectation, SubjectKind
 from streamsched.domain.names import AppRef, ExpectationRef
 from streamsched.domain.ticks.watched_expectation import WatchedExpectation
@@ -160,7 +160,7 @@ def _records(rows: Sequence[_ReadExpectation]) -> list[ExpectationRecord]:
         try:
             watched = watched_expectation(ExpectationRow(*row[:11]))
         except Exception as failure:  # noqa: BLE001 - its definition may hold anything; the others are listed
-            log.error("expectation.unreadable", expectation=row.id, reason=described(failure))
+            log.error("expectation.unreadable", expectation=row.id, reason=describe_failure(failure))
             continue
         miss = None if row.missed_due_at is None else StoredMiss(row.missed_due_at, *row[15:])
         stopped = row.stopped or ""

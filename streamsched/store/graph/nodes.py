@@ -14,7 +14,16 @@ from typing import Final, NamedTuple
 from streamsched.codec.graph.task import task_to_json, tasks_from_json
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.graph.node import NODE_STATES, NodeFact, NodeState
-from streamsched.domain.graph.progress import GraphNode, cancelled, counted, ended, left_out, recount, reset, shifted
+from streamsched.domain.graph.progress import (
+    GraphNode,
+    cancel_node,
+    count_parents,
+    end_node,
+    leave_out_node,
+    recount,
+    reset,
+    shift_node,
+)
 from streamsched.domain.graph.task import NodeId, TaskTemplate
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
@@ -203,7 +212,7 @@ class NodeStore:
                     continue
                 for child, shifts in report_to_children(batch, node, edges).items():
                     if child in batch.nodes:
-                        batch.put(shifted(batch.nodes[child], shifts))
+                        batch.put(shift_node(batch.nodes[child], shifts))
             return await batch.write()
 
     async def cancel(self, graph: StoredGraph, nodes: Sequence[NodeId], reason: str, *, now: datetime) -> Sequence[str]:
@@ -217,7 +226,7 @@ class NodeStore:
             found = [batch.nodes[node] for node in nodes if node in batch.nodes]
             for node in found:
                 if node.state is NodeState.WAITING:
-                    batch.put(cancelled(node), reason)
+                    batch.put(cancel_node(node), reason)
             await batch.write()
             return [job for node in found if node.state is NodeState.QUEUED and (job := batch.job(node.id)) is not None]
 
@@ -308,12 +317,12 @@ class NodeStore:
             for end in ends:
                 node = batch.nodes.get(end.node)
                 if node is not None and node.state is NodeState.QUEUED and batch.job(end.node) == end.job:
-                    if node.unreported:  # its children count first that it is to run again, and the end afterwards
+                    if node.is_unreported:  # its children count first that it is to run again, and the end afterwards
                         continue
                     fact, reason = end.fact, end.reason
                     if fact is NodeFact.SUCCEEDED:
                         fact, reason = graph.reactions.end(end.node.task, end.exit_code)
-                    batch.put(ended(node, fact), reason)
+                    batch.put(end_node(node, fact), reason)
                 counted_ends.append(end.number)
             left, again = await choose_children(batch, movers, edges)
             shifts, anew = find_shifts(batch, movers, edges)
@@ -328,17 +337,17 @@ class NodeStore:
                 if child in anew and child not in edges.parents:  # its part is counted when it can be computed
                     changes = shifts.get(child, [])
                 elif child in anew and known is not None:
-                    groups = counted(child, edges.parents[child], reported, graph.reactions)
+                    groups = count_parents(child, edges.parents[child], reported, graph.reactions)
                     known, changes = recount(known, groups, reopened=any(each.reopens for each in changes)), []
                 if known is None:
                     creates = any(graph.reactions.creates(child.task, each.after) for each in changes)
                     missing += [child] if creates or (changes and child in left) else []
                 elif child in left:
-                    batch.put(left_out(known, changes), left[child])
+                    batch.put(leave_out_node(known, changes), left[child])
                 elif child in again and known.state is NodeState.SKIPPED:
-                    batch.put(reset(shifted(known, changes)), "")
+                    batch.put(reset(shift_node(known, changes)), "")
                 else:
-                    batch.put(shifted(known, changes))
+                    batch.put(shift_node(known, changes))
             await create_nodes(batch, missing, edges, left)
             made = await batch.write()
             await batch.connection.execute(SQL["forget"], counted_ends)
@@ -359,7 +368,7 @@ class NodeStore:
                     known = batch.nodes[node]
                     groups = known.groups
                     if node in edges.parents:
-                        groups = counted(node, edges.parents[node], reported, graph.reactions)
+                        groups = count_parents(node, edges.parents[node], reported, graph.reactions)
                     batch.put(recount(known, groups), anew=True)
             return await batch.write()
 

@@ -28,13 +28,13 @@ def report_to_children(batch: NodeBatch, node: NodeId, edges: Edges) -> dict[Nod
     not given.
     """
     known = batch.nodes.get(node)
-    if known is None or not (known.unreported or known.stuck) or node not in edges.children:
+    if known is None or not (known.is_unreported or known.stuck) or node not in edges.children:
         return {}
     before, after = known.reported, parent_outcome(known.state)
     stuck = tuple(sorted(edges.stuck.get(node, ())))
     batch.put(replace(known, reported=after, stuck=stuck), "" if after is ParentOutcome.COMPLETE else None)
     shifts: dict[NodeId, list[Shift]] = {}
-    counted_as = batch.graph.reactions.counted
+    counted_as = batch.graph.reactions.outcome_for_group
     for child, group in edges.children[node]:
         counts = (counted_as(child.task, group, node.task, each) for each in (before, after))
         shifts.setdefault(child, []).append(Shift(group, *counts))
@@ -76,7 +76,7 @@ async def choose_children(
     found = [
         node
         for node in (batch.nodes.get(mover) for mover in movers if reactions.branches(mover.task))
-        if node is not None and node.state is NodeState.COMPLETED and node.unreported and node.id in edges.children
+        if node is not None and node.state is NodeState.COMPLETED and node.is_unreported and node.id in edges.children
     ]
     if not found:
         return {}, frozenset()
@@ -88,7 +88,7 @@ async def choose_children(
     for node in found:
         code = codes.get(batch.job(node.id))
         for child, _ in edges.children[node.id]:
-            if reactions.left_out(node.id.task, code, child.task):
+            if reactions.leaves_out(node.id.task, code, child.task):
                 left[child] = f"left out by {node.id}, whose run had exit code {code}"
             elif node.round > 1 and child not in edges.invalid:
                 again.add(child)

@@ -10,13 +10,13 @@ from typing import Final, NamedTuple
 import structlog
 
 from streamsched.codec.records import launch
-from streamsched.domain.backfills.backfill import BackfillCounts, BackfillFact, BackfillState, ItemState, settled
+from streamsched.domain.backfills.backfill import BackfillCounts, BackfillFact, BackfillState, ItemState, item_state
 from streamsched.domain.backfills.request import DEFAULT_FAILURES
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.jobs.job import JobState, ReadyJob
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.jobs.submission import backfill_job_id
-from streamsched.domain.limits import later
+from streamsched.domain.limits import add_duration
 from streamsched.store.connections import Connection, Pool, translated
 from streamsched.store.jobs.backfills import BackfillRecord, BackfillRow, backfill_record, change_state, job_of_item
 from streamsched.store.jobs.submissions import current_schedule, insert
@@ -128,7 +128,7 @@ async def _feed(connection: Connection, rows: Sequence[BackfillRow], now: dateti
                 continue
             made[item] = ItemState.ACTIVE
             request = known[item.backfill].request
-            at = later(now, len(made) * _STEP)
+            at = add_duration(now, len(made) * _STEP)
             readies.append(job_of_item(found, request, current.generation, current.sequence, at))
         await insert(connection, ((ready, current.program) for ready in readies), now)
     for item, state in made.items():
@@ -184,7 +184,7 @@ async def _ended_items(connection: Connection, backfills: Sequence[str]) -> Mapp
 
 
 def _item_state(job: str, last_run: str | None) -> ItemState:
-    return settled(JobState(job), None if last_run is None else RunState(last_run))
+    return item_state(JobState(job), None if last_run is None else RunState(last_run))
 
 
 async def _next_items(

@@ -22,12 +22,12 @@ from streamsched.domain.backfills.backfill import (
     BackfillState,
     ItemState,
     KnownOutcome,
-    known_of,
-    settled,
+    item_state,
+    known_outcome,
 )
 from streamsched.domain.backfills.items import BackfillItem, items_of
 from streamsched.domain.backfills.request import UNCONFIRMED, BackfillRequest, KeySpan, PartitionSpan, Span, TickSpan
-from streamsched.domain.decisions.decision import superseded
+from streamsched.domain.decisions.decision import superseded_reason
 from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError
 from streamsched.domain.jobs.job import JobCommand, JobState, ReadyJob
 from streamsched.domain.jobs.run import RunState
@@ -188,7 +188,7 @@ class BackfillStore:
             numbered.reverse()
         jobs: list[PlannedJob] = []
         for number, item in numbered[:limit]:
-            found = item.ready(request.schedule, chosen.generation, request.id, number, now)
+            found = item.ready_job(request.schedule, chosen.generation, request.id, number, now)
             ready = job_of_item(found, request_to_json(request), found.generation, found.sequence, now)
             given = arguments(chosen.program, chosen.schedule, ready)
             latest = next((chosen.latest[mark] for mark in reversed(item.marks) if mark in chosen.latest), "")
@@ -315,7 +315,7 @@ class BackfillStore:
             program,
             row.generation,
             items,
-            {each.mark: settled(JobState(each.state), _run_state(each.run)) for each in known},
+            {each.mark: item_state(JobState(each.state), _run_state(each.run)) for each in known},
             {each.mark: each.id for each in known},
         )
         kept = [item for item in items if request.only.takes(whole.known(item))]
@@ -348,7 +348,7 @@ class _Chosen:
     skipped: int = 0
 
     def known(self, item: BackfillItem) -> KnownOutcome:
-        return known_of(self.states, item.marks)
+        return known_outcome(self.states, item.marks)
 
 
 class _MarkPath(StrEnum):
@@ -435,7 +435,7 @@ def _check_size(request: BackfillRequest, chosen: _Chosen) -> None:
 
 def _encode_items(request: BackfillRequest, chosen: _Chosen, now: datetime) -> list[tuple[int, str]]:
     return [
-        (number, launch.encode(item.ready(request.schedule, chosen.generation, request.id, number, now)).decode())
+        (number, launch.encode(item.ready_job(request.schedule, chosen.generation, request.id, number, now)).decode())
         for number, item in enumerate(chosen.items, start=1)
     ]
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from streamsched.codec.records import launch
-from streamsched.domain.decisions.decision import Admit, Join, with_coalesced
+from streamsched.domain.decisions.decision import Admit, Join, add_coalesced_jobs
 from streamsched.domain.decisions.decision_batch import DecidedProgram
 from streamsched.domain.jobs.job import ReadyJob
 from streamsched.store.connections import Connection
@@ -70,7 +70,7 @@ def _complete(decided: DecidedProgram, stored: Mapping[str, Sequence[ReadyJob]])
     return replace(
         decided,
         decisions=[
-            with_coalesced(decision, due_job, program, coalesced[decision.job])
+            add_coalesced_jobs(decision, due_job, program, coalesced[decision.job])
             if isinstance(decision, Admit) and coalesced[decision.job]
             else decision
             for due_job, decision in pairs

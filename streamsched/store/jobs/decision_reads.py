@@ -17,9 +17,9 @@ from streamsched.codec.json.scalar import loads
 from streamsched.codec.records import launch
 from streamsched.codec.schedules.schedule import program_from_json, schedule_from_json
 from streamsched.domain.constraints.pool import slots_name
-from streamsched.domain.decisions.decision import DecisionInput, DueJob, superseded
+from streamsched.domain.decisions.decision import DecisionInput, DueJob, superseded_reason
 from streamsched.domain.decisions.resources import Resources
-from streamsched.domain.errors import described
+from streamsched.domain.errors import describe_failure
 from streamsched.domain.jobs.job import JobCommand, JobNumber, ScheduleKey
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.quotas.quota import slots_name as quota_slots
@@ -192,7 +192,7 @@ async def _read_inputs(
         of_programs = await _limits_of_programs(connection, list(locked))
         definitions, unreadable = {**definitions, **of_programs.limits}, {**unreadable, **of_programs.unreadable}
     wanted = {row.id for row in due}
-    newest_only = [name for name, known in definitions.items() if known.overlap.newest_only]
+    newest_only = [name for name, known in definitions.items() if known.overlap.keeps_newest]
     if newest_only:
         wanted |= {row["id"] for row in await connection.fetch(_SQL["siblings"], newest_only)}
     jobs: dict[str, list[DueJob]] = {}
@@ -201,7 +201,7 @@ async def _read_inputs(
         try:
             job = _due_job(row, schedules, definitions)
         except Exception as failure:  # noqa: BLE001 - a row may hold anything
-            failed[row.id] = f"it cannot be decided: what satisfied it cannot be read: {described(failure)}"
+            failed[row.id] = f"it cannot be decided: what satisfied it cannot be read: {describe_failure(failure)}"
             continue
         wrong = locked[row.program].unreadable or unreadable.get(row.schedule or _own_limits(row.program))
         if wrong is not None and _is_current(job):
@@ -308,7 +308,7 @@ async def _limits_of_programs(connection: Connection, programs: Sequence[str]) -
         try:
             limits[name] = limits_of_program(ProgramRef.parse(row.program), map(_schedule, row.definitions))
         except Exception as failure:  # noqa: BLE001 - a row may hold anything
-            unreadable[name] = f"it cannot be decided: {described(failure)}"
+            unreadable[name] = f"it cannot be decided: {describe_failure(failure)}"
     return _OfPrograms(limits, unreadable)
 
 
@@ -316,7 +316,9 @@ def _locked_program(row: _ProgramRow) -> _LockedProgram:
     try:
         return _LockedProgram(_program(row.definition, row.preferences), row.metered, row.limited)
     except Exception as failure:  # noqa: BLE001 - a row may hold anything
-        return _LockedProgram(unreadable=f"it cannot be decided: its program cannot be read: {described(failure)}")
+        return _LockedProgram(
+            unreadable=f"it cannot be decided: its program cannot be read: {describe_failure(failure)}"
+        )
 
 
 def _definitions(schedules: Mapping[str, _ScheduleRow]) -> tuple[Mapping[str, Schedule], Mapping[str, str]]:
@@ -328,7 +330,7 @@ def _definitions(schedules: Mapping[str, _ScheduleRow]) -> tuple[Mapping[str, Sc
         try:
             definitions[name] = _schedule(row.definition)
         except Exception as failure:  # noqa: BLE001 - a row may hold anything
-            unreadable[name] = f"it cannot be decided: its schedule cannot be read: {described(failure)}"
+            unreadable[name] = f"it cannot be decided: its schedule cannot be read: {describe_failure(failure)}"
     return definitions, unreadable
 
 
@@ -355,7 +357,7 @@ def _due_job(row: _JobRow, schedules: Mapping[str, _ScheduleRow], definitions: M
 def _is_current(job: DueJob) -> bool:
     """Whether the job's definition is in force. If not, the job ends, whether the definition can be read or not."""
     return (
-        superseded(
+        superseded_reason(
             known=True,
             current=job.generation,
             enabled=job.enabled,

@@ -17,7 +17,7 @@ from streamsched.domain.decisions.decision_batch import DecidedProgram
 from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.errors import ConflictError
 from streamsched.domain.jobs.job import JOB_STATES, JobFact, JobState
-from streamsched.domain.limits import later
+from streamsched.domain.limits import add_duration
 from streamsched.domain.schedules.schedule import HttpJob, Program
 from streamsched.ports.runs import Assignment
 from streamsched.store.catalog.history import copy
@@ -167,7 +167,7 @@ def _claims(decided: Sequence[DecidedProgram], inline: InlineRoom | None) -> Ite
 
 def _deadline(run: Assignment, now: datetime) -> datetime | None:
     longest = None if run.schedule is None else run.schedule.max_duration
-    return None if longest is None else later(now, longest)
+    return None if longest is None else add_duration(now, longest)
 
 
 def _runner(inline: InlineRoom | None) -> str | None:

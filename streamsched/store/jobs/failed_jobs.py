@@ -12,7 +12,7 @@ from streamsched.domain.errors import InvalidError
 from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.jobs.submission import rerun_job_id
-from streamsched.domain.limits import later
+from streamsched.domain.limits import add_duration
 from streamsched.domain.schedules.submission_request import MOST_RERUNS, BulkRerunRequest
 from streamsched.store.connections import Connection
 from streamsched.store.sql import Select, queries
@@ -67,7 +67,7 @@ async def failed_jobs(connection: Connection, request: BulkRerunRequest, now: da
     Raises:
         InvalidError: there are more than `MOST_RERUNS`, or too many jobs to search.
     """
-    begin = later(now, -request.since)
+    begin = add_duration(now, -request.since)
     found = [
         _failed_job(job, row)
         for job, row in (await _examine(connection, request, now)).items()
@@ -85,13 +85,13 @@ async def reruns_of(
     attempts = {job.id: job for job in jobs}
     readies = dict(await _READIES.fetch(connection, list(attempts)))
     return [
-        request.of(name).satisfaction(
+        request.request_for(name).satisfaction(
             launch.decode(readies[name]),
             job.run,
             job.attempt,
             generation=0,
             sequence=0,
-            now=later(now, number * _STEP),
+            now=add_duration(now, number * _STEP),
         )
         for number, (name, job) in enumerate(attempts.items())
         if name in readies
@@ -116,7 +116,7 @@ async def _examine(connection: Connection, request: BulkRerunRequest, now: datet
     Raises:
         InvalidError: too many jobs were made since.
     """
-    since = later(now, -request.since - _LONGEST)
+    since = add_duration(now, -request.since - _LONGEST)
     rows = await _FAILED_JOBS.fetch(connection, str(request.schedule), since, _EXAMINED + 1, list(_FAILED))
     if rows[0].examined > _EXAMINED:
         raise InvalidError("$.since", f"covers more than {_EXAMINED} jobs of schedule '{request.schedule}'")

@@ -17,8 +17,8 @@ from streamsched.domain.constraints.process_room import ProcessKind, ProcessRoom
 from streamsched.domain.constraints.rate import bucket_of
 from streamsched.domain.decisions.names_in_reasons import own_names_only
 from streamsched.domain.decisions.resources import Resources
-from streamsched.domain.errors import NotFoundError, described
-from streamsched.domain.jobs.job import JobCommand, JobState, ReadyJob, merged
+from streamsched.domain.errors import NotFoundError, describe_failure
+from streamsched.domain.jobs.job import JobCommand, JobState, ReadyJob, merge_satisfactions
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.jobs.submission import Submission
 from streamsched.domain.names import ProgramRef
@@ -196,7 +196,7 @@ async def read_snapshot(connection: Connection, job: str) -> JobSnapshot:
         try:
             readies.append(launch.decode(each.ready))
         except Exception as failure:  # noqa: BLE001 - a row may hold anything; the rest is explained
-            unreadable = unreadable or f"what satisfied it cannot be read: {described(failure)}"
+            unreadable = unreadable or f"what satisfied it cannot be read: {describe_failure(failure)}"
     readies = readies or [
         ReadyJob(
             *(record.schedule, record.generation, record.sequence, record.satisfied_at),
@@ -230,7 +230,7 @@ async def read_snapshot(connection: Connection, job: str) -> JobSnapshot:
     own = record.id.partition(".")[0]
     return JobSnapshot(
         job=record,
-        ready=merged(readies[0], readies[1:]),
+        ready=merge_satisfactions(readies[0], readies[1:]),
         schedule=schedule,
         generation=current.generation if current is not None else 0,
         enabled=record.schedule is None or bool(current is not None and current.admits),
@@ -273,7 +273,7 @@ def _read_schedule(definition: Any) -> tuple[Schedule | None, str | None]:
     try:
         return schedule_from_json(definition), None
     except Exception as failure:  # noqa: BLE001 - a row may hold anything
-        return None, f"its schedule cannot be read: {described(failure)}"
+        return None, f"its schedule cannot be read: {describe_failure(failure)}"
 
 
 def _read_limits(program: ProgramRef, definitions: Sequence[Any]) -> tuple[Schedule | None, str | None]:
@@ -281,7 +281,7 @@ def _read_limits(program: ProgramRef, definitions: Sequence[Any]) -> tuple[Sched
     try:
         return limits_of_program(program, map(schedule_from_json, definitions)), None
     except Exception as failure:  # noqa: BLE001 - a row may hold anything
-        return None, f"the limits of its program cannot be read: {described(failure)}"
+        return None, f"the limits of its program cannot be read: {describe_failure(failure)}"
 
 
 def _pause_lines(rows: Sequence[_Pause], satisfied_at: datetime) -> Iterator[HistoryLine]:

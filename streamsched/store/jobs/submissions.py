@@ -261,7 +261,7 @@ async def current_schedule(connection: Connection, ref: ScheduleRef) -> CurrentO
     row = await _LOCK_SCHEDULE.fetchrow(connection, str(ref))
     if row is None or row.deleted_at is not None:
         raise NotFoundError("schedule", str(ref))
-    refused = superseded(
+    refused = superseded_reason(
         known=True,
         current=row.generation,
         enabled=row.enabled,

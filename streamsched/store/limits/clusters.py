@@ -133,7 +133,7 @@ class ClusterStore:
                     load = _load_or_none(terms)
                     if load is None:
                         continue
-                    gate = LoadGate(was_open, since).updated(load, reading, now)
+                    gate = LoadGate(was_open, since).update(load, reading, now)
                     await connection.execute(_SQL["turn"], cluster, terms, gate.open, gate.since, now)
                     if gate.open:
                         woken += len(await connection.fetch(_SQL["wake"], cluster, terms, load.starts))
@@ -220,7 +220,7 @@ def _load_or_none(terms: Any) -> Load | None:
     try:
         return _load(terms)
     except Exception as failure:  # noqa: BLE001 - a row may hold anything
-        log.error("gate.unreadable", reason=described(failure))
+        log.error("gate.unreadable", reason=describe_failure(failure))
         return None
 
 

@@ -123,7 +123,7 @@ async def claim_next(
     if not await connection.fetchval(_SQL["any_pending"], kind, now, len(retry_at)):
         return []
     room = await read_room(connection, kind, now, at_most=limit, spawns=len(retry_at))
-    places = limit if not room.launchers else min(limit, max(0, room.free))
+    places = limit if not room.launchers else min(limit, max(0, room.free_places))
     if not places or not room.pending:
         return []
     chosen: list[str] = []
@@ -147,7 +147,7 @@ async def wake(connection: Connection, now: datetime) -> bool:
     waiting = await connection.fetch(_SQL["kinds"], [*ProcessKind])
     for row in waiting:
         room = await read_room(connection, ProcessKind(row["kind"]), now)
-        given = Counter(room.next_shares(max(0, room.free) if room.launchers else _UNKNOWN))
+        given = Counter(room.next_shares(max(0, room.free_places) if room.launchers else _UNKNOWN))
         places = {share: count - len(room.pending.get(share, ())) for share, count in given.items()}
         if places := {share: count for share, count in places.items() if count > 0}:
             await connection.execute(_SQL["wake"], row["kind"], *_columns(places), [*places.values()])
@@ -191,7 +191,7 @@ async def _room(
     hosts = sorted({host for host, _ in sizes})
     held = {Share(*row[:2]): row.held for row in await _HELD.fetch(connection, kind, now, hosts)}
     room = ProcessRoom(sizes, held)
-    places = max(1, room.free) if sizes else at_most or _UNKNOWN
+    places = max(1, room.free_places) if sizes else at_most or _UNKNOWN
     pending = _turns(await _PENDING.fetch(connection, kind, now, spawns, places))
     waiting = _turns(await _WAITING.fetch(connection, kind, places))
     names = sorted({share.namespace for share in (*held, *pending, *waiting)})

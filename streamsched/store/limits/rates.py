@@ -15,7 +15,7 @@ from streamsched.domain.constraints.pace import BucketLevel
 from streamsched.domain.constraints.rate import TokenBucket, program_bucket_key
 from streamsched.domain.decisions.decision import Admit, Decision
 from streamsched.domain.errors import UnavailableError
-from streamsched.domain.limits import later, longer
+from streamsched.domain.limits import add_duration, longer
 from streamsched.domain.names import ProgramRef
 from streamsched.store.connections import Connection, Executor
 from streamsched.store.sql import Select, queries
@@ -88,8 +88,8 @@ async def take(
     rows: list[tuple[object, ...]] = []
     for bucket, level in buckets.items():
         if amount := runs[bucket.key]:
-            after = bucket.taken(level, amount, now)
-            full_at = later(after.at, longer(_SECOND, (bucket.burst - after.left) / bucket.pace.per_second))
+            after = bucket.take_tokens(level, amount, now)
+            full_at = add_duration(after.at, longer(_SECOND, (bucket.burst - after.left) / bucket.pace.per_second))
             rows.append((bucket.key, bucket.limit, bucket.per, bucket.burst, after.left, after.at, full_at))
     if rows:
         await connection.execute(_SQL["draw"], *(list(column) for column in zip(*rows, strict=True)))

@@ -12,8 +12,8 @@ from streamsched.codec.schedules.schedule import schedule_from_json
 from streamsched.domain.errors import described
 from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.jobs.run import RUN_STATES, RunFact, RunState, run_id
-from streamsched.domain.limits import later
-from streamsched.domain.programs.output import uncommitted
+from streamsched.domain.limits import add_duration
+from streamsched.domain.programs.output import find_uncommitted
 from streamsched.domain.schedules.retry import Retry
 from streamsched.store.catalog.history import record
 from streamsched.store.connections import Connection
@@ -80,7 +80,7 @@ async def check_commits(connection: Connection, row: StoredRun, failure: Failure
         return None
     job, attempts = row.job or row.id, range(1, row.attempt + 1)
     committed = await _COMMITTED.fetch(connection, [row.id, *(run_id(job, each) for each in attempts)])
-    left = uncommitted(program.outputs, committed)
+    left = find_uncommitted(program.outputs, committed)
     return None if left else "its outputs are committed, which is enough (done_when_committed)"
 
 
@@ -89,7 +89,7 @@ def _retry(schedule: str | None, definition: Any) -> Retry | None:
     try:
         return schedule_from_json(definition).retry
     except Exception as failure:  # noqa: BLE001 - a row may hold anything
-        log.error("schedule.unreadable", schedule=schedule, reason=described(failure))
+        log.error("schedule.unreadable", schedule=schedule, reason=describe_failure(failure))
         return None
 
 
@@ -114,7 +114,7 @@ def _next_attempt(row: StoredRun | StartedRun, job: str, policy: Retry, failure:
 
 async def make_attempt(connection: Connection, row: StoredRun, attempt: NextAttempt, *, at: datetime) -> None:
     """Stores the attempt; it takes over the slots of the run that ended."""
-    start_at = later(at, attempt.pause)
+    start_at = add_duration(at, attempt.pause)
     await connection.execute(SQL["next_attempt"], row.id, attempt.run, RunState.PENDING, at, start_at)
     await groups.hand_over(connection, [row.id], [attempt.run])
     await record(connection, "run", attempt.run, "run.created", attempt.why, at=at)

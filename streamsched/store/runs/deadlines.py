@@ -14,7 +14,7 @@ import structlog
 from streamsched.codec import event as event_codec
 from streamsched.codec.schedules import deadline as codec
 from streamsched.domain.decisions.decision import Admit, Decision, DecisionInput, Wait
-from streamsched.domain.errors import SYSTEMIC, described
+from streamsched.domain.errors import SYSTEMIC, describe_failure
 from streamsched.domain.jobs.job import JobCommand, JobState
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef, ScheduleRef
@@ -26,7 +26,7 @@ from streamsched.domain.schedules.deadline import (
     JobTimes,
     OnMiss,
     RunEnding,
-    missed,
+    describe_miss,
 )
 from streamsched.domain.schedules.retry import OVERDUE
 from streamsched.domain.schedules.schedule import Schedule
@@ -128,7 +128,7 @@ class DeadlineStore:
 
     async def due(self, now: datetime, *, limit: int) -> Sequence[WatchedDeadline]:
         """The due deadlines, those due longest first; not claimed."""
-        self._held = self._failed.held(now)
+        self._held = self._failed.held_keys(now)
         with translated():
             return await _DUE.fetch(self._pool, now, limit, *self._held_columns())
 
@@ -148,9 +148,9 @@ class DeadlineStore:
         except Exception as failure:  # noqa: BLE001 - a row may hold anything; the other deadlines are settled
             retry_at = self._failed.add(watched, now)
             self._held.append(watched)
-            log.error("deadline.failed", job=watched.job, run=watched.run, reason=described(failure))
+            log.error("deadline.failed", job=watched.job, run=watched.run, reason=describe_failure(failure))
             due = f"{retry_at:%Y-%m-%d %H:%M:%S}Z"
-            reason = f"a deadline cannot be judged: {described(failure)}; the next attempt is at {due}"
+            reason = f"a deadline cannot be judged: {describe_failure(failure)}; the next attempt is at {due}"
             with translated():
                 await self._pool.execute(_SQL["failed"], now, watched.job, reason)
             return None
@@ -175,7 +175,7 @@ class DeadlineStore:
                 }
                 if await connection.fetchrow(_SQL["lock"], *watched) is None:
                     return None
-                shortfall = missed(deadline, row.due_at, await _job_times(connection, watched))
+                shortfall = describe_miss(deadline, row.due_at, await _job_times(connection, watched))
                 await connection.execute(_SQL["settled"], *watched)
                 if shortfall is None:
                     return None
@@ -192,7 +192,7 @@ class DeadlineStore:
 def _rows(schedule: Schedule, job: str, run: str, since: datetime) -> list[_Row]:
     """The deadlines of the job, or those of the run when one is given."""
     return [
-        (job, run, place, each.due(since), orjson.dumps(codec.to_json(each)).decode())
+        (job, run, place, each.due_time(since), orjson.dumps(codec.to_json(each)).decode())
         for place, each in enumerate(schedule.deadlines)
         if (each.promise is DeadlineKind.DURATION) == bool(run)
     ]

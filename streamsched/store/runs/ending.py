@@ -120,12 +120,12 @@ def ancestors_of_run(row: StoredRun | LiveRun, program: ProgramRef) -> Ancestors
     try:
         before = ancestors_codec.from_json(row.ancestors, "$")
     except DecodeError as failed:
-        log.error("ancestors.unreadable", run=row.id, reason=described(failed))
+        log.error("ancestors.unreadable", run=row.id, reason=describe_failure(failed))
         before = NO_ANCESTORS
     job = row.job
     if job is None or (first := first_job(job)) == job:
-        return before.then(program, job or row.id)
-    return before.then(program, first, (row.job_created_at - _EPOCH) // _MILLISECOND)
+        return before.extend_by_job(program, job or row.id)
+    return before.extend_by_job(program, first, (row.job_created_at - _EPOCH) // _MILLISECOND)
 
 
 async def move_job(connection: Connection, row: StoredRun, fact: JobFact, reason: str, *, at: datetime) -> None:
@@ -148,7 +148,7 @@ def program_of(row: StoredRun) -> Program | None:
     try:
         return program_from_json(row.executable)
     except Exception as failed:  # noqa: BLE001 - a row may hold anything
-        log.error("program.unreadable", run=row.id, reason=described(failed))
+        log.error("program.unreadable", run=row.id, reason=describe_failure(failed))
         return None
 
 
@@ -159,7 +159,7 @@ async def current_schedule(connection: Connection, row: StoredRun) -> tuple[str 
     if row.schedule is None:
         return None, None
     schedule = await LOCK_SCHEDULE.fetchrow(connection, row.schedule)
-    why = superseded(
+    why = superseded_reason(
         known=schedule is not None and schedule.deleted_at is None,
         current=schedule.generation if schedule else 0,
         enabled=bool(schedule and schedule.admits),

@@ -11,7 +11,7 @@ import structlog
 
 from streamsched.codec.json.reading import Fields
 from streamsched.codec.schedules import pause as codec
-from streamsched.domain.errors import described
+from streamsched.domain.errors import describe_failure
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.retry import OVERDUE
 from streamsched.store.connections import Connection
@@ -43,7 +43,7 @@ async def record_failure(connection: Connection, row: StoredRun, reason: str, *,
     try:
         policy = codec.after_from_json(Fields(stored.policy))
     except Exception as failure:  # noqa: BLE001 - a row may hold anything; the run ends anyway
-        log.error("schedule.policy_unreadable", schedule=row.schedule, reason=described(failure))
+        log.error("schedule.policy_unreadable", schedule=row.schedule, reason=describe_failure(failure))
         return
     ends = await connection.fetch(
         _SQL["latest"], row.schedule, row.generation, policy.failures, OVERDUE, stored.updated_at

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from streamsched.codec.schedules.schedule import program_from_json
 from streamsched.domain.backoff import doubled
 from streamsched.domain.jobs.run import run_id
-from streamsched.domain.limits import later
+from streamsched.domain.limits import add_duration
 from streamsched.domain.programs.output import UNDECLARED, UNFENCED, ProgramOutput, fence_text
 from streamsched.domain.schedules.schedule import InlineExecutable
 from streamsched.ports.runs import Assignment
@@ -82,8 +82,10 @@ class FenceStore:
 
     async def due(self, now: datetime, *, limit: int) -> Sequence[str]:
         """Runs to be fenced now, each for one caller; again ever more seldom, until `store_result` or `MOST_TRIES`."""
-        pauses = [timedelta(seconds=doubled(_FIRST_S, tries, longest=_LONGEST_S)) for tries in range(MOST_TRIES - 1)]
-        again = [later(now, pause) for pause in pauses]
+        pauses = [
+            timedelta(seconds=double_pause(_FIRST_S, tries, longest=_LONGEST_S)) for tries in range(MOST_TRIES - 1)
+        ]
+        again = [add_duration(now, pause) for pause in pauses]
         with translated():
             return [row["id"] for row in await self._pool.fetch(_SQL["due"], now, again, limit)]
 

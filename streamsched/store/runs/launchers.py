@@ -15,10 +15,10 @@ from typing import Final, NamedTuple
 import structlog
 
 from streamsched.domain.constraints.process_room import ProcessKind
-from streamsched.domain.errors import SYSTEMIC, described
+from streamsched.domain.errors import SYSTEMIC, describe_failure
 from streamsched.domain.failure_isolation import FailureIsolation
 from streamsched.domain.jobs.failure import Failure
-from streamsched.domain.limits import later
+from streamsched.domain.limits import add_duration
 from streamsched.domain.schedules.retry import Retry
 from streamsched.store.catalog import history
 from streamsched.store.connections import Connection, Pool, translated
@@ -156,7 +156,7 @@ class _Recovery:
             except SYSTEMIC:
                 raise
             except Exception as failure:  # noqa: BLE001 - its row may hold anything; the other runs are ended
-                log.error("run.end_failed", run=run.run, reason=described(failure))
+                log.error("run.end_failed", run=run.run, reason=describe_failure(failure))
                 continue
             if lost is not None and lost.next_run is not None:
                 self.repeated += 1
@@ -172,7 +172,7 @@ class _Recovery:
                         await change(connection, part)
             except Exception as failure:  # noqa: BLE001 - as above
                 if not search.halve(failure):
-                    log.error("run.recovery_failed", run=part[0], reason=described(failure))
+                    log.error("run.recovery_failed", run=part[0], reason=describe_failure(failure))
 
     async def _requeue(self, connection: Connection, runs: _Runs) -> None:
         why = f"{self._why}; it was not started"
@@ -198,7 +198,7 @@ class _Recovery:
 
     async def _store(self, connection: Connection, lost: _Runs, again: Sequence[NextAttempt]) -> None:
         made = [each.run for each in again]
-        starts = [later(self._now, each.pause) for each in again]
+        starts = [add_duration(self._now, each.pause) for each in again]
         await connection.execute(_SQL["lose"], lost, self._why, self._now)
         await connection.execute(_SQL["repeat"], lost, made, self._now, starts)
         await groups.hand_over(connection, lost, made)

@@ -138,5 +138,5 @@ async def _require_room(
     room = check_all(
         tuple(replace(each, wait=False) for each in shared), constraint_input, constraint_input.satisfied_at
     )
-    if room.aborted:
-        raise ConflictError(room.why)
+    if room.is_aborted:
+        raise ConflictError(room.reason)

@@ -11,7 +11,7 @@ import structlog
 
 from streamsched.domain.constraints.pace import BucketLevel, Pace
 from streamsched.domain.constraints.process_room import ProcessKind
-from streamsched.domain.errors import SYSTEMIC, described
+from streamsched.domain.errors import SYSTEMIC, describe_failure
 from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.jobs.job import JobFact
 from streamsched.domain.jobs.run import RunFact, RunState
@@ -135,7 +135,7 @@ class RunMonitorStore(PostgresRunStore):
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 bucket = None if pace is None else await self._bucket(connection, pace, now)
-                most = sum(room.values()) if pace is None or bucket is None else pace.available(bucket, now)
+                most = sum(room.values()) if pace is None or bucket is None else pace.available_tokens(bucket, now)
                 for kind, places in room.items():
                     limit = min(places, most - len(wanted))
                     if limit > 0:
@@ -145,9 +145,9 @@ class RunMonitorStore(PostgresRunStore):
                         wanted += [UnclaimedRun(run, spawns, kind) for run, spawns in taken]
                 if pace is None or bucket is None:
                     return wanted, None
-                left = pace.taken(bucket, len(wanted), now)
+                left = pace.take_tokens(bucket, len(wanted), now)
                 await connection.execute(SQL["draw"], _LAUNCHES, left.left, left.at)
-        return wanted, pace.next_at(left, now)
+        return wanted, pace.next_token_at(left, now)
 
     async def _bucket(self, connection: Connection, pace: Pace, now: datetime) -> BucketLevel:
         """The tokens left of the pace, locked until the transaction ends."""
@@ -209,7 +209,7 @@ class RunMonitorStore(PostgresRunStore):
         the ids of those that ended.
         """
         ended: list[str] = []
-        held = self._failed.held(now)
+        held = self._failed.held_keys(now)
         for run in runs:
             if run in held:
                 continue
@@ -224,7 +224,7 @@ class RunMonitorStore(PostgresRunStore):
                 raise
             except Exception as failure:  # noqa: BLE001 - its row may hold anything; the other runs are ended
                 self._failed.add(run, now)
-                log.error("run.end_failed", run=run, reason=described(failure))
+                log.error("run.end_failed", run=run, reason=describe_failure(failure))
             else:
                 ended.append(run)
         return ended

@@ -16,7 +16,7 @@ from streamsched.domain.jobs.failure import failure_of
 from streamsched.domain.jobs.job import JobFact, ReadyJob
 from streamsched.domain.jobs.run import RUN_STATES, RunFact, RunState
 from streamsched.domain.jobs.run_metrics import RunMetrics
-from streamsched.domain.limits import later
+from streamsched.domain.limits import add_duration
 from streamsched.domain.programs.driver import Driver
 from streamsched.domain.schedules.retry import OVERDUE
 from streamsched.ports.runner import NO_RUNNER
@@ -96,7 +96,7 @@ class PostgresRunStore:
                 state = RUN_STATES.advance(RunState.PENDING, RunFact.CLAIMED)
                 assignment = _assignment(row, ready, schedule)
                 longest = None if assignment.schedule is None else assignment.schedule.max_duration
-                deadline = None if longest is None else later(now, longest)
+                deadline = None if longest is None else add_duration(now, longest)
                 await connection.execute(SQL["claim"], run, RunState.PENDING, state, runner, log_path, now, deadline)
                 await record(connection, "run", run, "run.claimed", f"by runner {runner}", at=now)
                 await move_job(connection, row, JobFact.LAUNCHED, f"run {run}", at=now)

@@ -13,7 +13,7 @@ from typing import Final
 import asyncpg
 import structlog
 
-from streamsched.domain.clock_judge import ClockFact, ClockMeasurement, ClockView, judged
+from streamsched.domain.clock_judge import ClockFact, ClockMeasurement, ClockView, judge_clock
 from streamsched.domain.errors import UnavailableError
 from streamsched.ports.clock import Clock, monotonic
 from streamsched.store.server.clock_judgements import ClockJudgements, ClockState
@@ -81,12 +81,12 @@ class PostgresClock:
 
     def theirs(self) -> datetime | None:
         """What PostgreSQL's clock should say, right or wrong; None before the first measurement."""
-        return None if self._view is None else self._view.theirs(self._counted())
+        return None if self._view is None else self._view.database_time(self._counted())
 
     def steady(self) -> datetime | None:
         """The same; None while the clock has jumped lately, so that leases by it do not end."""
         view, counted = self._view, self._counted()
-        return view.theirs(counted) if view is not None and view.is_steady(counted) else None
+        return view.database_time(counted) if view is not None and view.is_steady(counted) else None
 
     async def compare(self) -> None:
         """Measures PostgreSQL's clock and judges it.
@@ -99,7 +99,7 @@ class PostgresClock:
             state = await self._judgements.state()
             found = ClockMeasurement(state.theirs, before, self._counted(), self._own.now())
             was = self._view
-            self._view, proposal = judged(was, found, state.record)
+            self._view, proposal = judge_clock(was, found, state.record)
             self._state = state
             self._log(was, self._view, found, state)
             if proposal is None:

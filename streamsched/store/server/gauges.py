@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from streamsched.domain.quotas.quota import QuotaUse, most_used
+from streamsched.domain.quotas.quota import QuotaUse, find_most_used
 from streamsched.ports.broker import TopicPartition
 from streamsched.store.catalog.quota_counts import uses
 from streamsched.store.connections import Pool, translated
@@ -221,7 +221,7 @@ class Gauges:
                     jobs_ended=dict(await _JOBS_ENDED.fetch(connection, now - LATELY)),
                     runs_ended={(row.program, row.state): row.amount for row in runs_ended},
                     shard_positions={row.shard: positions_of(row.positions) for row in reports},
-                    quotas=most_used((use for use in quotas if use.ratio is not None), _QUOTAS),
+                    quotas=find_most_used((use for use in quotas if use.ratio is not None), _QUOTAS),
                     webhooks=await _WEBHOOKS.fetch(connection, now),
                     missing=dict(await _MISSING.fetch(connection, _NAMESPACES)),
                     unjudged=_seconds_since(overdue.first_expected, now),

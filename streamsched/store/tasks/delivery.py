@@ -27,7 +27,7 @@ from streamsched.domain.tasks.attempt import (
     TaskTicks,
     WorkerLost,
 )
-from streamsched.domain.tasks.queue import startable, taken
+from streamsched.domain.tasks.queue import count_startable, take_tokens
 from streamsched.domain.tasks.recurrence import MOST_REPEATS
 from streamsched.domain.tasks.task import TaskState
 from streamsched.log.topics import public_topic
@@ -153,7 +153,7 @@ class DeliveryStore:
         """
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
-                limited = queue.queue.policy.limited
+                limited = queue.queue.policy.is_limited
                 lock = _LOCK_LIMITED_QUEUE if limited else _LOCK_QUEUE
                 row = await lock.fetchrow(connection, queue.queue.name)
                 if row is None or row.paused or row.version != queue.version:
@@ -170,7 +170,7 @@ class DeliveryStore:
                 if not lanes:
                     return []
                 started = [_started_task(each, now) for each in await _START.fetch(connection, lanes, now, most_bytes)]
-                left = taken(queue.queue.policy, level, len(started), now)
+                left = take_tokens(queue.queue.policy, level, len(started), now)
                 if left is not None:
                     await connection.execute(_SQL["take_tokens"], queue.queue.name, left.left, left.at)
                 return started
@@ -217,7 +217,7 @@ async def _count_startable(
     in_flight = 0
     if policy.max_in_flight is not None:
         in_flight = await fetch_value(connection, _SQL["in_flight"], int, queue.queue.name, policy.max_in_flight)
-    return startable(policy, in_flight, level, now)
+    return count_startable(policy, in_flight, level, now)
 
 
 def _started_task(row: _StartedRow, now: datetime) -> StartedTask:

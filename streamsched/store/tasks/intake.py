@@ -51,7 +51,7 @@ class PostgresTaskIntake(StoredPositions):
                 found = await register(connection, policy, incoming, now)
                 ends = ([batch.partition for batch in taken], [batch.next for batch in taken])
                 await connection.execute(_SQL["advance"], self._name, *ends)
-        stored = sum(each.verdict.stored for each in found)
+        stored = sum(each.verdict.is_stored for each in found)
         return IntakeResult(mine, stored, len(found) - stored)
 
     async def _policy(self, connection: Connection) -> QueuePolicy:

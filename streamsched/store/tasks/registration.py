@@ -12,10 +12,10 @@ import orjson
 from streamsched.codec.json.reading import anchored
 from streamsched.codec.tasks.task import options_to_json
 from streamsched.domain.errors import InvalidError
-from streamsched.domain.limits import later
+from streamsched.domain.limits import add_duration
 from streamsched.domain.tasks.identity import TaskLane
 from streamsched.domain.tasks.queue import MOST_TASKS, QueuePolicy, WebhookTarget
-from streamsched.domain.tasks.registration import KnownTask, RegistrationVerdict, first_due, registered
+from streamsched.domain.tasks.registration import KnownTask, RegistrationVerdict, first_due_at, judge_registration
 from streamsched.domain.tasks.task import TaskRequest, TaskState
 from streamsched.store.connections import Connection
 from streamsched.store.sql import Select, queries
@@ -85,7 +85,7 @@ def check_registrations(
     for index, request in enumerate(requests):
         with anchored(f"$[{index}]"):
             lane, task = policy.id_of(queue, request)
-            incoming.append(CheckedRegistration(request, lane, task, first_due(policy, request, now)))
+            incoming.append(CheckedRegistration(request, lane, task, first_due_at(policy, request, now)))
     return incoming
 
 
@@ -96,18 +96,18 @@ async def register(
     if not incoming:
         return []
     await _lock_lanes(connection, incoming)
-    known = await _read_known(connection, incoming, later(now, -policy.dedupe))
+    known = await _read_known(connection, incoming, add_duration(now, -policy.dedupe))
     verdicts: list[RegistrationVerdict] = []
     stored: dict[str, CheckedRegistration] = {}
     states = {task: each for task, (each, _) in known.items()}
     for each in incoming:
-        verdict = registered(policy, each.request, states[each.id], now)
+        verdict = judge_registration(policy, each.request, states[each.id], now)
         verdicts.append(verdict)
-        if verdict.stored:
+        if verdict.is_stored:
             stored[each.id] = each
             states[each.id] = KnownTask(TaskState.WAITING)
     generations = await _store(connection, list(stored.values()), now)
-    if any(each.due_at <= later(now, SOON) for each in stored.values()):
+    if any(each.due_at <= add_duration(now, SOON) for each in stored.values()):
         await connection.execute(_SQL["notify"])
     return [
         RegisteredTask(each.id, verdict, generations.get(each.id, known[each.id][1]))

@@ -15,7 +15,7 @@ from streamsched.codec.schedules.recipient import recipient_from_json
 from streamsched.codec.webhooks.cloud_event import event_of
 from streamsched.codec.webhooks.messages import change_task, notice_task
 from streamsched.codec.webhooks.notification import notification_of
-from streamsched.domain.errors import described
+from streamsched.domain.errors import describe_failure
 from streamsched.domain.names import AppRef, ProgramRef
 from streamsched.domain.notices.notification import MOST_SHOWN
 from streamsched.domain.notices.recipient import MailRecipient, ProgramRecipient, Recipient, WebhookRecipient
@@ -117,7 +117,7 @@ class NoticeStore:
             try:
                 recipient = recipient_from_json(row.definition)
             except Exception as failure:  # noqa: BLE001 - a row may hold anything; the others are notified
-                log.error("recipient.unreadable", recipient=row.id, reason=described(failure))
+                log.error("recipient.unreadable", recipient=row.id, reason=describe_failure(failure))
                 continue
             found.append(WaitingRecipient(row.id, AppRef.parse(row.app), recipient, row.first))
         return found

@@ -54,7 +54,7 @@ class Halts:
     def park(self, key: bytes, record: Record) -> None:
         """Appends a signal to the parked ones."""
         halt = self.open()[key]
-        self._table[_parked(key, halt.after)] = b"%d %b" % (record.time_ms, record.value or b"")
+        self._table[_parked(key, halt.next_number)] = b"%d %b" % (record.time_ms, record.value or b"")
         self.put(key, replace(halt, parked=halt.parked + 1))
 
     def parked(self, key: bytes, limit: int) -> Iterator[Record]:
@@ -64,7 +64,7 @@ class Halts:
             DecodeError: a row is missing.
         """
         halt = self.open()[key]
-        for number in range(halt.first, min(halt.after, halt.first + limit)):
+        for number in range(halt.first, min(halt.next_number, halt.first + limit)):
             raw = self._table.get(_parked(key, number))
             if raw is None:
                 raise DecodeError("$", f"parked signal {number} is missing")
@@ -80,7 +80,7 @@ class Halts:
     def end(self, key: bytes) -> None:
         """Removes the halt and all parked signals."""
         halt = self.open().pop(key)
-        for number in range(halt.first, halt.after):
+        for number in range(halt.first, halt.next_number):
             del self._table[_parked(key, number)]
         self._changed.add(key)
 

@@ -19,7 +19,7 @@ from streamsched.domain.clock_judge import TOLERANCE
 from streamsched.domain.errors import DecodeError, InvalidError
 from streamsched.domain.events.lateness import SHORTEST
 from streamsched.domain.events.trace_context import canonical
-from streamsched.domain.limits import later
+from streamsched.domain.limits import add_duration
 from streamsched.domain.signals.home import home
 from streamsched.domain.signals.signal import IN_TIME, Occurred
 from streamsched.log.topics import SIGNALS
@@ -68,7 +68,7 @@ class Ingest:
         shards, emit, remember = self._shards, self._emit, self._decoder.remember
         stamp, arrived, in_time = -1, _EPOCH, _EPOCH
         now = _NEVER if self._clock is None else self._clock.now()
-        future = later(now, _AHEAD)
+        future = add_duration(now, _AHEAD)
         for record in chunk.records:
             if record.time_ms != stamp:  # the records of one append have the same time
                 stamp, arrived = record.time_ms, _EPOCH + timedelta(milliseconds=record.time_ms)

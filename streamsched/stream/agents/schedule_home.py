@@ -22,7 +22,7 @@ from streamsched.domain.errors import DecodeError, InvalidError
 from streamsched.domain.fold.cell import Cell
 from streamsched.domain.fold.effect import Effect, LateEvent, Launch, Refuse, Wake
 from streamsched.domain.fold.fold import NO_CELLS, Folded, TriggerState, fold
-from streamsched.domain.fold.halt import MOST_PARKED, Halt, described, halted
+from streamsched.domain.fold.halt import MOST_PARKED, Halt, begin_halt, describe_signal
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.signals.home import home
 from streamsched.domain.signals.signal import Drop, Occurred, Put, Replay, Signal
@@ -130,7 +130,7 @@ class ScheduleHome:
                 self._halt(key, signal, chunk, record, failure)
             else:
                 self._update_halt(
-                    key, halt, self._halted(failure, described(signal), record, halt.generation), signal, record
+                    key, halt, self._halted(failure, describe_signal(signal), record, halt.generation), signal, record
                 )
         self._halts.store()
 
@@ -162,7 +162,7 @@ class ScheduleHome:
         if correlates:
             self._count_losses(key, signal, before, folded)
         after = folded.state
-        if before is not None and after is not None and before.fires and after.enabled and not after.fires:
+        if before is not None and after is not None and before.fires and after.is_enabled and not after.fires:
             log.warning("schedule.backlog_full", schedule=_name(key), jobs=after.sequence)
         return refused
 
@@ -185,7 +185,7 @@ class ScheduleHome:
             log.warning(
                 "schedule.keys_lost" if lost else "schedule.event_refused",
                 schedule=_name(key),
-                signal=described(signal),
+                signal=describe_signal(signal),
                 dropped=after.dropped - before.dropped,
                 expired=lost - after.dropped + before.dropped,
                 reason=folded.verdict.why if folded.verdict is not None else "",
@@ -213,13 +213,13 @@ class ScheduleHome:
         generation = 0 if state is None else state.generation
         if isinstance(signal, Put):
             generation = max(generation, signal.generation)
-        halt = self._halted(failure, described(signal), record, generation)
-        log.error("schedule.halted", schedule=_name(key), signal=halt.signal, reason=halt.why, exc_info=failure)
+        halt = self._halted(failure, describe_signal(signal), record, generation)
+        log.error("schedule.halted", schedule=_name(key), signal=halt.signal, reason=halt.reason, exc_info=failure)
         self._halts.put(key, halt)
         self._park(key, signal, record)
 
     def _halted(self, failure: BaseException, signal: str, record: Record, generation: int) -> Halt:
-        return halted(failure, signal, at=_at(record), generation=generation, release=self._release)
+        return begin_halt(failure, signal, at=_at(record), generation=generation, release=self._release)
 
     def _while_halted(self, key: bytes, signal: Signal, chunk: Chunk, record: Record) -> None:
         halt = self._halts.open()[key]
@@ -265,10 +265,10 @@ class ScheduleHome:
             except InvalidError as error:  # written by another release
                 description, failure = f"parked signal {record.offset}", error
             else:
-                description, failure = described(signal), self._try_fold(key, signal, at)
+                description, failure = describe_signal(signal), self._try_fold(key, signal, at)
             if failure is not None:
                 latest = self._halted(failure, description, record, halt.generation)
-                log.error("schedule.still_halted", schedule=_name(key), signal=latest.signal, reason=latest.why)
+                log.error("schedule.still_halted", schedule=_name(key), signal=latest.signal, reason=latest.reason)
                 self._halts.put(key, _replaced(halt, latest, attempts=halt.attempts + 1))
                 return False
             self._halts.unpark(key)
@@ -289,7 +289,7 @@ class ScheduleHome:
         if put.keep:
             failure = self._try_fold(key, put, at)
             if failure is not None:
-                latest = self._halted(failure, described(put), record, put.generation)
+                latest = self._halted(failure, describe_signal(put), record, put.generation)
                 self._update_halt(key, halt, latest, put, record)
                 return
             self._halts.put(key, replace(halt, generation=put.generation, judged_from=at))

@@ -93,6 +93,6 @@ class VerdictCollector:
 
 def _applied(policy: Late, judged: JudgedEvent, delay: timedelta) -> OnLate | None:
     """What the policy did with an event; None when the event was in time, or would not have counted in any case."""
-    if judged.verdict is Verdict.LATE or (judged.kept and policy.judges(delay)):
+    if judged.verdict is Verdict.LATE or (judged.is_kept and policy.judges(delay)):
         return policy.then
     return None

@@ -9,7 +9,7 @@ from itertools import count
 
 import structlog
 
-from streamsched.domain.backoff import doubled
+from streamsched.domain.backoff import double_pause
 from streamsched.domain.errors import FencedError, UnavailableError
 from streamsched.stream.shards.shard import Shard
 
@@ -26,7 +26,7 @@ class BackOff:
     most: float = 10.0
 
     def pauses(self) -> Iterator[float]:
-        return (doubled(self.first, retries, longest=self.most) for retries in count())
+        return (double_pause(self.first, retries, longest=self.most) for retries in count())
 
 
 class ShardRunner:

@@ -13,7 +13,7 @@ from typing import Final
 
 import structlog
 
-from streamsched.domain.backoff import doubled
+from streamsched.domain.backoff import double_pause
 from streamsched.domain.errors import ConfigurationError
 from streamsched.domain.events.sampler import Sampler
 
@@ -46,7 +46,7 @@ class TraceSettings:
     def pause(self, failures: int) -> float:
         """Seconds before the next request after so many failures in a row."""
         every = self.every.total_seconds()
-        return doubled(every, failures, longest=max(every, _LONGEST_PAUSE))
+        return double_pause(every, failures, longest=max(every, _LONGEST_PAUSE))
 
 
 def trace_settings(environ: Mapping[str, str]) -> TraceSettings | None:

@@ -55,10 +55,10 @@ def reason_of(
     """Why the schedule is not running, or that it is. `jobs`: newest first; `why`: of its oldest waiting job."""
     record = status.record
     if status.halt is not None:
-        cause = linked(status.halt.why, {})
+        cause = linked(status.halt.reason, {})
         text = Markup("It is <b>in error</b> and folds nothing: {}").format(cause)
         return Reason(StateWord("bad", "in error"), text, (Markup("Change the schedule, or replay its signals."),))
-    if record.disabled:
+    if record.is_disabled:
         return Reason(
             StateWord("off", "disabled"),
             Markup("It is <b>disabled</b> since {}: nothing counts, nothing starts.").format(

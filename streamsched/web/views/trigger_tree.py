@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from streamsched.domain.triggers.trigger import AllOf, AnyOf, AtLeast, Per, Trigger, children, needed
+from streamsched.domain.triggers.trigger import AllOf, AnyOf, AtLeast, Per, Trigger, children, needed_amount
 from streamsched.web.views.names import shortened
 
 
@@ -77,8 +77,8 @@ def _empty(trigger: Trigger, per: Per | None = None) -> TreeNode:
         case AtLeast():
             need = trigger.count
         case _:
-            periods = None if below or per is None else per.wanted("")
-            need = 1 if below else periods or needed(trigger)  # type: ignore[arg-type]
+            periods = None if below or per is None else per.wanted_parts("")
+            need = 1 if below else periods or needed_amount(trigger)  # type: ignore[arg-type]
     if isinstance(trigger, Per):
         return TreeNode(shortened(str(trigger)), 0, need, holds=False, children=below)
     return TreeNode(_headline(str(trigger), len(below)), 0, need, holds=False, children=below)

@@ -222,9 +222,9 @@ class GeneratedSchedules:
     def _match(self) -> Match:
         match self.rng.randrange(4):
             case 0:
-                return Match.of({"region": OneOf(frozenset({"EU"}))})
+                return Match.from_values({"region": OneOf(frozenset({"EU"}))})
             case 1:
-                return Match.of({"day": Glob("2013-01-0?"), "customer": OneOf(frozenset({"a", "b"}))})
+                return Match.from_values({"day": Glob("2013-01-0?"), "customer": OneOf(frozenset({"a", "b"}))})
             case _:
                 return ANYTHING
 

@@ -17,7 +17,7 @@ from streamsched_brokers.kafka.address import Address
 from compose.kafka.cluster import Cluster, free_addresses
 from compose.kafka.properties import Shape
 from streamsched.domain.errors import ConfigurationError, NotFoundError, UnavailableError
-from streamsched.domain.events.topic_growth import TopicSize, begun, grown
+from streamsched.domain.events.topic_growth import TopicSize, begin_count, measure_growth
 from streamsched.spark.streaming.topic_measuring import measured
 from streamsched.spark.streaming.topic_position import StreamMeasure
 
@@ -83,8 +83,8 @@ async def test_bytes_are_those_on_disk_and_records_are_offsets(topic: Topic) -> 
     await topic.append(10, 1000)
     await topic.append(5, 2000, partition=1)
 
-    growth, _ = grown(begun(first, at_end=True), await topic.size())
-    by_records, _ = grown(begun(first, at_end=True), await topic.size(StreamMeasure.RECORDS))
+    growth, _ = measure_growth(begin_count(first, at_end=True), await topic.size())
+    by_records, _ = measure_growth(begin_count(first, at_end=True), await topic.size(StreamMeasure.RECORDS))
 
     assert growth.records == by_records.records == 15
     assert (growth.estimated, by_records.bytes) == (0, 0)
@@ -100,9 +100,9 @@ async def test_segments_that_retention_deletes_are_not_taken_off(topic: Topic) -
         sizes.append(await topic.size())
     sizes.append(await topic.until(lambda size: size.partitions[0].start > 0 and size.partitions[0].size < 2_400_000))
 
-    had, total, records = begun(sizes[0], at_end=True), 0, 0
+    had, total, records = begin_count(sizes[0], at_end=True), 0, 0
     for _, now in pairwise(sizes):
-        growth, had = grown(had, now)
+        growth, had = measure_growth(had, now)
         total, records = total + growth.bytes, records + growth.records
 
     assert records == 24
@@ -114,11 +114,11 @@ async def test_deleted_records_added_partitions_and_a_topic_created_again(topic:
     await topic.create()
     await topic.until(lambda size: bool(size.partitions))
     await topic.append(5, 1000)
-    had = begun(await topic.size(), at_end=True)
+    had = begin_count(await topic.size(), at_end=True)
 
     await topic.admin.delete_records({TopicPartition(topic.name, 0): RecordsToDelete(before_offset=4)})
     await topic.append(1, 1000)
-    growth, had = grown(had, await topic.until(lambda size: size.partitions[0].start == 4))
+    growth, had = measure_growth(had, await topic.until(lambda size: size.partitions[0].start == 4))
     assert growth.records == 1
     assert 1000 < growth.bytes < 1200
 
@@ -126,7 +126,7 @@ async def test_deleted_records_added_partitions_and_a_topic_created_again(topic:
     await topic.until(lambda size: len(size.partitions) == 2)
     await topic.producer.client.force_metadata_update()
     await topic.append(2, 500, partition=1)
-    growth, had = grown(had, await topic.size())
+    growth, had = measure_growth(had, await topic.size())
     assert (growth.records, growth.added, growth.recreated) == (2, (1,), False)
 
     await topic.admin.delete_topics([topic.name])
@@ -138,7 +138,7 @@ async def test_deleted_records_added_partitions_and_a_topic_created_again(topic:
                 break
     await topic.create()
     created = await topic.until(lambda size: size.id != had.id)
-    assert grown(had, created)[0].recreated
+    assert measure_growth(had, created)[0].recreated
 
 
 async def test_what_cannot_be_measured_is_said(topic: Topic, database: str) -> None:
@@ -168,17 +168,17 @@ async def test_a_partition_whose_broker_is_away_is_counted_when_it_is_back(three
     async with connected(three.url) as topic:
         await topic.create(3)
         first = await topic.until(lambda size: len(size.partitions) == 3)
-        had = begun(first, at_end=True)
+        had = begin_count(first, at_end=True)
         dead = first.partitions[1].copy
         for partition in range(3):
             await topic.append(2, 1000, partition)
 
         three.kill(dead)
         there = await topic.until(lambda size: size.away == (1,))
-        growth, had = grown(had, there)
+        growth, had = measure_growth(had, there)
         assert (growth.records, growth.estimated) == (4, 0)
         three.start(dead)
-        growth, _ = grown(had, await topic.until(lambda size: len(size.partitions) == 3))
+        growth, _ = measure_growth(had, await topic.until(lambda size: len(size.partitions) == 3))
 
     assert (growth.records, growth.estimated) == (2, 0)
     assert 2000 < growth.bytes < 2400

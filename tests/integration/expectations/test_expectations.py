@@ -331,7 +331,7 @@ async def test_the_usual_time_is_learned_from_five_days(world: ExpectationWorld)
         await world.commit()
         await world.look_at(midnight + (day + 1) * DAY)
     record = await world.record()
-    assert record.watched.usual == 8 * HOUR + 19 * MINUTE
+    assert record.watched.usual_delay == 8 * HOUR + 19 * MINUTE
     assert await world.misses() == []
     due = midnight + 5 * DAY + 8 * HOUR + 19 * MINUTE
     assert record.watched.due is not None

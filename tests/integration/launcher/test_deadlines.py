@@ -280,4 +280,4 @@ def test_a_time_of_day_is_the_first_after_the_satisfaction_whatever_the_clock_do
         ("2026-10-24T12:00Z", "2026-10-25T00:30Z"),  # twice: the first
         ("2026-10-25T00:30Z", "2026-10-26T01:30Z"),
     ):
-        assert half_past_two.due(datetime.fromisoformat(since)) == datetime.fromisoformat(due)
+        assert half_past_two.due_time(datetime.fromisoformat(since)) == datetime.fromisoformat(due)

@@ -81,7 +81,7 @@ async def test_without_details_no_log_error_run_or_arguments_of_anothers_program
     for secret in ("DE02", "no funds", "log of", "r1", TRACE):
         assert secret not in ready
     fact = launch.decode(ready.encode()).contributions[0].events[0].fact
-    begun = NO_ANCESTORS.then(PAYROLL, f"{PAYROLL}.1.1.r1")
+    begun = NO_ANCESTORS.extend_by_job(PAYROLL, f"{PAYROLL}.1.1.r1")
     assert fact == ProgramReached(PAYROLL, "withheld", Outcome.FAILED, {}, world.clock.now(), ancestors=begun)
 
 

@@ -12,7 +12,7 @@ from streamsched.codec.graph.task import tasks_from_json
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError
 from streamsched.domain.graph.graph import NodeId
 from streamsched.domain.graph.node import NodeState, parent_outcome
-from streamsched.domain.graph.progress import counted
+from streamsched.domain.graph.progress import count_parents
 from streamsched.domain.jobs.run import RunState
 
 from .conftest import World
@@ -150,7 +150,7 @@ async def test_whatever_failed_in_between_all_counts_are_those_from_scratch(
     reported = {node: parent_outcome(state) for node, state in states.items()}
     for row in rows:
         node = NodeId(row["task"], row["job_id"])
-        expected = counted(node, graph.parents(node), reported, stored.reactions)
+        expected = count_parents(node, graph.parents(node), reported, stored.reactions)
         flat = [number for group, count in expected.items() for number in (group, *count)]
         assert (row["groups"], row["stuck"], row["unreported"]) == (flat, [], False), node
     for node, state in states.items():

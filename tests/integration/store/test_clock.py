@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 from structlog.testing import capture_logs
 
-from streamsched.domain.clock_judge import ClockFact, confirmed
+from streamsched.domain.clock_judge import ClockFact, confirm_clock
 from streamsched.store.server.clock import PostgresClock
 from streamsched.store.server.clock_judgements import ClockJudgements
 from streamsched.testing.clock import SettableClock
@@ -157,7 +157,7 @@ async def test_a_person_confirms_the_new_time(
     assert clock.in_doubt
 
     state = await judgements.state()
-    proposal = confirmed(state.record)
+    proposal = confirm_clock(state.record)
     assert proposal is not None
     assert await judgements.judge(proposal, theirs=state.theirs, at=state.theirs - state.record.ahead, by="ann")
     assert not await judgements.judge(proposal, theirs=state.theirs, at=state.theirs, by="bob"), "it was ann's"
@@ -205,7 +205,7 @@ async def test_the_last_thousand_judgements_are_kept(pool: asyncpg.Pool) -> None
     judgements = ClockJudgements(pool)
     state = await judgements.state()
     await pool.execute("UPDATE clock_judgements SET fact = 'jumped', ahead_s = 9 WHERE number = 1500")
-    proposal = confirmed((await judgements.state()).record)
+    proposal = confirm_clock((await judgements.state()).record)
     assert proposal is not None
 
     assert await judgements.judge(proposal, theirs=state.theirs, at=state.theirs, by="")

@@ -14,7 +14,7 @@ from typing import Any
 import asyncpg
 
 from streamsched.domain.notices.mail_server import MailSettings
-from streamsched.domain.webhooks.signature import secret_text, signed, signing_key
+from streamsched.domain.webhooks.signature import secret_text, signature_headers, signing_key
 from streamsched.domain.webhooks.webhook import Webhook
 from streamsched.ports.leases import LeaseHolder
 from streamsched.process.http_client import HttpClient
@@ -58,7 +58,8 @@ class Got:
         """Whether its signatures are those of these secrets, in their order; none given: of `SECRET`."""
         message, sent_at = self.headers["webhook-id"], int(self.headers["webhook-timestamp"])
         wanted = [
-            signed(message, sent_at, self.body, signing_key(each))["webhook-signature"] for each in secrets or (SECRET,)
+            signature_headers(message, sent_at, self.body, signing_key(each))["webhook-signature"]
+            for each in secrets or (SECRET,)
         ]
         return self.headers["webhook-signature"].split(" ") == wanted
 

@@ -13,7 +13,15 @@ from streamsched.access.quota_watch import REUSE, QuotaWatch
 from streamsched.domain.errors import BodyExceededError, RateExceededError, UnavailableError
 from streamsched.domain.events.event import CustomHappened
 from streamsched.domain.names import EventName
-from streamsched.domain.quotas.event_level import HELD, SAVED, EventLease, EventLevel, EventShare, LeaseRequest, leased
+from streamsched.domain.quotas.event_level import (
+    HELD,
+    SAVED,
+    EventLease,
+    EventLevel,
+    EventShare,
+    LeaseRequest,
+    grant_lease,
+)
 from streamsched.domain.quotas.quota import Limits, Quota
 from streamsched.telemetry.metrics import Metrics
 from streamsched.testing.clock import SettableClock
@@ -47,7 +55,7 @@ class Quotas:
         found = {}
         for name, demand in demands.items():
             others = [share for other, share in self.shares.items() if other != process]
-            found[name] = lease = leased(limits[name], self.level, demand, others, now)
+            found[name] = lease = grant_lease(limits[name], self.level, demand, others, now)
             self.level, self.shares[process] = lease.left, EventShare(lease.tokens, demand.asked)
         return found
 

@@ -41,9 +41,9 @@ def test_the_token_of_a_run_is_signed(run: str, key: bytes) -> None:
     found = read_token(run_token_text(run, key))
     assert isinstance(found, RunTokenText)
     assert found.run == run
-    assert found.signed_by(key)
-    assert not found.signed_by(bytes(32) if key != bytes(32) else b"\1" * 32)
-    assert not replace(found, run=run + "0").signed_by(key)
+    assert found.is_signed_by(key)
+    assert not found.is_signed_by(bytes(32) if key != bytes(32) else b"\1" * 32)
+    assert not replace(found, run=run + "0").is_signed_by(key)
 
 
 @given(st.text(max_size=3000))
@@ -66,8 +66,8 @@ def test_when_a_token_is_invalid(more: dict[str, datetime], why: str) -> None:
     record = TokenRecord(
         id="0" * 12, name="ci", grants=(Grant(role=AccessRole.VIEWER),), created_at=NOW, created_by="x", **more
     )
-    assert why in record.invalid_at(NOW)
-    assert bool(why) == bool(record.invalid_at(NOW))
+    assert why in record.refusal_reason(NOW)
+    assert bool(why) == bool(record.refusal_reason(NOW))
 
 
 texts = st.text(max_size=40)
@@ -87,7 +87,7 @@ def chain(parts: list[tuple[str, str, dict[str, object]]]) -> list[AuditEntry]:
                 target=target,
                 detail=detail,
                 previous=previous,
-            ).sealed()
+            ).with_hash()
         )
     return found
 
@@ -109,7 +109,7 @@ def test_every_alteration_is_found(parts: list[tuple[str, str, dict[str, object]
                 entry._replace(target=entry.target + "x"),
                 entry._replace(at=entry.at + timedelta(microseconds=1)),
                 entry._replace(detail={**entry.detail, "status": "x"}),
-                entry._replace(caller=entry.caller + "x").sealed(),
+                entry._replace(caller=entry.caller + "x").with_hash(),
             ]
         )
     )

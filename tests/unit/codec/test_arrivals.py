@@ -72,7 +72,7 @@ def test_an_arrival_has_the_children_that_its_components_give() -> None:
     assert children == ["report 20140101_a", "report 20140101_b"]
     (group,) = graph.parents(NodeId("report", "20140101_a"))
     assert [str(each) for each in group.parents] == [f"{name} 20140101_EU", f"{name} 20140101_US"]
-    assert graph.task(name).awaited("20140101_EU") == "partition date=20140101, region=EU of sales"
+    assert graph.task(name).awaited_text("20140101_EU") == "partition date=20140101, region=EU of sales"
 
 
 @pytest.mark.parametrize(

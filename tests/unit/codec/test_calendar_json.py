@@ -129,7 +129,7 @@ def test_an_app_names_a_calendar_once_and_triggers_and_windows_ask_for_it() -> N
     assert isinstance(trigger, AllOf)
     assert trigger.triggers[0] == Cron("0 4 * * *", calendar=EXCHANGE, on_closed=OnClosed.NEXT)
     assert isinstance(trigger.triggers[1], Partitions)
-    assert trigger.triggers[1].match == Match.of({"calendar": OneOf(frozenset({"exchange"}))})
+    assert trigger.triggers[1].match == Match.from_values({"calendar": OneOf(frozenset({"exchange"}))})
     assert isinstance(constraint, TimeWindow)
     assert constraint.calendar == EXCHANGE
     assert app_from_json(app_to_json(app)) == app

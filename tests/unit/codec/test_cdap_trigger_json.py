@@ -127,7 +127,7 @@ def test_a_program_is_shown_with_its_kind_and_version() -> None:
 
 
 def test_arguments_asked_of_a_run_are_an_extension_that_round_trips() -> None:
-    eastern = Match.of({"region": OneOf(frozenset({"EU"}))})
+    eastern = Match.from_values({"region": OneOf(frozenset({"EU"}))})
     waits = ProgramStatus(ProgramRef("default", "up", "UpWF"), match=eastern)
 
     shown = to_json(waits)

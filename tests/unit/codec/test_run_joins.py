@@ -20,7 +20,14 @@ from streamsched.domain.access.announcement import permitted_events
 from streamsched.domain.access.grant import Caller, Grant
 from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.errors import DecodeError, InvalidDefinitionError
-from streamsched.domain.events.ancestors import MOST_ANCESTORS, NO_ANCESTORS, OTHERS, job_digest, program_digest, united
+from streamsched.domain.events.ancestors import (
+    MOST_ANCESTORS,
+    NO_ANCESTORS,
+    OTHERS,
+    job_digest,
+    program_digest,
+    unite_ancestors,
+)
 from streamsched.domain.events.event import Event, Outcome, ProgramReached
 from streamsched.domain.jobs.job import Contribution, ReadyJob
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
@@ -30,7 +37,7 @@ from streamsched.domain.triggers.trigger import AllOf, Per, ProgramStatus
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 A, B, C = (ProgramRef("default", "shop", name) for name in "abc")
 BOTH = ProgramStatus(B) & ProgramStatus(C)
-DESCENT = NO_ANCESTORS.then(A, "default.shop.a.1.1").then(B, "default.shop.b.1.1", 7)
+DESCENT = NO_ANCESTORS.extend_by_job(A, "default.shop.a.1.1").extend_by_job(B, "default.shop.b.1.1", 7)
 
 
 def ended(run: str = "default.shop.b.1.1.r1", **fields: Any) -> Event:
@@ -126,7 +133,9 @@ def test_anything_else_is_an_error_of_its_field(value: Any) -> None:
 
 
 def test_too_many_programs_leave_a_remark_that_survives() -> None:
-    found = united(NO_ANCESTORS.then(ProgramRef("default", "many", f"p{number}"), "1") for number in range(1200))
+    found = unite_ancestors(
+        NO_ANCESTORS.extend_by_job(ProgramRef("default", "many", f"p{number}"), "1") for number in range(1200)
+    )
     assert OTHERS in found.jobs
     assert ancestors.from_json(native.plain(ancestors.to_json(found)), "$") == found
 
@@ -140,7 +149,7 @@ def test_a_stranger_may_not_say_what_an_end_descends_from() -> None:
 def test_a_job_descends_from_the_ends_that_satisfied_it() -> None:
     foreign = Event("x", "airflow", NOW, ProgramReached(C, "airflow-7", Outcome.SUCCEEDED))
     ready = job(ended(ancestors=DESCENT), foreign)
-    wanted = united([DESCENT, NO_ANCESTORS.then(C, "airflow-7")])
+    wanted = unite_ancestors([DESCENT, NO_ANCESTORS.extend_by_job(C, "airflow-7")])
     text = ancestors_of_job(ready)
     assert text is not None
     assert ancestors.from_json(orjson.loads(text), "$") == wanted
@@ -151,7 +160,7 @@ def test_a_job_descends_from_the_ends_that_satisfied_it() -> None:
 def test_without_details_only_the_digests_of_the_ancestors_are_left() -> None:
     for event, wanted in (
         (ended(ancestors=DESCENT), DESCENT),
-        (ended(), NO_ANCESTORS.then(B, "default.shop.b.1.1.r1")),
+        (ended(), NO_ANCESTORS.extend_by_job(B, "default.shop.b.1.1.r1")),
     ):
         left = without_details(launch.encode(job(event)).decode(), {B})
         (found,) = launch.decode(left.encode()).contributions[0].events

@@ -16,7 +16,7 @@ from streamsched.domain.time.grain import Grain
 from streamsched.domain.triggers.correlation import Per
 from streamsched.domain.triggers.keys.key_value import HIVE_NULL
 from streamsched.domain.triggers.keys.known_set import KnownSet
-from streamsched.domain.triggers.on_correction import IGNORE, usual
+from streamsched.domain.triggers.on_correction import IGNORE, default_on_correction
 
 APP = AppRef("default", "shop")
 CLICKS = partitions("clicks")
@@ -40,8 +40,12 @@ def test_a_known_set_and_a_calendar_are_said_in_any_order_and_stored() -> None:
     )
     assert one == other
     assert (one.each, one.calendar) == (KnownSet("region", ("eu", "us")), WORK)
-    assert one.on_correction == usual(one.expires)
-    assert (one.wanted(""), one.wanted("2026-W52"), one.wanted("2026-W13")) == (5 * 48, 4 * 48, 5 * 48)
+    assert one.on_correction == default_on_correction(one.expires)
+    assert (one.wanted_parts(""), one.wanted_parts("2026-W52"), one.wanted_parts("2026-W13")) == (
+        5 * 48,
+        4 * 48,
+        5 * 48,
+    )
     assert str(one) == (
         "(1 new partition of default.clicks) for each hour, rolled up to weeks in Europe/Berlin on the open days of "
         "calendar work, each region eu and us"
@@ -57,7 +61,7 @@ def test_a_set_of_python_is_deployed_in_the_order_of_its_texts() -> None:
 
 def test_without_a_roll_up_a_key_waits_for_each_value_or_as_many_as_suffice() -> None:
     per = built(event("done").per("batch", on_correction="ignore").each("step", ["a", "b", "c"], of=2))
-    assert (per.grain, per.wanted("x"), per.of, per.on_correction) == (None, 2, 2, IGNORE)
+    assert (per.grain, per.wanted_parts("x"), per.of, per.on_correction) == (None, 2, 2, IGNORE)
     assert built(CLICKS.per("week").fanned_out_to("day", calendar=WORK)).fanned_out_to is Grain.DAY
 
 
@@ -147,4 +151,4 @@ def test_a_submitted_known_set_reruns_after_corrections_and_a_stored_one_does_wh
         {"name": "s", "program": {"programName": "p"}, "trigger": fields}, "$", app=APP
     ).schedule.trigger
     assert isinstance(submitted, Per)
-    assert submitted.on_correction == usual(submitted.expires)
+    assert submitted.on_correction == default_on_correction(submitted.expires)

@@ -8,7 +8,7 @@ import pytest
 
 from streamsched.codec import event
 from streamsched.domain.errors import DecodeError
-from streamsched.domain.limits import abridged
+from streamsched.domain.limits import abridge
 
 
 @pytest.mark.parametrize("opened", ["[", '{"a":'])
@@ -25,8 +25,8 @@ def test_an_event_that_is_nested_deeply_is_refused(opened: str) -> None:
 def test_a_large_value_is_shown_by_its_beginning() -> None:
     began = time.process_time()
 
-    assert abridged("x" * 10_000_000) == "'" + "x" * 59 + "…"
-    assert abridged(list(range(5_000_000))).startswith("[0, 1, 2, ")
+    assert abridge("x" * 10_000_000) == "'" + "x" * 59 + "…"
+    assert abridge(list(range(5_000_000))).startswith("[0, 1, 2, ")
     assert time.process_time() - began < 1
 
 
@@ -35,9 +35,9 @@ def test_a_value_deeper_than_pythons_stack_is_shown() -> None:
     for _ in range(10_000):
         deep = [deep]
 
-    assert abridged(deep).startswith("[[[[")
+    assert abridge(deep).startswith("[[[[")
 
 
 def test_a_small_value_is_shown_as_it_is() -> None:
     for value in ("a", 1, None, [1, [2, {"a": None}]], {"a": "b"}, 1.5):
-        assert abridged(value) == repr(value)
+        assert abridge(value) == repr(value)

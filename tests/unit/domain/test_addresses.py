@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.domain.addresses import EVERYWHERE, parse_networks, refused, refused_host, refused_url
+from streamsched.domain.addresses import EVERYWHERE, parse_networks, refusal_reason, refused_host, refused_url
 from streamsched.domain.errors import InvalidError
 
 #: Addresses and names that are not public, in all spellings that resolvers read.
@@ -64,8 +64,8 @@ def test_a_public_address_is_permitted_and_a_name_is_judged_when_it_is_resolved(
 def test_an_ipv4_address_written_as_ipv6_is_judged_as_it_is(address: Any) -> None:
     for written in (f"::ffff:{address}", f"64:ff9b::{address}"):
         mapped = ip_address(written)
-        assert (refused(mapped, ()) is None) == (refused(address, ()) is None)
-        assert refused(mapped, parse_networks(f"{address}/32")) is None
+        assert (refusal_reason(mapped, ()) is None) == (refusal_reason(address, ()) is None)
+        assert refusal_reason(mapped, parse_networks(f"{address}/32")) is None
 
 
 @given(st.ip_addresses(v=4))
@@ -77,7 +77,7 @@ def test_an_address_is_judged_as_one_number_as_it_is_with_dots(address: IPv4Addr
 
 @given(st.ip_addresses())
 def test_what_python_knows_as_not_global_is_never_public(address: IPv4Address | IPv6Address) -> None:
-    if refused(address, ()) is None and not (isinstance(address, IPv6Address) and address.ipv4_mapped):
+    if refusal_reason(address, ()) is None and not (isinstance(address, IPv6Address) and address.ipv4_mapped):
         assert address.is_global
         assert not address.is_multicast
 

@@ -97,8 +97,8 @@ def test_a_verdict_says_why(constraint: Constraint, known: ConstraintInput, verd
 
 def test_no_constraint_admits_at_once() -> None:
     admission = check_all((), facts(), NOW)
-    assert admission.admitted
-    assert (admission.wait_until, admission.wait_for, admission.why) == (None, (), "")
+    assert admission.is_admitted
+    assert (admission.wait_until, admission.wait_for, admission.reason) == (None, (), "")
 
 
 def test_a_wait_lasts_until_the_latest_time_and_names_every_holder_once() -> None:
@@ -110,20 +110,20 @@ def test_a_wait_lasts_until_the_latest_time_and_names_every_holder_once() -> Non
         TimeWindow(time(0), time(23)),
     )
     admission = check_all(constraints, facts("r1", "r2"), NOW)
-    assert not admission.admitted
-    assert not admission.aborted
+    assert not admission.is_admitted
+    assert not admission.is_aborted
     assert admission.wait_until == NOW + 2 * HOUR
     assert admission.wait_for == ("r1", "r2")
-    assert admission.why.count(";") == 3
-    assert "window" not in admission.why
+    assert admission.reason.count(";") == 3
+    assert "window" not in admission.reason
 
 
 def test_one_that_cannot_be_met_ends_the_job_also_while_another_waits_and_all_reasons_are_kept() -> None:
     constraints = (TimeWindow(time(22), time(6)), Concurrency(1), LastRun(HOUR))
     admission = check_all(constraints, facts("r1"), NOW)
-    assert admission.aborted
+    assert admission.is_aborted
     assert len(admission.verdicts) == 3
-    assert admission.why == "1 of 1 runs of default.app.join are active: r1; a run of default.app.join is active: r1"
+    assert admission.reason == "1 of 1 runs of default.app.join are active: r1; a run of default.app.join is active: r1"
 
 
 @pytest.mark.parametrize(

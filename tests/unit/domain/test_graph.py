@@ -109,7 +109,7 @@ def test_a_pair_of_functions_is_checked_whenever_it_is_called() -> None:
 
 def test_validity_is_one_of_the_values_or_the_function() -> None:
     graph = _graph({"a": {"job_id": "{n}", "valid_if_or": {"n": ["2"], "_func": "odd"}}})
-    assert [graph.valid(NodeId("a", each)) for each in "123456"] == [True, True, True, False, True, False]
+    assert [graph.is_valid(NodeId("a", each)) for each in "123456"] == [True, True, True, False, True, False]
 
 
 REFUSED = [

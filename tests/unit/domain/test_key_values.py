@@ -147,7 +147,7 @@ def test_hours_in_columns_roll_up_to_the_day_of_a_zone_and_join_a_single_column(
     dates = Per(GO, ("date",), Grain.DAY)
 
     assert check_correlation(hours & dates)
-    assert [hours.wanted(day) for day in ("2026-03-28", "2026-03-29", "2026-10-25")] == [24, 23, 25]
+    assert [hours.wanted_parts(day) for day in ("2026-03-28", "2026-03-29", "2026-10-25")] == [24, 23, 25]
     assert hours.cells("2026-10-25T02+01:00") == ("2026-10-25",)
     assert str(hours) == "(1 new partition of default.clicks) for each day and hour, rolled up to days in Europe/Berlin"
 

@@ -9,7 +9,7 @@ from streamsched.define.app import App
 from streamsched.domain.errors import DecodeError, InvalidDefinitionError
 from streamsched.domain.jobs.run_commit import MOST_PARTITIONS
 from streamsched.domain.names import DatasetRef
-from streamsched.domain.programs.output import MOST_OUTPUTS, OutputFormat, ProgramOutput, uncommitted
+from streamsched.domain.programs.output import MOST_OUTPUTS, OutputFormat, ProgramOutput, find_uncommitted
 
 BASH = {"namespace": "shop", "application": "a", "name": "p", "type": "bash", "command": "true"}
 DAILY, HOURLY = (ProgramOutput(DatasetRef("shop", each)) for each in ("daily", "hourly"))
@@ -69,7 +69,7 @@ def test_a_commit_counts_when_its_last_event_is_known() -> None:
     outputs = (DAILY, HOURLY)
     announced = [("shop.daily", 1), ("shop.hourly", MOST_PARTITIONS), ("shop.hourly", MOST_PARTITIONS)]
 
-    assert uncommitted(outputs, []) == ["shop.daily", "shop.hourly"]
-    assert uncommitted(outputs, announced) == ["shop.hourly"]
-    assert uncommitted(outputs, [*announced, ("shop.hourly", 1)]) == []
-    assert uncommitted((), announced) == []
+    assert find_uncommitted(outputs, []) == ["shop.daily", "shop.hourly"]
+    assert find_uncommitted(outputs, announced) == ["shop.hourly"]
+    assert find_uncommitted(outputs, [*announced, ("shop.hourly", 1)]) == []
+    assert find_uncommitted((), announced) == []

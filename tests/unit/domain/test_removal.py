@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamsched.domain.names import DatasetRef, ProgramRef
-from streamsched.domain.triggers.removal import awaited, without
+from streamsched.domain.triggers.removal import awaited_programs, remove_programs
 from streamsched.domain.triggers.trigger import AllOf, AnyOf, AtLeast, Partitions, ProgramStatus, Trigger, leaves
 from streamsched.testing.definitions import triggers
 
@@ -38,22 +38,22 @@ X, Y, Z = (Partitions(DatasetRef("default", name)) for name in "xyz")
     ids=str,
 )
 def test_the_tree_is_rewritten(before: Trigger, after: Trigger | None) -> None:
-    assert without(before, {GONE}) == after
+    assert remove_programs(before, {GONE}) == after
 
 
 @given(triggers, st.data())
 def test_what_is_left_waits_for_nothing_that_is_gone_and_for_nothing_new(trigger: Trigger, data: st.DataObject) -> None:
-    known = awaited(trigger) | {OTHER}
+    known = awaited_programs(trigger) | {OTHER}
     gone = data.draw(st.frozensets(st.sampled_from(sorted(known))))
 
-    left = without(trigger, gone)
+    left = remove_programs(trigger, gone)
 
-    if not gone & awaited(trigger):
+    if not gone & awaited_programs(trigger):
         assert left is trigger
     if left is not None:
-        assert not awaited(left) & gone
+        assert not awaited_programs(left) & gone
         assert set(leaves(left)) <= set(leaves(trigger))
-        assert without(left, gone) is left
+        assert remove_programs(left, gone) is left
 
 
 @given(triggers, st.data())
@@ -61,11 +61,11 @@ def test_it_holds_with_what_is_left_exactly_when_it_held_without_the_programs(
     trigger: Trigger, data: st.DataObject
 ) -> None:
     """The model: a removed program is a leaf that never holds."""
-    gone = data.draw(st.frozensets(st.sampled_from(sorted(awaited(trigger) | {OTHER}))))
+    gone = data.draw(st.frozensets(st.sampled_from(sorted(awaited_programs(trigger) | {OTHER}))))
     mute = {leaf for leaf in leaves(trigger) if isinstance(leaf, ProgramStatus) and leaf.program in gone}
     holding = data.draw(st.frozensets(st.sampled_from(sorted(set(leaves(trigger)) - mute, key=str) or [X])))
 
-    left = without(trigger, gone)
+    left = remove_programs(trigger, gone)
 
     assert _holds(trigger, holding - mute) == (left is not None and _holds(left, holding))
 

@@ -31,7 +31,7 @@ SCHEDULE = Schedule(
     overlap=Overlap.QUEUE,
 )
 BUCKET = bucket_of(RATE, PROGRAM.ref, ScheduleKey(REF))
-GATE = LoadGate().updated(LOAD, ClusterReading(free_cores=8), NOW)
+GATE = LoadGate().update(LOAD, ClusterReading(free_cores=8), NOW)
 OTHER = replace(LOAD, cluster="other")
 
 
@@ -44,7 +44,7 @@ def shared() -> Resources:
     return Resources(
         {"warehouse": Occupancy()},
         {"small": PoolQueue(), "large": PoolQueue()},
-        {BUCKET: BUCKET.full(NOW)},
+        {BUCKET: BUCKET.full_level(NOW)},
         {LOAD: GATE, OTHER: GATE},
     )
 
@@ -70,4 +70,4 @@ def test_admitted_runs_take_slots_tokens_and_room_and_the_others_are_queued() ->
 
 
 def test_nothing_is_taken_without_an_admission() -> None:
-    assert shared().taken_by((), NOW) == shared()
+    assert shared().add_runs((), NOW) == shared()

@@ -62,8 +62,8 @@ def test_no_stretch_of_time_sees_more_than_the_pace(pace: Pace, asked: list[tupl
     through: list[tuple[datetime, int]] = []
     for passed, wanted in asked:
         now += passed
-        amount = min(wanted, pace.available(bucket, now))
-        bucket = pace.taken(bucket, amount, now)
+        amount = min(wanted, pace.available_tokens(bucket, now))
+        bucket = pace.take_tokens(bucket, amount, now)
         through.append((now, amount))
     for first, (begin, _) in enumerate(through):
         total = 0
@@ -75,15 +75,15 @@ def test_no_stretch_of_time_sees_more_than_the_pace(pace: Pace, asked: list[tupl
 @given(st.builds(Pace, st.floats(0.5, 50), st.integers(1, 30)), st.floats(0, 30))
 def test_the_time_of_the_next_is_the_first_at_which_one_may_go(pace: Pace, left: float) -> None:
     bucket = BucketLevel(min(left, pace.burst), NOW)
-    at = pace.next_at(bucket, NOW)
+    at = pace.next_token_at(bucket, NOW)
 
-    assert pace.available(bucket, at + timedelta(microseconds=2)) >= 1
-    assert at == NOW or pace.available(bucket, at - timedelta(milliseconds=1)) == 0
+    assert pace.available_tokens(bucket, at + timedelta(microseconds=2)) >= 1
+    assert at == NOW or pace.available_tokens(bucket, at - timedelta(milliseconds=1)) == 0
 
 
 def test_a_clock_that_went_back_fills_nothing_twice() -> None:
     pace = Pace(1, 10)
-    bucket = pace.taken(BucketLevel(10.0, NOW), 10, NOW)
-    back = pace.taken(bucket, 0, NOW - timedelta(seconds=60))
+    bucket = pace.take_tokens(BucketLevel(10.0, NOW), 10, NOW)
+    back = pace.take_tokens(bucket, 0, NOW - timedelta(seconds=60))
 
-    assert pace.available(back, NOW) == 0
+    assert pace.available_tokens(back, NOW) == 0

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamsched.domain.errors import InvalidDefinitionError
-from streamsched.domain.schedules.shell_command import filled_by_shell
+from streamsched.domain.schedules.shell_command import fill_for_shell
 
 NASTY = "$(touch x) `id` \"a\" 'b' \\ ; | & * ${HOME} {}"
 
 
 def _printed(command: str, value: str) -> str:
     done = subprocess.run(
-        ["bash", "-c", filled_by_shell(command)],
+        ["bash", "-c", fill_for_shell(command)],
         env={"STREAMSCHED_ARG_X": value, "PATH": "/usr/bin:/bin"},
         capture_output=True,
         check=True,
@@ -59,6 +59,6 @@ def test_any_value_is_printed_as_it_is(value: str) -> None:
 )
 def test_what_is_no_placeholder_is_refused(command: str, why: str) -> None:
     with pytest.raises(InvalidDefinitionError) as caught:
-        filled_by_shell(command, ("x", "job_id"), "$.a.bash_cmd")
+        fill_for_shell(command, ("x", "job_id"), "$.a.bash_cmd")
     assert caught.value.path == "$.a.bash_cmd"
     assert why in caught.value.reason

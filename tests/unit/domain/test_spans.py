@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from streamsched.domain.events.event import CustomHappened, Event
 from streamsched.domain.events.sampler import Sampler
-from streamsched.domain.events.trace_context import TraceContext, parsed
+from streamsched.domain.events.trace_context import TraceContext, parse_traceparent
 from streamsched.domain.jobs.job import Contribution, JobState, ReadyJob
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.jobs.spans import (
@@ -16,8 +16,8 @@ from streamsched.domain.jobs.spans import (
     EndedRun,
     emit_context,
     emit_span,
-    handed_on,
     job_spans,
+    program_context,
     run_context,
     run_spans,
 )
@@ -75,8 +75,8 @@ def test_a_job_is_in_the_trace_of_the_event_that_completed_it_and_linked_to_the_
 
     whole, complete, decide = job_spans(ended(job), ALWAYS)
 
-    assert (whole.context.trace_id, whole.parent) == (TRACE, parsed(context(3)))
-    assert whole.links == (parsed(context(1)),)
+    assert (whole.context.trace_id, whole.parent) == (TRACE, parse_traceparent(context(3)))
+    assert whole.links == (parse_traceparent(context(1)),)
     assert [each.parent for each in (complete, decide)] == [whole.context] * 2
     assert (complete.began_at, complete.ended_at) == (AT, AT + timedelta(seconds=1))
     assert (decide.began_at, decide.ended_at) == (AT + timedelta(seconds=1), AT + timedelta(seconds=61))
@@ -136,7 +136,7 @@ def test_what_is_not_sampled_has_no_spans_but_is_handed_on() -> None:
 
     assert job_spans(ended(job), ALWAYS) == []
     assert run_spans(run(job), ALWAYS) == []
-    handed = handed_on(run(job).run, job, ALWAYS)
+    handed = program_context(run(job).run, job, ALWAYS)
     assert handed is not None
     assert (handed.trace_id, handed.sampled) == (TRACE, False)
 
@@ -144,9 +144,9 @@ def test_what_is_not_sampled_has_no_spans_but_is_handed_on() -> None:
 def test_without_spans_the_context_of_the_event_is_handed_on_unchanged() -> None:
     job = ready(event(1, context(1)), traceparent=context(1))
 
-    assert handed_on("r", job, None) == parsed(context(1))
-    assert handed_on("r", ready(event(1, None)), None) is None
-    assert handed_on("r", None, None) is None
+    assert program_context("r", job, None) == parse_traceparent(context(1))
+    assert program_context("r", ready(event(1, None)), None) is None
+    assert program_context("r", None, None) is None
 
 
 def test_times_of_different_clocks_give_no_negative_span() -> None:
@@ -162,7 +162,7 @@ def test_a_repeated_event_has_the_same_emit_span() -> None:
     assert one is not None
     assert emit_context(event(1, None), ALWAYS) is None
     span = emit_span(sent, one, began_at=AT, ended_at=AT)
-    assert (span.parent, span.context.trace_id) == (parsed(context(1)), TRACE)
+    assert (span.parent, span.context.trace_id) == (parse_traceparent(context(1)), TRACE)
 
 
 def test_attributes_hold_no_payload_and_no_source() -> None:

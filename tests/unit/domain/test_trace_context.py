@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamsched.domain.events.sampler import Sampler
-from streamsched.domain.events.trace_context import TraceContext, canonical, parsed
+from streamsched.domain.events.trace_context import TraceContext, canonical, parse_traceparent
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
@@ -25,7 +25,7 @@ TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
     ],
 )
 def test_a_context_is_read(text: str, found: TraceContext) -> None:
-    assert parsed(text) == found
+    assert parse_traceparent(text) == found
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_context_is_read(text: str, found: TraceContext) -> None:
     ],
 )
 def test_a_malformed_one_is_ignored(value: object) -> None:
-    assert parsed(value) is None
+    assert parse_traceparent(value) is None
     assert canonical(value) is None
 
 

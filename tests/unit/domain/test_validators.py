@@ -14,7 +14,7 @@ from streamsched.codec.graph.task import task_to_json, tasks_from_json
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError, NotFoundError
 from streamsched.domain.graph.graph import Graph, NodeId
 from streamsched.domain.graph.job_template import JobTemplate
-from streamsched.domain.graph.selection import selected
+from streamsched.domain.graph.selection import select_job_ids
 from streamsched.graph.functions import GraphFunctions
 
 
@@ -90,7 +90,7 @@ def test_lists_of_a_definition_are_checked() -> None:
 
 def test_values_are_converted_before_they_are_combined() -> None:
     found = graph().task("clean")
-    assert selected(found, {"date": ["2014-01-01", "20140101"], "client": ["A"]}) == ("20140101_a",)
+    assert select_job_ids(found, {"date": ["2014-01-01", "20140101"], "client": ["A"]}) == ("20140101_a",)
 
 
 @pytest.mark.parametrize(

@@ -57,12 +57,12 @@ def test_missing_hours_are_those_of_the_clock_that_have_not_come(zone: str, day:
 
     assert found is not None
     assert (set(found.expected), found.present) == (set(hours), came)
-    assert found.missing == tuple(each for each in hours if each not in came)
+    assert found.missing_parts == tuple(each for each in hours if each not in came)
     named = [
         hours[place] for first, last in found.spans() for place in range(hours.index(first), hours.index(last) + 1)
     ]
-    assert tuple(named) == found.missing
-    assert (str(found) == "") == (not found.missing)
+    assert tuple(named) == found.missing_parts
+    assert (str(found) == "") == (not found.missing_parts)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_year_of_hours_costs_little() -> None:
     hours = [(start + timedelta(hours=n)).strftime("%Y-%m-%dT%H") for n in range(0, 8760, 2)]
     found = completeness(year, "2026", [commit(*hours)])
     assert found is not None
-    assert len(found.missing) == 4380
+    assert len(found.missing_parts) == 4380
     assert str(found).endswith("4375 more spans")
 
 

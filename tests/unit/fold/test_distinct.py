@@ -10,7 +10,7 @@ import pytest
 from streamsched.codec.records import state as state_codec
 from streamsched.domain.events.event import Event, Partition, PartitionsAdded
 from streamsched.domain.events.match import Match, OneOf
-from streamsched.domain.fold.accumulation import brought
+from streamsched.domain.fold.accumulation import amount_and_parts
 from streamsched.domain.fold.explain import explain
 from streamsched.domain.fold.fold import fold
 from streamsched.domain.jobs.job import ReadyJob
@@ -107,7 +107,7 @@ def test_a_commit_that_gives_only_a_number_counts_that_number() -> None:
 
 
 def test_a_commit_that_does_not_match_replaces_nothing() -> None:
-    home = Home(Partitions(X, 2, Match.of({"region": OneOf(frozenset({"EU"}))})))
+    home = Home(Partitions(X, 2, Match.from_values({"region": OneOf(frozenset({"EU"}))})))
     eu, us = Partition("p", {"region": "EU"}), Partition("p", {"region": "US"})
 
     assert home.add(PartitionsAdded(X, (eu,), 1)) is COUNTED
@@ -240,7 +240,9 @@ def test_what_is_kept_does_not_grow_with_how_often_partitions_are_written(consum
     assert kept is not None
     assert live is not None
     for slot in live.plan.slots[:1]:
-        assert brought(kept.accumulations[slot.id], slot) == brought(live.accumulations[slot.id], slot)
+        assert amount_and_parts(kept.accumulations[slot.id], slot) == amount_and_parts(
+            live.accumulations[slot.id], slot
+        )
         assert live.accumulations[slot.id].count == 250
         assert len(live.accumulations[slot.id].events) <= 2 * 250 + 64
     assert sum(len(row) for row in table.values()) < 400_000

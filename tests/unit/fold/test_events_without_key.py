@@ -94,7 +94,7 @@ def test_a_key_without_a_grain_never_is_hives_null() -> None:
 
 def test_what_another_leaf_counts_or_no_leaf_wants_is_not_without_a_key() -> None:
     either = Per(Partitions(A), ("x",)) | Per(Partitions(A), ("y",))
-    eu = Per(Partitions(A, match=Match.of({"region": OneOf(frozenset({"EU"}))})), ("hour",), Grain.HOUR)
+    eu = Per(Partitions(A, match=Match.from_values({"region": OneOf(frozenset({"EU"}))})), ("hour",), Grain.HOUR)
 
     counted = judged(engine(either), {"x": "1"})
     assert (counted.verdict, counted.cells, counted.why) == (Verdict.COUNTED, ("1",), "")

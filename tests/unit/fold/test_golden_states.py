@@ -25,7 +25,7 @@ from streamsched.domain.events.match import ANYTHING, Glob, Match, OneOf
 from streamsched.domain.fold.accumulation import Accumulation
 from streamsched.domain.fold.cell import TimedNodeState, cell_of
 from streamsched.domain.fold.fold import Definition, TriggerState
-from streamsched.domain.fold.plan import planned
+from streamsched.domain.fold.plan import build_plan
 from streamsched.domain.names import DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
 from streamsched.domain.time.grain import Grain
 from streamsched.domain.triggers.consumption import Consumption
@@ -99,7 +99,7 @@ EVERYTHING = (
     & (NIGHTLY | Every(timedelta(minutes=90)) | At(datetime(2014, 1, 1, tzinfo=UTC)))
 )
 
-EAST = Match.of({"region": OneOf(frozenset({"EU", "AP"})), "day": Glob("2013-*")})
+EAST = Match.from_values({"region": OneOf(frozenset({"EU", "AP"})), "day": Glob("2013-*")})
 EASTERN = Event(
     "e7",
     "pfs/default.flights",
@@ -112,7 +112,7 @@ WIDER = AtLeast(
         commits(FLIGHTS, 2, EAST),
         Total(FLIGHTS, Measure.BYTES, 500, EAST, distinct=False),
         Total(WEATHER, Measure.ROWS, 9, distinct=False),
-        CustomEvent(EventName("default", "approved"), 2, Match.of({"by": OneOf(frozenset({"Zoë"}))})),
+        CustomEvent(EventName("default", "approved"), 2, Match.from_values({"by": OneOf(frozenset({"Zoë"}))})),
     ),
 )
 
@@ -156,20 +156,20 @@ STATES |= {
     "v2-paired": state_of(
         SCHEDULE,
         commits(FLIGHTS, 5),
-        {"partitions:default.flights:5": Accumulation(4, None, EventList([LANDED, LANDED, UNNAMED]).without(1))},
+        {"partitions:default.flights:5": Accumulation(4, None, EventList([LANDED, LANDED, UNNAMED]).drop_first(1))},
         consumption=Consumption.PAIRED,
     ),
     "v2-cut": state_of(
         SCHEDULE,
         CLICKS,
-        {leaf_id(CLICKS): Accumulation(20, 170, EventList([GROWN, GROWN]).without(1, SMALLER))},
+        {leaf_id(CLICKS): Accumulation(20, 170, EventList([GROWN, GROWN]).drop_first(1, SMALLER))},
         consumption=Consumption.PAIRED,
     ),
     "v2-timed": TriggerState(
         Definition(SCHEDULE, 3, True, TIMED, late=Late(timedelta(hours=1), OnLate.SIDE_OUTPUT)),
         2,
         cell_of(
-            planned(TIMED),
+            build_plan(TIMED),
             {"partitions:default.flights:1#1.2": Accumulation(2, None, EventList([LANDED]))},
             {0: TimedNodeState(NOON, NOON), 1: TimedNodeState(NOON), 2: TimedNodeState(last=NOON, held=True)},
             asked=NOON + timedelta(minutes=10),
@@ -178,7 +178,7 @@ STATES |= {
     "v2-pausing": TriggerState(
         Definition(SCHEDULE, 4, False, commits(FLIGHTS, 5), keeping=True),
         0,
-        cell_of(planned(commits(FLIGHTS, 5)), {"partitions:default.flights:5": Accumulation(9, None, NINE)}),
+        cell_of(build_plan(commits(FLIGHTS, 5)), {"partitions:default.flights:5": Accumulation(9, None, NINE)}),
     ),
     "v2-distinct": state_of(
         SCHEDULE,

@@ -9,7 +9,7 @@ from streamsched.codec.records import signal as signal_codec
 from streamsched.codec.records import state as state_codec
 from streamsched.domain.events.event import CustomHappened, Event
 from streamsched.domain.fold.fold import TriggerState, fold
-from streamsched.domain.jobs.job import ReadyJob, merged
+from streamsched.domain.jobs.job import ReadyJob, merge_satisfactions
 from streamsched.domain.names import EventName, ScheduleRef
 from streamsched.domain.signals.signal import Occurred, Put, Woken
 from streamsched.domain.triggers.composite import AllOf
@@ -54,7 +54,7 @@ def test_a_job_is_in_the_trace_of_the_last_event_and_keeps_the_contexts_of_all()
     assert job is not None
     assert job.traceparent == TWO
     assert [event.traceparent for part in job.contributions for event in part.events] == [ONE, TWO]
-    assert merged(job, [job]).traceparent == TWO
+    assert merge_satisfactions(job, [job]).traceparent == TWO
 
 
 def test_without_a_context_of_the_last_event_the_job_has_none() -> None:

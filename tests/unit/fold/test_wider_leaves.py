@@ -43,7 +43,7 @@ AT = datetime(2013, 1, 7, 12, tzinfo=UTC)
 FLIGHTS = DatasetRef("default", "flights")
 PUSHED = EventName("default", "pushed")
 JOIN = ProgramRef("default", "app", "join")
-EAST = Match.of({"region": OneOf(frozenset({"EU", "AP"}))})
+EAST = Match.from_values({"region": OneOf(frozenset({"EU", "AP"}))})
 
 
 def after(trigger: Trigger, *facts: Fact) -> tuple[TriggerState, list[ReadyJob]]:
@@ -98,7 +98,7 @@ def test_bytes_and_rows_add_up_and_an_unknown_size_adds_nothing() -> None:
 
 
 def test_an_event_counts_when_its_attributes_match() -> None:
-    to_main = CustomEvent(PUSHED, 2, Match.of({"ref": Glob("refs/heads/*"), "by": OneOf(frozenset({"Zoë"}))}))
+    to_main = CustomEvent(PUSHED, 2, Match.from_values({"ref": Glob("refs/heads/*"), "by": OneOf(frozenset({"Zoë"}))}))
     yes, no = {"ref": "refs/heads/x", "by": "Zoë"}, {"ref": "refs/tags/x", "by": "Zoë"}
 
     state, jobs = after(to_main, *(CustomHappened(PUSHED, attributes) for attributes in (yes, no, {})))
@@ -134,7 +134,7 @@ def test_runs_with_other_arguments_do_not_break_a_silence() -> None:
 
 
 def test_a_filter_is_part_of_what_a_program_leaf_is() -> None:
-    other = Match.of({"region": Glob("EU")})
+    other = Match.from_values({"region": Glob("EU")})
     some = [ProgramStatus(JOIN), ProgramStatus(JOIN, match=EAST), ProgramStatus(JOIN, match=other)]
     assert len({leaf_id(each) for each in some}) == len({compatible_id(each) for each in some}) == 3
     assert leaf_id(some[0]) == "program:default.app.join:succeeded:1", "as earlier releases stored it"
@@ -167,9 +167,9 @@ def test_a_trigger_named_twice_counts_twice() -> None:
 def test_filters_that_differ_are_different_leaves_and_stars_in_values_are_stars() -> None:
     star = {"day": OneOf(frozenset({"*"}))}, {"day": Glob("*")}, {"day": OneOf(frozenset({"a|b"}))}
     both = {"day": OneOf(frozenset({"a", "b"}))}
-    assert len({leaf_id(Partitions(FLIGHTS, 1, Match.of(each))) for each in (*star, both, {})}) == 5
-    assert not Match.of(star[0]).accepts({"day": "7"})
-    assert Match.of(star[1]).accepts({"day": "7"})
+    assert len({leaf_id(Partitions(FLIGHTS, 1, Match.from_values(each))) for each in (*star, both, {})}) == 5
+    assert not Match.from_values(star[0]).accepts({"day": "7"})
+    assert Match.from_values(star[1]).accepts({"day": "7"})
 
 
 ENDED = {"type": "PROGRAM_STATUS", "programId": "default.app.join", "programStatuses": ["COMPLETED"]}
@@ -216,7 +216,7 @@ def built(when: TriggerExpression) -> Trigger:
 def test_the_builder_takes_values_sets_and_globs() -> None:
     assert built(partitions("flights", 2, match={"region": {"EU", "AP"}})) == Partitions(FLIGHTS, 2, EAST)
     assert built(event("pushed", match={"month": 1, "day": glob("0*")})) == CustomEvent(
-        PUSHED, 1, Match.of({"month": OneOf(frozenset({"1"})), "day": Glob("0*")})
+        PUSHED, 1, Match.from_values({"month": OneOf(frozenset({"1"})), "day": Glob("0*")})
     )
     assert built(program("p", match={"region": {"EU", "AP"}})) == ProgramStatus(
         ProgramRef("default", "app", "p"), match=EAST

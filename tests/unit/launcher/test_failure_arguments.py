@@ -20,7 +20,7 @@ from streamsched.domain.jobs.run import RunState, status_event
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.schedules.arguments import arguments
 from streamsched.domain.schedules.schedule import BashJob, HttpJob, Program, Schedule
-from streamsched.domain.schedules.template import filled_json, is_json, printable
+from streamsched.domain.schedules.template import filled_json, is_json, replace_unprintable
 from streamsched.domain.triggers.trigger import ProgramStatus
 from streamsched.launcher.request import request
 from streamsched.ports.runs import Assignment, RunEnd
@@ -110,7 +110,7 @@ def test_an_argument_has_nothing_that_a_store_or_an_environment_refuses(error: s
         assert not ({chr(n) for n in range(32)} - {"\n", "\t"}) & set(value)
 
 
-@given(HOSTILE.map(printable))
+@given(HOSTILE.map(replace_unprintable))
 def test_a_value_stays_one_value_wherever_it_is_put(value: str) -> None:
     job = HttpJob("http://h/p?x={v}&y=1", headers={"Title": "{v}"}, body='{"text": "a {v} b", "more": ["{v}"]}')
     made = asked(job, v=value)

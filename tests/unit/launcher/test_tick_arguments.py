@@ -13,7 +13,7 @@ from streamsched.domain.names import EventName, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.arguments import arguments, day_of_tick
 from streamsched.domain.schedules.provenance import ArgumentSource, argument_sources
 from streamsched.domain.schedules.schedule import BashJob, Program, Schedule
-from streamsched.domain.schedules.template import filled
+from streamsched.domain.schedules.template import fill_template
 from streamsched.domain.time.dialect import Dialect
 from streamsched.domain.triggers.correlation import Per
 from streamsched.domain.triggers.trigger import (
@@ -60,7 +60,7 @@ def test_runs_of_ticks_have_their_day_in_the_zone_of_the_trigger(leaf: TickingLe
     found = arguments(PROGRAM, schedule(leaf), ready(tick(leaf, MIDNIGHT)))
 
     assert (found["day"], found["trigger.day"]) == (day, day)
-    assert filled("--day {day}", found) == f"--day {day}"
+    assert fill_template("--day {day}", found) == f"--day {day}"
     assert argument_sources({"day": day}, PROGRAM, {}, schedule(leaf), ready(tick(leaf, MIDNIGHT))) == {
         "day": ArgumentSource.TRIGGER
     }

@@ -11,7 +11,7 @@ import pytest
 from streamsched.domain.errors import ConfigurationError
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.schedules.schedule import BashJob, Executable, Program, SparkJob
-from streamsched.domain.schedules.template import filled
+from streamsched.domain.schedules.template import fill_template
 from streamsched.ports.runs import Assignment
 from streamsched.spark.command import Command, RunEnvironment, command
 from streamsched.spark.drivers.java import find_java
@@ -145,12 +145,12 @@ def test_an_argument_gives_a_module_no_option(site: RunEnvironment) -> None:
 
 
 def test_what_is_no_placeholder_is_left_as_it_is() -> None:
-    assert filled('{"a": 1} {day} {}', {"day": "7"}) == '{"a": 1} 7 {}'
+    assert fill_template('{"a": 1} {day} {}', {"day": "7"}) == '{"a": 1} 7 {}'
 
 
 def test_an_unknown_argument_is_named() -> None:
     with pytest.raises(ConfigurationError, match="argument 'day'"):
-        filled("{day}", {})
+        fill_template("{day}", {})
 
 
 def test_an_old_java_is_named_with_its_version(site: RunEnvironment, tmp_path: Path) -> None:

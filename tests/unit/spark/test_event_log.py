@@ -128,7 +128,7 @@ def test_garbage_changes_nothing() -> None:
 
     assert summed(*mixed) == summed(*good)
     huge = summed(*good, *(task(0, rows=2**62) for _ in range(9)))
-    assert RunMetrics.combined([huge]).input_rows == 2**63 - 1
+    assert RunMetrics.combine([huge]).input_rows == 2**63 - 1
 
 
 def test_a_cut_log_never_raises() -> None:
@@ -261,7 +261,7 @@ def test_several_applications_of_a_run_are_added() -> None:
     one = RunMetrics(tasks=3, tasks_done=2, executors_peak=2, peak_memory_bytes=9, complete=True)
     two = RunMetrics(tasks=4, tasks_done=4, executors_peak=1, peak_memory_bytes=7)
 
-    both = RunMetrics.combined([one, two])
+    both = RunMetrics.combine([one, two])
 
     assert both == RunMetrics(tasks=7, tasks_done=6, executors_peak=2, peak_memory_bytes=9)
     assert run_metrics.stored_from_json(run_metrics.to_json(both)) == both

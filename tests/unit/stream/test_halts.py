@@ -93,7 +93,7 @@ async def test_a_fold_that_raises_halts_its_schedule_and_no_other(cluster: Shard
     assert len(await jobs(cluster, "well")) == 3
     assert len(await jobs(cluster, "ill")) == 1
     (halt,) = (await halts(cluster)).values()
-    assert halt.why == "ZeroDivisionError: unexpected error"
+    assert halt.reason == "ZeroDivisionError: unexpected error"
     assert (halt.signal, halt.parked, halt.attempts) == ("event flights-2 of test", 4, 0)
     assert not any(shard.ended.done() for shard in cluster.shards)
 
@@ -249,7 +249,7 @@ async def test_a_state_that_cannot_be_read_halts_its_schedule_until_a_definition
     await cluster.start()
     await cluster.emit(*(landed(n) for n in range(66, 70)))
     assert len(await jobs(cluster, "well")) == 1
-    assert (await halts(cluster))["ill"].why.startswith("DecodeError: $.v: is version 99")
+    assert (await halts(cluster))["ill"].reason.startswith("DecodeError: $.v: is version 99")
 
     await cluster.put(schedule("ill"), Partitions(FLIGHTS, 2), generation=2)
     await cluster.emit(landed(70), landed(71))

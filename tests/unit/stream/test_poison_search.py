@@ -252,7 +252,7 @@ async def test_a_launch_larger_than_the_log_takes_halts_its_schedule_alone(stric
     jobs = await strict.jobs()
     assert [job.schedule.name for job in jobs] == ["small"] * 20
     (error,) = await errors(strict)
-    assert error.why.startswith("TooLargeError: a record for topic 'launch' has")
+    assert error.reason.startswith("TooLargeError: a record for topic 'launch' has")
     assert (error.signal, error.parked) == ("event big-3 of test", 1)
 
     await strict.signal(Replay(schedule("big"), 1))

@@ -88,7 +88,7 @@ async def test_an_event_without_listeners_says_so(cluster: ShardCluster) -> None
 async def test_an_event_no_leaf_accepts_is_unmatched(cluster: ShardCluster) -> None:
     name = EventName("default", "approved")
     await cluster.start()
-    await cluster.put(schedule(), CustomEvent(name, match=Match.of({"by": OneOf(frozenset({"ops"}))})))
+    await cluster.put(schedule(), CustomEvent(name, match=Match.from_values({"by": OneOf(frozenset({"ops"}))})))
 
     await cluster.emit(Event("e", "test", NOON, CustomHappened(name, {"by": "dev"})))
 

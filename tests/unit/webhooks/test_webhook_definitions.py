@@ -19,7 +19,7 @@ from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.webhooks.change import STATES, WorkLine, changes_of
-from streamsched.domain.webhooks.signature import secret_text, signed, signing_key
+from streamsched.domain.webhooks.signature import secret_text, signature_headers, signing_key
 from streamsched.domain.webhooks.webhook import GIVE_UP_AFTER, RETRY, Webhook
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -117,7 +117,7 @@ def test_a_target_is_given_up_before_a_change_is() -> None:
 
 def test_signatures_are_those_of_the_specification() -> None:
     key = signing_key("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
-    made = signed("msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}', key)
+    made = signature_headers("msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}', key)
     assert made == {
         "webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
         "webhook-timestamp": "1614265330",

@@ -14,7 +14,7 @@ from streamsched.codec.json.reading import Fields
 from streamsched.codec.tasks.queue import optional_duration
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import InvalidError
-from streamsched.domain.limits import check_instant, later
+from streamsched.domain.limits import add_duration, check_instant
 
 routes = Routes("/v1/tasks", "tasks")
 
@@ -92,7 +92,7 @@ async def move(task: str, body: BodyObject, tasks: TasksDep, clock: ClockDep) ->
     now = clock.now()
     if (due_at is None) == (after is None):
         raise InvalidError("$.due", "or `after` is required, and they exclude each other")
-    due_at = later(now, after) if after is not None else due_at
+    due_at = add_duration(now, after) if after is not None else due_at
     assert due_at is not None
     check_instant(due_at, "$.due")
     return rendered(task_view(await tasks.move(task, due_at, reason, now=now)))

@@ -180,7 +180,7 @@ def _with_command(given: _Definition, command: str) -> Program:
     """The program, with a command in place of its own unless that is empty."""
     from streamsched.domain.graph.release import JOB_ID, TASK
     from streamsched.domain.schedules.process_job import BashJob
-    from streamsched.domain.schedules.shell_command import filled_by_shell
+    from streamsched.domain.schedules.shell_command import fill_for_shell
 
     program = given.program
     if not command:
@@ -188,13 +188,13 @@ def _with_command(given: _Definition, command: str) -> Program:
     if not isinstance(program.executable, BashJob):
         raise InvalidError("--bash", f"is for shell commands, and program {program.ref} is none")
     known = {*given.task.template.components, *given.task.arguments, JOB_ID, TASK, *program.arguments}
-    return replace(program, executable=BashJob(filled_by_shell(command, {*known, *given.properties}, "--bash")))
+    return replace(program, executable=BashJob(fill_for_shell(command, {*known, *given.properties}, "--bash")))
 
 
 def _with_options(program: Program, options: tuple[str, ...]) -> Program:
     from streamsched.codec.graph.stolos import NOTHING
     from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob
-    from streamsched.domain.schedules.shell_command import filled_by_shell
+    from streamsched.domain.schedules.shell_command import fill_for_shell
 
     match program.executable:
         case SparkJob() | PythonJob() as job:
@@ -202,7 +202,7 @@ def _with_options(program: Program, options: tuple[str, ...]) -> Program:
         case BashJob() if not options:
             return program
         case BashJob(command=command):
-            words = filled_by_shell(shlex.join(options), None, "OPTION")
+            words = fill_for_shell(shlex.join(options), None, "OPTION")
             return replace(program, executable=BashJob(words if command == NOTHING else f"{command} {words}"))
         case _:
             raise ConfigurationError(f"program {program.ref} is no process: a launcher sends it; leave out --bypass")

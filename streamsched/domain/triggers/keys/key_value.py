@@ -22,7 +22,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from streamsched.domain.limits import abridged
+from streamsched.domain.limits import abridge
 from streamsched.domain.time.grain import Grain
 from streamsched.domain.time.period import NO_ZONE, Period, period
 from streamsched.domain.time.period_text import LONGEST, NoPeriod
@@ -69,7 +69,7 @@ def key_value(
     if grain is None:
         return SEPARATOR.join([escaped_value(each) for each in texts])
     if max(map(len, texts)) > LONGEST:  # kept out of the cache
-        return _named_by(by, texts, grain, NoPeriod(f"it is longer than {LONGEST} characters"))
+        return _explain_no_key(by, texts, grain, NoPeriod(f"it is longer than {LONGEST} characters"))
     return _period_key(by, texts, grain, zone)
 
 
@@ -103,38 +103,38 @@ def grain_by_name(by: Sequence[str], *, ordered: bool = True) -> Grain | None:
 
 @lru_cache(maxsize=16384)
 def _period_key(by: tuple[str, ...], texts: tuple[str, ...], grain: Grain, zone: str) -> str | NoKey:
-    found = _composed(by, texts, grain, zone) if len(by) > 1 else period(texts[0], grain, zone)
+    found = _compose_period(by, texts, grain, zone) if len(by) > 1 else period(texts[0], grain, zone)
     match found:
         case Period():
             return found.key
         case NoPeriod():
-            return _named_by(by, texts, grain, found)
+            return _explain_no_key(by, texts, grain, found)
         case NoKey():
             return found
 
 
-def _composed(by: tuple[str, ...], texts: tuple[str, ...], grain: Grain, zone: str) -> Period | NoPeriod | NoKey:
+def _compose_period(by: tuple[str, ...], texts: tuple[str, ...], grain: Grain, zone: str) -> Period | NoPeriod | NoKey:
     first, *rest = column_grains(grain, len(by))
     start = period(texts[0], first)
     if isinstance(start, NoPeriod):
-        return _named_by(by[:1], texts[:1], first, start)
+        return _explain_no_key(by[:1], texts[:1], first, start)
     text = start.key
     for name, value, part in zip(by[1:], texts[1:], rest, strict=True):
         number = value.strip()
         if part is not Grain.HOUR and not _NUMBER.fullmatch(number.removeprefix("W") if part is Grain.WEEK else number):
-            return _named_by((name,), (value,), part, NoPeriod("it is no number of one or two digits"))
+            return _explain_no_key((name,), (value,), part, NoPeriod("it is no number of one or two digits"))
         text += _BEFORE[part] + (number.removeprefix("W") if part is Grain.WEEK else number)
     found = period(text, grain, zone)
     if isinstance(found, NoPeriod) and not found.why:
-        return _named_by(by[-1:], texts[-1:], grain, found)
+        return _explain_no_key(by[-1:], texts[-1:], grain, found)
     return found
 
 
-def _named_by(by: Sequence[str], texts: Sequence[str], grain: Grain, none: NoPeriod) -> NoKey:
+def _explain_no_key(by: Sequence[str], texts: Sequence[str], grain: Grain, none: NoPeriod) -> NoKey:
     why = none.why
     if not why and len(by) == 1 and len(COMPOSED[grain]) > 1 and _NUMBER.fullmatch(texts[0].strip()):
         why = f"it is a number without a date; name the columns of its {column_grains(grain, 2)[0]} too"
-    given = ", ".join(f"{abridged_name(name)}={abridged(text, _SHOWN)}" for name, text in zip(by, texts, strict=True))
+    given = ", ".join(f"{abridged_name(name)}={abridge(text, _SHOWN)}" for name, text in zip(by, texts, strict=True))
     return NoKey(f"{given} {'names' if len(by) == 1 else 'name'} no {grain}{': ' if why else ''}{why}"[:_REASON])
 
 
@@ -147,7 +147,7 @@ def _no_value(by: Sequence[str], values: Mapping[str, str]) -> NoKey:
 
 def abridged_name(name: str) -> str:
     """A column in a reason."""
-    return name if len(name) <= _SHOWN and name.isprintable() else abridged(name, _SHOWN)
+    return name if len(name) <= _SHOWN and name.isprintable() else abridge(name, _SHOWN)
 
 
 def escaped_value(value: str) -> str:
@@ -156,8 +156,8 @@ def escaped_value(value: str) -> str:
     """
     if value.isprintable() and "%" not in value and SEPARATOR not in value:
         return value
-    return "".join(_escaped(each) if each in "%/" or not each.isprintable() else each for each in value)
+    return "".join(_escape(each) if each in "%/" or not each.isprintable() else each for each in value)
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     return "".join(f"%{byte:02X}" for byte in character.encode(errors="surrogatepass"))

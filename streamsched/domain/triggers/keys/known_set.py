@@ -19,7 +19,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from streamsched.domain.errors import InvalidDefinitionError
-from streamsched.domain.limits import LONGEST_NAME, abridged, check_most, enumeration
+from streamsched.domain.limits import LONGEST_NAME, abridge, check_most, enumeration
 from streamsched.domain.triggers.keys.key_value import (
     HIVE_NULL,
     SEPARATOR,
@@ -61,7 +61,7 @@ class KnownSet:
             _check_text(value, f"$.values[{place}]")
             if places.setdefault(value, place) != place:
                 raise InvalidDefinitionError(
-                    f"$.values[{place}]", f"is {abridged(value, _SHOWN)} again, as $.values[{places[value]}]"
+                    f"$.values[{place}]", f"is {abridge(value, _SHOWN)} again, as $.values[{places[value]}]"
                 )
             if value == HIVE_NULL:
                 raise InvalidDefinitionError(f"$.values[{place}]", f"is {HIVE_NULL}, which is no value")
@@ -80,7 +80,7 @@ class KnownSet:
             return found
         if isinstance(none := key_value((self.column,), columns), NoKey):
             return none
-        return NoKey(f"{abridged_name(self.column)}={abridged(value, _SHOWN)} is not one of {self.listed}")
+        return NoKey(f"{abridged_name(self.column)}={abridge(value, _SHOWN)} is not one of {self.listed}")
 
     def __str__(self) -> str:
         return f"{self.column} {values_text(self.values)}"
@@ -110,9 +110,9 @@ def values_text(values: Iterable[str]) -> str:
 
 def _check_text(value: str, path: str) -> None:
     if not isinstance(value, str):
-        raise InvalidDefinitionError(path, f"must be a text but is {abridged(value)}")
+        raise InvalidDefinitionError(path, f"must be a text but is {abridge(value)}")
     if not value:
         raise InvalidDefinitionError(path, "is empty")
     check_most(len(value), LONGEST_NAME, path, "characters")
     if "\0" in value or any("\ud800" <= each <= "\udfff" for each in value):
-        raise InvalidDefinitionError(path, f"holds a character that no text may hold: {abridged(value)}")
+        raise InvalidDefinitionError(path, f"holds a character that no text may hold: {abridge(value)}")

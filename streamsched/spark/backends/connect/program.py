@@ -16,7 +16,7 @@ import structlog
 from streamsched.domain.errors import ConfigurationError, UnavailableError
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.process_job import SparkJob
-from streamsched.domain.schedules.template import filled, filled_path
+from streamsched.domain.schedules.template import fill_path, fill_template
 from streamsched.ports.runs import Assignment
 from streamsched.process.cancellation import cancel
 from streamsched.spark.backends.connect.server import Use, connect_folder, event_log_folder, use_server
@@ -157,7 +157,7 @@ class ConnectProgram(RunProcesses):
         ConfigurationError: a file does not exist.
         """
         job, assignment = self._job, self._assignment
-        main = filled_path(job.main, assignment.arguments)
+        main = fill_path(job.main, assignment.arguments)
         if not Path(main).is_file():
             raise ConfigurationError(f"the program's main file {main} does not exist")
         check_files(job)
@@ -176,7 +176,7 @@ class ConnectProgram(RunProcesses):
             "SPARK_CONNECT_MODE_ENABLED": "1",
             "STREAMSCHED_CONNECT": orjson.dumps(described).decode(),
         }
-        call = (_CALL, main, *(filled(each, assignment.arguments) for each in job.arguments))
+        call = (_CALL, main, *(fill_template(each, assignment.arguments) for each in job.arguments))
         user = self._runtime.user
         cold = "" if user is None else f"it runs as user {user.name}"
         return Command((sys.executable, "-m", PYTHON_CALL, *call), env, call, cold, user=user)

@@ -77,7 +77,8 @@ async def tokens(renderer: Renderer, visit: Visit) -> Response:
         visit,
         "tokens.html",
         tokens=[
-            (each, each.invalid_at(visit.now), [grant_to_json(grant) for grant in each.grants]) for each in found[:ROWS]
+            (each, each.refusal_reason(visit.now), [grant_to_json(grant) for grant in each.grants])
+            for each in found[:ROWS]
         ],
         links=page_links(
             visit.path, [], after=after, following="" if following is None else f"{following.name}/{following.id}"
