@@ -58,7 +58,7 @@ async def work(workers: WorkerStreams) -> None:
     """A connected worker that acknowledges each task at once."""
     with workers.connect([QUEUE], credit=CREDIT) as stream:
         while True:
-            stream.acknowledge((await stream.next()).token)
+            stream.acknowledge((await stream.next_task()).token)
 
 
 class _Answering(asyncio.Protocol):

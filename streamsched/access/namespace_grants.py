@@ -58,7 +58,7 @@ class GrantDesk:
         references = find_foreign_references(schedule_references(schedule), schedule.ref.namespace)
         if not references:
             return ()
-        known = await self._store.known(schedule.ref.namespace, *collect_names(references))
+        known = await self._store.read_known(schedule.ref.namespace, *collect_names(references))
         found: dict[tuple[str, str, str], NamespaceGrant] = {}
         for each in references:
             grant = covering(each.kind, each.name, known.grants.get(known.owner(each) or "", ()))
@@ -124,5 +124,5 @@ class GrantDesk:
 
     async def _lacks(self, named: Iterable[Reference], namespace: str) -> bool:
         references = find_foreign_references(named, namespace)
-        known = await self._store.known(namespace, *collect_names(references))
+        known = await self._store.read_known(namespace, *collect_names(references))
         return isinstance(judge_all(references, WITHOUT_ROLES, namespace, known), Denied)

@@ -55,7 +55,7 @@ class ReferenceChecks:
             return
         named, shared = collect_names(decided)
         for _ in range(_TRIES):
-            known = await self._store.known(namespace, named, shared)
+            known = await self._store.read_known(namespace, named, shared)
             verdict = await asyncio.to_thread(judge_all, decided, caller, namespace, known)
             if isinstance(verdict, Denied):
                 raise ForbiddenError(verdict.reason)

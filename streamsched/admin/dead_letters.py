@@ -53,7 +53,7 @@ class DeadLetter:
 class ArchivedLetters(Protocol):
     """The positions below which dead letters are archived."""
 
-    async def hidden(self, topic: str) -> Mapping[int, int]:
+    async def read_hidden(self, topic: str) -> Mapping[int, int]:
         """The position of each partition; partitions without one are missing."""
         ...
 
@@ -76,7 +76,7 @@ async def dead_letters(
     Raises:
         UnavailableError: the log or PostgreSQL is unreachable.
     """
-    hidden = await archive.hidden(DEAD_LETTER)
+    hidden = await archive.read_hidden(DEAD_LETTER)
     at = [TopicPartition(DEAD_LETTER, number) for number in range(await broker.partitions(DEAD_LETTER))]
     ends = await broker.ends(at)
     found: list[DeadLetter] = []
@@ -156,7 +156,7 @@ async def purge(broker: Broker, archive: ArchivedLetters) -> int:
     Raises:
         UnavailableError: the log or PostgreSQL is unreachable.
     """
-    hidden = await archive.hidden(DEAD_LETTER)
+    hidden = await archive.read_hidden(DEAD_LETTER)
     at = [TopicPartition(DEAD_LETTER, number) for number in range(await broker.partitions(DEAD_LETTER))]
     ends = await broker.ends(at)
     count = 0

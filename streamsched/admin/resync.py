@@ -176,7 +176,7 @@ async def _caught_up(broker: Broker, outbox: Outbox, shards: int, patience: floa
     """Waits until every current change is in the log and each shard has processed it."""
     try:
         async with asyncio.timeout(patience):
-            while await outbox.pending(limit=1):  # noqa: ASYNC110 - another process empties it
+            while await outbox.list_pending(limit=1):  # noqa: ASYNC110 - another process empties it
                 await asyncio.sleep(_POLL_S)
             ends = await broker.ends([TopicPartition(SIGNALS, shard) for shard in range(shards)])
             for at, end in ends.items():

@@ -34,7 +34,7 @@ async def started(broker: Broker, numbers: JobNumbers) -> Started:
             with suppress(DecodeError):  # the intake skips and logs it too
                 job = launch.peek(record.value or b"")
                 _raise(found, (job.schedule, job.generation), job.sequence)
-    for key, number in (await numbers.highest()).items():
+    for key, number in (await numbers.read_highest()).items():
         _raise(found, key, number)
     return found
 

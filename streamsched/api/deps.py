@@ -254,7 +254,7 @@ def _service(path: str) -> Any:
 async def _catalog(request: Request) -> Catalog:
     """The catalog in the name of the caller."""
     catalog: Catalog = request.app.state.services.catalog
-    return catalog.requested_by(request.state.caller.name)
+    return catalog.with_caller(request.state.caller.name)
 
 
 ServicesDep = Annotated[ApiServices, Depends(_services)]

@@ -44,7 +44,7 @@ async def key_views(
     programs = {leaf_id(leaf): leaf.program for leaf in leaves(definition.trigger) if isinstance(leaf, ProgramStatus)}
     missing = {key.key: list(_missing(definition.plan, cell, key.key, programs)) for key, cell in found}
     wanted = [(key, each) for key, some in missing.items() for each in some if sees(each.namespace)]
-    known = await descendants.latest(ancestor, wanted) if wanted else {}
+    known = await descendants.read_latest(ancestor, wanted) if wanted else {}
     jobs = await descendants.names(ancestor, list(missing)) if sees(ancestor.namespace) else {}
     return [
         {

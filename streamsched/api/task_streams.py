@@ -148,7 +148,7 @@ async def report(stream: str, body: BodyBytes, services: _ServicesDep) -> Respon
             connected.stream.heartbeat(tokens[delivery])
     if sent.credit is not None:
         connected.stream.take(sent.credit)
-    connected.stream.seen()
+    connected.stream.note_sign_of_life()
     return rendered({})
 
 

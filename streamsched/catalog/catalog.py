@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from streamsched.catalog import change, deployment
-from streamsched.catalog.outbox_ack import between_within
+from streamsched.catalog.outbox_ack import wait_for_range
 from streamsched.catalog.preview import app_revision
 from streamsched.catalog.requested_change import ChangeServices, Decide, RequestedChange, Scope
 from streamsched.codec.json.reading import below
@@ -32,7 +32,7 @@ from streamsched.store.catalog.records import AppChange, AppRecord
 PATIENCE: Final = 15.0
 
 
-def unchecked(schedule: Schedule, path: str) -> None:
+def accept_all(schedule: Schedule, path: str) -> None:
     """Accepts every definition."""
 
 
@@ -55,7 +55,7 @@ class Catalog:
         notifier: Notifier,
         clock: Clock,
         patience: float = PATIENCE,
-        check: Callable[[Schedule, str], None] = unchecked,
+        check: Callable[[Schedule, str], None] = accept_all,
         largest_record: int | None = None,
     ) -> None:
         """`largest_record`: the log's record size limit in bytes; a larger definition is refused."""
@@ -71,7 +71,7 @@ class Catalog:
         self._check = check
         self.reader = reader
 
-    def requested_by(self, caller: str) -> Catalog:
+    def with_caller(self, caller: str) -> Catalog:
         """This catalog with changes that name the caller where they concern other namespaces."""
         named = copy(self)
         named._services = replace(self._services, by=caller)
@@ -168,7 +168,7 @@ class Catalog:
         """
 
         def decide(app: AppRecord, now: datetime) -> AppChange:
-            self._check_schedule(after := make(change.existing(app, ref).definition))
+            self._check_schedule(after := make(change.find_existing(app, ref).definition))
             return change.update(app, after, keep=False, now=now)
 
         return self._of_schedule(ref, decide)
@@ -232,14 +232,14 @@ class Catalog:
         """Disables every enabled or paused schedule of the app in one change. Raises as `enable_app`."""
         return self._of_schedules(app, lambda known, now: change.disable_all(known, reason=reason, now=now))
 
-    async def pending(self, first: int, last: int, *, within: float) -> int:
+    async def count_pending(self, first: int, last: int, *, within: float) -> int:
         """How many outbox records with these ids the log has not acknowledged yet; waits up to `within` seconds for 0.
 
         Raises:
             UnavailableError: PostgreSQL is unreachable.
         """
         services = self._services
-        return await between_within(first, last, acks=services.acks, notifier=services.notifier, within=within)
+        return await wait_for_range(first, last, acks=services.acks, notifier=services.notifier, within=within)
 
     async def revision(self, ref: AppRef) -> str:
         """The revision of the app's programs and schedules.

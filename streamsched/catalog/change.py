@@ -45,7 +45,7 @@ def create(app: AppRecord, definition: Schedule, *, enabled: bool, now: datetime
     if before is not None and before.exists:
         raise ConflictError(f"schedule '{definition.ref}' already exists")
     _check_programs(app, definition)
-    return AppChange(schedules=(created(before, definition, enabled=enabled, reason="", now=now),))
+    return AppChange(schedules=(create_schedule(before, definition, enabled=enabled, reason="", now=now),))
 
 
 def update(app: AppRecord, definition: Schedule, *, keep: bool | None, now: datetime) -> AppChange:
@@ -55,12 +55,12 @@ def update(app: AppRecord, definition: Schedule, *, keep: bool | None, now: date
     NotFoundError: the schedule, its program, or one of its app that it waits for does not exist.
     InvalidDefinitionError: a time leaf can never tick.
     """
-    before = existing(app, definition.ref)
+    before = find_existing(app, definition.ref)
     _check_programs(app, definition)
     if before.definition == definition:
         return AppChange()
     keeps = counts_alike(before.definition, definition) if keep is None else keep
-    return AppChange(schedules=(updated(before, definition, keep=keeps, reason="", now=now),))
+    return AppChange(schedules=(update_schedule(before, definition, keep=keeps, reason="", now=now),))
 
 
 def counts_alike(before: Schedule, after: Schedule) -> bool:
@@ -78,11 +78,11 @@ def enable(app: AppRecord, ref: ScheduleRef, *, reason: str = "", now: datetime)
     NotFoundError: the schedule or its program does not exist.
     ConflictError: it is enabled already.
     """
-    before = existing(app, ref)
+    before = find_existing(app, ref)
     if before.enabled:
         raise ConflictError(f"schedule '{ref}' is already enabled")
     existing_program(app, before.definition.program)
-    return AppChange(schedules=(enabled(before, reason=reason, now=now),))
+    return AppChange(schedules=(enable_schedule(before, reason=reason, now=now),))
 
 
 def pause(app: AppRecord, ref: ScheduleRef, wanted: Pause, *, reason: str = "", now: datetime) -> AppChange:
@@ -91,11 +91,11 @@ def pause(app: AppRecord, ref: ScheduleRef, wanted: Pause, *, reason: str = "", 
     ConflictError: it already has an equal pause.
     InvalidError: the pause would already have ended.
     """
-    before = existing(app, ref)
+    before = find_existing(app, ref)
     wanted.check(now)
     if before.pause == wanted:
         raise ConflictError(f"schedule '{ref}' is already paused")
-    return AppChange(schedules=(paused(before, wanted, reason=reason, now=now),))
+    return AppChange(schedules=(pause_schedule(before, wanted, reason=reason, now=now),))
 
 
 def disable(app: AppRecord, ref: ScheduleRef, *, reason: str = "", paused: bool = True, now: datetime) -> AppChange:
@@ -105,16 +105,16 @@ def disable(app: AppRecord, ref: ScheduleRef, *, reason: str = "", paused: bool 
     NotFoundError: the schedule does not exist.
     ConflictError: it is disabled already; or paused.
     """
-    before = existing(app, ref)
+    before = find_existing(app, ref)
     if before.is_disabled or (before.pause is not None and not paused):
         raise ConflictError(f"schedule '{ref}' is already {'disabled' if before.is_disabled else 'paused'}")
-    return AppChange(schedules=(disabled(before, reason=reason, now=now),))
+    return AppChange(schedules=(disable_schedule(before, reason=reason, now=now),))
 
 
 def enable_all(app: AppRecord, *, reason: str = "", now: datetime) -> AppChange:
     """Enables every disabled or paused schedule of the app."""
     why = f"with its app: {reason}" if reason else "with its app"
-    return _each(app, lambda record: None if record.enabled else enabled(record, reason=why, now=now))
+    return _change_each(app, lambda record: None if record.enabled else enable_schedule(record, reason=why, now=now))
 
 
 def pause_all(app: AppRecord, wanted: Pause, *, reason: str = "", now: datetime) -> AppChange:
@@ -124,13 +124,17 @@ def pause_all(app: AppRecord, wanted: Pause, *, reason: str = "", now: datetime)
         InvalidError: the pause would already have ended.
     """
     wanted.check(now)
-    return _each(app, lambda record: paused(record, wanted, reason=reason, now=now) if record.enabled else None)
+    return _change_each(
+        app, lambda record: pause_schedule(record, wanted, reason=reason, now=now) if record.enabled else None
+    )
 
 
 def disable_all(app: AppRecord, *, reason: str = "", now: datetime) -> AppChange:
     """Disables every enabled or paused schedule of the app."""
     why = f"with its app: {reason}" if reason else "with its app"
-    return _each(app, lambda record: None if record.is_disabled else disabled(record, reason=why, now=now))
+    return _change_each(
+        app, lambda record: None if record.is_disabled else disable_schedule(record, reason=why, now=now)
+    )
 
 
 def resume_due(app: AppRecord, ref: ScheduleRef, *, now: datetime) -> AppChange:
@@ -141,7 +145,7 @@ def resume_due(app: AppRecord, ref: ScheduleRef, *, now: datetime) -> AppChange:
     if before.pause.until > now:
         return AppChange()
     reason = f"its pause ended at {before.pause.until:%Y-%m-%d %H:%M:%S}Z"
-    return AppChange(schedules=(enabled(before, reason=reason, now=now),))
+    return AppChange(schedules=(enable_schedule(before, reason=reason, now=now),))
 
 
 def pause_broken(app: AppRecord, broken: FailureStreak, *, now: datetime) -> AppChange:
@@ -149,59 +153,65 @@ def pause_broken(app: AppRecord, broken: FailureStreak, *, now: datetime) -> App
     before = app.schedules.get(broken.schedule)
     if before is None or not before.enabled or before.generation != broken.generation:
         return AppChange()
-    return AppChange(schedules=(replace(paused(before, broken.pause, now=now), itself=True),))
+    return AppChange(schedules=(replace(pause_schedule(before, broken.pause, now=now), itself=True),))
 
 
 def delete(app: AppRecord, ref: ScheduleRef, *, reason: str = "", now: datetime) -> AppChange:
     """Raises:
     NotFoundError: the schedule does not exist.
     """
-    return AppChange(schedules=(deleted(existing(app, ref), reason=reason, now=now),))
+    return AppChange(schedules=(delete_schedule(find_existing(app, ref), reason=reason, now=now),))
 
 
-def created(
+def create_schedule(
     before: ScheduleRecord | None, definition: Schedule, *, enabled: bool, reason: str, now: datetime
 ) -> ScheduleChange:
     """Creates a schedule; `before` is its tombstone, whose generation numbers continue."""
     check_trigger(definition.trigger)
     generation = before.generation + 1 if before else 1
     after = ScheduleRecord(definition, generation, enabled, created_at=now, updated_at=now)
-    return _changed(Action.CREATED, before, after, reason=reason)
+    return _make_change(Action.CREATED, before, after, reason=reason)
 
 
-def updated(before: ScheduleRecord, definition: Schedule, *, keep: bool, reason: str, now: datetime) -> ScheduleChange:
+def update_schedule(
+    before: ScheduleRecord, definition: Schedule, *, keep: bool, reason: str, now: datetime
+) -> ScheduleChange:
     """Replaces the definition; the schedule stays enabled, paused or disabled."""
     check_trigger(definition.trigger)
-    after = replace(_next(before, now, keep=keep), definition=definition)
-    return _changed(Action.UPDATED, before, after, reason=reason)
+    after = replace(_next_generation(before, now, keep=keep), definition=definition)
+    return _make_change(Action.UPDATED, before, after, reason=reason)
 
 
-def enabled(before: ScheduleRecord, *, reason: str, now: datetime) -> ScheduleChange:
+def enable_schedule(before: ScheduleRecord, *, reason: str, now: datetime) -> ScheduleChange:
     """Enables the schedule; after a pause that kept, its accumulation continues."""
     action = Action.ENABLED if before.pause is None else Action.RESUMED
-    after = _resumed(before, replace(_next(before, now, keep=before.is_keeping), enabled=True, pause=None))
-    return _changed(action, before, after, reason=reason)
+    after = _set_resumed_at(
+        before, replace(_next_generation(before, now, keep=before.is_keeping), enabled=True, pause=None)
+    )
+    return _make_change(action, before, after, reason=reason)
 
 
-def paused(before: ScheduleRecord, wanted: Pause, *, reason: str = "", now: datetime) -> ScheduleChange:
+def pause_schedule(before: ScheduleRecord, wanted: Pause, *, reason: str = "", now: datetime) -> ScheduleChange:
     """Pauses the schedule, or replaces its pause; the pause's note is the default reason."""
-    after = _resumed(before, replace(_next(before, now, keep=wanted.keep), enabled=False, pause=wanted))
-    return _changed(Action.PAUSED, before, after, reason=reason or wanted.note)
+    after = _set_resumed_at(
+        before, replace(_next_generation(before, now, keep=wanted.keep), enabled=False, pause=wanted)
+    )
+    return _make_change(Action.PAUSED, before, after, reason=reason or wanted.note)
 
 
-def disabled(before: ScheduleRecord, *, reason: str, now: datetime) -> ScheduleChange:
+def disable_schedule(before: ScheduleRecord, *, reason: str, now: datetime) -> ScheduleChange:
     """Disables the schedule: its accumulation is dropped and its waiting jobs end."""
-    after = replace(_next(before, now, keep=False), enabled=False, pause=None)
-    return _changed(Action.DISABLED, before, after, reason=reason)
+    after = replace(_next_generation(before, now, keep=False), enabled=False, pause=None)
+    return _make_change(Action.DISABLED, before, after, reason=reason)
 
 
-def deleted(before: ScheduleRecord, *, reason: str, now: datetime) -> ScheduleChange:
+def delete_schedule(before: ScheduleRecord, *, reason: str, now: datetime) -> ScheduleChange:
     """Turns the schedule into a tombstone, which keeps only its generation."""
-    after = replace(_next(before, now, keep=False), enabled=False, pause=None, deleted_at=now)
-    return _changed(Action.DELETED, before, after, reason=reason)
+    after = replace(_next_generation(before, now, keep=False), enabled=False, pause=None, deleted_at=now)
+    return _make_change(Action.DELETED, before, after, reason=reason)
 
 
-def existing(app: AppRecord, ref: ScheduleRef) -> ScheduleRecord:
+def find_existing(app: AppRecord, ref: ScheduleRef) -> ScheduleRecord:
     """Raises:
     NotFoundError: no such schedule.
     """
@@ -240,24 +250,26 @@ def time_leaves(trigger: Trigger) -> Mapping[str, TimeLeaf]:
     return {leaf_id(leaf): leaf for leaf in leaves(trigger) if isinstance(leaf, Cron | Every | At)}
 
 
-def _each(app: AppRecord, decide: Callable[[ScheduleRecord], ScheduleChange | None]) -> AppChange:
+def _change_each(app: AppRecord, decide: Callable[[ScheduleRecord], ScheduleChange | None]) -> AppChange:
     changes = (decide(record) for record in app.schedules.values() if record.exists)
     return AppChange(schedules=tuple(change for change in changes if change is not None))
 
 
-def _resumed(before: ScheduleRecord, after: ScheduleRecord) -> ScheduleRecord:
+def _set_resumed_at(before: ScheduleRecord, after: ScheduleRecord) -> ScheduleRecord:
     """The record with the time at which jobs that were held may run again."""
     released = before.keeps and not before.activity.admits and after.activity.admits
     return replace(after, resumed_at=after.updated_at) if released else after
 
 
-def _next(before: ScheduleRecord, now: datetime, *, keep: bool) -> ScheduleRecord:
+def _next_generation(before: ScheduleRecord, now: datetime, *, keep: bool) -> ScheduleRecord:
     """The next generation; it can keep only what the schedule has."""
     kept = min(before.oldest_valid_generation, before.generation) if keep and before.keeps else None
     return replace(before, generation=before.generation + 1, updated_at=now, deleted_at=None, kept_from=kept)
 
 
-def _changed(action: Action, before: ScheduleRecord | None, after: ScheduleRecord, *, reason: str) -> ScheduleChange:
+def _make_change(
+    action: Action, before: ScheduleRecord | None, after: ScheduleRecord, *, reason: str
+) -> ScheduleChange:
     return ScheduleChange(action, before, after, reason, timers=_timers(after), records=control(before, after))
 
 

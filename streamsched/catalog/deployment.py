@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from streamsched.catalog.change import counts_alike, created, deleted, existing_program, updated
+from streamsched.catalog.change import counts_alike, create_schedule, delete_schedule, existing_program, update_schedule
 from streamsched.domain.errors import NotFoundError
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.schedules.app import AppDefinition
@@ -54,7 +54,7 @@ def deploy(
     """
     removed = app.programs.keys() - {program.ref for program in wanted.programs} if wanted.prunes else frozenset()
     joins = _run_joins(app, wanted) if update_schedules else {}
-    wanted = _joined(wanted, joins)
+    wanted = _join_runs(wanted, joins)
     changes = [
         *_schedules(app, wanted, removed, update_schedules=update_schedules, keep=keep, now=now),
         *_losing_awaited(app.listeners, removed, now=now),
@@ -98,7 +98,7 @@ def remove_app(app: AppRecord, *, reason: str = "", now: datetime) -> AppChange:
     if not existing and not app.programs and not app.watched:
         raise NotFoundError("application", str(app.ref))
     because = f"its app was deleted: {reason}" if reason else "its app was deleted"
-    changes = [deleted(record, reason=because, now=now) for record in existing]
+    changes = [delete_schedule(record, reason=because, now=now) for record in existing]
     changes += _losing_awaited(app.listeners, app.programs.keys(), now=now)
     return AppChange(
         programs=tuple(ProgramChange(Action.DELETED, app.programs[ref], because) for ref in sorted(app.programs)),
@@ -155,25 +155,25 @@ def _schedules(
     remaining = {ref: record for ref, record in others.items() if record.definition.program not in removed}
     if update_schedules and wanted.prunes:
         for record in remaining.values():
-            yield deleted(record, reason="not in the deployed app", now=now)
+            yield delete_schedule(record, reason="not in the deployed app", now=now)
     else:
         yield from _losing_awaited(remaining, removed, now=now)
     for ref, definition in definitions.items():
         record = app.schedules.get(ref)
         if record is None or not record.exists:
             enabled = ref.name in wanted.enabled
-            yield created(record, definition, enabled=enabled, reason="deployed", now=now)
+            yield create_schedule(record, definition, enabled=enabled, reason="deployed", now=now)
         elif record.definition != definition:
             by_default = ref.name in wanted.keeping or counts_alike(record.definition, definition)
             keeps = by_default if keep is None else keep
-            yield updated(record, definition, keep=keeps, reason="deployed", now=now)
+            yield update_schedule(record, definition, keep=keeps, reason="deployed", now=now)
 
 
 def _starting(app: AppRecord, removed: Collection[ProgramRef], *, now: datetime) -> Iterator[ScheduleChange]:
     """Deletes the schedules that start removed programs."""
     for record in app.schedules.values():
         if record.exists and record.definition.program in removed:
-            yield deleted(record, reason=f"its program {record.definition.program} was removed", now=now)
+            yield delete_schedule(record, reason=f"its program {record.definition.program} was removed", now=now)
 
 
 def _foreign_waits(app: AppRecord, removed: Collection[ProgramRef]) -> tuple[ForeignWait, ...]:
@@ -195,10 +195,10 @@ def _losing_awaited(
             continue
         left = remove_programs(definition.trigger, removed)
         if left is None:
-            yield deleted(record, reason=f"it waits for {names}, which was removed", now=now)
+            yield delete_schedule(record, reason=f"it waits for {names}, which was removed", now=now)
         else:
             reason = f"it waits no more for {names}, which was removed"
-            yield updated(record, replace(definition, trigger=left), keep=True, reason=reason, now=now)
+            yield update_schedule(record, replace(definition, trigger=left), keep=True, reason=reason, now=now)
 
 
 def _run_joins(app: AppRecord, wanted: AppDefinition) -> Mapping[ScheduleRef, RunJoin]:
@@ -213,7 +213,7 @@ def _run_joins(app: AppRecord, wanted: AppDefinition) -> Mapping[ScheduleRef, Ru
     return {ref: join for ref, join in found if join is not None}
 
 
-def _joined(wanted: AppDefinition, joins: Mapping[ScheduleRef, RunJoin]) -> AppDefinition:
+def _join_runs(wanted: AppDefinition, joins: Mapping[ScheduleRef, RunJoin]) -> AppDefinition:
     if not joins:
         return wanted
     schedules = (

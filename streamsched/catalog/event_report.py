@@ -92,8 +92,8 @@ def _line(trace: EventTrace, finding: Finding, job: ConsumingJob | None) -> Repo
             text, then = _at_schedule(finding, reason, current), tuple(_consequences(reason, job, current))
             return ReportLine(finding, text, then, job, current)
         case Duplicate(key=key):
-            when = "" if finding.since is None else f", seen first at {_at(finding.since)}"
-            ago = "" if finding.since is None else f" ({_long(finding.at - finding.since)} before)"
+            when = "" if finding.since is None else f", seen first at {_format_instant(finding.since)}"
+            ago = "" if finding.since is None else f" ({_format_span(finding.at - finding.since)} before)"
             return ReportLine(finding, f"a duplicate for {key}{when}{ago}: same id, same source; it changed nothing")
         case NoListener(key=key):
             now = tuple(_listens_now(finding.at, each) for each in trace.listeners.get(key, ()))
@@ -109,9 +109,9 @@ def _line(trace: EventTrace, finding: Finding, job: ConsumingJob | None) -> Repo
 def _at_schedule(finding: Finding, reason: AtSchedule, current: CurrentSchedule | None) -> str:
     schedule = f"{reason.schedule} (generation {reason.generation})" if reason.generation else str(reason.schedule)
     verdict = reason.judged.verdict
-    happened = "" if finding.since is None else f": it happened at {_at(finding.since)}"
+    happened = "" if finding.since is None else f": it happened at {_format_instant(finding.since)}"
     if finding.since is not None:
-        happened += f", {_long(finding.at - finding.since)} before"
+        happened += f", {_format_span(finding.at - finding.since)} before"
     match verdict:
         case Verdict.COUNTED:
             of = enumeration([_leaf(leaf, current) for leaf in reason.judged.leaves])
@@ -132,7 +132,7 @@ def _at_schedule(finding: Finding, reason: AtSchedule, current: CurrentSchedule 
         case Verdict.UNMATCHED if reason.judged.why:
             return f"{schedule} listens to it, but did not count it: {reason.judged.why}"
         case Verdict.UNMATCHED:
-            wanted = f": it wants {current.record.definition.trigger}" if _same(reason, current) and current else ""
+            wanted = f": it wants {current.record.definition.trigger}" if _is_same(reason, current) and current else ""
             return f"{schedule} listens to it, but no leaf of its trigger matched{wanted}"
         case Verdict.LATE:
             side = "appended to topic late" if reason.late is OnLate.SIDE_OUTPUT else "dropped"
@@ -168,29 +168,29 @@ def _consequences(reason: AtSchedule, job: ConsumingJob | None, current: Current
         record = current.record
         yield (
             f"no job consumed it: generation {record.generation} is {record.state_text} since "
-            f"{_at(record.updated_at)}, "
+            f"{_format_instant(record.updated_at)}, "
             "and kept nothing of older generations"
         )
     else:
         changed = "" if reason.generation == current.record.generation else ", unless a change dropped its leaf"
-        open_yet = "" if current.progress is None else ": " + "; ".join(_open(current.progress))
+        open_yet = "" if current.progress is None else ": " + "; ".join(_open_leaves(current.progress))
         paused = "" if current.record.enabled else f"; the schedule is {current.record.state_text}"
         yield f"no job consumed it yet{changed}{open_yet}{paused}"
 
 
-def _open(node: object) -> Iterator[str]:
+def _open_leaves(node: object) -> Iterator[str]:
     """The progress of each leaf of an explanation."""
     if not isinstance(node, dict):
         return
     children = node.get("children") or ()
     for child in children:
-        yield from _open(child)
+        yield from _open_leaves(child)
     if not children:
         yield f"{node.get('have', 0)} of {node.get('need', 0)} ({node.get('text', '')})"
 
 
 def _listens_now(at: datetime, current: CurrentSchedule) -> str:
-    record, since = current.record, _at(current.record.updated_at)
+    record, since = current.record, _format_instant(current.record.updated_at)
     if not record.listens:
         return f"{record.definition.ref} would, but it is {record.state_text} since {since}"
     return f"{record.definition.ref} listens to it now, since {since}" + (
@@ -204,15 +204,15 @@ def _leaf(leaf: str, current: CurrentSchedule | None) -> str:
     return next((str(each) for each in wanted if leaf_id(each) == leaf), leaf)
 
 
-def _same(reason: AtSchedule, current: CurrentSchedule | None) -> bool:
+def _is_same(reason: AtSchedule, current: CurrentSchedule | None) -> bool:
     return current is not None and current.record.generation == reason.generation
 
 
-def _at(instant: datetime) -> str:
+def _format_instant(instant: datetime) -> str:
     return f"{instant:%Y-%m-%d %H:%M:%S}Z"
 
 
-def _long(span: timedelta) -> str:
+def _format_span(span: timedelta) -> str:
     """To the second; below one second, to the millisecond."""
     return duration_text(
         timedelta(milliseconds=span // timedelta(milliseconds=1))

@@ -99,13 +99,13 @@ class Listeners:
                 self._cached.pop(key, None)
                 listening = [each for each in found.get(key, ()) if each.record.listens]
                 if listening:
-                    self._cached[key] = _heard(key, listening, now + _TTL)
+                    self._cached[key] = _find_heard(key, listening, now + _TTL)
                 elif key in found:
                     unheard.append(key)
-        return ListenerHints(unheard, [*_keyless(events[:_MAX_CHECKED], self._cached)])
+        return ListenerHints(unheard, [*_find_keyless(events[:_MAX_CHECKED], self._cached)])
 
 
-def _heard(key: str, listening: Sequence[CurrentSchedule], until: datetime) -> _Heard:
+def _find_heard(key: str, listening: Sequence[CurrentSchedule], until: datetime) -> _Heard:
     """The distinct leaves, first those of the event's own namespace; one more than are checked at the most."""
     namespace = key.split(":")[1].partition(".")[0]
     listening = sorted(listening, key=lambda each: each.record.definition.ref.namespace != namespace)
@@ -121,7 +121,7 @@ def _heard(key: str, listening: Sequence[CurrentSchedule], until: datetime) -> _
     return _Heard(until, tuple(islice(leaves.values(), _MAX_LEAVES + 1)), own)
 
 
-def _keyless(events: Sequence[Event], known: Mapping[str, _Heard]) -> Iterator[KeylessEvent]:
+def _find_keyless(events: Sequence[Event], known: Mapping[str, _Heard]) -> Iterator[KeylessEvent]:
     for event in events:
         heard = known.get(event.key)
         if heard is None or not heard.own or not 0 < len(heard.leaves) <= _MAX_LEAVES:

@@ -18,7 +18,7 @@ _SHORTEST_POLL: Final = 0.2
 _MANY: Final = 1000
 
 
-async def outstanding_within(
+async def wait_for_ids(
     ids: Sequence[int], *, acks: PostgresOutbox, notifier: Notifier, within: float, stalled: float | None = None
 ) -> int:
     """Waits until the log has acknowledged these outbox records, and returns 0. After `within` seconds, or when no
@@ -50,7 +50,7 @@ async def outstanding_within(
     return left
 
 
-async def between_within(first: int, last: int, *, acks: PostgresOutbox, notifier: Notifier, within: float) -> int:
+async def wait_for_range(first: int, last: int, *, acks: PostgresOutbox, notifier: Notifier, within: float) -> int:
     """How many records with these ids the log has not acknowledged, after waiting up to `within` seconds for 0.
 
     Raises:
@@ -75,7 +75,7 @@ async def wait_for_ack(ids: Sequence[int], *, acks: PostgresOutbox, notifier: No
         UnavailableError: PostgreSQL is unreachable, or the log has acknowledged none of them for `patience` seconds.
             The change is stored and will reach the log.
     """
-    left = await outstanding_within(ids, acks=acks, notifier=notifier, within=float("inf"), stalled=patience)
+    left = await wait_for_ids(ids, acks=acks, notifier=notifier, within=float("inf"), stalled=patience)
     if left:
         raise UnavailableError(
             f"the change is stored, but the log has acknowledged none of {left} remaining records for {patience:g} s; "

@@ -107,7 +107,7 @@ class ForeseenChange:
     join: str = ""
 
     @property
-    def dropped(self) -> Dropped:
+    def loss(self) -> Dropped:
         """What the schedule loses."""
         if self.keeps:
             return Dropped(tuple(stake for stake in self.stakes if not stake.fits))
@@ -116,7 +116,7 @@ class ForeseenChange:
     @property
     def loses(self) -> bool:
         """Whether accumulations, waiting jobs or the schedule itself are lost."""
-        return self.action is Action.DELETED or bool(self.dropped)
+        return self.action is Action.DELETED or bool(self.loss)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ class Preview:
 
     def losses(self) -> Mapping[ScheduleRef, Dropped]:
         """What each of its schedules loses."""
-        return {each.schedule: each.dropped for each in self.schedules}
+        return {each.schedule: each.loss for each in self.schedules}
 
     @property
     def loses(self) -> bool:
@@ -155,17 +155,17 @@ class Preview:
         return any(each.loses for each in self.schedules)
 
 
-def foreseen(change: AppChange, known: Mapping[ScheduleRef, ScheduleStatus], *, origin: str = "") -> Preview:
+def foresee(change: AppChange, known: Mapping[ScheduleRef, ScheduleStatus], *, origin: str = "") -> Preview:
     """The plan of a decision; `known` are the current records of the schedules it changes."""
     schedules = tuple(
-        replace(_foreseen(each, known.get(ref)), join=change.joins.get(ref, ""))
+        replace(_foresee_change(each, known.get(ref)), join=change.joins.get(ref, ""))
         for each in change.schedules
         for ref in [each.after.definition.ref]
     )
     lost = [
-        [str(each.schedule), *map(bool, (each.dropped.stakes, each.dropped.waiting_jobs)), bool(each.dropped.open_keys)]
+        [str(each.schedule), *map(bool, (each.loss.stakes, each.loss.waiting_jobs)), bool(each.loss.open_keys)]
         for each in schedules
-        if each.dropped
+        if each.loss
     ]
     token = f"{_decision(change)}.{_digest(lost)}"
     growth, waits = growth_of(change.schedules), tuple(change.foreign_waits)
@@ -230,7 +230,7 @@ def _digest(value: Sequence[object]) -> str:
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:20]
 
 
-def _foreseen(change: ScheduleChange, status: ScheduleStatus | None) -> ForeseenChange:
+def _foresee_change(change: ScheduleChange, status: ScheduleStatus | None) -> ForeseenChange:
     before, after = change.before, change.after
     ref = after.definition.ref
     if before is None or not before.exists:
@@ -283,15 +283,15 @@ def _stakes(progress: Mapping[str, Any] | None, before: Schedule, after: Schedul
     old = build_plan(before.trigger)
     fits = {} if after is None else match_slots(old, build_plan(after.trigger))
     seen: set[str] = set()
-    for slot, node in _counted(old.shape, progress or {}):
+    for slot, node in _leaf_nodes(old.shape, progress or {}):
         if node.get("have") and slot not in seen:
             seen.add(slot)
             yield PotentialLoss(str(node["text"]), int(node["have"]), int(node["need"]), slot in fits)
 
 
-def _counted(shape: Shape, node: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _leaf_nodes(shape: Shape, node: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Each leaf's slot id with its node of the explanation, which has the shape of the trigger."""
     if isinstance(shape.is_for, LeafSlot):
         yield shape.is_for.id, node
     for child, below in zip(shape.children, node.get("children") or (), strict=False):
-        yield from _counted(child, below)
+        yield from _leaf_nodes(child, below)

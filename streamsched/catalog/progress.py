@@ -77,7 +77,7 @@ class ProgressCopy:
         search = FailureIsolation(chunk.records)
         for records in search:
             part = chunk.part(records)
-            copied = _copied(part, self._positions[chunk.partition])
+            copied = _read_batch(part, self._positions[chunk.partition])
             try:
                 saved = await self._store.save(TRIGGERS_CHANGELOG, copied)
             except Exception as exc:  # noqa: BLE001 - caused by one record
@@ -85,7 +85,7 @@ class ProgressCopy:
                     continue
                 key = repr(part.records[0].key) if part.records else ""
                 log.error("progress.not_stored", key=key, reason=describe_failure(exc))
-                copied = _copied(part._replace(records=()), copied.start)
+                copied = _read_batch(part._replace(records=()), copied.start)
                 saved = await self._store.save(TRIGGERS_CHANGELOG, copied)
             if not saved:
                 return None
@@ -113,7 +113,7 @@ class ProgressCopy:
         return self._reader
 
 
-def _copied(chunk: Chunk, start: int) -> ProgressBatch:
+def _read_batch(chunk: Chunk, start: int) -> ProgressBatch:
     """The newest record of each schedule, open key and halt; skips the shards' own keys and pages of events."""
     newest: Mapping[bytes, Record] = {
         record.key: record for record in chunk.records if record.key is not None and record.key.startswith(_PREFIX)

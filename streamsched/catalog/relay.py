@@ -72,7 +72,7 @@ class Relay:
         while True:
             try:
                 writer = self._writer or await self._open()
-                pending = await self._outbox.pending(limit=self._batch_size, beside=self._skipped)
+                pending = await self._outbox.list_pending(limit=self._batch_size, beside=self._skipped)
                 if not pending:
                     return 0
                 without_topic = await self._without_topic(pending)
@@ -80,7 +80,7 @@ class Relay:
                     self._skipped += without_topic
                     continue
                 ids = [record.id for record in pending]
-                await writer.commit([*self._to_append(pending), _sent(ids)])
+                await writer.commit([*self._to_append(pending), _to_outgoing(ids)])
                 await self._outbox.forget(ids)
             except TooLargeError as exc:
                 await self.close()
@@ -141,5 +141,5 @@ class Relay:
         ]
 
 
-def _sent(ids: Sequence[int]) -> Outgoing:
+def _to_outgoing(ids: Sequence[int]) -> Outgoing:
     return Outgoing(RELAY_POSITION, 0, _KEY, orjson.dumps({"sent": ids}))

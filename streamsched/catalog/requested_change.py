@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 import structlog
 
-from streamsched.catalog.outbox_ack import outstanding_within, wait_for_ack
-from streamsched.catalog.preview import Preview, app_revision, check_plan, foreseen
+from streamsched.catalog.outbox_ack import wait_for_ack, wait_for_ids
+from streamsched.catalog.preview import Preview, app_revision, check_plan, foresee
 from streamsched.codec.json.reading import below
 from streamsched.domain.errors import InvalidDefinitionError, PlanChangedError
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
@@ -90,7 +90,7 @@ class RequestedChange:
         self._expected: Expected | None = None
         self._preview: Preview | None = None
 
-    def expecting(self, expected: Expected | None) -> RequestedChange:
+    def with_expected(self, expected: Expected | None) -> RequestedChange:
         """The same change, which raises RevisionChangedError when its schedule or app has another revision."""
         self._expected = expected
         return self
@@ -119,7 +119,7 @@ class RequestedChange:
             app = AppRecord(self._app, programs, {each.record.definition.ref: each.record for each in found})
             decided = await asyncio.to_thread(self._decide_checked, app, scope, now)
         known = {each.record.definition.ref: each for each in found}
-        self._preview = await asyncio.to_thread(foreseen, decided, known, origin=app.origin)
+        self._preview = await asyncio.to_thread(foresee, decided, known, origin=app.origin)
         return self._preview
 
     async def apply(self, plan: str | None = None, *, within: float | None = None) -> Applied:
@@ -134,11 +134,11 @@ class RequestedChange:
         """
         scope, services, now = await self._read_scope(), self._services, self._services.clock.now()
         if plan is not None and (self._preview or await self.preview()).token != plan:
-            raise PlanChangedError(self._what)
+            raise PlanChangedError(self._subject_text)
 
         def decide(app: AppRecord) -> AppChange:
             decided = self._decide_checked(app, scope, now)
-            check_plan(decided, plan, self._what)
+            check_plan(decided, plan, self._subject_text)
             return decided
 
         applied = await services.store.change(
@@ -154,7 +154,7 @@ class RequestedChange:
         _log_change(self._app, applied.change)
         ids, acks, notifier = applied.outbox, services.acks, services.notifier
         if within is not None:
-            return replace(applied, pending=await outstanding_within(ids, acks=acks, notifier=notifier, within=within))
+            return replace(applied, pending=await wait_for_ids(ids, acks=acks, notifier=notifier, within=within))
         await wait_for_ack(ids, acks=acks, notifier=notifier, patience=services.patience)
         if ids:
             log.debug("change.acknowledged", app=str(self._app), records=len(ids), jobs_ended=len(applied.ended_jobs))
@@ -164,7 +164,7 @@ class RequestedChange:
         return self._scope if isinstance(self._scope, Scope) else await self._scope()
 
     @property
-    def _what(self) -> str:
+    def _subject_text(self) -> str:
         """Whose plan it is, for people."""
         match self._about:
             case AppRef():
@@ -187,7 +187,7 @@ class RequestedChange:
         elif self._expected is not None and isinstance(self._about, ScheduleRef):
             one = app.schedules.get(self._about)
             if one is not None and one.exists:
-                self._expected.check(self._what, str(one.generation))
+                self._expected.check(self._subject_text, str(one.generation))
         decided, most = self._decide(app, now), self._services.largest_record
         for schedule in decided.schedules if most is not None else ():
             size = max((len(record.key.encode()) + len(record.value) for record in schedule.records), default=0)

@@ -33,7 +33,7 @@ class UpcomingTick:
     fires_at: datetime
 
 
-def soonest(
+def soonest_ticks(
     schedules: Sequence[ScheduleRecord], after: datetime, *, limit: int, until: datetime | None = None
 ) -> list[UpcomingTick]:
     """The next `limit` ticks of these schedules after an instant and not after `until`, ordered by when they fire.

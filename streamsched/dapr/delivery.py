@@ -119,7 +119,7 @@ class _InstanceStream:
 
     async def _take(self) -> None:
         while True:
-            call = asyncio.create_task(self._deliver(await self._stream.next()))
+            call = asyncio.create_task(self._deliver(await self._stream.next_task()))
             self._calls.add(call)
             call.add_done_callback(self._calls.discard)
 

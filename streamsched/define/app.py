@@ -19,11 +19,11 @@ from typing import Any, Final
 from streamsched.codec.graph.arrival import Arrival, ArrivalReader
 from streamsched.codec.graph.task import task_from_json
 from streamsched.codec.json.reading import Fields, anchored, below
-from streamsched.define.combinators import TriggerExpression, as_when
+from streamsched.define.combinators import TriggerExpression, to_expression
 from streamsched.define.expectations import ExpectationBuilder, Notified
-from streamsched.define.programs import located
+from streamsched.define.programs import resolve_paths
 from streamsched.define.retries import failures
-from streamsched.define.units import Duration, choice, duration, texts, time_of_day, whole
+from streamsched.define.units import Duration, check_integer, choice, duration, texts, time_of_day
 from streamsched.domain.constraints.constraint import Concurrency, ConcurrencyScope, Constraint, Delay, LastRun
 from streamsched.domain.constraints.window import TimeWindow
 from streamsched.domain.errors import InvalidDefinitionError
@@ -174,14 +174,14 @@ class App(ExpectationBuilder):
         with anchored(path):
             ref = ScheduleRef(self.ref.namespace, self.ref.app, name)
         with anchored(f"{path}.program"):
-            program_ref = self._known(program)
+            program_ref = self._find_program(program)
         with anchored(f"{path}.when"):
-            trigger = as_when(when).build(self.ref)
+            trigger = to_expression(when).build(self.ref)
         limits: list[Constraint] = []
         scope = choice(ConcurrencyScope, of, f"{path}.of")
         if max_concurrent is not None:
             with anchored(f"{path}.max_concurrent", limit=""):
-                limits.append(Concurrency(whole(max_concurrent, "$"), wait=wait, of=scope))
+                limits.append(Concurrency(check_integer(max_concurrent, "$"), wait=wait, of=scope))
         elif scope is not ConcurrencyScope.PROGRAM:
             raise InvalidDefinitionError(f"{path}.of", "says whose runs max_concurrent counts, which is not given")
         if delay is not None:
@@ -209,7 +209,7 @@ class App(ExpectationBuilder):
                 retry=retry,
                 max_duration=None if max_duration is None else duration(max_duration, "$.max_duration"),
                 catch_up=catch_up,
-                late=None if late is None else _late(late, "$.late"),
+                late=None if late is None else _read_lateness(late, "$.late"),
                 deadlines=tuple(deadlines),
                 pause_after=failures(pause_after) if isinstance(pause_after, int) else pause_after,
             )
@@ -263,11 +263,11 @@ class App(ExpectationBuilder):
         values |= {"arguments": arguments, "validations": validations}
         values["exit_codes"] = None if exit_codes is None else {str(code): each for code, each in exit_codes.items()}
         alone = task_from_json(name, Fields({"job_id": job_id, "components": components}, path))
-        needed = self._named(depends_on, alone.template, below(path, "depends_on"))
+        needed = self._name_triggers(depends_on, alone.template, below(path, "depends_on"))
         task = task_from_json(name, Fields({"job_id": job_id, "depends_on": needed, **values}, path), self._arriving)
         return self.add_task(task, program, **schedule)
 
-    def _named(self, needed: Any, child: JobTemplate, path: str) -> Any:
+    def _name_triggers(self, needed: Any, child: JobTemplate, path: str) -> Any:
         """`depends_on` with the name of the task in place of each trigger."""
         match needed:
             case TriggerExpression():
@@ -275,9 +275,9 @@ class App(ExpectationBuilder):
                     trigger = needed.build(self.ref)
                 return self._arriving.add(trigger, child, path)
             case Mapping():
-                return {name: self._named(each, child, below(path, name)) for name, each in needed.items()}
+                return {name: self._name_triggers(each, child, below(path, name)) for name, each in needed.items()}
             case list() | tuple():
-                return [self._named(each, child, below(path, index)) for index, each in enumerate(needed)]
+                return [self._name_triggers(each, child, below(path, index)) for index, each in enumerate(needed)]
             case _:
                 return needed
 
@@ -298,7 +298,7 @@ class App(ExpectationBuilder):
         Raises:
             InvalidDefinitionError: a trigger waits for a program of this app that is not defined.
         """
-        programs = (located(program, base) if base else program for program in self._programs.values())
+        programs = (resolve_paths(program, base) if base else program for program in self._programs.values())
         arriving = self._arriving.found.values()
         return AppDefinition(
             self.ref,
@@ -312,7 +312,7 @@ class App(ExpectationBuilder):
         )
 
 
-def _late(late: Lateness, path: str) -> Late:
+def _read_lateness(late: Lateness, path: str) -> Late:
     if isinstance(late, str | timedelta):
         late = late, OnLate.DROP
     if not isinstance(late, tuple) or len(late) != 2:

@@ -11,11 +11,11 @@ from streamsched.domain.schedules.process_job import PythonJob, SparkJob, paths_
 from streamsched.domain.schedules.schedule import Program
 
 
-def bundled(app: AppDefinition, folder: Path, digest: str) -> AppDefinition:
+def move_into_bundle(app: AppDefinition, folder: Path, digest: str) -> AppDefinition:
     """The app whose Spark and Python programs are executed from the bundle with this digest. Files outside the folder
     keep their absolute paths.
     """
-    return replace(app, programs=tuple(_bundled(each, folder.resolve(), digest) for each in app.programs))
+    return replace(app, programs=tuple(_move_program(each, folder.resolve(), digest) for each in app.programs))
 
 
 def needs_bundle(app: AppDefinition) -> bool:
@@ -41,38 +41,38 @@ def missing_files(app: AppDefinition) -> None:
                 )
 
 
-def _bundled(program: Program, folder: Path, digest: str) -> Program:
+def _move_program(program: Program, folder: Path, digest: str) -> Program:
     match program.executable:
         case SparkJob() as job:
             needs = job.needs
 
-            def each_in(paths: tuple[str, ...]) -> tuple[str, ...]:
-                return tuple(_relative(each, folder) for each in paths)
+            def relative_paths(paths: tuple[str, ...]) -> tuple[str, ...]:
+                return tuple(_relative_path(each, folder) for each in paths)
 
             inside = replace(
                 job,
-                main=_relative(job.main, folder),
-                folder=_relative(job.folder, folder),
-                uris=each_in(job.uris),
+                main=_relative_path(job.main, folder),
+                folder=_relative_path(job.folder, folder),
+                uris=relative_paths(job.uris),
                 needs=replace(
                     needs,
                     bundle=digest,
-                    py_files=each_in(needs.py_files),
-                    jars=each_in(needs.jars),
-                    files=each_in(needs.files),
-                    archives=each_in(needs.archives),
-                    requirements=_relative(needs.requirements, folder),
+                    py_files=relative_paths(needs.py_files),
+                    jars=relative_paths(needs.jars),
+                    files=relative_paths(needs.files),
+                    archives=relative_paths(needs.archives),
+                    requirements=_relative_path(needs.requirements, folder),
                 ),
             )
             return replace(program, executable=inside)
         case PythonJob() as job:
-            inside = replace(job, folder=_relative(job.folder, folder), bundle=digest)
+            inside = replace(job, folder=_relative_path(job.folder, folder), bundle=digest)
             return replace(program, executable=inside)
         case _:
             return program
 
 
-def _relative(path: str, folder: Path) -> str:
+def _relative_path(path: str, folder: Path) -> str:
     """Relative to the folder if it is within, else as it is."""
     if not path or "://" in path or not Path(path).is_relative_to(folder):
         return path

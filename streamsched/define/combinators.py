@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any, NoReturn
 
 from streamsched.define.keys import correction_policy, key_grain, known_set
-from streamsched.define.units import Duration, choice, duration, whole
+from streamsched.define.units import Duration, check_integer, choice, duration
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError
 from streamsched.domain.limits import abridge
 from streamsched.domain.names import AppRef, ProgramRef
@@ -56,18 +56,18 @@ class TriggerExpression:
     build: Callable[[AppRef], Trigger] = field(repr=False, compare=False)
 
     def __and__(self, other: TriggerExpression | Trigger) -> TriggerExpression:
-        right = as_when(other)
+        right = to_expression(other)
         return TriggerExpression(f"({self} & {right})", lambda app: self.build(app) & right.build(app))
 
     def __or__(self, other: TriggerExpression | Trigger) -> TriggerExpression:
-        right = as_when(other)
+        right = to_expression(other)
         return TriggerExpression(f"({self} | {right})", lambda app: self.build(app) | right.build(app))
 
     def __rand__(self, other: Trigger) -> TriggerExpression:
-        return as_when(other) & self
+        return to_expression(other) & self
 
     def __ror__(self, other: Trigger) -> TriggerExpression:
-        return as_when(other) | self
+        return to_expression(other) | self
 
     def __bool__(self) -> NoReturn:
         """Python's `and`, `or` and `not` ask for it; of `a and b` only `b` would be left.
@@ -84,7 +84,7 @@ class TriggerExpression:
         """Must be complete within `limit` of its first event. Otherwise it drops its events (`then="reset"`) or fires
         with the events it has (`"fire"`).
         """
-        return _over(
+        return _combine(
             f"{self}.within({str(limit)!r}, then={then!r})",
             lambda only: Within(only, duration(limit, "$.limit"), choice(OnExpiry, then, "$.then")),
             self,
@@ -92,8 +92,8 @@ class TriggerExpression:
 
     def quiet(self, rest: Duration, *, at_most: Duration | None = None) -> TriggerExpression:
         """Fires when it holds and no further event arrived for `rest`, at the latest `at_most` after it first held."""
-        return _over(
-            f"{self}.quiet({str(rest)!r}{_named('at_most', at_most)})",
+        return _combine(
+            f"{self}.quiet({str(rest)!r}{_argument('at_most', at_most)})",
             lambda only: Quiet(only, duration(rest, "$.rest"), _duration(at_most, "$.at_most")),
             self,
         )
@@ -105,10 +105,10 @@ class TriggerExpression:
         Raises:
             InvalidDefinitionError: when it is used: without `within`, for a trigger that holds with its first event.
         """
-        other = as_when(veto)
-        return _over(
-            f"{self}.unless({other}{_named('within', within)})",
-            lambda wanted, against: _vetoed(Unless(wanted, against, _duration(within, "$.within"))),
+        other = to_expression(veto)
+        return _combine(
+            f"{self}.unless({other}{_argument('within', within)})",
+            lambda wanted, against: _check_veto(Unless(wanted, against, _duration(within, "$.within"))),
             self,
             other,
         )
@@ -150,14 +150,14 @@ class TriggerExpression:
         options = {"grain": grain, "zone": zone, "expires": expires, "at_most": at_most, "then": then}
         options |= {"on_correction": on_correction, "calendar": calendar}
         return PerKey(
-            f"{self}.per({', '.join(map(repr, columns))}{''.join(_named(*each) for each in options.items())})",
+            f"{self}.per({', '.join(map(repr, columns))}{''.join(_argument(*each) for each in options.items())})",
             self,
             lambda only: Per(
                 only,
                 columns,
                 key_grain(grain, columns if len(columns) == 1 or zone is not None else ()),
                 expires=EXPIRES if expires is None else duration(expires, "$.expires"),
-                at_most=AT_MOST if at_most is None else whole(at_most, "$.at_most"),
+                at_most=AT_MOST if at_most is None else check_integer(at_most, "$.at_most"),
                 full=OnFull.REFUSE if then is None else choice(OnFull, then, "$.then"),
                 zone=NO_ZONE if zone is None else zone,
                 on_correction=correction_policy(on_correction),
@@ -193,20 +193,20 @@ class TriggerExpression:
             per = replace(self.per("run", **options)._make(only), by=(), run_of=program)
             return per if then is not None else replace(per, full=usual_policy(program))
 
-        named = "".join(_named(*each) for each in options.items())
-        return quoted(f"{self}.per_run_of({str(ancestor)!r}{named})", build)
+        named = "".join(_argument(*each) for each in options.items())
+        return quote_errors(f"{self}.per_run_of({str(ancestor)!r}{named})", build)
 
     def mixed_runs(self) -> TriggerExpression:
         """Of an `&` of programs: each counts whatever run it descends from, so the ends that start a run may be of
         different runs of a common ancestor. A deployment adds no `per_run_of`.
         """
 
-        def mixed(only: Trigger) -> Trigger:
+        def mix_runs(only: Trigger) -> Trigger:
             if not isinstance(only, AllOf):
                 raise InvalidDefinitionError("$", "must be an `&`, such as (program('a') & program('b')).mixed_runs()")
             return replace(only, mixed_runs=True)
 
-        return _over(f"{self}.mixed_runs()", mixed, self)
+        return _combine(f"{self}.mixed_runs()", mix_runs, self)
 
 
 class PerKey(TriggerExpression):
@@ -226,7 +226,7 @@ class PerKey(TriggerExpression):
         """`grain`: of the periods of what `make` makes; None where nothing says it. `said`: what becomes of corrections
         was said.
         """
-        expression = _over(text, make, only)
+        expression = _combine(text, make, only)
         super().__init__(expression.text, expression.build)
         object.__setattr__(self, "_only", only)
         object.__setattr__(self, "_make", make)
@@ -240,18 +240,22 @@ class PerKey(TriggerExpression):
         a `zone` a day has the hours that its clocks show: 23, 24 or 25. Days that the `calendar` closes are not
         expected: `rolled_up_to("week", calendar=calendar(weekdays=["sat", "sun"]))`.
         """
-        return self._with(
-            f"rolled_up_to({period!r}{_named('of', of)}{_named('zone', zone)}{_named('calendar', calendar)})",
-            lambda per: self._of(per, zone, calendar, of, rolled_up_to=choice(Grain, period, "$.rolled_up_to")),
+        return self._change_per(
+            f"rolled_up_to({period!r}{_argument('of', of)}{_argument('zone', zone)}{_argument('calendar', calendar)})",
+            lambda per: self._set_periods(
+                per, zone, calendar, of, rolled_up_to=choice(Grain, period, "$.rolled_up_to")
+            ),
         )
 
     def fanned_out_to(self, period: str, *, zone: str | None = None, calendar: Calendar | None = None) -> PerKey:
         """Uses the finer `period` as the key. One event counts for each of the finer periods it covers, in a `zone`
         those that its clocks show, without days that the `calendar` closes.
         """
-        return self._with(
-            f"fanned_out_to({period!r}{_named('zone', zone)}{_named('calendar', calendar)})",
-            lambda per: self._of(per, zone, calendar, None, fanned_out_to=choice(Grain, period, "$.fanned_out_to")),
+        return self._change_per(
+            f"fanned_out_to({period!r}{_argument('zone', zone)}{_argument('calendar', calendar)})",
+            lambda per: self._set_periods(
+                per, zone, calendar, None, fanned_out_to=choice(Grain, period, "$.fanned_out_to")
+            ),
         )
 
     def each(self, column: str, values: Iterable[str], *, of: int | None = None) -> PerKey:
@@ -261,33 +265,35 @@ class PerKey(TriggerExpression):
         """
         some = [*values] if isinstance(values, list | tuple) else values
 
-        def known(per: Per) -> Per:
+        def set_known(per: Per) -> Per:
             if per.each is not None:
                 raise InvalidDefinitionError("$.each", "is said twice; one column has a known set")
-            return self._changed(per, {"each": known_set(column, some)}, of)
+            return self._replace_fields(per, {"each": known_set(column, some)}, of)
 
-        return self._with(f"each({column!r}, {abridge(some)}{_named('of', of)})", known)
+        return self._change_per(f"each({column!r}, {abridge(some)}{_argument('of', of)})", set_known)
 
-    def _with(self, call: str, change: Callable[[Per], Per]) -> PerKey:
+    def _change_per(self, call: str, change: Callable[[Per], Per]) -> PerKey:
         make = self._make
         return PerKey(f"{self}.{call}", self._only, lambda only: change(make(only)), self._grain, said=self._said)
 
-    def _of(self, per: Per, zone: str | None, calendar: Calendar | None, of: int | None, **periods: Grain) -> Per:
+    def _set_periods(
+        self, per: Per, zone: str | None, calendar: Calendar | None, of: int | None, **periods: Grain
+    ) -> Per:
         """The `per` with other periods as its keys."""
         if zone is not None and per.zone not in (NO_ZONE, zone):
             raise InvalidDefinitionError("$.zone", f"is {zone}, but `per` says {per.zone}")
         if calendar is not None and per.calendar not in (None, calendar):
             raise InvalidDefinitionError("$.calendar", f"is {calendar}, but `per` says {per.calendar}")
         own = {"zone": per.zone if zone is None else zone, "calendar": calendar or per.calendar}
-        return self._changed(per, {"grain": self._grain(per), **own, **periods}, of)
+        return self._replace_fields(per, {"grain": self._grain(per), **own, **periods}, of)
 
-    def _changed(self, per: Per, change: Mapping[str, Any], of: int | None) -> Per:
+    def _replace_fields(self, per: Per, change: Mapping[str, Any], of: int | None) -> Per:
         if not self._said and not {"rolled_up_to", "each"}.isdisjoint(change):
             change = {**change, "on_correction": default_on_correction(per.expires)}
         return replace(per, **change, of=per.of if of is None else of)
 
 
-def as_when(trigger: TriggerExpression | Trigger) -> TriggerExpression:
+def to_expression(trigger: TriggerExpression | Trigger) -> TriggerExpression:
     """Wraps a domain trigger as an expression; an expression is returned unchanged.
 
     Raises:
@@ -304,21 +310,21 @@ def as_when(trigger: TriggerExpression | Trigger) -> TriggerExpression:
 
 def at_least(count: int, *triggers: TriggerExpression | Trigger) -> TriggerExpression:
     """Holds when `count` of the triggers hold: `at_least(2, partitions("eu"), partitions("us"), partitions("ap"))`."""
-    expressions = [as_when(each) for each in triggers]
+    expressions = [to_expression(each) for each in triggers]
     text = f"at_least({', '.join([repr(count), *map(str, expressions)])})"
-    return _over(text, lambda *built: AtLeast(whole(count, "$.count"), built), *expressions)
+    return _combine(text, lambda *built: AtLeast(check_integer(count, "$.count"), built), *expressions)
 
 
 def then(
     first: TriggerExpression | Trigger, second: TriggerExpression | Trigger, *, within: Duration | None = None
 ) -> TriggerExpression:
     """Holds when `second` holds after `first`, at most `within` later. Events of `second` from before do not count."""
-    one, other = as_when(first), as_when(second)
-    text = f"then({one}, {other}{_named('within', within)})"
-    return _over(text, lambda before, after: Then(before, after, _duration(within, "$.within")), one, other)
+    one, other = to_expression(first), to_expression(second)
+    text = f"then({one}, {other}{_argument('within', within)})"
+    return _combine(text, lambda before, after: Then(before, after, _duration(within, "$.within")), one, other)
 
 
-def _vetoed(unless: Unless) -> Unless:
+def _check_veto(unless: Unless) -> Unless:
     """Raises:
     InvalidDefinitionError: it waits for no veto, because its trigger holds with its first event.
     """
@@ -330,14 +336,14 @@ def _vetoed(unless: Unless) -> Unless:
 
 def silence(of: TriggerExpression | Trigger, rest: Duration) -> TriggerExpression:
     """Holds when no event of this kind arrived for `rest`: `silence(event("heartbeat"), "1h")`."""
-    kind = as_when(of)
+    kind = to_expression(of)
 
     def make(wanted: Trigger) -> Trigger:
         if not isinstance(wanted, Partitions | Total | StreamGrowth | ProgramStatus | CustomEvent):
             raise InvalidDefinitionError("$.of", "must be one kind of event: partitions, program, stream_size or event")
         return Silence(wanted, duration(rest, "$.rest"))
 
-    return _over(f"silence({kind}, {str(rest)!r})", make, kind)
+    return _combine(f"silence({kind}, {str(rest)!r})", make, kind)
 
 
 def program_named(ref: ProgramRef | str, app: AppRef) -> ProgramRef:
@@ -347,7 +353,7 @@ def program_named(ref: ProgramRef | str, app: AppRef) -> ProgramRef:
     return ProgramRef.parse(ref) if "." in ref else ProgramRef(app.namespace, app.app, ref)
 
 
-def quoted(text: str, build: Callable[[AppRef], Trigger]) -> TriggerExpression:
+def quote_errors(text: str, build: Callable[[AppRef], Trigger]) -> TriggerExpression:
     """An expression whose errors quote `text`, because the field alone does not identify one trigger of several."""
 
     def quoting(app: AppRef) -> Trigger:
@@ -357,7 +363,7 @@ def quoted(text: str, build: Callable[[AppRef], Trigger]) -> TriggerExpression:
     return TriggerExpression(text, quoting)
 
 
-def _over(text: str, make: Callable[..., Trigger], *inside: TriggerExpression) -> TriggerExpression:
+def _combine(text: str, make: Callable[..., Trigger], *inside: TriggerExpression) -> TriggerExpression:
     """An expression over other expressions. Errors of the inner ones quote the inner text."""
 
     def build(app: AppRef) -> Trigger:
@@ -380,5 +386,5 @@ def _duration(value: Duration | None, path: str) -> timedelta | None:
     return None if value is None else duration(value, path)
 
 
-def _named(name: str, value: object) -> str:
+def _argument(name: str, value: object) -> str:
     return "" if value is None else f", {name}={str(value) if isinstance(value, int) else repr(str(value))}"

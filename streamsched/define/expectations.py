@@ -15,7 +15,7 @@ from typing import Any
 from streamsched.codec.json.reading import anchored, below
 from streamsched.codec.schedules.expectation import days_from_json, default_name, schedule_of, time_from_text
 from streamsched.define.programs import ProgramBuilder
-from streamsched.define.units import choice, whole
+from streamsched.define.units import check_integer, choice
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.expectations.expectation import Expectation, Frequency
 from streamsched.domain.names import AppRef, DatasetRef, ExpectationRef, ProgramRef, ScheduleRef
@@ -118,8 +118,8 @@ class ExpectationBuilder(ProgramBuilder):
                 zone,
                 calendar=calendar,
                 key=partition or key,
-                lag=whole(lag, "$.lag"),
-                program=None if then is None else self._known(then).name,
+                lag=check_integer(lag, "$.lag"),
+                program=None if then is None else self._find_program(then).name,
                 **days_from_json(on, often, "$.on"),
             )
         return ref

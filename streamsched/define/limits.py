@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import time
 from typing import Any
 
-from streamsched.define.units import Duration, Size, choice, duration, size, time_of_day, whole
+from streamsched.define.units import Duration, Size, check_integer, choice, duration, size, time_of_day
 from streamsched.domain.constraints.group import Group
 from streamsched.domain.constraints.load import Hysteresis, Load
 from streamsched.domain.constraints.plugin import PlugIn, canonical
@@ -32,7 +32,7 @@ def group(name: str, limit: int, *, weight: int = 1, wait: bool = True) -> Group
     Raises:
         InvalidDefinitionError: the weight exceeds the limit, or a number or the name is invalid.
     """
-    return Group(name, whole(limit, "$.limit"), whole(weight, "$.weight"), wait=wait)
+    return Group(name, check_integer(limit, "$.limit"), check_integer(weight, "$.weight"), wait=wait)
 
 
 def load(
@@ -68,7 +68,7 @@ def load(
         _band(free_cores, "$.free_cores"),
         None if memory is None else Hysteresis(size(memory[0], "$.free_memory"), size(memory[1], "$.free_memory")),
         _band(running, "$.running"),
-        whole(starts, "$.starts"),
+        check_integer(starts, "$.starts"),
         wait=wait,
     )
 
@@ -77,7 +77,7 @@ def _band(given: int | tuple[int, int] | None, path: str) -> Hysteresis | None:
     if given is None:
         return None
     enter, leave = given if isinstance(given, tuple) else (given, given)
-    return Hysteresis(whole(enter, path), whole(leave, path))
+    return Hysteresis(check_integer(enter, path), check_integer(leave, path))
 
 
 def plugin(name: str, *, wait: bool = True, **config: Any) -> PlugIn:
@@ -117,7 +117,7 @@ def pool(name: str, size: int, *, priority: int = 0, wait: bool = True) -> Pool:
     Raises:
         InvalidDefinitionError: a number or the name is invalid.
     """
-    return Pool(name, whole(size, "$.size"), whole(priority, "$.priority"), wait=wait)
+    return Pool(name, check_integer(size, "$.size"), check_integer(priority, "$.priority"), wait=wait)
 
 
 def window(
@@ -171,10 +171,10 @@ def rate(
         InvalidDefinitionError: a number or duration is invalid.
     """
     return Rate(
-        whole(limit, "$.limit"),
+        check_integer(limit, "$.limit"),
         duration(per, "$.per"),
         wait=wait,
-        burst=None if burst is None else whole(burst, "$.burst"),
+        burst=None if burst is None else check_integer(burst, "$.burst"),
         of=choice(RateScope, of, "$.of") if group is None else RateScope.GROUP,
         group=group,
     )
@@ -199,6 +199,6 @@ def catch_up(
     """
     return CatchUp(
         None if window is None else duration(window, "$.window"),
-        whole(at_most, "$.at_most"),
+        check_integer(at_most, "$.at_most"),
         duration(spacing, "$.spacing"),
     )

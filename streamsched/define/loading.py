@@ -23,7 +23,7 @@ from typing import Any, Final
 import streamsched
 from streamsched.codec.schedules.schedule import app_from_json
 from streamsched.define.app import App, loading_namespace
-from streamsched.define.programs import located
+from streamsched.define.programs import resolve_paths
 from streamsched.define.yaml import YamlError, read_yaml
 from streamsched.domain.errors import (
     DecodeError,
@@ -59,11 +59,11 @@ def load_app(target: str, *, namespace: str = "") -> AppDefinition:
 def load_app_and_folder(target: str, *, namespace: str = "") -> tuple[AppDefinition, Path]:
     """As `load_app`, with the folder of the defining file."""
     if not namespace:
-        return _loaded(target, "")
+        return _load(target, "")
     check_namespace(namespace)
     token = loading_namespace.set(namespace)
     try:
-        app, folder = _loaded(target, namespace)
+        app, folder = _load(target, namespace)
     finally:
         loading_namespace.reset(token)
     if app.ref.namespace != namespace:
@@ -74,7 +74,7 @@ def load_app_and_folder(target: str, *, namespace: str = "") -> tuple[AppDefinit
     return app, folder
 
 
-def _loaded(target: str, namespace: str) -> tuple[AppDefinition, Path]:
+def _load(target: str, namespace: str) -> tuple[AppDefinition, Path]:
     if Path(target).suffix.lower() in _DATA:
         return _from_data(Path(target), namespace), Path(target).resolve().parent
     source, _, attribute = target.partition(":")
@@ -86,7 +86,7 @@ def _loaded(target: str, namespace: str) -> tuple[AppDefinition, Path]:
     else:
         module, path = _from_import(source)
     folder = path.resolve().parent
-    with _prefixed(source):
+    with _prefix_errors(source):
         app = _app_of(module, attribute, source)
     try:
         return app.definition(folder), folder
@@ -105,7 +105,7 @@ def read_data(path: Path) -> Any:
         return _yaml_value(sys.stdin.buffer.read())
     if not path.is_file():
         raise NotFoundError("file", str(path))
-    with _prefixed(str(path)):
+    with _prefix_errors(str(path)):
         return _json(path) if path.suffix.lower() == ".json" else _yaml(path)
 
 
@@ -115,9 +115,9 @@ def _from_data(path: Path, namespace: str) -> AppDefinition:
     obj = read_data(path)
     if namespace and isinstance(obj, dict) and "namespace" not in obj:
         obj = {**obj, "namespace": namespace}
-    with _prefixed(str(path)):
+    with _prefix_errors(str(path)):
         app = app_from_json(obj)
-    programs = tuple(located(program, path.resolve().parent) for program in app.programs)
+    programs = tuple(resolve_paths(program, path.resolve().parent) for program in app.programs)
     return replace(app, programs=programs)
 
 
@@ -256,7 +256,7 @@ def _module_name(file: Path) -> str:
 
 
 @contextmanager
-def _prefixed(source: str) -> Iterator[None]:
+def _prefix_errors(source: str) -> Iterator[None]:
     """Puts the file in front of the path of an InvalidError."""
     try:
         yield

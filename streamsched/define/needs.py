@@ -29,7 +29,7 @@ def secret(reference: str) -> Secret:
     return Secret.parse(reference, "secret()")
 
 
-def divided(given: Mapping[str, str | Secret] | None, path: str) -> tuple[dict[str, str], dict[str, Secret]]:
+def divide_secrets(given: Mapping[str, str | Secret] | None, path: str) -> tuple[dict[str, str], dict[str, Secret]]:
     """The values that are texts, and those that are secrets.
 
     Raises:
@@ -61,7 +61,7 @@ def executor_size(given: Mapping[str, Any] | None) -> ExecutorSize:
     return _size(ExecutorSize, given, _EXECUTORS, "$.executors")
 
 
-def listed(values: Iterable[str | Path], path: str) -> tuple[str, ...]:
+def check_list(values: Iterable[str | Path], path: str) -> tuple[str, ...]:
     """Raises:
     InvalidDefinitionError: it is one text.
     """

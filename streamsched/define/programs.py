@@ -12,7 +12,7 @@ import orjson
 
 from streamsched.codec.json.reading import Fields, anchored, below
 from streamsched.codec.schedules.output import outputs_from_json
-from streamsched.define.needs import divided, driver_size, executor_size, listed, located_path, located_spark
+from streamsched.define.needs import check_list, divide_secrets, driver_size, executor_size, located_path, located_spark
 from streamsched.define.units import Duration, duration, texts
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.graph.arrival_job import ArrivalJob
@@ -108,15 +108,15 @@ class ProgramBuilder:
         if pymodule is None and not str(main or "").strip():
             raise InvalidDefinitionError(f"{path}.main", "is empty")
         with anchored(path):
-            settings, secret_conf = divided(conf, "$.conf")
-            variables, secret_env = divided(env, "$.env")
+            settings, secret_conf = divide_secrets(conf, "$.conf")
+            variables, secret_env = divide_secrets(env, "$.env")
             needs = SparkNeeds(
                 profile=profile or "",
-                py_files=listed(py_files, "$.py_files"),
-                packages=listed(packages, "$.packages"),
-                jars=listed(jars, "$.jars"),
-                files=listed(files, "$.files"),
-                archives=listed(archives, "$.archives"),
+                py_files=check_list(py_files, "$.py_files"),
+                packages=check_list(packages, "$.packages"),
+                jars=check_list(jars, "$.jars"),
+                files=check_list(files, "$.files"),
+                archives=check_list(archives, "$.archives"),
                 requirements=str(requirements or ""),
                 driver=driver_size(driver),
                 executors=executor_size(executors),
@@ -126,14 +126,14 @@ class ProgramBuilder:
             )
             job = SparkJob(
                 str(main or ""),
-                listed(arguments, "$.arguments"),
+                check_list(arguments, "$.arguments"),
                 master,
                 settings,
                 pymodule,
                 "" if pymodule is None else ".",
                 variables,
-                listed(env_from_os, "$.env_from_os"),
-                listed(uris, "$.uris"),
+                check_list(env_from_os, "$.env_from_os"),
+                check_list(uris, "$.uris"),
                 needs,
                 deploy_mode_of(deploy_mode, "$.deploy_mode"),
             )
@@ -202,8 +202,8 @@ class ProgramBuilder:
         """
         path = below("$.programs", name)
         with anchored(path):
-            variables, secret_env = divided(env, "$.env")
-            command_line, codes = listed(arguments, "$.arguments"), tuple(success_codes)
+            variables, secret_env = divide_secrets(env, "$.env")
+            command_line, codes = check_list(arguments, "$.arguments"), tuple(success_codes)
             job = PythonJob(target, command_line, ".", variables, secret_env, success_codes=codes)
         written = self._outputs(outputs, path)
         return self._add(name, job, texts(defaults, f"{path}.defaults"), written, done_when_committed)
@@ -234,7 +234,7 @@ class ProgramBuilder:
         """
         path = below("$.programs", name)
         with anchored(path):
-            plain, secrets = divided(headers, "$.headers")
+            plain, secrets = divide_secrets(headers, "$.headers")
             request_headers = {**plain, **{each: str(secret) for each, secret in secrets.items()}}
             content = None if body is None else str(body)
             job = HttpJob(str(url), method.upper(), request_headers, content, duration(timeout, "$.timeout"))
@@ -316,7 +316,7 @@ class ProgramBuilder:
             self._programs[name] = Program(ref, executable, defaults, outputs, done_when_committed)
         return ref
 
-    def _known(self, program: ProgramRef | str) -> ProgramRef:
+    def _find_program(self, program: ProgramRef | str) -> ProgramRef:
         for known in self._programs.values():
             if program in (known.ref, known.ref.name):
                 return known.ref
@@ -324,7 +324,7 @@ class ProgramBuilder:
         raise InvalidDefinitionError("$", f"'{program}' is not a program of {self.ref} (known: {names})")
 
 
-def located(program: Program, base: Path) -> Program:
+def resolve_paths(program: Program, base: Path) -> Program:
     """The program with the paths of its files and folders resolved against `base`; URLs are not changed."""
     match program.executable:
         case SparkJob() as job:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from streamsched.define.units import Duration, duration, whole
+from streamsched.define.units import Duration, check_integer, duration
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.schedules.pause import PauseAfter
@@ -41,7 +41,9 @@ def retry(
         if name not in known:
             raise InvalidDefinitionError("$.on", f"must be of {', '.join(Failure)} but has {name!r}")
     failures = frozenset(known[name] for name in names)
-    return Retry(whole(attempts, "$.attempts"), failures, duration(delay, "$.delay"), duration(longest, "$.longest"))
+    return Retry(
+        check_integer(attempts, "$.attempts"), failures, duration(delay, "$.delay"), duration(longest, "$.longest")
+    )
 
 
 def failures(amount: int, *, keep: bool = True, lasting: Duration | None = None) -> PauseAfter:
@@ -58,4 +60,6 @@ def failures(amount: int, *, keep: bool = True, lasting: Duration | None = None)
     Raises:
         InvalidDefinitionError: the number or the duration is invalid.
     """
-    return PauseAfter(whole(amount, "$.failures"), keep, None if lasting is None else duration(lasting, "$.lasting"))
+    return PauseAfter(
+        check_integer(amount, "$.failures"), keep, None if lasting is None else duration(lasting, "$.lasting")
+    )

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
 from streamsched.codec.json.reading import anchored, below
-from streamsched.define.combinators import TriggerExpression, program_named, quoted
-from streamsched.define.units import Duration, Instant, Size, choice, duration, instant, size, whole
+from streamsched.define.combinators import TriggerExpression, program_named, quote_errors
+from streamsched.define.units import Duration, Instant, Size, check_integer, choice, duration, instant, size
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.events.event import Outcome
 from streamsched.domain.events.match import ANYTHING, Glob, Match, OneOf, Wanted
@@ -49,10 +49,13 @@ def partitions(
     With `match` only partitions with matching columns count, such as
     `{"region": "EU", "airline": {"AA", "DL"}, "day": glob("2013-01-*")}`; the job gets only these.
     """
-    return quoted(
+    return quote_errors(
         f"partitions({dataset!r}, {count!r}{'' if distinct is True else f', distinct={distinct!r}'})",
         lambda app: Partitions(
-            DatasetRef.parse(dataset, app.namespace), whole(count, "$.count"), _match(match), _distinct(distinct)
+            DatasetRef.parse(dataset, app.namespace),
+            check_integer(count, "$.count"),
+            _match(match),
+            _check_distinct(distinct),
         ),
     )
 
@@ -73,16 +76,16 @@ def total(
             raise InvalidDefinitionError("$.measure", f"must be one of {', '.join(known)} but is {measure!r}")
         unit = known[measure]
         needed = size(amount, "$.amount") if unit is Measure.BYTES else _rows(amount)
-        return Total(DatasetRef.parse(dataset, app.namespace), unit, needed, _match(match), _distinct(distinct))
+        return Total(DatasetRef.parse(dataset, app.namespace), unit, needed, _match(match), _check_distinct(distinct))
 
-    return quoted(f"total({dataset!r}, {measure!r}, {amount!r})", build)
+    return quote_errors(f"total({dataset!r}, {measure!r}, {amount!r})", build)
 
 
 def stream_size(stream: str, amount: Size) -> TriggerExpression:
     """Holds when a stream has grown by `amount` since the last satisfaction: bytes, or a string such as `"64MB"`. The
     first report of a whole size only says where growth begins; a report of growth counts from the first on.
     """
-    return quoted(
+    return quote_errors(
         f"stream_size({stream!r}, {amount!r})",
         lambda app: StreamGrowth(StreamRef.parse(stream, app.namespace), size(amount, "$.amount")),
     )
@@ -106,18 +109,18 @@ def program(
             if outcome not in known:
                 raise InvalidDefinitionError("$.outcomes", f"must be one of {', '.join(known)} but is {outcome!r}")
         chosen = frozenset(known[outcome] for outcome in outcomes or ("succeeded",))
-        return ProgramStatus(program_named(ref, app), chosen, whole(times, "$.times"), _match(match))
+        return ProgramStatus(program_named(ref, app), chosen, check_integer(times, "$.times"), _match(match))
 
-    return quoted(f"program({', '.join([repr(str(ref)), *map(repr, outcomes)])})", build)
+    return quote_errors(f"program({', '.join([repr(str(ref)), *map(repr, outcomes)])})", build)
 
 
 def event(name: str, times: int = 1, *, match: Mapping[str, Accepted] | None = None) -> TriggerExpression:
     """Holds after `times` custom events (`"name"` or `"namespace.name"`). With `match` only events with matching
     attributes count.
     """
-    return quoted(
+    return quote_errors(
         f"event({name!r}, {times!r})",
-        lambda app: CustomEvent(EventName.parse(name, app.namespace), whole(times, "$.times"), _match(match)),
+        lambda app: CustomEvent(EventName.parse(name, app.namespace), check_integer(times, "$.times"), _match(match)),
     )
 
 
@@ -162,7 +165,7 @@ def cron(
         check_cron(leaf)
         return leaf
 
-    return quoted(f"cron({expression!r}, {zone!r})", build)
+    return quote_errors(f"cron({expression!r}, {zone!r})", build)
 
 
 def every(
@@ -181,7 +184,7 @@ def every(
         begin = None if start is None else instant(start, "$.start")
         return Every(duration(interval, "$.interval"), begin, calendar, zone, _jitter(jitter))
 
-    return quoted(f"every({str(interval)!r})", build)
+    return quote_errors(f"every({str(interval)!r})", build)
 
 
 def _jitter(value: Duration | None) -> timedelta:
@@ -190,7 +193,7 @@ def _jitter(value: Duration | None) -> timedelta:
 
 def at(moment: Instant) -> TriggerExpression:
     """Ticks once, at an instant: an aware datetime, or a string such as `"2013-01-08T04:00+01:00"`."""
-    return quoted(f"at({str(moment)!r})", lambda _: At(instant(moment, "$.moment")))
+    return quote_errors(f"at({str(moment)!r})", lambda _: At(instant(moment, "$.moment")))
 
 
 def since_last_run(rest: Duration) -> TriggerExpression:
@@ -203,7 +206,7 @@ def since_last_run(rest: Duration) -> TriggerExpression:
     Runs that a person started through the schedule count too, and so does a job that ended without a run. A schedule
     that is enabled again waits the whole time.
     """
-    return quoted(f"since_last_run({str(rest)!r})", lambda _: SinceLastRun(duration(rest, "$.duration")))
+    return quote_errors(f"since_last_run({str(rest)!r})", lambda _: SinceLastRun(duration(rest, "$.duration")))
 
 
 def glob(pattern: str) -> Glob:
@@ -217,17 +220,17 @@ def _match(columns: Mapping[str, Accepted] | None) -> Match:
     if not isinstance(columns, Mapping):
         raise InvalidDefinitionError("$.match", f"must be a mapping from column to accepted values but is {columns!r}")
     return Match.from_values(
-        {column: _accepted(values, below("$.match", column)) for column, values in columns.items()}
+        {column: _read_accepted(values, below("$.match", column)) for column, values in columns.items()}
     )
 
 
-def _distinct(value: bool) -> bool:
+def _check_distinct(value: bool) -> bool:
     if isinstance(value, bool):
         return value
     raise InvalidDefinitionError("$.distinct", f"must be True or False but is {value!r}")
 
 
-def _accepted(values: Accepted, path: str) -> Wanted:
+def _read_accepted(values: Accepted, path: str) -> Wanted:
     if isinstance(values, Glob):
         return values
     several = values if isinstance(values, Iterable) and not isinstance(values, str) else (values,)
@@ -244,4 +247,4 @@ def _value(value: object) -> str:
 def _rows(amount: Size) -> int:
     if isinstance(amount, str):
         raise InvalidDefinitionError("$.amount", f"must be a whole number of rows but is {amount!r}")
-    return whole(amount, "$.amount")
+    return check_integer(amount, "$.amount")

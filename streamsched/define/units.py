@@ -86,7 +86,7 @@ def time_of_day(value: time | str, path: str) -> time:
     return time(int(matched[1]), int(matched[2]))
 
 
-def whole(value: int, path: str) -> int:
+def check_integer(value: int, path: str) -> int:
     """Checks that the value is an integer and returns it.
 
     Raises:

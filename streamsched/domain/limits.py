@@ -52,7 +52,7 @@ def check_count(value: int, path: str, *, least: int = 1, most: int = MOST) -> N
     InvalidDefinitionError: it is not a whole number from `least` to `most`.
     """
     if not isinstance(value, int) or isinstance(value, bool):
-        raise InvalidDefinitionError(path, f"must be a whole number but is {_shown(value)}")
+        raise InvalidDefinitionError(path, f"must be a whole number but is {_format_value(value)}")
     if most < MOST_SLOTS and not least <= value <= most:
         raise InvalidDefinitionError(path, f"must be from {least} to {most} but is {_format_value(value)}")
     if value < least:

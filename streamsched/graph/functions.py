@@ -60,8 +60,8 @@ class GraphFunctions:
             InvalidDefinitionError: a function is not installed here, cannot be loaded or is none; or the tasks
                 contradict each other.
         """
-        pairs = {name: _pair(name, path, self._loaded(PAIRS, name, path)) for name, path in functions_of(tasks)}
-        found = {name: _validity(path, self._loaded(VALIDITIES, name, path)) for name, path in validities_of(tasks)}
+        pairs = {name: _pair(name, path, self._load(PAIRS, name, path)) for name, path in functions_of(tasks)}
+        found = {name: _validity(path, self._load(VALIDITIES, name, path)) for name, path in validities_of(tasks)}
         return Graph(self.with_validators(tasks), functions=pairs, validities=found)
 
     def with_validators(self, tasks: Sequence[TaskTemplate]) -> list[TaskTemplate]:
@@ -84,13 +84,13 @@ class GraphFunctions:
         Raises:
             InvalidDefinitionError: as `graph`.
         """
-        loaded = self._loaded(VALIDATIONS, name, path)
+        loaded = self._load(VALIDATIONS, name, path)
         found = getattr(loaded, "JOB_ID_VALIDATIONS", loaded)
         if not isinstance(found, Mapping) or not all(map(callable, found.values())):
             raise InvalidDefinitionError(path, f"'{name}' must be functions by component, in a dict")
         return {str(component): lru_cache(_REMEMBERED)(function) for component, function in found.items()}
 
-    def _loaded(self, group: str, name: str, path: str) -> Any:
+    def _load(self, group: str, name: str, path: str) -> Any:
         given = self._given[group]
         known = _loaders(group) if given is None else given
         if name not in known:

@@ -70,7 +70,7 @@ class Progression:
         )
         moved = 0
         for app, nodes in _by_app((each.app, each.node) for each in outdated):
-            moved += await self._alone(app, self._recount(app, nodes))
+            moved += await self._isolate(app, self._recount(app, nodes))
         if moved:
             return moved
         by_node = {(end.app, end.node): end for end in reversed(ends)}
@@ -79,12 +79,12 @@ class Progression:
         for app, nodes in _by_app(work):
             mine = {node: end for (name, node), end in by_node.items() if name == app}
             theirs = {node: tasks for (name, node), tasks in stuck.items() if name == app}
-            moved += await self._alone(app, self._move(app, nodes, mine, theirs))
+            moved += await self._isolate(app, self._move(app, nodes, mine, theirs))
         for app, nodes in _by_app((each.app, each.node) for each in held):
-            moved += await self._alone(app, self._release(app, nodes))
+            moved += await self._isolate(app, self._release(app, nodes))
         return moved
 
-    async def _alone(self, app: str, moving: Awaitable[int]) -> int:
+    async def _isolate(self, app: str, moving: Awaitable[int]) -> int:
         """The number of nodes moved; what fails in one graph stops only that graph, until the next look."""
         try:
             return await moving
@@ -103,10 +103,10 @@ class Progression:
         stored, graph = await self._graph(app)
         moved, found = 0, batches(graph, nodes)
         while (batch := await asyncio.to_thread(next, found, None)) is not None:
-            moved += await self._moved(stored, graph, ends, batch, stuck)
+            moved += await self._move(stored, graph, ends, batch, stuck)
         return moved
 
-    async def _moved(
+    async def _move(
         self,
         stored: StoredGraph,
         graph: Graph,

@@ -77,7 +77,7 @@ class NodeRetention:
             graph = await asyncio.to_thread(self._functions.graph, stored.tasks)
             gone, found = 0, batches(graph, nodes)
             while (batch := await asyncio.to_thread(next, found, None)) is not None:
-                leaving, children = await self._leaving(stored.app, batch.children)
+                leaving, children = await self._find_leaving(stored.app, batch.children)
                 if leaving:
                     gone += await self._nodes.delete(stored, leaving, children, before=before)
             return gone
@@ -89,7 +89,7 @@ class NodeRetention:
             log.error("graph.failed", app=app, reason=describe_failure(failure))
             return 0
 
-    async def _leaving(self, app: AppRef, batch: dict[NodeId, Children]) -> tuple[list[NodeId], list[NodeId]]:
+    async def _find_leaving(self, app: AppRef, batch: dict[NodeId, Children]) -> tuple[list[NodeId], list[NodeId]]:
         """The nodes that may leave, and their children."""
         below = list(dict.fromkeys(child for found in batch.values() for child, _ in found))
         states = await self._nodes.states(app, below) if below else {}

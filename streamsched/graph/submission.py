@@ -93,7 +93,7 @@ class GraphDesk:
         """
         await asyncio.to_thread(self._functions.graph, tasks)
 
-    async def with_others(self, app: AppRef, tasks: Sequence[TaskTemplate]) -> Sequence[TaskTemplate]:
+    async def merge_tasks(self, app: AppRef, tasks: Sequence[TaskTemplate]) -> Sequence[TaskTemplate]:
         """These tasks, and those that the app has besides.
 
         Raises:
@@ -152,7 +152,7 @@ class GraphDesk:
             while ascent.asked:
                 states = await self.states(app, ascent.asked)
                 await asyncio.to_thread(ascent.answer, states)
-            invalid = await asyncio.to_thread(_invalid, graph, ascent.created)
+            invalid = await asyncio.to_thread(_find_invalid, graph, ascent.created)
             plan = SubmissionPlan(
                 Counter(node.task for node in ascent.created),
                 Counter(node.task for node in ascent.reset),
@@ -283,5 +283,5 @@ def _canonical(graph: Graph, nodes: Iterable[NodeId], path: str) -> Sequence[Nod
     return list(dict.fromkeys(graph.canonical(node, path) for node in nodes))
 
 
-def _invalid(graph: Graph, nodes: Iterable[NodeId]) -> frozenset[NodeId]:
+def _find_invalid(graph: Graph, nodes: Iterable[NodeId]) -> frozenset[NodeId]:
     return frozenset(node for node in nodes if not graph.is_valid(node))

@@ -45,7 +45,7 @@ class ClusterProbes:
         Raises:
             UnavailableError: PostgreSQL is unavailable.
         """
-        wanted = await self._store.wanted(self._clock.now(), every=_EVERY, patience=_TIMEOUT)
+        wanted = await self._store.claim_wanted(self._clock.now(), every=_EVERY, patience=_TIMEOUT)
         await asyncio.gather(*(self._read(cluster) for cluster in wanted))
         return len(wanted)
 
@@ -58,11 +58,11 @@ class ClusterProbes:
             async with asyncio.timeout(_TIMEOUT.total_seconds()):
                 reading = await probe.read()
         except TimeoutError:
-            await self._failed(cluster, f"it did not answer within {_TIMEOUT.total_seconds():g} s")
+            await self._record_failure(cluster, f"it did not answer within {_TIMEOUT.total_seconds():g} s")
         except UnavailableError as exc:
-            await self._failed(cluster, describe_failure(exc))
+            await self._record_failure(cluster, describe_failure(exc))
         except Exception as exc:  # noqa: BLE001 - third-party code; the launcher continues whatever it raises
-            await self._failed(cluster, f"its probe failed: {describe_failure(exc)}")
+            await self._record_failure(cluster, f"its probe failed: {describe_failure(exc)}")
         else:
             await self._record(cluster, reading)
 
@@ -72,16 +72,16 @@ class ClusterProbes:
         except SYSTEMIC:
             raise
         except Exception as exc:  # noqa: BLE001 - third-party code may return anything
-            await self._failed(cluster, f"its reading cannot be used: {describe_failure(exc)}")
+            await self._record_failure(cluster, f"its reading cannot be used: {describe_failure(exc)}")
         else:
             log.debug("cluster.read", cluster=cluster, reading=str(reading), woken=woken)
 
-    async def _failed(self, cluster: str, reason: str) -> None:
+    async def _record_failure(self, cluster: str, reason: str) -> None:
         log.warning("cluster.read_failed", cluster=cluster, reason=reason)
         await self._store.record_failure(cluster, reason, now=self._clock.now())
 
     async def _step(self) -> float:
         await self.run_once()
         now = self._clock.now()
-        due = await self._store.next_due(now, every=_EVERY)
+        due = await self._store.next_due_at(now, every=_EVERY)
         return _IDLE if due is None else min(max((due - now).total_seconds(), 0.05), _IDLE)

@@ -43,13 +43,13 @@ class DeadlineWatch:
         """
         while True:
             now = self._clock.now()
-            due = await self._deadlines.due(now, limit=_BATCH)
+            due = await self._deadlines.list_due(now, limit=_BATCH)
             for watched in due:
                 miss = await self._deadlines.settle(watched, now=now)
                 if miss is not None:
                     log.warning("deadline.missed", job=miss.job, then=miss.deadline.then, reason=miss.reason)
             if len(due) < _BATCH:
-                return await self._deadlines.next_due()
+                return await self._deadlines.next_due_at()
 
     async def _step(self) -> float:
         next_due = await self.run_once()

@@ -181,7 +181,7 @@ class InlineExecutor:
         """How many runs are held that send a request, with those to be claimed, of which that is not known yet."""
         return len(self._held) - len(self._events) - len(self._products) + len(self._queued)
 
-    def _sendable(self) -> int:
+    def _count_sendable(self) -> int:
         """How many more requests may be on their way."""
         return max(0, self._window.size - len(self._requests))
 
@@ -200,7 +200,7 @@ class InlineExecutor:
                 del self._queued[run]
 
     async def _start(self) -> None:
-        if runs := list(islice(self._unsent, min(self._sendable(), _AT_ONCE))):
+        if runs := list(islice(self._unsent, min(self._count_sendable(), _AT_ONCE))):
             await self._send(runs)
 
     async def _send(self, runs: Sequence[str]) -> None:
@@ -332,13 +332,13 @@ class InlineExecutor:
             self._fail(run, exc)
             return
         self._requests[run.run] = task
-        task.add_done_callback(partial(self._answered, run.run))
+        task.add_done_callback(partial(self._handle_answer, run.run))
 
     def _fail(self, run: Assignment, failure: Exception) -> None:
         why = f"the program cannot be started: {describe_failure(failure)}"
         self._end(run.run, RunEnd(RunState.FAILED, why, self._clock.now()))
 
-    def _answered(self, run: str, task: asyncio.Task[RunEnd]) -> None:
+    def _handle_answer(self, run: str, task: asyncio.Task[RunEnd]) -> None:
         if task.cancelled() or self._requests.pop(run, None) is None:
             return
         failure = task.exception()
@@ -359,7 +359,7 @@ class InlineExecutor:
     async def _step(self) -> float:
         """Seconds until the next step."""
         await self.run_once()
-        if self._queued or self._ended or (self._unsent and self._sendable()):
+        if self._queued or self._ended or (self._unsent and self._count_sendable()):
             return 0.0
         return self._heartbeat if self._held else _IDLE
 

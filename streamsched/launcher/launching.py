@@ -18,7 +18,7 @@ PROMPT: Final = timedelta(seconds=10)
 def described_launch(launch: LaunchStatus, *, now: datetime) -> str:
     """One sentence about the run at `now` (UTC)."""
     if launch.state is RunState.PENDING:
-        return _pending(launch, now)
+        return _describe_pending(launch, now)
     if launch.state.terminal:
         return f"launched as {launch.run}, which is {launch.state}" + (f": {launch.reason}" if launch.reason else "")
     beat = launch.heartbeat_at
@@ -30,7 +30,7 @@ def described_launch(launch: LaunchStatus, *, now: datetime) -> str:
     return f"launched as {launch.run}, which is {launch.state} since {clock(launch.since)}"
 
 
-def _pending(launch: LaunchStatus, now: datetime) -> str:
+def _describe_pending(launch: LaunchStatus, now: datetime) -> str:
     if launch.held_back:
         return f"run {launch.run} waits until its schedule is resumed"
     due = now if launch.spawn_at is None else max(launch.spawn_at, launch.since)

@@ -102,7 +102,7 @@ class Launcher:
         if self._rechecked_at is None or now - self._rechecked_at >= _RECHECK:
             await self._decisions.recheck_all(before=now - _UNWOKEN)
             self._rechecked_at = now
-        due = await self._decisions.due(now, limit=_PROGRAMS)
+        due = await self._decisions.count_due(now, limit=_PROGRAMS)
         batches = _batches(due)
         results = await asyncio.gather(*(self._decide_all(batches) for _ in range(_CONCURRENT)), return_exceptions=True)
         for each in results:
@@ -140,7 +140,7 @@ class Launcher:
                 decided += await self._decide_batch([program], jobs=part)
             except Exception as failure:  # noqa: BLE001 - as above
                 if not search.halve(failure):
-                    decided += await self._put_off(part, failure)
+                    decided += await self._postpone(part, failure)
         return decided
 
     async def _decide_batch(
@@ -161,13 +161,13 @@ class Launcher:
             log.error("job.undecided", job=job, reason=reason)
         if self._inline is not None and stored.claimed:
             self._inline.execute(stored.claimed)
-        return stored.decided
+        return stored.decided_jobs
 
-    async def _put_off(self, jobs: Sequence[str], failure: Exception) -> int:
+    async def _postpone(self, jobs: Sequence[str], failure: Exception) -> int:
         reason = f"it cannot be decided: {describe_failure(failure)}"
         for job in jobs:
             log.error("job.undecided", job=job, reason=reason, exc_info=failure)
-        await self._decisions.put_off(dict.fromkeys(jobs, reason), now=self._clock.now())
+        await self._decisions.postpone(dict.fromkeys(jobs, reason), now=self._clock.now())
         return len(jobs)
 
     @contextmanager
@@ -200,7 +200,7 @@ class Launcher:
 
     async def _pause(self) -> float:
         """Seconds until something is due; at least `_LOCKED_RETRY`, because another launcher holds what is due now."""
-        times = [await self._decisions.next_due(), await self._run_monitor.next_due()]
+        times = [await self._decisions.next_due_at(), await self._run_monitor.next_due_at()]
         now = self._clock.now()
         next_due = min((due for due in times if due is not None), default=now + _SWEEP)
         return max(_LOCKED_RETRY, min((next_due - now).total_seconds(), _SWEEP.total_seconds()))

@@ -84,7 +84,7 @@ class PluginEvaluator:
             if not any(verdict.counts(now) for verdict in verdicts.values()):
                 del self._verdicts[job]
 
-    async def settled(self) -> None:
+    async def wait_until_settled(self) -> None:
         """Returns when all calls in progress have returned or timed out."""
         while self._calling:
             await asyncio.gather(*self._calling.values(), return_exceptions=True)
@@ -116,7 +116,7 @@ class PluginEvaluator:
         if not isinstance(verdict, get_args(ConstraintVerdict)):
             return WaitFor(what, f"{what[0]} answered with a {type(verdict).__name__}, which is no verdict"), False
         try:
-            return _storable(verdict), True
+            return _make_storable(verdict), True
         except (TypeError, ValueError, ArithmeticError) as exc:
             return WaitFor(what, f"{what[0]} answered with a verdict that says nothing: {describe_failure(exc)}"), False
 
@@ -137,7 +137,7 @@ class PluginEvaluator:
         def call() -> None:
             verdict, raised = None, None
             try:
-                verdict = self._made(plugin)(question)
+                verdict = self._make(plugin)(question)
             except BaseException as exc:  # noqa: BLE001 - raised again in the event loop
                 raised = exc if isinstance(exc, Exception) else RuntimeError(repr(exc))
             if not loop.is_closed():
@@ -147,14 +147,14 @@ class PluginEvaluator:
         threading.Thread(target=call, name=f"plugin-{plugin.name}", daemon=True).start()
         return await result
 
-    def _made(self, plugin: PlugIn) -> Answer:
+    def _make(self, plugin: PlugIn) -> Answer:
         answer = self._answers.get(plugin)
         if answer is None:
             answer = self._answers[plugin] = make_plugin(plugin, self._plugins)
         return answer
 
 
-def _storable(verdict: ConstraintVerdict) -> ConstraintVerdict:
+def _make_storable(verdict: ConstraintVerdict) -> ConstraintVerdict:
     """A verdict of third-party code, with texts and a time that can be stored and compared.
 
     Raises:

@@ -24,7 +24,7 @@ Answer = Callable[[Question], ConstraintVerdict]
 Maker = Callable[[Mapping[str, Any]], Answer]
 
 
-def installed() -> Mapping[str, Callable[[], Maker]]:
+def find_installed() -> Mapping[str, Callable[[], Maker]]:
     """The plug-ins of this environment by name; a maker is imported on first use."""
     return {name: point.load for name, point in installed_points(GROUP).items()}
 

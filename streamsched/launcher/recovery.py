@@ -67,11 +67,11 @@ class Recovery:
             UnavailableError: PostgreSQL is unavailable; call again.
         """
         await self.renew()
-        more = [await self._recover(launcher) for launcher in await self._leases.expired(self._me, self._ttl)]
+        more = [await self._recover(launcher) for launcher in await self._leases.list_expired(self._me, self._ttl)]
         return any(more)
 
     async def _recover(self, launcher: str) -> bool:
-        gone = not self._alive(launcher)
+        gone = not self._is_alive(launcher)
         found = await self._leases.recover(
             launcher, self._ttl, gone=gone, attempts=self._attempts, now=self._clock.now()
         )
@@ -82,7 +82,7 @@ class Recovery:
         write(action, launcher=launcher, requeued=found.requeued, repeated=found.repeated, ended=found.ended)
         return found.more
 
-    def _alive(self, launcher: str) -> bool:
+    def _is_alive(self, launcher: str) -> bool:
         """Whether its process lives on this host. On another host its lease decides."""
         try:
             return self._runners.alive(RunnerId.parse(launcher)) is True

@@ -108,7 +108,7 @@ class RunMonitor:
                 await self._store.record_spawn_failure(run.run, str(exc), now=now)
         return started + len(wanted)
 
-    async def next_due(self) -> datetime | None:
+    async def next_due_at(self) -> datetime | None:
         """When `spawn` has work; while runs or jobs wait for room, when to check it; never before the pace permits."""
         full = self._clock.now() + _FULL
         due = await self._store.next_spawn()
@@ -174,7 +174,7 @@ class RunMonitor:
         self._inline.claim_and_execute([run.run for run in wanted])
         return len(wanted)
 
-    def _alive(self, run: SilentRun, runner: RunnerId, living: dict[RunnerId, bool | None]) -> bool | None:
+    def _is_alive(self, run: SilentRun, runner: RunnerId, living: dict[RunnerId, bool | None]) -> bool | None:
         """None: it runs on another host. `living` has the answers of this pass: a launcher may have thousands of runs,
         and the answer is a read from `/proc`.
         """
@@ -186,7 +186,7 @@ class RunMonitor:
 
     async def _end(self, run: SilentRun, now: datetime, living: dict[RunnerId, bool | None]) -> bool:
         runner = RunnerId.parse(run.runner)
-        alive = self._alive(run, runner, living)
+        alive = self._is_alive(run, runner, living)
         if alive:
             return False  # it is paused or cannot reach PostgreSQL, and continues when it can
         try:

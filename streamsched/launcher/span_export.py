@@ -50,7 +50,7 @@ class SpanExport:
         dropped = 0
         if not self._clock.in_doubt:
             dropped = await self._store.drop_ended_before(add_duration(self._clock.now(), -GIVE_UP))
-        due = await self._store.due(limit=self._settings.batch)
+        due = await self._store.list_due(limit=self._settings.batch)
         spans = [span for job in due.jobs for span in job_spans(job, self._settings.sampler)]
         spans += [span for run in due.runs for span in run_spans(run, self._settings.sampler)]
         unreadable = sum(map(len, due.unreadable))

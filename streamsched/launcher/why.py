@@ -97,7 +97,7 @@ class Why:
     history: tuple[HistoryLine, ...] = field(default=())
 
 
-async def why(job: str, *, jobs: JobStore, clock: Clock, sees: Sees = sees_nothing) -> Why:
+async def explain_job(job: str, *, jobs: JobStore, clock: Clock, sees: Sees = sees_nothing) -> Why:
     """Explains the job's present state to someone who sees names of its namespace and of those that `sees` says.
 
     Raises:
@@ -129,13 +129,13 @@ def explain(snapshot: JobSnapshot, *, now: datetime, sees: Sees = sees_nothing) 
     common = {
         "job": job.id,
         "state": job.state,
-        "satisfied_by": _satisfied_by(snapshot.ready),
+        "satisfied_by": _satisfaction_texts(snapshot.ready),
         "runs": job.runs,
-        "deadlines": (*(f"missed: {each}" for each in job.missed), *_to_come(snapshot)),
+        "deadlines": (*(f"missed: {each}" for each in job.missed), *_describe_deadlines(snapshot)),
         "history": tuple(sorted((*snapshot.pauses, *snapshot.history), key=lambda decided: decided.at)),
     }
     if job.state is not JobState.PENDING_CONSTRAINT:
-        return Why(summary=_settled(snapshot, now), **common)
+        return Why(summary=_describe_outcome(snapshot, now), **common)
     if job.failures:
         return Why(summary=f"{job.reason}; {_next_attempt(job)}", since=job.satisfied_at, **common)
     if snapshot.unreadable is not None:
@@ -151,7 +151,7 @@ def explain(snapshot: JobSnapshot, *, now: datetime, sees: Sees = sees_nothing) 
         return Why(summary=f"it will end as OBSOLETE in a moment: {obsolete}", **common)
     if not snapshot.enabled:
         return Why(
-            summary=f"it waits until its schedule is resumed{_paused(snapshot)}",
+            summary=f"it waits until its schedule is resumed{_describe_pause(snapshot)}",
             timeout=_stopped_timeout(snapshot.schedule),
             **common,
         )
@@ -199,7 +199,7 @@ def explain(snapshot: JobSnapshot, *, now: datetime, sees: Sees = sees_nothing) 
     )
 
 
-def _paused(snapshot: JobSnapshot) -> str:
+def _describe_pause(snapshot: JobSnapshot) -> str:
     """When its schedule was paused, and why."""
     if not snapshot.pauses:
         return ""
@@ -214,7 +214,7 @@ def _next_attempt(job: JobRecord) -> str:
     return f"that failed {times}{due}"
 
 
-def _to_come(snapshot: JobSnapshot) -> Iterator[str]:
+def _describe_deadlines(snapshot: JobSnapshot) -> Iterator[str]:
     for deadline, due_at in snapshot.deadlines:
         yield f"it has to {deadline}: by {clock(due_at)}, or {deadline.consequence}"
 
@@ -239,7 +239,7 @@ def _queue_position(snapshot: JobSnapshot, schedule: Schedule) -> QueuePosition 
     return QueuePosition(at, snapshot.job.sequence, snapshot.job.id)
 
 
-def _settled(snapshot: JobSnapshot, now: datetime) -> str:
+def _describe_outcome(snapshot: JobSnapshot, now: datetime) -> str:
     job = snapshot.job
     run = job.runs[-1] if job.runs else None
     match job.state:
@@ -278,7 +278,7 @@ def _earliest(admission: Admission, snapshot: JobSnapshot, now: datetime) -> tup
     """
     if snapshot.held is not None or admission.is_aborted or admission.is_admitted:
         return None, None
-    clocks = admission.wait_until, _latest(admission.verdicts)
+    clocks = admission.wait_until, _latest_wait(admission.verdicts)
     if not admission.wait_for:
         return clocks
     began = {each.run: each.since for each in snapshot.holders}
@@ -307,7 +307,7 @@ def _clause(verdict: ConstraintVerdict, holders: tuple[BlockingRun, ...], needs:
             assert_never(verdict)
 
 
-def _latest(verdicts: tuple[ConstraintVerdict, ...]) -> str | None:
+def _latest_wait(verdicts: tuple[ConstraintVerdict, ...]) -> str | None:
     waits = [verdict for verdict in verdicts if isinstance(verdict, WaitUntil)]
     return max(waits, key=lambda wait: wait.at).why if waits else None
 
@@ -339,6 +339,6 @@ def _at_timeout(schedule: Schedule) -> str:
             assert_never(schedule.on_timeout)
 
 
-def _satisfied_by(ready: ReadyJob) -> tuple[str, ...]:
+def _satisfaction_texts(ready: ReadyJob) -> tuple[str, ...]:
     submitted = () if ready.submission is None else (f"a submission {ready.submission.origin}",)
     return submitted + contributions_of(ready)

@@ -49,12 +49,12 @@ class WhyNot:
     progress: Mapping[str, Any] | None
 
 
-def why_not(status: ScheduleStatus, span: ScheduleSpan, *, since: datetime, until: datetime) -> WhyNot:
+def explain_no_run(status: ScheduleStatus, span: ScheduleSpan, *, since: datetime, until: datetime) -> WhyNot:
     """Explains why the schedule started no run between `since` and `until` (UTC)."""
     changes = span.changes
     summary = _summary(status, changes, span.jobs, since=since, until=until)
-    interrupted = "" if " all the time" in summary else _interrupted(changes, since=since, until=until)
-    skipped = _skipped([each for each in changes if since <= each.at <= until])
+    interrupted = "" if " all the time" in summary else _describe_interruption(changes, since=since, until=until)
+    skipped = _describe_skipped_ticks([each for each in changes if since <= each.at <= until])
     lines = [
         WhyNotLine(each.at, f"{each.action}{f': {each.reason}' if each.reason else ''}")
         for each in changes
@@ -73,17 +73,17 @@ def why_not(status: ScheduleStatus, span: ScheduleSpan, *, since: datetime, unti
     )
 
 
-def _interrupted(changes: Sequence[HistoryEntry], *, since: datetime, until: datetime) -> str:
+def _describe_interruption(changes: Sequence[HistoryEntry], *, since: datetime, until: datetime) -> str:
     """When it was paused or disabled for a part of the span, and why; empty when it was not."""
     pauses: list[str] = []
     off: HistoryEntry | None = None
     for each in changes:
         if each.at > until:
             break
-        found = None if each.action == "deleted" else _off(each)
+        found = None if each.action == "deleted" else _if_suspending(each)
         if off is not None and found is None and each.at > since:
             pauses.append(_pause(off, each.at, since))
-        off = _last_off(off, found)
+        off = _last_suspension(off, found)
     if off is not None:
         pauses.append(_pause(off, None, since))
     more = len(pauses) - _PAUSES
@@ -91,7 +91,7 @@ def _interrupted(changes: Sequence[HistoryEntry], *, since: datetime, until: dat
     return f"{text} (and {more} more times before that)" if more > 0 else text
 
 
-def _skipped(changes: Sequence[HistoryEntry]) -> str:
+def _describe_skipped_ticks(changes: Sequence[HistoryEntry]) -> str:
     """What became of missed ticks that made no job of their own; empty when there were none."""
     found = [each for each in changes if each.action in _UNFIRED]
     if not found:
@@ -101,7 +101,7 @@ def _skipped(changes: Sequence[HistoryEntry]) -> str:
     return f"{last}, and {more} before that" if more else last
 
 
-def _last_off(off: HistoryEntry | None, found: HistoryEntry | None) -> HistoryEntry | None:
+def _last_suspension(off: HistoryEntry | None, found: HistoryEntry | None) -> HistoryEntry | None:
     """The change that disabled or paused it, after a further one: an update of a paused schedule leaves it paused."""
     return found if found is None or off is None or found.action in _OFF else off
 
@@ -145,17 +145,17 @@ def _summary(
     before = [each for each in changes if each.at <= since and each.action != "deleted"]
     off: HistoryEntry | None = None
     for each in before:
-        off = _last_off(off, _off(each))
-    resumed = [each for each in changes if since < each.at <= until and _off(each) is None]
+        off = _last_suspension(off, _if_suspending(each))
+    resumed = [each for each in changes if since < each.at <= until and _if_suspending(each) is None]
     if off is not None and not resumed:
         ends = _ends(off)
         return f"it was {off.action} all the time, since {clock(off.at)}{ends}{f': {off.reason}' if off.reason else ''}"
     if not record.enabled and not changes:
         return "it is disabled"
-    return f"nothing satisfied it: {_missing(status)}"
+    return f"nothing satisfied it: {_describe_missing(status)}"
 
 
-def _off(change: HistoryEntry) -> HistoryEntry | None:
+def _if_suspending(change: HistoryEntry) -> HistoryEntry | None:
     """The change, if it left the schedule disabled or paused."""
     enabled = (change.detail or {}).get("enabled")
     return change if enabled is False or change.action in _OFF else None
@@ -171,7 +171,7 @@ def _outcome(job: JobRecord) -> str:
             return f"ended as {job.state}: {job.reason}" if job.reason else f"is {job.state}"
 
 
-def _missing(status: ScheduleStatus) -> str:
+def _describe_missing(status: ScheduleStatus) -> str:
     if status.progress is None:
         text = f"no event for its trigger has arrived ({status.record.definition.trigger})"
     else:

@@ -31,7 +31,7 @@ class PendingRecord(NamedTuple):
 class Outbox(Protocol):
     """What the relay needs."""
 
-    async def pending(self, *, limit: int, beside: Collection[int] = ()) -> Sequence[PendingRecord]:
+    async def list_pending(self, *, limit: int, beside: Collection[int] = ()) -> Sequence[PendingRecord]:
         """The visible records, smallest ids first, without the ids `beside`.
 
         Raises:

@@ -78,7 +78,7 @@ class TimerStore(Protocol):
         """
         ...
 
-    async def next_due(self) -> datetime | None:
+    async def next_due_at(self) -> datetime | None:
         """The earliest due time of all timers, claimed by another instance or not.
 
         Raises:
@@ -112,7 +112,7 @@ class WakeStore(Protocol):
         """
         ...
 
-    async def next_due(self) -> datetime | None:
+    async def next_due_at(self) -> datetime | None:
         """The earliest due time of all, claimed by another instance or not.
 
         Raises:

@@ -111,7 +111,7 @@ def api_services(services: Services) -> ApiServices:
             acks=outbox,
             notifier=notifier,
             clock=clock,
-            check=partial(plugins.check, known=plugins.installed()),
+            check=partial(plugins.check, known=plugins.find_installed()),
             largest_record=broker.capabilities.largest_record,
         ),
         events=EventServices(

@@ -230,7 +230,7 @@ def _active_runs(dsn: str) -> tuple[RunRecord, ...] | None:
 
     async def query() -> tuple[RunRecord, ...]:
         async with temporary_pool(dsn) as pool:
-            return tuple(await RunQueries(pool).recent(states=_ACTIVE, limit=SHOWN_RUNS))
+            return tuple(await RunQueries(pool).list_recent(states=_ACTIVE, limit=SHOWN_RUNS))
 
     try:
         return asyncio.run(query())

@@ -144,7 +144,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool 
     """
     settings, pool, broker, notifier = services.settings, services.pool, services.broker, services.notifier
     clock, metrics, measured, keep = services.clock, services.health.metrics, services.measured, settings.keep
-    due_by = measured and measured.theirs
+    due_by = measured and measured.database_time
 
     # Jobs to runs: what executes them, and what becomes of them without it
     runners, inline = make_runners(settings, environ), make_inline(services, environ)
@@ -153,7 +153,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool 
     timeouts = RunTimeouts(silence=settings.runs.lost_after, attempts=attempts, pace=settings.runs.pace)
     monitor = RunMonitor(RunMonitorStore(pool), runners, clock, timeouts, inline=inline)
     decisions = DecisionStore(pool)
-    evaluator = PluginEvaluator(plugins.installed(), decisions, clock)
+    evaluator = PluginEvaluator(plugins.find_installed(), decisions, clock)
     probes = {name: open_probe(url) for name, url in settings.runs.clusters.items()}
 
     # Tasks to their targets
@@ -328,14 +328,14 @@ def make_task_delivery(
         ownership,
         notifier,
         clock,
-        http=HttpReceiver(make_http_client(settings), clock, leased=ownership.leased),
+        http=HttpReceiver(make_http_client(settings), clock, leased=ownership.is_leased),
         workers=workers,
         webhooks=WebhookReceiver(
             WebhookStore(pool),
             make_http_client(settings),
             Secrets(settings.programs.secrets, environ, installed()),
             clock,
-            leased=ownership.leased,
+            leased=ownership.is_leased,
             mail=_make_mail(pool, settings, environ or {}, clock),
         ),
         metrics=metrics,

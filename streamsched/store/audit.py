@@ -11,7 +11,7 @@ from typing import Any, Final
 from streamsched.domain.access.audit import AuditEntry, AuditHead
 from streamsched.domain.errors import UnavailableError
 from streamsched.domain.limits import MOST
-from streamsched.store.connections import Connection, Pool, translated
+from streamsched.store.connections import Connection, Pool, translate_errors
 from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("audit")
@@ -31,26 +31,26 @@ class AuditStore:
         self, *, caller: str, action: str, target: str, detail: Mapping[str, Any], now: datetime
     ) -> AuditEntry:
         """Appends an entry behind the last one and returns it."""
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 return await append(connection, caller=caller, action=action, target=target, detail=detail, now=now)
 
-    async def newest(self, *, before: int | None = None, caller: str = "", limit: int) -> Sequence[AuditEntry]:
+    async def list_newest(self, *, before: int | None = None, caller: str = "", limit: int) -> Sequence[AuditEntry]:
         """Entries with a number below `before`, newest first; of this caller only, unless it is empty."""
         bound = MOST if before is None else before
-        with translated():
+        with translate_errors():
             if caller:
                 return await _NEWEST_OF_CALLER.fetch(self._pool, bound, limit, caller)
             return await _NEWEST.fetch(self._pool, bound, limit)
 
     async def head(self) -> AuditHead | None:
         """The last entry that was appended, which is kept beside the entries; None: it was removed."""
-        with translated():
+        with translate_errors():
             return await _HEAD.fetchrow(self._pool)
 
     async def list_after(self, number: int, *, limit: int) -> Sequence[AuditEntry]:
         """Entries behind this number, oldest first."""
-        with translated():
+        with translate_errors():
             return await _FOLLOWING.fetch(self._pool, number, limit)
 
 

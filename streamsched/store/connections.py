@@ -85,7 +85,7 @@ async def open_pool(dsn: str, *, min_size: int = 1, max_size: int = 8, spans: bo
         UnavailableError: the server cannot be reached.
         ConfigurationError: it refuses this database or user.
     """
-    with translated():
+    with translate_errors():
         return await asyncpg.create_pool(
             dsn,
             min_size=min_size,
@@ -117,7 +117,7 @@ async def require_sessions(pool: Pool) -> None:
         UnavailableError: the server cannot be reached.
     """
     lost = asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError
-    with translated(), suppress(*lost):
+    with translate_errors(), suppress(*lost):
         async with pool.acquire() as one, pool.acquire() as other:
             before = await one.fetchval("SELECT pg_backend_pid()")
             async with other.transaction():
@@ -172,7 +172,7 @@ def watch(connection: Connection) -> None:
 
 
 @contextmanager
-def translated() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """Translates asyncpg's errors, `from` their cause. Any other error is a bug and passes unchanged.
 
     Raises:

@@ -13,6 +13,6 @@ ExpectedTime = Callable[[], datetime | None]
 _UNKNOWN: Final = datetime(1, 1, 2, tzinfo=UTC)
 
 
-def expected(theirs: ExpectedTime | None) -> datetime | None:
+def expected_parameter(theirs: ExpectedTime | None) -> datetime | None:
     """The parameter: a query compares it with its clock, and None with nothing."""
     return None if theirs is None else theirs() or _UNKNOWN

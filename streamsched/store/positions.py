@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from streamsched.ports.broker import TopicPartition
-from streamsched.store.connections import Executor, Pool, translated
+from streamsched.store.connections import Executor, Pool, translate_errors
 from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("positions")
@@ -45,7 +45,7 @@ class StoredPositions:
 
     async def positions(self, topic: str, partitions: int) -> Mapping[int, int]:
         """The next position to read of each partition of the topic; 0 for a new one."""
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 await connection.execute(_SQL["ensure"], topic, partitions)
                 rows = await POSITIONS.fetch(connection, topic)

@@ -66,7 +66,7 @@ class Select(Generic[_Row]):
         async for record in connection.cursor(self.sql, *args, prefetch=prefetch):
             yield self.row._make(record)
 
-    async def one(self, executor: Executor, *args: object) -> _Row:
+    async def fetch_one(self, executor: Executor, *args: object) -> _Row:
         """The row of a query that always has exactly one."""
         (record,) = await executor.fetch(self.sql, *args)
         return self.row._make(record)

@@ -159,7 +159,7 @@ class Scheduler:
     async def _send_all(self) -> None:
         try:
             while True:
-                batch = self._next()
+                batch = self._take_batch()
                 if batch:
                     await self._send(batch)
                 elif self._closed:
@@ -170,7 +170,7 @@ class Scheduler:
         finally:
             await self._destination.close()
 
-    def _next(self) -> list[tuple[Task, bytes, Future[None]]]:
+    def _take_batch(self) -> list[tuple[Task, bytes, Future[None]]]:
         batch, size = list[tuple[Task, bytes, Future[None]]](), 0
         with self._lock:
             while self._waiting and len(batch) < _AT_ONCE:
@@ -184,7 +184,7 @@ class Scheduler:
         """Sends a batch; one that is refused is sent in parts, so each task has its own result."""
         search = FailureIsolation(batch)
         for part in search:
-            failure = await self._sent([(task, encoded) for task, encoded, _ in part])
+            failure = await self._send([(task, encoded) for task, encoded, _ in part])
             if isinstance(failure, InvalidError | TooLargeError) and search.halve(failure):
                 continue
             for _, _, scheduled in part:
@@ -193,7 +193,7 @@ class Scheduler:
                 else:
                     scheduled.set_exception(failure)
 
-    async def _sent(self, batch: Sequence[tuple[Task, bytes]]) -> BaseException | None:
+    async def _send(self, batch: Sequence[tuple[Task, bytes]]) -> BaseException | None:
         loop = asyncio.get_running_loop()
         ends, attempt = loop.time() + self._deadline_s, 0
         while batch:

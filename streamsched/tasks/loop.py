@@ -49,7 +49,7 @@ from streamsched.tasks.in_flight import HeldDeliveries
 from streamsched.tasks.measures import measure_end, measure_skipped, measure_start
 from streamsched.tasks.ownership import Ownership
 from streamsched.tasks.pace import MANY, TransactionPace
-from streamsched.tasks.publication import announced
+from streamsched.tasks.publication import add_announcement
 from streamsched.telemetry.metrics import Metrics
 
 log = structlog.get_logger()
@@ -162,13 +162,13 @@ class TaskLoop:
         started, _ = await self._advance()
         return started
 
-    async def delivered(self) -> None:
+    async def wait_until_delivered(self) -> None:
         """Returns when no delivery is on its way."""
         while calls := [held.call for _, held in self._held if held.call is not None]:
             await asyncio.wait(calls)
             await asyncio.sleep(0)
 
-    def held_in(self, partition: int) -> int:
+    def count_held(self, partition: int) -> int:
         return self._held.count(partition)
 
     def forget(self, partition: int) -> None:
@@ -201,7 +201,7 @@ class TaskLoop:
         epochs = self._ownership.starting
         if not open_queues or not epochs:
             return 0, _CHECK.total_seconds()
-        ready = await self._store.next_ready(open_queues, list(epochs))
+        ready = await self._store.read_next_ready(open_queues, list(epochs))
         started, pause, now = 0, _CHECK.total_seconds(), self._clock.now()
         soonest = next((ready_at for _, ready_at in ready if ready_at > now), None)
         if soonest is not None:
@@ -296,10 +296,10 @@ class TaskLoop:
     def _call(self, key: DeliveryKey, task: StartedTask, target: Target, to: Receiver, policy: QueuePolicy) -> None:
         held = self._held.get(key)
         assert held is not None
-        held.call = asyncio.create_task(attempt(to, task, target, self._clock, leased=self._ownership.leased))
-        held.call.add_done_callback(partial(self._answered, key, policy))
+        held.call = asyncio.create_task(attempt(to, task, target, self._clock, leased=self._ownership.is_leased))
+        held.call.add_done_callback(partial(self._handle_answer, key, policy))
 
-    def _answered(self, key: DeliveryKey, policy: QueuePolicy, call: asyncio.Task[AttemptEnd]) -> None:
+    def _handle_answer(self, key: DeliveryKey, policy: QueuePolicy, call: asyncio.Task[AttemptEnd]) -> None:
         held = self._held.get(key)
         if call.cancelled() or held is None or held.call is not call:
             return
@@ -324,7 +324,7 @@ class TaskLoop:
             held.call = None
         measure_end(self._metrics, ended)
         queue = self._known.get(ended.task.queue)
-        self._ends.add(key, ended if queue is None else announced(ended, queue.queue.policy))
+        self._ends.add(key, ended if queue is None else add_announcement(ended, queue.queue.policy))
 
     def _forget(self, key: DeliveryKey) -> None:
         held = self._held.get(key)

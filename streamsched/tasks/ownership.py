@@ -30,7 +30,7 @@ _LEASE: Final = "tasks-"
 class Deliveries(Protocol):
     """The deliveries of this process, by partition."""
 
-    def held_in(self, partition: int) -> int:
+    def count_held(self, partition: int) -> int:
         """How many deliveries of the partition are in flight or not stored."""
         ...
 
@@ -83,7 +83,7 @@ class Ownership:
         """Partition → epoch of those whose deliveries may be stored."""
         return {**self._starting, **self._draining}
 
-    def leased(self) -> bool:
+    def is_leased(self) -> bool:
         """Whether no other process can have taken these partitions: the last heartbeat was less than a lease ago."""
         return asyncio.get_running_loop().time() < self._leased_until
 
@@ -164,7 +164,7 @@ class Ownership:
     async def _drain(self, partition: int, deliveries: Deliveries, loop_time: float) -> None:
         if partition not in self._drain_until:
             return
-        if deliveries.held_in(partition):
+        if deliveries.count_held(partition):
             if loop_time >= self._drain_until[partition]:
                 deliveries.interrupt(partition)
             return

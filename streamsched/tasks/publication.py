@@ -12,7 +12,7 @@ from streamsched.domain.tasks.task import TaskState
 from streamsched.store.tasks.delivery import EndedAttempt, SkippedTicks
 
 
-def announced(ended: EndedAttempt, policy: QueuePolicy) -> EndedAttempt:
+def add_announcement(ended: EndedAttempt, policy: QueuePolicy) -> EndedAttempt:
     """With the event of its end, if the task or its tick has ended and its queue announces ends."""
     if policy.ends is None or ended.event is not None:
         return ended

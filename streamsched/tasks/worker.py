@@ -335,7 +335,7 @@ class _Stream:
         try:
             async with self._worker.slots:
                 work.always = function.heartbeats
-                await _called(function.call, task)
+                await _call(function.call, task)
         except Exception as exc:  # a failure of the user's function is the end of the attempt
             log.warning("task.failed queue=%s lane=%s key=%s", task.queue, task.lane, task.key, exc_info=exc)
             reason = describe_failure(exc)
@@ -387,7 +387,7 @@ class _Stream:
                     return
 
 
-async def _called(call: Callable[[ReceivedTask], Any], task: ReceivedTask) -> None:
+async def _call(call: Callable[[ReceivedTask], Any], task: ReceivedTask) -> None:
     if inspect.iscoroutinefunction(call):
         await call(task)
         return

@@ -48,7 +48,7 @@ class WorkerStreams:
         """A stream of the tasks of these queues, at most `credit` at a time. Use it in a `with` block.
 
         Args:
-            quiet_s: it is given nothing more while `seen` was not called for so many seconds; None: never.
+            quiet_s: it is given nothing more while `note_sign_of_life` was not called for so many seconds; None: never.
             counts_losses: tasks that it has not ended when the block ends have lost their worker, unless the worker
                 took nothing more or the owner stops. Otherwise they are interrupted.
         """
@@ -57,13 +57,13 @@ class WorkerStreams:
     def room(self, queue: str) -> int:
         if self._stopping:
             return 0
-        return sum(max(0, stream.free) for stream in self._streams if queue in stream.queues)
+        return sum(max(0, stream.free_room) for stream in self._streams if queue in stream.queues)
 
     async def deliver(self, task: StartedTask, target: Target) -> AttemptEnd:
-        able = [stream for stream in self._streams if task.queue in stream.queues and stream.free > 0]
+        able = [stream for stream in self._streams if task.queue in stream.queues and stream.free_room > 0]
         if not able:
             return Interrupted(self.clock.now(), "no worker of its queue has room")
-        stream = max(able, key=lambda stream: stream.free)
+        stream = max(able, key=lambda stream: stream.free_room)
         return await stream.deliver(task, target if isinstance(target, WorkerTarget) else WorkerTarget())
 
     async def close(self) -> None:
@@ -135,12 +135,12 @@ class WorkerStream:
             self._end(token, end)
 
     @property
-    def free(self) -> int:
+    def free_room(self) -> int:
         """How many more tasks it takes now; none when its worker is quiet."""
         quiet = self._quiet_s is not None and asyncio.get_running_loop().time() - self._seen_at > self._quiet_s
         return 0 if quiet else self._credit - len(self._ends)
 
-    def seen(self) -> None:
+    def note_sign_of_life(self) -> None:
         """The worker has sent something."""
         self._seen_at = asyncio.get_running_loop().time()
         self._streams.on_room()
@@ -159,7 +159,7 @@ class WorkerStream:
         """The owner stops: there is no news after this."""
         self._send(None)
 
-    async def next(self) -> StartedTask:
+    async def next_task(self) -> StartedTask:
         """The next task; waits for one. End each by `acknowledge` or `fail`, with its `token`."""
         while True:
             found = await self.news()

@@ -193,7 +193,7 @@ class InProcessScheduler:
     async def job_states(self) -> dict[str, str]:
         """The state of each job by its id, in the order in which they came."""
         found, before = dict[str, str](), None
-        while page := await self.jobs.recent(limit=_PAGE, before=before):
+        while page := await self.jobs.list_recent(limit=_PAGE, before=before):
             found |= {each.id: each.state.value for each in page}
             before = page[-1].created_at, page[-1].id
         return dict(reversed(found.items()))
@@ -221,7 +221,7 @@ class InProcessScheduler:
         for run in spawned:
             await self._begin(run)
         async with asyncio.timeout(_RELAYED_S):
-            while await self._outbox.pending(limit=1):  # noqa: ASYNC110 - the relay is at it
+            while await self._outbox.list_pending(limit=1):  # noqa: ASYNC110 - the relay is at it
                 await asyncio.sleep(0.002)
         return bool(stored or decided or spawned) or before != await self.cluster.ends()
 

@@ -55,7 +55,7 @@ class ExpectationWatch:
             if max(len(judged.misses), len(judged.came)) > _MOST_LOGGED:
                 log.warning("expectations.judged", missed=len(judged.misses), met_late=len(judged.came))
             if not judged.expectations:
-                return await self._expectations.next_due()
+                return await self._expectations.next_due_at()
 
     async def _step(self) -> float:
         next_due = await self.run_once()

@@ -57,7 +57,7 @@ class Timers:
         ticked, woken = await _all(self._tick), await _all(self._wake)
         if ticked or woken:
             log.info("timers.fired", timers=ticked, wakes=woken)
-        times = [await self._store.next_due(), await self._wakes.next_due()]
+        times = [await self._store.next_due_at(), await self._wakes.next_due_at()]
         return min((due for due in times if due is not None), default=None)
 
     async def _tick(self) -> int:

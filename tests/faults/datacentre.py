@@ -22,7 +22,7 @@ import httpx
 from streamsched.domain.errors import UnavailableError
 from streamsched.log.drivers import open_broker
 from streamsched.process.cancellation import cancel
-from streamsched.store.connections import open_pool, translated
+from streamsched.store.connections import open_pool, translate_errors
 from tests.faults.judges.tasks import Name, Registration, judge_tasks, task_judgement
 from tests.faults.sites.datacentres import Datacentres, datacentres
 from tests.faults.sites.far_side import refuse_without_root
@@ -236,6 +236,6 @@ async def _settled(arrival: Arrival) -> Sequence[Registration]:
 
 async def _always(watch: Callable[[], Awaitable[None]]) -> None:
     while True:
-        with suppress(UnavailableError), translated():
+        with suppress(UnavailableError), translate_errors():
             await watch()
         await asyncio.sleep(0.2)

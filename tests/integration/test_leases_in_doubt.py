@@ -58,7 +58,7 @@ async def test_a_jump_takes_no_run_from_a_launcher(wrong_clock: WrongClock, pool
     await wrong_clock.set(YEAR)
     await pool.execute("UPDATE launchers SET expires_at = expires_at + interval '1 year' WHERE runner = 'me'")
 
-    assert await judging.expired("me", TTL) == []
-    assert await LauncherLeases(pool, theirs=expecting(UNKNOWN)).expired("me", TTL) == []
+    assert await judging.list_expired("me", TTL) == []
+    assert await LauncherLeases(pool, theirs=expecting(UNKNOWN)).list_expired("me", TTL) == []
     assert await judging.recover("other", TTL, gone=True, attempts=1, now=datetime.now(UTC)) is None
-    assert await LauncherLeases(pool, theirs=expecting(AHEAD)).expired("me", TTL) == ["other"]
+    assert await LauncherLeases(pool, theirs=expecting(AHEAD)).list_expired("me", TTL) == ["other"]

@@ -15,8 +15,8 @@ from streamsched.domain.events.event import Event, Partition, PartitionsAdded
 from streamsched.domain.names import DatasetRef, ScheduleRef
 from streamsched.domain.schedules.pause import Pause, PauseMode
 from streamsched.domain.schedules.submission_request import SubmissionRequest
-from streamsched.launcher.why import why
-from streamsched.launcher.whynot import why_not
+from streamsched.launcher.why import explain_job
+from streamsched.launcher.whynot import explain_no_run
 from streamsched.store.jobs.submissions import SubmissionStore
 from streamsched.testing.scheduler import MONDAY, InProcessScheduler, open_scheduler
 
@@ -63,7 +63,7 @@ def started(scheduler: InProcessScheduler) -> list[tuple[str, ...]]:
 
 
 async def summary(scheduler: InProcessScheduler, job: str) -> tuple[str, str | None]:
-    found = await why(job, jobs=scheduler.jobs, clock=scheduler.clock)
+    found = await explain_job(job, jobs=scheduler.jobs, clock=scheduler.clock)
     return found.summary, found.timeout
 
 
@@ -80,7 +80,7 @@ async def test_drain_lets_what_waits_run_and_counts_nothing_new(scheduler: InPro
     status = await scheduler.catalog.reader.schedule(REF)
     assert (status.record.status, status.record.state_text.partition(":")[0]) == ("paused", "paused (draining")
     span = await scheduler.jobs.span(REF, since=scheduler.clock.now() - HOUR, until=scheduler.clock.now())
-    text = why_not(status, span, since=scheduler.clock.now() - HOUR, until=scheduler.clock.now()).summary
+    text = explain_no_run(status, span, since=scheduler.clock.now() - HOUR, until=scheduler.clock.now()).summary
     assert (
         "it was paused since 2026-03-02 12:00:00Z (draining: waiting jobs may run, events do not count) (upgrade)"
         in text

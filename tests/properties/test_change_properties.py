@@ -93,13 +93,15 @@ def _after(step: str, record: ScheduleRecord, number: int) -> ScheduleChange | N
     definition = replace(record.definition, description=f"{record.generation}.{number}")
     match step:
         case "keep" | "reset":
-            return change.updated(record, definition, keep=step == "keep", reason="", now=NOW)
+            return change.update_schedule(record, definition, keep=step == "keep", reason="", now=NOW)
         case "widen":
             other = OTHER if record.definition.trigger == BASE.trigger else BASE
-            return change.updated(record, replace(definition, trigger=other.trigger), keep=True, reason="", now=NOW)
+            return change.update_schedule(
+                record, replace(definition, trigger=other.trigger), keep=True, reason="", now=NOW
+            )
         case "pause" | "drop" | "drain" | "backlog":
-            return None if record.pause == MODES[step] else change.paused(record, MODES[step], now=NOW)
+            return None if record.pause == MODES[step] else change.pause_schedule(record, MODES[step], now=NOW)
         case "disable":
-            return None if record.is_disabled else change.disabled(record, reason="", now=NOW)
+            return None if record.is_disabled else change.disable_schedule(record, reason="", now=NOW)
         case _:
-            return None if record.enabled else change.enabled(record, reason="", now=NOW)
+            return None if record.enabled else change.enable_schedule(record, reason="", now=NOW)

@@ -35,7 +35,7 @@ from streamsched.domain.decisions.judge import judge
 from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.jobs.job import ReadyJob
-from streamsched.domain.limits import EARLIEST, LATEST, LONGEST, later, longer
+from streamsched.domain.limits import EARLIEST, LATEST, LONGEST, add_duration, longer
 from streamsched.domain.names import EventName, ProgramRef
 from streamsched.domain.schedules.schedule import BashJob, OnTimeout, Program, Schedule
 from streamsched.domain.signals.signal import Put
@@ -132,7 +132,7 @@ def test_what_cdap_says_too_large_is_refused_with_its_path(said: dict[str, Any],
 
 
 def harmless(schedule: Schedule) -> None:
-    """It is written, read, put into the log and judged, now and later, whatever stands in its way."""
+    """It is written, read, put into the log and judged, now and add_duration, whatever stands in its way."""
     written = schedule_to_json(schedule)
     assert schedule_from_json(written) == schedule
     assert cdap.to_json(schedule)

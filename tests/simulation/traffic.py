@@ -88,7 +88,7 @@ class Traffic:
 
     async def _create(self, ref: ScheduleRef) -> None:
         before, now = self._database.schedules.get(ref), self._database.clock.now()
-        await self._apply(change.created(before, self._definition(ref), enabled=True, reason="", now=now))
+        await self._apply(change.create_schedule(before, self._definition(ref), enabled=True, reason="", now=now))
 
     async def _meddle(self, refs: list[ScheduleRef]) -> None:
         for _ in range(self._rng.randint(2, 8)):
@@ -98,20 +98,20 @@ class Traffic:
     def _changed(self, before: ScheduleRecord) -> ScheduleChange:
         definition, now = self._definition(before.definition.ref), self._database.clock.now()
         if not before.exists:
-            return change.created(before, definition, enabled=True, reason="", now=now)
+            return change.create_schedule(before, definition, enabled=True, reason="", now=now)
         mode = Pause(self._rng.choice(list(PauseMode)))
         if not before.enabled:
             if self._rng.random() < 0.3:
-                return change.paused(before, mode, now=now)
-            return change.enabled(before, reason="", now=now)
+                return change.pause_schedule(before, mode, now=now)
+            return change.enable_schedule(before, reason="", now=now)
         keep = self._rng.random() < 0.3
         match self._rng.randrange(6):
             case 0:
-                return change.deleted(before, reason="", now=now)
+                return change.delete_schedule(before, reason="", now=now)
             case 1 | 2:
-                return change.paused(before, mode, now=now)
+                return change.pause_schedule(before, mode, now=now)
             case _:
-                return change.updated(before, definition, keep=keep, reason="", now=now)
+                return change.update_schedule(before, definition, keep=keep, reason="", now=now)
 
     async def _apply(self, wanted: ScheduleChange) -> None:
         """A transaction: ids first, visible a moment later; the change returns when the log has it."""

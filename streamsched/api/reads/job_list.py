@@ -44,7 +44,7 @@ async def newest_jobs(
     step = _STEP if of_runs else limit + 1
     found: list[JobRecord] = []
     for _ in range(_EXAMINED // _STEP if of_runs else 1):
-        part = await jobs.recent(
+        part = await jobs.list_recent(
             schedule=schedule, app=app, namespace=namespace, states=asked, limit=step, before=before
         )
         for each in part:

@@ -77,7 +77,7 @@ async def list_audit(
     """A page, newest first. A change has an entry from before it was carried out, and one with its `status`."""
     if after and not after.isdecimal():
         raise InvalidError("after", "must be `next` of the previous page")
-    found = await entries.newest(before=int(after[:18]) if after else None, caller=caller, limit=limit + 1)
+    found = await entries.list_newest(before=int(after[:18]) if after else None, caller=caller, limit=limit + 1)
     return rendered(page("entries", found, limit, _entry_view, lambda entry: str(entry.number)))
 
 

@@ -85,7 +85,7 @@ async def delete_app(
     `waitingElsewhere` counts them. Waiting jobs end as OBSOLETE; active runs continue.
     """
     ref = AppRef(namespace, app)
-    change = catalog.delete_app(ref, reason=reason).expecting(expected)
+    change = catalog.delete_app(ref, reason=reason).with_expected(expected)
     return await _plan_or_apply(ref, change, caller.sees, dry_run=dry_run, plan=plan)
 
 
@@ -148,10 +148,10 @@ async def deploy(
     check_destinations(definition.programs, services.settings.programs.outgoing_networks)
     check_recipients(definition, services.settings.mail)
     await check_needs(services, caller, ref, definition.programs, dry_run=dry_run)
-    tasks = definition.tasks if prune else await services.work.graphs.with_others(ref, definition.tasks)
+    tasks = definition.tasks if prune else await services.work.graphs.merge_tasks(ref, definition.tasks)
     await services.work.graphs.check(tasks)
     await services.access.references.check(caller, namespace, references, dry_run=dry_run)
-    change = catalog.deploy(definition, update, keep=keep, origin=origin).expecting(expected)
+    change = catalog.deploy(definition, update, keep=keep, origin=origin).with_expected(expected)
     if dry_run:
         preview = await change.preview()
         await services.limits.quotas.check(namespace, preview.growth, now=services.clock.now())

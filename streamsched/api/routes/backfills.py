@@ -88,7 +88,9 @@ async def list_backfills(
 ) -> Response:
     """A page, newest first. Ended backfills are kept as long as jobs are (STREAMSCHED_JOBS_KEEP)."""
     ref = None if schedule is None else ScheduleRef.parse(schedule)
-    found = await backfills.recent(schedule=ref, namespace=namespace, limit=limit + 1, before=read_moment_cursor(after))
+    found = await backfills.list_recent(
+        schedule=ref, namespace=namespace, limit=limit + 1, before=read_moment_cursor(after)
+    )
     return rendered(page("backfills", found, limit, _view, lambda each: moment_cursor(each.created_at, each.id)))
 
 

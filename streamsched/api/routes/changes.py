@@ -36,7 +36,7 @@ async def get_change(change: str, catalog: CatalogDep, wait: Wait = 0) -> Respon
     found = _CHANGE.fullmatch(change)
     if found is None:
         raise NotFoundError("change", change)
-    return rendered(change_view(change, await catalog.pending(int(found[1]), int(found[2]), within=wait)))
+    return rendered(change_view(change, await catalog.count_pending(int(found[1]), int(found[2]), within=wait)))
 
 
 def change_view(change: str | None, pending: int) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from streamsched.api.views import job_view, why_view
 from streamsched.domain.jobs.job import JobCommand, JobState
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import AppRef, ScheduleRef
-from streamsched.launcher.why import why
+from streamsched.launcher.why import explain_job
 
 #: The reason in the history when the request has none.
 _DEFAULT_REASON: Final = "by hand"
@@ -70,7 +70,7 @@ async def get_why(job: str, jobs: JobsDep, clock: ClockDep, caller: CallerDep) -
     """Why the job is in its state: each constraint, the events that satisfied the trigger, the earliest time at which
     the state can change, and the history. Runs of namespaces in which the caller has no view are counted, not named.
     """
-    return rendered(why_view(await why(job, jobs=jobs, clock=clock, sees=caller.sees)))
+    return rendered(why_view(await explain_job(job, jobs=jobs, clock=clock, sees=caller.sees)))
 
 
 @routes.post(

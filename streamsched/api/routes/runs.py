@@ -48,7 +48,7 @@ async def list_runs(
     ref = None if program is None else ProgramRef.parse(program)
     owner = None if app is None else AppRef.parse(app)
     before = read_moment_cursor(after)
-    found = await runs.recent(
+    found = await runs.list_recent(
         program=ref, app=owner, namespace=namespace, states=state or (), limit=limit + 1, before=before
     )
     return rendered(page("runs", found, limit, run_view, lambda run: moment_cursor(run.created_at, run.id)))

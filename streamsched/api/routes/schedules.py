@@ -51,7 +51,7 @@ from streamsched.domain.access.references import schedule_references
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.limits import add_duration
 from streamsched.domain.names import AppRef, ScheduleRef
-from streamsched.launcher.whynot import why_not
+from streamsched.launcher.whynot import explain_no_run
 
 routes = Routes("/v1/schedules", "schedules")
 
@@ -173,7 +173,9 @@ async def get_why_not(
     if begin > end:
         raise DecodeError("$.since", "is after `until`")
     span = await services.work.jobs.span(ref, since=begin, until=end)
-    return rendered(why_not_view(why_not(await services.catalog.reader.schedule(ref), span, since=begin, until=end)))
+    return rendered(
+        why_not_view(explain_no_run(await services.catalog.reader.schedule(ref), span, since=begin, until=end))
+    )
 
 
 @routes.put(
@@ -208,7 +210,7 @@ async def update_schedule(
     if definition.ref != ref:
         raise DecodeError("$.name", f"is {definition.ref}, but the path has {ref}")
     await services.access.references.check(caller, ref.namespace, schedule_references(definition), dry_run=dry_run)
-    change = catalog.update(definition, keep=keep).expecting(expected)
+    change = catalog.update(definition, keep=keep).with_expected(expected)
     if dry_run:
         return rendered(preview_view(await change.preview()))
     await change.apply(plan)
@@ -313,7 +315,7 @@ async def delete_schedule(
     204, or with `dry_run` 200 with the plan.
     """
     ref = ScheduleRef.parse(schedule)
-    change = catalog.delete(ref, reason=reason).expecting(expected)
+    change = catalog.delete(ref, reason=reason).with_expected(expected)
     if dry_run:
         return rendered(preview_view(await change.preview()))
     await change.apply(plan)

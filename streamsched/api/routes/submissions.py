@@ -238,7 +238,9 @@ async def rerun_failed_jobs(
     )
     fields.done()
     if dry_run:
-        return rendered({"jobs": [_failed_view(job) for job in await submissions.failed(request, now=clock.now())]})
+        return rendered(
+            {"jobs": [_failed_view(job) for job in await submissions.list_failed(request, now=clock.now())]}
+        )
     made = await submissions.rerun_failed(request, now=clock.now())
     return rendered({"jobs": [_submitted_view(each) for each in made]}, status=HTTPStatus.ACCEPTED)
 

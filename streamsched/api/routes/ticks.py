@@ -15,7 +15,7 @@ from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import ANYBODY, VIEW, VIEW_LIST
 from streamsched.catalog.change import time_leaves
-from streamsched.catalog.upcoming_ticks import soonest
+from streamsched.catalog.upcoming_ticks import soonest_ticks
 from streamsched.codec.triggers import trigger as trigger_codec
 from streamsched.codec.views import forecast as forecast_codec
 from streamsched.domain.names import AppRef, ScheduleRef
@@ -45,7 +45,7 @@ async def coming_ticks(
     """
     owner = None if app is None else AppRef.parse(app)
     records = await catalog.reader.list_ticking(limit=limit, namespace=namespace, app=owner)
-    found = await asyncio.to_thread(soonest, records, clock.now(), limit=limit, until=until)
+    found = await asyncio.to_thread(soonest_ticks, records, clock.now(), limit=limit, until=until)
     return rendered(
         {
             "ticks": [

@@ -23,7 +23,7 @@ from streamsched.domain.quotas.quota import Limits, Quota, QuotaGrowth, QuotaUse
 from streamsched.domain.revision import Expected, digest
 from streamsched.store.catalog.history import record
 from streamsched.store.catalog.quota_counts import check, uses
-from streamsched.store.connections import Connection, Pool, translated
+from streamsched.store.connections import Connection, Pool, translate_errors
 from streamsched.store.limits import namespace_runs
 from streamsched.store.sql import Select, queries
 
@@ -73,20 +73,20 @@ class QuotaStore:
 
     async def limits(self) -> Limits:
         found: dict[str, dict[Quota, int]] = {}
-        with translated():
+        with translate_errors():
             for row in await _LIMITS.fetch(self._pool, list(Quota)):
                 found.setdefault(row.namespace, {})[Quota(row.quota)] = row.most
         return found
 
     async def list_all(self, *, now: datetime, after: str = "", limit: int | None = None) -> Sequence[QuotaUse]:
         """Quotas with what is in use, by namespace; those of at most `limit` namespaces after `after`."""
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection:
                 return await uses(connection, None, now=now, after=after, limit=limit)
 
     async def list_of(self, namespace: str, *, now: datetime) -> Sequence[QuotaUse]:
         """The quotas of a namespace with what is in use, in the order of `Quota`."""
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection:
                 return await uses(connection, namespace, now=now)
 
@@ -96,7 +96,7 @@ class QuotaStore:
         Raises:
             QuotaExceededError: the namespace would have more than a limit.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 await check(connection, namespace, growth, now=now)
 
@@ -109,7 +109,7 @@ class QuotaStore:
         Raises:
             RevisionChangedError: the quota has no expected revision; nothing changed.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 row = await _LOCK.fetchrow(connection, namespace, quota)
                 if expected is not None:
@@ -130,7 +130,7 @@ class QuotaStore:
             NotFoundError: it is not set.
             RevisionChangedError: it has no expected revision; nothing changed.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 row = await _LOCK.fetchrow(connection, namespace, quota)
                 if row is None:
@@ -152,7 +152,7 @@ class QuotaStore:
     ) -> Mapping[str, EventLease]:
         names, since = sorted(demands), now - HELD
         leases: dict[str, EventLease] = {}
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 rows = await _LOCK_LEVELS.fetch(connection, names)
                 if len(rows) < len(names):

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from streamsched.domain.jobs.run import LONGEST_FILE_NAME, file_name, stands_for_long_id
 from streamsched.domain.jobs.spool import RefusedLines, SpoolingRun
 from streamsched.domain.names import ProgramRef
-from streamsched.store.connections import Connection, Pool, translated
+from streamsched.store.connections import Connection, Pool, translate_errors
 from streamsched.store.sql import Select, queries
 
 
@@ -34,7 +34,7 @@ class SpoolStore:
         """Those of these runs that are known, also ended ones as long as history has them; by their file names
         (`domain.jobs.run.file_name`), which `runs` are too.
         """
-        with translated():
+        with translate_errors():
             rows = await _FIND.fetch(self._pool, runs)
             if any(map(stands_for_long_id, runs)):
                 rows += await _FIND_LONG.fetch(self._pool, LONGEST_FILE_NAME)
@@ -42,10 +42,10 @@ class SpoolStore:
 
     async def add_refused(self, refused: RefusedLines) -> None:
         """Counts lines as refused, and forgets what was refused more than 30 days before."""
-        with translated():
+        with translate_errors():
             await self._pool.execute(_SQL["add_refused"], *refused)
 
 
-async def last_refused(connection: Connection, most: int) -> Sequence[RefusedLines]:
+async def read_last_refused(connection: Connection, most: int) -> Sequence[RefusedLines]:
     """The last `most` spools of which lines were refused, newest first."""
     return await _REFUSED.fetch(connection, most)

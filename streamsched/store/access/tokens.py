@@ -13,7 +13,7 @@ import asyncpg
 from streamsched.codec.grant import grant_to_json, grants_from_json
 from streamsched.domain.access.token import SECRET_BYTES, TokenRecord
 from streamsched.domain.errors import ConflictError, NotFoundError
-from streamsched.store.connections import Pool, translated
+from streamsched.store.connections import Pool, translate_errors
 from streamsched.store.sql import Select, fetch_value, queries
 
 _SQL: Final = queries("access/tokens")
@@ -66,7 +66,7 @@ class TokenStore:
 
     async def find(self, token: str) -> FoundToken | None:
         """The token of this id, also an expired or revoked one; None when there is none."""
-        with translated():
+        with translate_errors():
             row = await _FIND.fetchrow(self._pool, token)
         return None if row is None else FoundToken(row.record(), row.digest)
 
@@ -78,7 +78,7 @@ class TokenStore:
         """
         grants = [grant_to_json(grant) for grant in record.grants]
         values = (record.id, record.name, digest, grants, record.created_at, record.created_by, record.expires_at)
-        with translated():
+        with translate_errors():
             try:
                 await self._pool.execute(_SQL["create"], *values)
             except asyncpg.UniqueViolationError as exc:
@@ -86,7 +86,7 @@ class TokenStore:
 
     async def page(self, *, after: tuple[str, str] = ("", ""), limit: int) -> Sequence[TokenRecord]:
         """Tokens ordered by name and id, also those that ended, that follow `after` (name, id)."""
-        with translated():
+        with translate_errors():
             return [row.record() for row in await _PAGE.fetch(self._pool, *after, limit)]
 
     async def revoke(self, token: str, *, by: str, now: datetime) -> TokenRecord:
@@ -95,7 +95,7 @@ class TokenStore:
         Raises:
             NotFoundError: there is no such token.
         """
-        with translated():
+        with translate_errors():
             row = await _REVOKE.fetchrow(self._pool, token, by, now)
         if row is None:
             raise NotFoundError("token", token)
@@ -103,12 +103,12 @@ class TokenStore:
 
     async def record_use(self, token: str, *, now: datetime) -> None:
         """Records a use, at most once a minute."""
-        with translated():
+        with translate_errors():
             await self._pool.execute(_SQL["record_use"], token, now)
 
     async def key(self) -> bytes:
         """The installation's key, with which tokens of runs are signed. Creates it when there is none."""
-        with translated():
+        with translate_errors():
             found = await self._pool.fetchval(_SQL["key"])
             if found is None:
                 await self._pool.execute(_SQL["offer_key"], secrets.token_bytes(SECRET_BYTES))
@@ -117,5 +117,5 @@ class TokenStore:
 
     async def is_run_active(self, run: str) -> bool:
         """Whether the run exists and has not ended."""
-        with translated():
+        with translate_errors():
             return await fetch_value(self._pool, _SQL["is_run_active"], bool, run)

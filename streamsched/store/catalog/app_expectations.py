@@ -16,7 +16,7 @@ from streamsched.domain.revision import digest
 from streamsched.domain.ticks.due_times import DueTime
 from streamsched.domain.ticks.watched_expectation import WatchedExpectation, begin_watch, change_expectation
 from streamsched.store.catalog.records import AppExpectations, ExpectationChange, RecipientsChange
-from streamsched.store.connections import Connection, Executor, Pool, translated
+from streamsched.store.connections import Connection, Executor, Pool, translate_errors
 from streamsched.store.sql import Select, queries, slices
 
 _SQL: Final = queries("catalog/app_expectations")
@@ -111,7 +111,7 @@ async def write(
         await connection.execute(_SQL["remove"], removed)
     stored = [each.after for each in changes if each.after is not None]
     for part in slices(stored):
-        await _put(connection, app, part, now)
+        await _store_expectations(connection, app, part, now)
     if stored:
         await connection.execute(_SQL["ring"])
     if recipients is not None:
@@ -120,7 +120,9 @@ async def write(
         await connection.execute(_SQL["put_recipients"], str(app), list(definitions), list(definitions.values()))
 
 
-async def _put(connection: Connection, app: AppRef, expectations: Sequence[Expectation], now: datetime) -> None:
+async def _store_expectations(
+    connection: Connection, app: AppRef, expectations: Sequence[Expectation], now: datetime
+) -> None:
     ids = [str(each.ref) for each in expectations]
     former = {row.id: row for row in await _LOCKED.fetch(connection, ids)}
     begun: list[str] = []
@@ -154,11 +156,11 @@ class ExpectationGrants:
 
     async def list_foreign(self, namespace: str, owner: str) -> Sequence[Expectation]:
         """Expectations of a namespace about datasets of another one, which are judged."""
-        with translated():
+        with translate_errors():
             rows = await _FOREIGN.fetch(self._pool, namespace, owner)
         return [expectation_from_json(row.definition, app=ExpectationRef.parse(row.id).owner) for row in rows]
 
     async def stop(self, refs: Collection[ExpectationRef], reason: str) -> None:
         """Ends their evaluation until they are deployed again. Idempotent."""
-        with translated():
+        with translate_errors():
             await self._pool.execute(_SQL["stop"], [str(each) for each in refs], reason)

@@ -79,13 +79,13 @@ class AppRows:
     watched: AppExpectations
 
     @property
-    def large(self) -> bool:
+    def is_large(self) -> bool:
         """Whether it is decoded and decided on in a thread: thousands of schedules or programs take seconds."""
         return max(len(self.schedules), len(self.programs), len(self.links)) > _LARGE
 
     async def record(self) -> AppRecord:
         """`decode`, outside a transaction."""
-        return await asyncio.to_thread(self.decode) if self.large else self.decode()
+        return await asyncio.to_thread(self.decode) if self.is_large else self.decode()
 
     def decode(self) -> AppRecord:
         """The input of a decision."""

@@ -34,7 +34,7 @@ from streamsched.store.catalog.quota_counts import growth_of
 from streamsched.store.catalog.records import Action, AppChange, Applied, AppRecord, ProgramChange, ScheduleChange
 from streamsched.store.catalog.removed_programs import find_waiting, record_removals
 from streamsched.store.catalog.versions import record_versions
-from streamsched.store.connections import Connection, compute_meanwhile, translated
+from streamsched.store.connections import Connection, compute_meanwhile, translate_errors
 from streamsched.store.sql import Select, queries, slices
 
 _SQL = queries("catalog/catalog")
@@ -110,11 +110,11 @@ class CatalogStore:
             return record, change, growth_of(change.schedules)
 
         for _ in range(_TRIES):
-            with translated():
+            with translate_errors():
                 try:
                     async with self._pool.acquire() as connection, connection.transaction():
                         rows = await self._read(connection, app, schedules, programs, now, awaited=awaited)
-                        large = rows.large or schedules is None
+                        large = rows.is_large or schedules is None
                         record, change, growth = (
                             await compute_meanwhile(connection, read_and_decide, rows)
                             if large

@@ -35,7 +35,7 @@ from streamsched.store.catalog.program_links import read_links
 from streamsched.store.catalog.records import AppExpectations, AppRecord, AppSummary, ScheduleStatus
 from streamsched.store.catalog.removed_programs import find_waiting, find_waiting_in
 from streamsched.store.catalog.versions import VERSIONS, ScheduleVersion
-from streamsched.store.connections import translated
+from streamsched.store.connections import translate_errors
 from streamsched.store.sql import Select, queries
 
 log = structlog.get_logger()
@@ -145,7 +145,7 @@ class CatalogReader:
         """The schedules of a namespace whose trigger has a status of the program, ordered by id; at most `limit` of
         those after the id `after`.
         """
-        with translated():
+        with translate_errors():
             found = await find_waiting_in(self._pool, namespace, program)
         return await self._schedules(namespace, None, found, after, limit, skip=True) if found else []
 
@@ -153,7 +153,7 @@ class CatalogReader:
         self, *, limit: int, namespace: str | None = None, app: AppRef | None = None
     ) -> Sequence[ScheduleRecord]:
         """The schedules with the earliest next ticks, in order; of every app when none is named."""
-        with translated():
+        with translate_errors():
             rows = await _TICKING.fetch(self._pool, namespace, app and str(app), limit)
         return [record async for record in _read_records(rows)]
 
@@ -162,7 +162,7 @@ class CatalogReader:
     ) -> Mapping[ProgramRef, Sequence[ScheduleRecord]]:
         """Of those programs that exist, the enabled schedules that start them, by name; at most `limit` of all."""
         names = [str(each) for each in programs]
-        with translated():
+        with translate_errors():
             existing = await self._pool.fetch(_SQL["existing_programs"], names)
             rows = await _ENABLED.fetch(self._pool, names, limit)
         found: dict[ProgramRef, list[ScheduleRecord]] = {ProgramRef.parse(name): [] for (name,) in existing}
@@ -174,7 +174,7 @@ class CatalogReader:
         self, ref: AppRef, *, programs: Collection[ProgramRef] | None = None, awaited: Collection[ProgramRef] = ()
     ) -> AppRecord:
         """The input `CatalogStore.change` gives to a decision, read without locks; empty when there is no such app."""
-        with translated():
+        with translate_errors():
             async with (
                 self._pool.acquire() as connection,
                 connection.transaction(isolation="repeatable_read", readonly=True),
@@ -218,13 +218,13 @@ class CatalogReader:
 
     async def generations(self, app: AppRef) -> Mapping[ScheduleRef, int]:
         """Of the schedules of the app."""
-        with translated():
+        with translate_errors():
             rows = await _GENERATIONS.fetch(self._pool, str(app))
         return {ScheduleRef.parse(row.id): row.generation for row in rows}
 
     async def expectations(self, app: AppRef) -> AppExpectations:
         """What the app expects."""
-        with translated():
+        with translate_errors():
             return await read_expectations(self._pool, app)
 
     async def versions(self, ref: ScheduleRef, *, limit: int) -> Sequence[ScheduleVersion]:
@@ -234,7 +234,7 @@ class CatalogReader:
         Raises:
             NotFoundError: it never existed.
         """
-        with translated():
+        with translate_errors():
             found = await VERSIONS.fetch(self._pool, str(ref), limit)
         if not found:
             raise NotFoundError("schedule", str(ref))
@@ -242,7 +242,7 @@ class CatalogReader:
 
     async def history(self, subject_kind: str, subject: str, *, limit: int = 100) -> Sequence[HistoryEntry]:
         """The newest history lines of an app, program, schedule, job or run, newest first."""
-        with translated():
+        with translate_errors():
             return await HISTORY.fetch(self._pool, subject, subject_kind, limit)
 
     async def _schedules(
@@ -260,7 +260,7 @@ class CatalogReader:
         found: list[ScheduleStatus] = []
         while True:
             wanted = None if limit is None else limit - len(found)
-            with translated():
+            with translate_errors():
                 rows = await _SCHEDULES.fetch(self._pool, namespace, app, refs, after, wanted, list(states))
                 since = [
                     (row.id, leaf, due_at)
@@ -280,7 +280,7 @@ class CatalogReader:
             after = rows[-1].id
 
     async def _apps(self, *filters: str | int | None) -> list[AppSummary]:
-        with translated():
+        with translate_errors():
             rows = await _APPS.fetch(self._pool, *filters)
         return [
             AppSummary(
@@ -298,7 +298,7 @@ class CatalogReader:
         ]
 
     async def _programs(self, *filters: str | int | None) -> list[Program]:
-        with translated():
+        with translate_errors():
             rows = await self._pool.fetch(_SQL["programs"], *filters)
         return [stored_program(definition) for (definition,) in rows]
 

@@ -26,7 +26,7 @@ from streamsched.domain.quotas.quota import Quota
 from streamsched.store.catalog.history import record, record_all
 from streamsched.store.catalog.quota_counts import check_number
 from streamsched.store.catalog.records import Action, ScheduleChange
-from streamsched.store.connections import Connection, compute_meanwhile, translated
+from streamsched.store.connections import Connection, compute_meanwhile, translate_errors
 from streamsched.store.sql import Select, fetch_value, queries, slices
 
 _SQL: Final = queries("catalog/namespace_grants")
@@ -70,11 +70,11 @@ class NamespaceGrantStore:
     def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool
 
-    async def known(
+    async def read_known(
         self, grantee: str, owners: Collection[str], shared: Collection[tuple[SharedKind, str]]
     ) -> KnownGrants:
         """What these namespaces, and the owners of these groups and pools, have given to `grantee`."""
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection:
                 return await _read_known(connection, grantee, owners, shared)
 
@@ -84,13 +84,13 @@ class NamespaceGrantStore:
         """Those that the namespace has given and those that it has, ordered by owner, kind, name and grantee; at most
         `limit` of those after `after`.
         """
-        with translated():
+        with translate_errors():
             rows = await _OF_NAMESPACE.fetch(self._pool, namespace, *(after or ("", "", "", "")), limit)
         return [grant_of(row) for row in rows]
 
     async def list_pending(self, *, limit: int) -> Sequence[NamespaceGrant]:
         """Those that wait for their owner's decision, ordered as `list_of`."""
-        with translated():
+        with translate_errors():
             return [grant_of(row) for row in await _PENDING.fetch(self._pool, limit)]
 
     async def record(self, grants: Sequence[NamespaceGrant], *, now: datetime) -> None:
@@ -103,7 +103,7 @@ class NamespaceGrantStore:
             [getattr(each, name) for each in grants]
             for name in ("owner", "kind", "name", "grantee", "state", "details", "reason", "by")
         ]
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 await connection.execute(_SQL["record"], *columns, now)
                 namespaces = sorted({each for grant in grants for each in (grant.owner, grant.grantee)})
@@ -121,7 +121,7 @@ class NamespaceGrantStore:
         Raises:
             QuotaExceededError: it would own more names than its quota allows.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 await connection.execute(_SQL["lock_claims"], namespace)
                 rows = await connection.fetch(_SQL["claim"], *_columns(shared), namespace, now)
@@ -134,7 +134,7 @@ class NamespaceGrantStore:
         """Takes the owner from names of groups and pools that nothing uses and that no definition has asked for since
         `before`; returns how many. The history of each owner has them.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 rows = await _FREED.fetch(connection, before)
                 lines = [
@@ -147,7 +147,7 @@ class NamespaceGrantStore:
 
     async def hand_over(self, kind: SharedKind, name: str, namespace: str, *, now: datetime) -> None:
         """Makes the namespace the owner of a group or pool."""
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 await connection.execute(_SQL["hand_over"], kind, name, namespace, now)
                 await record(connection, "namespace", namespace, f"{kind}.owned", f"it owns {kind} {name}", at=now)
@@ -158,7 +158,7 @@ class NamespaceGrantStore:
         Raises:
             NotFoundError: there is none.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 row = await _REMOVED.fetchrow(connection, grant.owner, grant.kind, grant.name, grant.grantee)
                 if row is None:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from streamsched.ports.outbox import OutboxRecord, PendingRecord
-from streamsched.store.connections import Connection, Pool, translated
+from streamsched.store.connections import Connection, Pool, translate_errors
 from streamsched.store.sql import Select, fetch_value, queries, slices
 
 _SQL = queries("catalog/outbox")
@@ -47,16 +47,16 @@ class PostgresOutbox:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def pending(self, *, limit: int, beside: Collection[int] = ()) -> Sequence[PendingRecord]:
-        with translated():
+    async def list_pending(self, *, limit: int, beside: Collection[int] = ()) -> Sequence[PendingRecord]:
+        with translate_errors():
             return await _PENDING.fetch(self._pool, limit, beside, _BATCH_BYTES)
 
     async def forget(self, ids: Sequence[int]) -> None:
-        with translated():
+        with translate_errors():
             await self._pool.execute(_SQL["forget"], ids)
 
     async def advance(self, last: int) -> bool:
-        with translated():
+        with translate_errors():
             return await self._pool.fetchval(_SQL["advance"], last) is not None
 
     async def count_outstanding(self, ids: Sequence[int]) -> int:
@@ -65,7 +65,7 @@ class PostgresOutbox:
         Raises:
             UnavailableError: PostgreSQL is unavailable.
         """
-        with translated():
+        with translate_errors():
             return await fetch_value(self._pool, _SQL["outstanding"], int, ids)
 
     async def count_between(self, first: int, last: int) -> int:
@@ -74,5 +74,5 @@ class PostgresOutbox:
         Raises:
             UnavailableError: PostgreSQL is unavailable.
         """
-        with translated():
+        with translate_errors():
             return await fetch_value(self._pool, _SQL["between"], int, first, last)

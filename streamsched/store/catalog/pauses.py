@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedules.pause import Pause, PauseMode
 from streamsched.store.catalog.records import FailureStreak
-from streamsched.store.connections import Pool, translated
+from streamsched.store.connections import Pool, translate_errors
 from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("catalog/pauses")
@@ -38,7 +38,7 @@ class PauseStore:
 
     async def list_streaks(self, *, limit: int) -> Sequence[FailureStreak]:
         """Schedules to be paused, the earliest failure first."""
-        with translated():
+        with translate_errors():
             rows = await _STREAKS.fetch(self._pool, limit)
         return [
             FailureStreak(
@@ -51,16 +51,16 @@ class PauseStore:
 
     async def remove_streak(self, streak: FailureStreak) -> None:
         """The schedule was paused, or has changed. Idempotent."""
-        with translated():
+        with translate_errors():
             await self._pool.execute(_SQL["remove_streak"], str(streak.schedule), streak.generation)
 
     async def list_ended(self, *, now: datetime, limit: int) -> Sequence[ScheduleRef]:
         """Schedules whose pause has ended by `now`, the earliest first."""
-        with translated():
+        with translate_errors():
             rows = await self._pool.fetch(_SQL["ended"], now, limit)
         return [ScheduleRef.parse(schedule) for (schedule,) in rows]
 
     async def next_end(self) -> datetime | None:
         """When the next pause ends; None when no pause has an end."""
-        with translated():
+        with translate_errors():
             return await self._pool.fetchval(_SQL["next_end"])

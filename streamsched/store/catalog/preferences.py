@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from streamsched.store.catalog.history import record
-from streamsched.store.connections import Connection, Pool, translated
+from streamsched.store.connections import Connection, Pool, translate_errors
 from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("catalog/preferences")
@@ -44,8 +44,8 @@ class PreferenceStore:
 
     async def get(self, namespace: str) -> PreferenceRecord:
         """Empty when the namespace has none."""
-        with translated():
-            return await _PREFERENCES.one(self._pool, namespace)
+        with translate_errors():
+            return await _PREFERENCES.fetch_one(self._pool, namespace)
 
     async def change(
         self, namespace: str, decide: Callable[[Mapping[str, str]], Mapping[str, str]], reason: str, *, now: datetime
@@ -57,7 +57,7 @@ class PreferenceStore:
         Raises:
             UnavailableError: PostgreSQL is unavailable; the change may be repeated.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 await connection.execute(_SQL["ensure"], namespace)
                 before = await connection.fetchval(_SQL["lock"], namespace)
@@ -67,7 +67,7 @@ class PreferenceStore:
                     change = _change_text(before, after)
                     change = f"{change}: {reason}" if reason else change
                     await record(connection, "namespace", namespace, "namespace.preferences_set", change, at=now)
-                return await _PREFERENCES.one(connection, namespace)
+                return await _PREFERENCES.fetch_one(connection, namespace)
 
 
 async def preferences_of(connection: Connection, namespace: str) -> Mapping[str, str]:

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import structlog
 
 from streamsched.codec.triggers import trigger as trigger_codec
-from streamsched.domain.errors import InvalidError, described
+from streamsched.domain.errors import InvalidError, describe_failure
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.store.catalog.records import ProgramLink
 from streamsched.store.connections import Connection

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from streamsched.domain.names import ScheduleRef
 from streamsched.ports.intake import OpenKey, ProgressBatch
-from streamsched.store.connections import Pool, translated
+from streamsched.store.connections import Pool, translate_errors
 from streamsched.store.positions import POSITIONS
 from streamsched.store.sql import Select, queries
 
@@ -47,12 +47,12 @@ class PostgresProgress:
         self._pool = pool
 
     async def positions(self, topic: str) -> Mapping[int, int]:
-        with translated():
+        with translate_errors():
             return dict(await POSITIONS.fetch(self._pool, topic))
 
     async def save(self, topic: str, copied: ProgressBatch) -> bool:
         rows = [(str(p.schedule), p.generation, p.sequence, p.explanation, p.at) for p in copied.progress]
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 moved = await connection.fetchval(_SQL["move"], topic, copied.partition, copied.next, copied.start)
                 if moved is None:
@@ -77,7 +77,7 @@ class PostgresProgress:
         return True
 
     async def forget_positions(self, topic: str) -> None:
-        with translated():
+        with translate_errors():
             await self._pool.execute(_SQL["forget_positions"], topic)
 
 
@@ -89,12 +89,12 @@ class OpenKeyReader:
 
     async def page(self, schedule: ScheduleRef, *, after: str, limit: int) -> Sequence[OpenKey]:
         """The open keys of a schedule after the key `after`, ordered by key."""
-        with translated():
+        with translate_errors():
             rows = await _KEYS.fetch(self._pool, str(schedule), _index_form(after)[0], limit)
         return [OpenKey(schedule, *row) for row in rows]
 
     async def list_newest(self, schedule: ScheduleRef, *, limit: int) -> Sequence[OpenKey]:
         """The last open keys of a schedule by key, the last one first: of periods the newest."""
-        with translated():
+        with translate_errors():
             rows = await _NEWEST_KEYS.fetch(self._pool, str(schedule), limit)
         return [OpenKey(schedule, *row) for row in rows]

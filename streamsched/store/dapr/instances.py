@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final, NamedTuple
 
-from streamsched.store.connections import Pool, translated
+from streamsched.store.connections import Pool, translate_errors
 from streamsched.store.sql import Select, queries
 
 #: An instance whose endpoint sent no heartbeat for so long gets no jobs.
@@ -41,7 +41,7 @@ class AppInstances:
 
     async def beat(self, instances: Sequence[AppInstance]) -> None:
         """Adds instances, or renews their heartbeats. Idempotent."""
-        with translated():
+        with translate_errors():
             await self._pool.execute(
                 _SQL["beat"],
                 [each.queue for each in instances],
@@ -51,12 +51,12 @@ class AppInstances:
 
     async def remove(self, instances: Sequence[AppInstance]) -> None:
         """Removes instances. Idempotent."""
-        with translated():
+        with translate_errors():
             await self._pool.execute(
                 _SQL["remove"], [each.queue for each in instances], [each.address for each in instances]
             )
 
     async def live_instances(self) -> Sequence[AppInstance]:
         """The instances with a heartbeat within `SILENCE`."""
-        with translated():
+        with translate_errors():
             return await _LIVE.fetch(self._pool, SILENCE)

@@ -13,7 +13,7 @@ from streamsched.domain.errors import InvalidError, NotFoundError, storable_text
 from streamsched.domain.tasks.identity import TaskLane, task_id
 from streamsched.domain.tasks.registration import RegistrationVerdict
 from streamsched.domain.tasks.task import TaskRequest, TaskState
-from streamsched.store.connections import Connection, Pool, translated
+from streamsched.store.connections import Connection, Pool, translate_errors
 from streamsched.store.sql import Select, queries
 from streamsched.store.tasks.queues import stored_queue
 from streamsched.store.tasks.registration import check_registrations, register, stored_state
@@ -95,7 +95,7 @@ class DaprJobStore:
         """Raises:
         NotFoundError: there is no such job.
         """
-        with translated():
+        with translate_errors():
             row = await _GET.fetchrow(self._pool, task_id(TaskLane(queue, name), name))
         if row is None:
             raise NotFoundError("job", name)
@@ -105,7 +105,7 @@ class DaprJobStore:
         """The jobs whose names begin with a prefix, by name, all at one moment, in batches. It holds a connection until
         it ends; few go on at a time.
         """
-        with translated():
+        with translate_errors():
             async with (
                 asyncio.timeout(_LONGEST_S),
                 self._few,
@@ -118,7 +118,7 @@ class DaprJobStore:
     async def delete(self, queue: str, name: str, reason: str, *, now: datetime) -> bool:
         """Ends a job in any state; False without one."""
         lane = TaskLane(queue, name)
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 return await _end(connection, [task_id(lane, name)], [lane.id], reason, now) > 0
 
@@ -128,7 +128,7 @@ class DaprJobStore:
         """
         ended = 0
         while True:
-            with translated():
+            with translate_errors():
                 async with self._pool.acquire() as connection, connection.transaction():
                     found = await _SOME.fetch(connection, queue, prefix, _AT_ONCE)
                     tasks, lanes = [each.id for each in found], [each.lane_id for each in found]
@@ -156,7 +156,7 @@ class DaprJobStore:
         known: list[str] = []
         count = 0
         try:
-            with translated():
+            with translate_errors():
                 async with asyncio.timeout(_LONGEST_S), self._few:
                     policy = (await stored_queue(self._pool, queue)).queue.policy
                     async with self._pool.acquire() as connection, connection.transaction():

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from streamsched.domain.datasets.bookmark import Bookmark
 from streamsched.domain.errors import ConflictError, NotFoundError
-from streamsched.store.connections import Connection, Pool, translated
+from streamsched.store.connections import Connection, Pool, translate_errors
 from streamsched.store.sql import Select, fetch_value, queries
 
 
@@ -41,14 +41,14 @@ class BookmarkStore:
 
     async def list_names(self, *, after: str, limit: int) -> Sequence[Bookmark]:
         """Bookmarks whose names follow `after`, by name; without their values, which may be large."""
-        with translated():
+        with translate_errors():
             return await _LIST.fetch(self._pool, after, limit)
 
     async def get(self, name: str) -> Bookmark:
         """Raises:
         NotFoundError: there is none of that name.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 await _settle(connection, name)
                 found = await _GET.fetchrow(connection, name)
@@ -58,7 +58,7 @@ class BookmarkStore:
 
     async def pending_value(self, name: str, run: str) -> str | None:
         """The value that the run sets by its success; None when it sets none."""
-        with translated():
+        with translate_errors():
             return await self._pool.fetchval(_SQL["pending"], name, run)
 
     async def set_by_run(self, name: str, value: str, *, revision: int, run: str) -> None:
@@ -69,14 +69,14 @@ class BookmarkStore:
             NotFoundError: there is no such run.
             ConflictError: the revision is another one already.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 if not await fetch_value(connection, _SQL["known_run"], bool, run):
                     raise NotFoundError("run", run)
                 await _settle(connection, name)
                 known = await _GET.fetchrow(connection, name)
                 if (0 if known is None else known.revision) != revision:
-                    raise _changed(name, revision)
+                    raise _revision_conflict(name, revision)
                 await connection.execute(_SQL["move_later"], name, run, value, revision)
 
     async def set(self, name: str, value: str, *, revision: int, now: datetime) -> Bookmark:
@@ -86,28 +86,28 @@ class BookmarkStore:
         Raises:
             ConflictError: its revision is another one, and its value differs.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection:
                 made = await _set(connection, name, value, revision, now) or await _GET.fetchrow(connection, name)
         if made is None or (made.value, made.revision) != (value, revision + 1):
-            raise _changed(name, revision)
+            raise _revision_conflict(name, revision)
         return made
 
     async def cue(self, names: Sequence[str]) -> Sequence[str]:
         """Gives a cue to the readers of these bookmarks: there may be something new. Returns the names of those that
         exist.
         """
-        with translated():
+        with translate_errors():
             return [name for (name,) in await self._pool.fetch(_SQL["cue"], names)]
 
     async def count_cues(self, name: str) -> int:
         """The number of cues given to the readers of a bookmark; 0 when there is none of that name."""
-        with translated():
+        with translate_errors():
             return await self._pool.fetchval(_SQL["cues"], name) or 0
 
     async def delete(self, name: str) -> bool:
         """Deletes it; returns whether it existed."""
-        with translated():
+        with translate_errors():
             return await self._pool.execute(_SQL["delete"], name) != "DELETE 0"
 
 
@@ -132,5 +132,5 @@ async def _settle(connection: Connection, name: str) -> None:
     await connection.execute(_SQL["forget_moves"], name, [run.id for run in ended])
 
 
-def _changed(name: str, revision: int) -> ConflictError:
+def _revision_conflict(name: str, revision: int) -> ConflictError:
     return ConflictError(f"bookmark '{name}' does not have revision {revision} any more: read it again")

@@ -9,7 +9,7 @@ import asyncpg
 
 from streamsched.domain.datasets.file_set_commit import FileSetCommit, JobEpoch
 from streamsched.domain.errors import AttemptFencedError, ConflictError
-from streamsched.store.connections import Pool, translated
+from streamsched.store.connections import Pool, translate_errors
 from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("datasets/file_set_commits")
@@ -26,12 +26,12 @@ class FileSetCommitStore:
 
     async def list_after(self, dataset: str, number: int, *, limit: int) -> Sequence[FileSetCommit]:
         """The commits with greater numbers, in order."""
-        with translated():
+        with translate_errors():
             return await _AFTER.fetch(self._pool, dataset, number, limit)
 
     async def location(self, dataset: str) -> str | None:
         """Where the dataset's files are; None when it has no commits."""
-        with translated():
+        with translate_errors():
             return await self._pool.fetchval(_SQL["location"], dataset)
 
     async def add(
@@ -45,7 +45,7 @@ class FileSetCommitStore:
             AttemptFencedError: a later attempt of the epoch's job has fenced or committed.
         """
         job, attempt = epoch or (None, None)
-        with translated():
+        with translate_errors():
             found = await _FIND.fetchrow(self._pool, dataset, commit)
             if found is None:
                 try:
@@ -67,7 +67,7 @@ class FileSetCommitStore:
         Raises:
             AttemptFencedError: a later attempt has fenced or committed.
         """
-        with translated():
+        with translate_errors():
             done = await self._pool.fetchval(_SQL["fence"], dataset, epoch.job, epoch.attempt)
         if done is None:
             await self._check_fence(dataset, epoch)
@@ -75,12 +75,12 @@ class FileSetCommitStore:
     async def _check_fence(self, dataset: str, epoch: JobEpoch | None) -> None:
         if epoch is None:
             return
-        with translated():
+        with translate_errors():
             fence = await self._pool.fetchval(_SQL["fence_of"], dataset, epoch.job)
         if fence is not None and fence > epoch.attempt:
             raise AttemptFencedError(epoch.job, epoch.attempt, fence)
 
     async def forget(self, dataset: str) -> int:
         """Deletes all commits of a dataset; returns how many there were. Its files stay."""
-        with translated():
+        with translate_errors():
             return await self._pool.fetchval(_SQL["forget"], dataset) or 0

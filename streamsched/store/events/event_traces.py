@@ -16,7 +16,7 @@ from streamsched.domain.triggers.trigger import event_keys
 from streamsched.log.topics import VERDICTS
 from streamsched.ports.broker import Broker, TopicPartition
 from streamsched.store.catalog.app_rows import ScheduleRow, schedule_record
-from streamsched.store.connections import Executor, Pool, translated
+from streamsched.store.connections import Executor, Pool, translate_errors
 from streamsched.store.events.verdicts import FindingRow, read_finding
 from streamsched.store.positions import POSITIONS
 from streamsched.store.sql import Select, queries
@@ -145,8 +145,10 @@ class EventTraces:
             UnavailableError: PostgreSQL or the log is unavailable.
         """
         known = None if source is None else source[:KNOWN_BY]
-        behind = await self._behind()  # before the findings, so that one stored in between is not reported as missing
-        with translated():
+        behind = (
+            await self._count_behind()
+        )  # before the findings, so that one stored in between is not reported as missing
+        with translate_errors():
             findings = [read_finding(row) for row in await _FINDINGS.fetch(self._pool, event[:KNOWN_BY], known, limit)]
             schedules = await self._schedules(findings)
             consuming_jobs = [await self._consuming_job(each, schedules) for each in findings]
@@ -180,7 +182,7 @@ class EventTraces:
         Raises:
             UnavailableError: PostgreSQL is unavailable.
         """
-        with translated():
+        with translate_errors():
             rows = await _MENTIONING.fetch(self._pool, sorted(set(map(_subject, keys))), _EXAMINED)
         found: dict[str, list[CurrentSchedule]] = {key: [] for key in keys}
         for current in map(_current_schedule, rows):
@@ -195,13 +197,13 @@ class EventTraces:
         Raises:
             UnavailableError: PostgreSQL is unavailable.
         """
-        with translated():
+        with translate_errors():
             return await read_totals(self._pool, schedule)
 
-    async def _behind(self) -> int:
+    async def _count_behind(self) -> int:
         partitions = range(await self._broker.partitions(VERDICTS))
         ends = await self._broker.ends([TopicPartition(VERDICTS, partition) for partition in partitions])
-        with translated():
+        with translate_errors():
             taken = dict(await POSITIONS.fetch(self._pool, VERDICTS))
         return sum(max(0, end - taken.get(at.partition, 0)) for at, end in ends.items())
 

@@ -10,7 +10,7 @@ from typing import Final
 from streamsched.domain.events.event import Outcome
 from streamsched.domain.limits import add_duration
 from streamsched.domain.names import ProgramRef
-from streamsched.store.connections import Pool, translated
+from streamsched.store.connections import Pool, translate_errors
 from streamsched.store.sql import fetch_value, queries
 
 _SQL: Final = queries("events/lineage_ends")
@@ -30,6 +30,6 @@ class LineageEnds:
         Raises:
             UnavailableError: PostgreSQL is unavailable.
         """
-        with translated():
+        with translate_errors():
             arguments = str(program), run, outcome.value, now, add_duration(now, -_KEPT)
             return Outcome(await fetch_value(self._pool, _SQL["end"], str, *arguments))

@@ -28,8 +28,8 @@ from streamsched.ports.timers import DueTimer, Firing
 from streamsched.store.catalog import outbox
 from streamsched.store.catalog.history import record, record_all
 from streamsched.store.catalog.last_runs import last_runs_of
-from streamsched.store.connections import Connection, Pool, translated
-from streamsched.store.expected_time import ExpectedTime, expected
+from streamsched.store.connections import Connection, Pool, translate_errors
+from streamsched.store.expected_time import ExpectedTime, expected_parameter
 from streamsched.store.sql import Select, queries
 
 log = structlog.get_logger()
@@ -125,9 +125,9 @@ class PostgresTimers:
     async def _fire(
         self, now: datetime, limit: int, decide: Callable[[DueTimer], Firing], claimed: list[_TimerRow] | None = None
     ) -> int:
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
-                rows = await _CLAIM.fetch(connection, now, limit, self._held, expected(self._theirs))
+                rows = await _CLAIM.fetch(connection, now, limit, self._held, expected_parameter(self._theirs))
                 if claimed is not None:
                     claimed += rows
                 last_runs = await last_runs_of(connection, [(row.schedule, row.leaf, now) for row in rows])
@@ -144,8 +144,8 @@ class PostgresTimers:
                     await _store(connection, decided, now)
                 return len(rows)
 
-    async def next_due(self) -> datetime | None:
-        with translated():
+    async def next_due_at(self) -> datetime | None:
+        with translate_errors():
             return await self._pool.fetchval(_SQL["next_due"], self._held)
 
     async def review(
@@ -162,7 +162,7 @@ class PostgresTimers:
         Raises:
             UnavailableError: PostgreSQL is unavailable; call it again.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 rows = await _PAGE.fetch(connection, *behind, limit)
                 moved: list[tuple[DueTimer, MovedTick]] = []
@@ -190,7 +190,7 @@ class PostgresTimers:
         Raises:
             UnavailableError: PostgreSQL is unavailable.
         """
-        with translated():
+        with translate_errors():
             return await _LAST_REVIEW.fetchrow(self._pool)
 
     async def note_review(self, review: TicksReview, *, now: datetime) -> None:
@@ -199,7 +199,7 @@ class PostgresTimers:
         Raises:
             UnavailableError: PostgreSQL is unavailable.
         """
-        with translated():
+        with translate_errors():
             await self._pool.execute(_SQL["note_review"], review.tzdata, review.judgement, now)
 
     async def _quarantine(self, connection: Connection, row: _TimerRow, failure: Exception, now: datetime) -> None:

@@ -11,7 +11,7 @@ from streamsched.domain.names import ScheduleRef
 from streamsched.domain.signals.finding import AtSchedule, Duplicate, Finding, FindingReason, NoListener, Undecodable
 from streamsched.domain.signals.verdict import JudgedEvent, Verdict
 from streamsched.ports.intake import IntakeBatch, IntakeResult
-from streamsched.store.connections import Pool, translated
+from streamsched.store.connections import Pool, translate_errors
 from streamsched.store.positions import StoredPositions
 from streamsched.store.sql import queries
 
@@ -55,7 +55,7 @@ class VerdictStore(StoredPositions):
             batch.partition: [_row(finding) for page in batch.rows for finding in page if finding.at >= oldest]
             for batch in batches
         }
-        with translated():
+        with translate_errors():
             await self._make_days(rows.values())
             async with self._pool.acquire() as connection, connection.transaction():
                 moved = await connection.fetch(
@@ -78,7 +78,7 @@ class VerdictStore(StoredPositions):
         Raises:
             UnavailableError: PostgreSQL is unavailable.
         """
-        with translated():
+        with translate_errors():
             dropped: int = await self._pool.fetchval(_SQL["drop_days"], before.date())
         return dropped
 

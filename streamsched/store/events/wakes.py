@@ -16,8 +16,8 @@ from streamsched.ports.intake import IntakeBatch, IntakeResult
 from streamsched.ports.outbox import OutboxRecord
 from streamsched.ports.timers import WakeUpRequest
 from streamsched.store.catalog import outbox
-from streamsched.store.connections import Pool, translated
-from streamsched.store.expected_time import ExpectedTime, expected
+from streamsched.store.connections import Pool, translate_errors
+from streamsched.store.expected_time import ExpectedTime, expected_parameter
 from streamsched.store.positions import StoredPositions
 from streamsched.store.sql import Select, queries
 
@@ -62,9 +62,11 @@ class PostgresWakes(StoredPositions):
         self._theirs = theirs
 
     async def take(self, topic: str, batches: Sequence[IntakeBatch[WakeUpRequest]], *, now: datetime) -> IntakeResult:
-        columns = [list(column) for column in zip(*_newest(batches, now), strict=True)] or [[] for _ in range(6)]
-        with translated():
-            taken = await _TAKE.one(
+        columns = [list(column) for column in zip(*_newest_requests(batches, now), strict=True)] or [
+            [] for _ in range(6)
+        ]
+        with translate_errors():
+            taken = await _TAKE.fetch_one(
                 self._pool,
                 topic,
                 [batch.partition for batch in batches],
@@ -76,13 +78,13 @@ class PostgresWakes(StoredPositions):
         return IntakeResult(frozenset(taken.partitions), taken.stored, taken.obsolete)
 
     async def fire(self, *, now: datetime, limit: int, record: Callable[[Woken], OutboxRecord]) -> int:
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
-                rows = await _CLAIM.fetch(connection, now, limit, expected(self._theirs))
+                rows = await _CLAIM.fetch(connection, now, limit, expected_parameter(self._theirs))
                 records, unreadable = list[OutboxRecord](), list[_Wake]()
                 for row in rows:
                     try:
-                        records.append(record(_woken(row)))
+                        records.append(record(_wake_from_row(row)))
                     except SYSTEMIC:
                         raise
                     except Exception as failure:  # noqa: BLE001 - a damaged row may raise anything
@@ -93,12 +95,12 @@ class PostgresWakes(StoredPositions):
                     await connection.execute(_SQL["put_off"], *map(list, zip(*unreadable, strict=True)), now + _RETRY)
                 return len(rows)
 
-    async def next_due(self) -> datetime | None:
-        with translated():
+    async def next_due_at(self) -> datetime | None:
+        with translate_errors():
             return await self._pool.fetchval(_SQL["next_due"])
 
 
-def _newest(batches: Sequence[IntakeBatch[WakeUpRequest]], now: datetime) -> Iterator[tuple[Any, ...]]:
+def _newest_requests(batches: Sequence[IntakeBatch[WakeUpRequest]], now: datetime) -> Iterator[tuple[Any, ...]]:
     """A row for each schedule and cell: the last request in log order."""
     newest = {
         (request.wake.schedule, request.wake.cell): (batch.partition, request)
@@ -111,5 +113,5 @@ def _newest(batches: Sequence[IntakeBatch[WakeUpRequest]], now: datetime) -> Ite
         yield partition, str(wake.schedule), wake.cell.encode(), wake.generation, at, due_at
 
 
-def _woken(row: _Wake) -> Woken:
+def _wake_from_row(row: _Wake) -> Woken:
     return Woken(ScheduleRef.parse(row.schedule), row.generation, row.cell.decode(), row.at)

@@ -14,7 +14,7 @@ from streamsched.domain.expectations.presence import evidence_mark
 from streamsched.domain.limits import add_duration
 from streamsched.domain.schedules.arguments import KEY_PREFIX
 from streamsched.ports.intake import IntakeBatch, IntakeResult
-from streamsched.store.connections import Connection, Pool, translated
+from streamsched.store.connections import Connection, Pool, translate_errors
 from streamsched.store.positions import StoredPositions
 from streamsched.store.sql import Select, fetch_value, queries
 from streamsched.store.webhooks.work_history import PostgresWorkHistory
@@ -85,41 +85,41 @@ class EvidenceStore(StoredPositions):
 
     async def take(self, topic: str, batches: Sequence[IntakeBatch[Evidence | None]], *, now: datetime) -> IntakeResult:
         del now
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 starts = [batch.partition for batch in batches], [batch.start for batch in batches]
                 held = {partition for (partition,) in await connection.fetch(_SQL["hold"], topic, *starts)}
                 taken = [batch for batch in batches if batch.partition in held]
                 found = [each for batch in taken for each in batch.rows if each is not None]
-                stored = await put(connection, SubjectKind.DATASET, found)
+                stored = await store_evidence(connection, SubjectKind.DATASET, found)
                 moved = [batch.partition for batch in taken], [batch.next for batch in taken]
                 await connection.execute(_SQL["move"], topic, *moved)
         return IntakeResult(frozenset(held), stored, len(found) - stored)
 
     async def expects(self, kind: SubjectKind) -> bool:
         """Whether an expectation is about something of a kind."""
-        with translated():
+        with translate_errors():
             return await fetch_value(self._pool, _SQL["expects"], bool, kind.value)
 
     async def read_to(self, kind: SubjectKind, at: datetime) -> None:
         """All of a kind that came up to `at` is stored."""
-        with translated():
+        with translate_errors():
             await self._pool.execute(_SQL["read_to"], kind.value, at)
 
     async def begin(self, topic: str, positions: Mapping[int, int]) -> None:
         """Stores positions to begin at, unless there are some already."""
-        with translated():
+        with translate_errors():
             await self._pool.execute(_SQL["begin"], topic, list(positions), list(positions.values()))
 
     async def end(self, topic: str) -> None:
         """Nothing reads the topic any more: its positions are removed. Idempotent."""
-        with translated():
+        with translate_errors():
             await self._pool.execute(_SQL["end"], topic)
 
     async def forget(self, *, now: datetime) -> int:
         """Deletes evidence and misses that nothing needs any more; returns how many rows."""
         deleted = 0
-        with translated():
+        with translate_errors():
             for query, *arguments in (
                 ("forget", now, MOST_EVIDENCE),
                 ("forget_keys", now, MOST_EVIDENCE),
@@ -149,14 +149,14 @@ class CompletionStore:
             UnavailableError: PostgreSQL is unavailable; call again.
         """
         self._asked = self._asked or (await self._history.last_number(), now)
-        with translated():
+        with translate_errors():
             if not await fetch_value(self._pool, _SQL["expects"], bool, SubjectKind.SCHEDULE.value):
                 await self._pool.execute(_SQL["end_reader"], _COMPLETIONS)
                 self._idle_at, self._asked = self._asked[0], None
                 return 0
         begin = self._asked[0] if self._idle_at is None else self._idle_at
         settled = await self._history.settled_number()
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 position = await connection.fetchval(_SQL["reader"], _COMPLETIONS)
                 if position is None:
@@ -164,7 +164,7 @@ class CompletionStore:
                     position = begin
                 rows = await _COMPLETED.fetch(connection, position, settled, limit) if settled > position else []
                 reached = rows[-1].id if len(rows) == limit else max(position, settled)
-                await put(connection, SubjectKind.SCHEDULE, await _evidence_of_runs(connection, rows))
+                await store_evidence(connection, SubjectKind.SCHEDULE, await _evidence_of_runs(connection, rows))
                 if reached > position:
                     await connection.execute(_SQL["advance_reader"], _COMPLETIONS, reached)
                 if self._asked[0] <= reached:
@@ -174,7 +174,7 @@ class CompletionStore:
         return len(rows)
 
 
-async def put(connection: Connection, kind: SubjectKind, found: Sequence[Evidence]) -> int:
+async def store_evidence(connection: Connection, kind: SubjectKind, found: Sequence[Evidence]) -> int:
     """Stores what expectations are about; returns how much of it that is."""
     if not found:
         return 0

@@ -16,7 +16,7 @@ from streamsched.domain.limits import add_duration
 from streamsched.domain.names import AppRef, ProgramRef
 from streamsched.domain.quarantine import Quarantine
 from streamsched.store.catalog.app_expectations import ExpectationRow
-from streamsched.store.connections import Pool, translated
+from streamsched.store.connections import Pool, translate_errors
 from streamsched.store.expectations.expectation_turn import ExpectationTurn, Judged
 from streamsched.store.runs.rows import SQL as RUNS
 from streamsched.store.sql import Select, queries
@@ -69,7 +69,7 @@ class ExpectationStore:
         those that another instance has locked. What follows (history, event, program) is part of the transaction. A
         due time is judged when all that came up to then is known to have been read.
         """
-        with translated():
+        with translate_errors():
             until = await self._find_until()
             candidates = await self._find_due(until, limit, self._failed.held_keys(now))
         if not candidates:
@@ -84,9 +84,9 @@ class ExpectationStore:
         misses = [miss for each in parts for miss in each.misses]
         return Judged(sum(each.expectations for each in parts), misses, [came for each in parts for came in each.came])
 
-    async def next_due(self) -> datetime | None:
+    async def next_due_at(self) -> datetime | None:
         """The earliest due time."""
-        with translated():
+        with translate_errors():
             found = [await self._pool.fetchval(_SQL["next_due"], kind.value) for kind in SubjectKind]
         return min((due for due in found if due is not None), default=None)
 
@@ -111,14 +111,14 @@ class ExpectationStore:
             log.error("expectation.failed", expectation=candidate.id, reason=describe_failure(failure))
             due = f"{retry_at:%Y-%m-%d %H:%M:%S}Z"
             reason = f"it cannot be judged: {describe_failure(failure)}; the next attempt is at {due}"
-            with translated():
+            with translate_errors():
                 await self._pool.execute(_SQL["failed"], now, candidate.id, reason)
             return Judged(0, (), ())
         self._failed.release(candidate.id)
         return judged
 
     async def _judge(self, candidates: Sequence[_Due], until: Mapping[SubjectKind, datetime], now: datetime) -> Judged:
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 programs = sorted({program for each in candidates if (program := each.reaction) is not None})
                 definitions: dict[ProgramRef, Any] = {

@@ -14,7 +14,7 @@ from streamsched.domain.expectations.expectation import Expectation, SubjectKind
 from streamsched.domain.names import AppRef, ExpectationRef
 from streamsched.domain.ticks.watched_expectation import WatchedExpectation
 from streamsched.store.catalog.app_expectations import ExpectationRow, watched_expectation
-from streamsched.store.connections import Pool, translated
+from streamsched.store.connections import Pool, translate_errors
 from streamsched.store.sql import Select, queries
 
 log = structlog.get_logger()
@@ -128,13 +128,13 @@ class ExpectationReader:
         """At most `limit` of those after the id `after`, ordered by id; with `missing` those with an open miss. One
         that this release cannot read is left out, and logged.
         """
-        with translated():
+        with translate_errors():
             rows = await _PAGE.fetch(self._pool, namespace, app and str(app), missing, after, limit)
         return _records(rows)
 
     async def list_about(self, kind: SubjectKind, subject: str, *, limit: int) -> Sequence[ExpectationRecord]:
         """Those about a dataset or schedule, of all namespaces, ordered by id."""
-        with translated():
+        with translate_errors():
             ids = [name for (name,) in await self._pool.fetch(_SQL["about"], kind.value, subject, limit)]
             return _records(await _SOME.fetch(self._pool, ids)) if ids else []
 
@@ -142,7 +142,7 @@ class ExpectationReader:
         """Raises:
         NotFoundError: there is none.
         """
-        with translated():
+        with translate_errors():
             found = _records(await _SOME.fetch(self._pool, [str(ref)]))
         if not found:
             raise NotFoundError("expectation", str(ref))
@@ -150,7 +150,7 @@ class ExpectationReader:
 
     async def misses(self, ref: ExpectationRef, *, limit: int) -> Sequence[StoredMiss]:
         """The newest misses of an expectation, newest first."""
-        with translated():
+        with translate_errors():
             return await _MISSES.fetch(self._pool, str(ref), limit)
 
 

@@ -28,7 +28,7 @@ from streamsched.domain.graph.task import NodeId, TaskTemplate
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import AppRef
-from streamsched.store.connections import Pool, translated
+from streamsched.store.connections import Pool, translate_errors
 from streamsched.store.graph.reporting import choose_children, create_nodes, find_shifts, parents_in, report_to_children
 from streamsched.store.graph.rows import (
     REPORTED_STATES,
@@ -151,7 +151,7 @@ class NodeStore:
         Nodes stay; those of other tasks than before are counted anew.
         """
         text = json.dumps({task.name: task_to_json(task) for task in tasks}, ensure_ascii=False)
-        with translated():
+        with translate_errors():
             generation = await fetch_value(self._pool, SQL["put"], int, str(app), text, now)
             await self._pool.execute(SQL["ring"])
             return generation
@@ -160,7 +160,7 @@ class NodeStore:
         """Raises:
         NotFoundError: the app has no tasks.
         """
-        with translated():
+        with translate_errors():
             row = await _GRAPH.fetchrow(self._pool, str(app))
         if row is None:
             raise NotFoundError("graph of app", str(app))
@@ -168,13 +168,13 @@ class NodeStore:
 
     async def states(self, app: AppRef, nodes: Sequence[NodeId]) -> Mapping[NodeId, NodeState]:
         """The states of those that exist."""
-        with translated():
+        with translate_errors():
             rows = await REPORTED_STATES.fetch(self._pool, str(app), *columns(nodes))
         return {NodeId(row.task, row.job_id): NodeState(row.state) for row in rows}
 
     async def views(self, app: AppRef, nodes: Sequence[NodeId]) -> Mapping[NodeId, NodeView]:
         """Those that exist."""
-        with translated():
+        with translate_errors():
             rows = await _VIEWS.fetch(self._pool, str(app), *columns(nodes))
         return {NodeId(row.task, row.job_id): _view(row) for row in rows}
 
@@ -182,13 +182,13 @@ class NodeStore:
         self, app: AppRef, *, task: str | None, state: NodeState | None, after: NodeId, limit: int
     ) -> Sequence[NodeView]:
         """Nodes by task and job id, after that one."""
-        with translated():
+        with translate_errors():
             rows = await _PAGE.fetch(self._pool, str(app), task, state, after.task, after.job_id, limit)
         return [_view(row) for row in rows]
 
     async def counts(self, app: AppRef) -> Mapping[tuple[str, NodeState], int]:
         """The number of nodes by task and state."""
-        with translated():
+        with translate_errors():
             rows = await _COUNTS.fetch(self._pool, str(app))
         return {(row.task, NodeState(row.state)): row.nodes for row in rows}
 
@@ -232,7 +232,7 @@ class NodeStore:
 
     async def ends(self, limit: int) -> Sequence[NodeEnd]:
         """Ends of jobs, oldest first. Forgets those that are not the end of a current job of a node."""
-        with translated():
+        with translate_errors():
             found = {row.id: _end(row) for row in await _ENDS.fetch(self._pool, limit)}
             if over := [number for number, end in found.items() if end is None]:
                 await self._pool.execute(SQL["forget"], over)
@@ -246,7 +246,7 @@ class NodeStore:
 
     async def postpone(self, app: AppRef, nodes: Mapping[NodeId, str], *, until: datetime) -> None:
         """Nodes whose children cannot be computed, each with the reason, are not given by `unreported` until then."""
-        with translated():
+        with translate_errors():
             await self._pool.execute(SQL["postpone"], str(app), *columns(nodes), list(nodes.values()), until)
 
     async def outdated_nodes(self, limit: int) -> Sequence[UnreportedNode]:
@@ -274,7 +274,7 @@ class NodeStore:
         """Nodes that ended before, in all graphs, oldest first, after that one."""
         first = (datetime.min.replace(tzinfo=UTC), "", "", "")
         after = first if behind is None else (behind.ended_at, behind.app, *behind.node)
-        with translated():
+        with translate_errors():
             rows = await _OLD.fetch(self._pool, before, *after, limit)
         return [OldNode(row.app, NodeId(row.task, row.job_id), row.changed_at) for row in rows]
 
@@ -286,7 +286,7 @@ class NodeStore:
         Raises:
             ConflictError: the graph changed meanwhile, or a child has not ended; nothing was deleted.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 await lock_graph(connection, graph)
                 rows = await REPORTED_STATES.fetch(connection, str(graph.app), *columns(children))
@@ -295,7 +295,7 @@ class NodeStore:
                 return await fetch_value(connection, SQL["delete"], int, str(graph.app), *columns(nodes), before)
 
     async def _read_unreported(self, query: Select[_UnreportedRow], *args: object) -> Sequence[UnreportedNode]:
-        with translated():
+        with translate_errors():
             rows = await query.fetch(self._pool, *args)
         return [UnreportedNode(row.app, NodeId(row.task, row.job_id), tuple(row.stuck)) for row in rows]
 
@@ -375,7 +375,7 @@ class NodeStore:
     @asynccontextmanager
     async def _batch(self, graph: StoredGraph, now: datetime) -> AsyncIterator[NodeBatch]:
         """A transaction under the lock of the graph."""
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 await lock_graph(connection, graph)
                 yield NodeBatch(connection, graph, now)

@@ -222,7 +222,7 @@ class NodeBatch:
                 *columns(node.id for node in changed),
                 [node.state for node in changed],
                 [node.reported for node in changed],
-                [_flat(node.groups) for node in changed],
+                [_counts_text(node.groups) for node in changed],
                 [node.round for node in changed],
                 [node.again for node in changed],
                 [self._jobs.get(node.id) for node in changed],
@@ -267,6 +267,6 @@ class NodeBatch:
         return made + await insert(self.connection, jobs, self._now)
 
 
-def _flat(groups: Mapping[int, GroupCount]) -> str:
+def _counts_text(groups: Mapping[int, GroupCount]) -> str:
     """The counts as the text of an array."""
     return "{" + ",".join(f"{group},{c.missing},{c.failed},{c.skipped}" for group, c in groups.items()) + "}"

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from streamsched.codec.schedules import constraint as constraint_codec
 from streamsched.domain.decisions.retention import TimePartition, looks_back
 from streamsched.log.topics import LAUNCH
-from streamsched.store.connections import Pool, translated
+from streamsched.store.connections import Pool, translate_errors
 from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("jobs/archive")
@@ -67,23 +67,23 @@ class Archive:
         Raises:
             InvalidError: this release cannot read a constraint.
         """
-        with translated():
+        with translate_errors():
             rows = await self._pool.fetch(_SQL["lookback"])
         return max((looks_back(constraint_codec.from_json(row["each"])) for row in rows), default=timedelta(0))
 
     async def dedupe(self) -> timedelta:
         """How long ended tasks are needed to recognise repeats; the longest of all queues."""
-        with translated():
+        with translate_errors():
             return await self._pool.fetchval(_SQL["dedupe"])
 
     async def ended_jobs(self, before: datetime, *, behind: ArchiveCursor | None, limit: int) -> EndedRows:
         """The next jobs that ended before then with all their runs, in order of creation, after the cursor."""
-        with translated():
+        with translate_errors():
             return _ended_rows(await _PICK_JOBS.fetch(self._pool, before, *(behind or _BEGINNING), limit))
 
     async def ended_runs(self, before: datetime, *, behind: ArchiveCursor | None, limit: int) -> EndedRows:
         """The same of manual runs."""
-        with translated():
+        with translate_errors():
             return _ended_rows(await _PICK_RUNS.fetch(self._pool, before, *(behind or _BEGINNING), limit))
 
     async def move_jobs(self, ended: EndedRows, *, keep_from: datetime) -> int:
@@ -92,37 +92,37 @@ class Archive:
         (promise G3). Returns how many were moved or deleted.
         """
         jobs, done = list(ended.done_at), list(ended.done_at.values())
-        with translated():
+        with translate_errors():
             await self._pool.execute(_SQL["mark_archived"], jobs)
             await self._pool.execute(_SQL["wait_for_older_intakes"], LAUNCH)
             return await self._pool.fetchval(_SQL["move_jobs"], jobs, done, keep_from)
 
     async def move_runs(self, ended: EndedRows, *, keep_from: datetime) -> int:
         """The same of manual runs."""
-        with translated():
+        with translate_errors():
             return await self._pool.fetchval(
                 _SQL["move_runs"], list(ended.done_at), list(ended.done_at.values()), keep_from
             )
 
     async def known_runs(self, runs: Sequence[str]) -> Collection[str]:
         """Those of the runs that exist, live or in the history."""
-        with translated():
+        with translate_errors():
             return {row["id"] for row in await self._pool.fetch(_SQL["known_runs"], runs)}
 
     async def active_runs(self, runs: Sequence[str]) -> Collection[str]:
         """Those of the runs that have not ended."""
-        with translated():
+        with translate_errors():
             return {row["id"] for row in await self._pool.fetch(_SQL["active_runs"], runs)}
 
     async def early_rows(self) -> Sequence[EarlyRow]:
         """Rows written before their partition existed: one for each missing partition."""
-        with translated():
+        with translate_errors():
             return await _EARLY.fetch(self._pool)
 
     async def make(self, table: str, part: TimePartition) -> None:
         """Creates a partition and moves `early_rows` into it. Idempotent."""
         if (table, part) not in self._existing:
-            with translated():
+            with translate_errors():
                 await self._pool.execute(_SQL["make_part"], table, *part)
             self._existing.add((table, part))
 
@@ -131,7 +131,7 @@ class Archive:
         Returns how many were dropped.
         """
         dropped = 0
-        with translated():
+        with translate_errors():
             while await self._pool.fetchval(_SQL["drop_part"], table, before):
                 dropped += 1
         if dropped:

@@ -17,7 +17,7 @@ from streamsched.domain.jobs.job import JobState, ReadyJob
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.jobs.submission import backfill_job_id
 from streamsched.domain.limits import add_duration
-from streamsched.store.connections import Connection, Pool, translated
+from streamsched.store.connections import Connection, Pool, translate_errors
 from streamsched.store.jobs.backfills import BackfillRecord, BackfillRow, backfill_record, change_state, job_of_item
 from streamsched.store.jobs.submissions import current_schedule, insert
 from streamsched.store.sql import Select, queries
@@ -82,7 +82,7 @@ class BackfillFeed:
         Raises:
             UnavailableError: PostgreSQL is unavailable; nothing changed, or everything did.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 rows = await _TO_FEED.fetch(connection, limit)
                 if not rows:
@@ -95,7 +95,7 @@ class BackfillFeed:
         Raises:
             UnavailableError: PostgreSQL is unavailable.
         """
-        with translated():
+        with translate_errors():
             status = await self._pool.execute(_SQL["forget"], before)
         return int(status.rpartition(" ")[2])
 

@@ -35,7 +35,7 @@ from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedules.arguments import arguments
 from streamsched.domain.schedules.preferences import with_preferences
 from streamsched.domain.schedules.schedule import Program, Schedule
-from streamsched.store.connections import NEWEST, Connection, Pool, translated
+from streamsched.store.connections import NEWEST, Connection, Pool, translate_errors
 from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("jobs/backfills")
@@ -181,7 +181,7 @@ class BackfillStore:
             ConflictError: the schedule is disabled.
             UnavailableError: PostgreSQL is unavailable.
         """
-        with translated():
+        with translate_errors():
             chosen = await self._choose(request, now)
         numbered = list(enumerate(chosen.items, start=1))
         if request.order is BackfillOrder.NEWEST:
@@ -192,7 +192,7 @@ class BackfillStore:
             ready = job_of_item(found, request_to_json(request), found.generation, found.sequence, now)
             given = arguments(chosen.program, chosen.schedule, ready)
             latest = next((chosen.latest[mark] for mark in reversed(item.marks) if mark in chosen.latest), "")
-            jobs.append(PlannedJob(ready, given, chosen.known(item), latest))
+            jobs.append(PlannedJob(ready, given, chosen.known_outcome(item), latest))
         return BackfillPlan(BackfillCounts(len(chosen.items), chosen.skipped), jobs)
 
     async def start(self, request: BackfillRequest, *, now: datetime) -> tuple[BackfillRecord, bool]:
@@ -203,8 +203,8 @@ class BackfillStore:
             InvalidError: also when no job is left to make, or more than `UNCONFIRMED` and that was not confirmed.
             ConflictError: also when the token belongs to another request, or too many backfills have not ended.
         """
-        with translated():
-            if (known := await self._repeated(request)) is not None:
+        with translate_errors():
+            if (known := await self._find_repeated(request)) is not None:
                 return known, True
             chosen = await self._choose(request, now)
             _check_size(request, chosen)
@@ -222,7 +222,7 @@ class BackfillStore:
                     numbers, readies = zip(*rows[start : start + _ITEMS], strict=True)
                     items = request.id, ItemState.WAITING, list(numbers), list(readies)
                     await connection.execute(_SQL["insert_items"], *items)
-            if made is None and (known := await self._repeated(request)) is not None:  # a repeat was faster
+            if made is None and (known := await self._find_repeated(request)) is not None:  # a repeat was faster
                 return known, True
         return await self.get(request.id), False
 
@@ -230,13 +230,13 @@ class BackfillStore:
         """Raises:
         NotFoundError: no such backfill.
         """
-        with translated():
+        with translate_errors():
             row = await _GET.fetchrow(self._pool, backfill)
         if row is None:
             raise NotFoundError("backfill", backfill)
         return backfill_record(row)
 
-    async def recent(
+    async def list_recent(
         self,
         *,
         schedule: ScheduleRef | None = None,
@@ -249,7 +249,7 @@ class BackfillStore:
         """
         name = None if schedule is None else str(schedule)
         at, last = before or NEWEST
-        with translated():
+        with translate_errors():
             return [backfill_record(row) for row in await _RECENT.fetch(self._pool, name, limit, at, last, namespace)]
 
     async def jobs(
@@ -261,7 +261,7 @@ class BackfillStore:
             NotFoundError: no such backfill.
         """
         await self.get(backfill)
-        with translated():
+        with translate_errors():
             rows = await _ITEM_ROWS.fetch(self._pool, backfill, list(states), after, limit)
         return [BackfillJob(row.number, ItemState(row.state), launch.decode(row.ready), *row[3:]) for row in rows]
 
@@ -273,7 +273,7 @@ class BackfillStore:
             ConflictError: it has ended.
             UnavailableError: PostgreSQL is unavailable.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 row = await _LOCK.fetchrow(connection, backfill)
                 if row is None:
@@ -291,7 +291,7 @@ class BackfillStore:
         if row is None:
             raise NotFoundError("schedule", str(request.schedule))
         schedule = schedule_from_json(loads(row.definition, "$"))
-        refused = superseded(
+        refused = superseded_reason(
             known=True,
             current=row.generation,
             enabled=row.enabled,
@@ -318,10 +318,10 @@ class BackfillStore:
             {each.mark: item_state(JobState(each.state), _run_state(each.run)) for each in known},
             {each.mark: each.id for each in known},
         )
-        kept = [item for item in items if request.only.takes(whole.known(item))]
+        kept = [item for item in items if request.only.takes(whole.known_outcome(item))]
         return replace(whole, items=kept, skipped=len(items) - len(kept))
 
-    async def _repeated(self, request: BackfillRequest) -> BackfillRecord | None:
+    async def _find_repeated(self, request: BackfillRequest) -> BackfillRecord | None:
         """The backfill of an earlier request with this token.
 
         Raises:
@@ -347,7 +347,7 @@ class _Chosen:
     latest: Mapping[str, str]
     skipped: int = 0
 
-    def known(self, item: BackfillItem) -> KnownOutcome:
+    def known_outcome(self, item: BackfillItem) -> KnownOutcome:
         return known_outcome(self.states, item.marks)
 
 
@@ -419,7 +419,7 @@ async def change_state(
         await connection.execute(_SQL["command"], current.id, order, why, formerly, now, f"job.{action}_ordered")
     ended_at = now if state.terminal else None
     action = f"backfill.{state.lower()}" if fact is not BackfillFact.RESUMED else "backfill.resumed"
-    return backfill_record(await _CHANGE.one(connection, current.id, state, reason, now, ended_at, action))
+    return backfill_record(await _CHANGE.fetch_one(connection, current.id, state, reason, now, ended_at, action))
 
 
 def _check_size(request: BackfillRequest, chosen: _Chosen) -> None:

@@ -40,7 +40,7 @@ async def with_coalesced_jobs(connection: Connection, decided: Sequence[DecidedP
     stored: dict[str, list[ReadyJob]] = {}
     async for row in _COALESCED.rows(connection, list(jobs), prefetch=PREFETCH):
         stored.setdefault(row.joined, []).append(launch.decode(row.ready))
-    return [_complete(each, stored) for each in decided] if stored else decided
+    return [_complete_decisions(each, stored) for each in decided] if stored else decided
 
 
 def _jobs_with_coalesced(decided: DecidedProgram) -> Sequence[str]:
@@ -56,7 +56,7 @@ def _jobs_with_coalesced(decided: DecidedProgram) -> Sequence[str]:
     ]
 
 
-def _complete(decided: DecidedProgram, stored: Mapping[str, Sequence[ReadyJob]]) -> DecidedProgram:
+def _complete_decisions(decided: DecidedProgram, stored: Mapping[str, Sequence[ReadyJob]]) -> DecidedProgram:
     program = decided.input.program
     if program is None:
         return decided

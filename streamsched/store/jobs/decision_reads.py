@@ -235,7 +235,7 @@ async def _inputs(
     definitions: Mapping[str, Schedule],
 ) -> Mapping[str, DecisionInput]:
     facts = {row.program: row for row in await _FACTS.fetch(connection, list(jobs))}
-    waiting = await _oldest_waiting(connection, definitions)
+    waiting = await _read_oldest_waiting(connection, definitions)
     own_runs, lane_runs = await _own_runs(connection, jobs, definitions)
     all_lanes = await lanes.lanes_of(connection, (job for of_program in jobs.values() for job in of_program), lane_runs)
     return {
@@ -272,7 +272,7 @@ async def _own_runs(
     return {key: tuple(row.live) for key, row in rows.items()}, {key: tuple(row.runs) for key, row in rows.items()}
 
 
-async def _oldest_waiting(
+async def _read_oldest_waiting(
     connection: Connection, definitions: Mapping[str, Schedule]
 ) -> Mapping[ScheduleKey, JobNumber]:
     """Of each schedule key the waiting job into which others are coalesced."""

@@ -21,7 +21,7 @@ from streamsched.domain.decisions.decision_batch import DecidedProgram
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef
 from streamsched.ports.runs import Assignment
-from streamsched.store.connections import Connection, Pool, translated
+from streamsched.store.connections import Connection, Pool, translate_errors
 from streamsched.store.jobs.coalesced import with_coalesced_jobs
 from streamsched.store.jobs.decision_reads import LockedInputs, lock_and_read
 from streamsched.store.jobs.decision_writes import InlineRoom, write_decisions
@@ -63,7 +63,7 @@ class StoredDecisions:
     failed: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def decided(self) -> int:
+    def decided_jobs(self) -> int:
         """How many jobs were decided or put off."""
         return sum(len(decisions) for decisions in self.decisions.values()) + len(self.failed)
 
@@ -103,7 +103,7 @@ class DecisionBatch:
             if isinstance(each, Wait) and each.failed
         }
         failed = {**self._failed, **undecided}
-        await _put_off(self._connection, failed, self._now)
+        await _postpone(self._connection, failed, self._now)
         stored = {each.program: [one for one in each.decisions if one.job not in failed] for each in decided}
         return StoredDecisions(stored, claimed, failed)
 
@@ -114,14 +114,14 @@ class DecisionStore:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def due(self, now: datetime, *, limit: int) -> Mapping[str, int]:
+    async def count_due(self, now: datetime, *, limit: int) -> Mapping[str, int]:
         """Programs with jobs due at `now`, those due longest first, and how many jobs, up to a fixed maximum."""
-        with translated():
+        with translate_errors():
             return {row.program: row.jobs for row in await _DUE.fetch(self._pool, now, limit)}
 
-    async def next_due(self) -> datetime | None:
+    async def next_due_at(self) -> datetime | None:
         """The earliest next check of all waiting jobs; None when all of them wait for a wake-up."""
-        with translated():
+        with translate_errors():
             return await self._pool.fetchval(_SQL["next_due"])
 
     @asynccontextmanager
@@ -141,40 +141,40 @@ class DecisionStore:
         Raises:
             UnavailableError: PostgreSQL is unavailable; nothing changed, or everything did.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 read = await lock_and_read(connection, programs, now=now, limit=limit, wait=wait, jobs=jobs)
                 yield DecisionBatch(connection, read, now)
 
     async def due_jobs(self, program: str, now: datetime, *, limit: int) -> Sequence[str]:
         """The due jobs of a program, oldest satisfaction first."""
-        with translated():
+        with translate_errors():
             return [row["id"] for row in await self._pool.fetch(_SQL["due_jobs"], program, now, limit)]
 
-    async def put_off(self, failed: Mapping[str, str], *, now: datetime) -> None:
+    async def postpone(self, failed: Mapping[str, str], *, now: datetime) -> None:
         """Puts off jobs that cannot be decided (id → reason): for a minute, doubled each time up to an hour. They leave
         the queues of their pools.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
-                await _put_off(connection, failed, now)
+                await _postpone(connection, failed, now)
 
     async def past_runs(self, program: ProgramRef) -> tuple[PastRun, ...]:
         """The program's newest runs, newest first, at most `MOST_PAST_RUNS`."""
-        with translated():
+        with translate_errors():
             rows = await _PAST_RUNS.fetch(self._pool, str(program), MOST_PAST_RUNS)
         return tuple(PastRun(row.id, RunState(row.state), *row[2:]) for row in rows)
 
     async def recheck(self, job: str) -> None:
         """Makes the job due, if it still waits."""
-        with translated():
+        with translate_errors():
             await self._pool.execute(_SQL["make_due"], job)
 
     async def recheck_all(self, *, before: datetime) -> int:
         """Makes due the jobs that wait for a wake-up since `before`, in case it was lost, and those whose schedule
         changed, was disabled or deleted. Returns how many.
         """
-        with translated():
+        with translate_errors():
             await namespace_runs.count_active(self._pool)
             await rates.forget(self._pool, before)
             await pools.forget(self._pool)
@@ -184,7 +184,7 @@ class DecisionStore:
             return int((await self._pool.execute(_SQL["recheck_all"], before)).split()[-1])
 
 
-async def _put_off(connection: Connection, failed: Mapping[str, str], now: datetime) -> None:
+async def _postpone(connection: Connection, failed: Mapping[str, str], now: datetime) -> None:
     if failed:
         await connection.execute(_SQL["put_off"], now, list(failed), list(failed.values()))
         await lanes.leave(connection, list(failed))

@@ -10,7 +10,7 @@ from streamsched.domain.jobs.descendant import Descendant
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef
-from streamsched.store.connections import Pool, translated
+from streamsched.store.connections import Pool, translate_errors
 from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("jobs/descendants")
@@ -45,12 +45,12 @@ class DescendantReader:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def latest(
+    async def read_latest(
         self, ancestor: ProgramRef, wanted: Collection[tuple[str, ProgramRef]]
     ) -> Mapping[tuple[str, ProgramRef], Descendant]:
         """For each job of `ancestor`, as a digest, and each program: its newest job that descends from that one."""
         digests, programs = [digest for digest, _ in wanted], [str(program) for _, program in wanted]
-        with translated():
+        with translate_errors():
             rows = await _LATEST.fetch(self._pool, program_digest(ancestor), digests, programs)
         return {
             (row.digest, program): Descendant(
@@ -68,6 +68,6 @@ class DescendantReader:
 
     async def names(self, ancestor: ProgramRef, digests: Collection[str]) -> Mapping[str, str]:
         """Digest → the job of the program, or its run without a job, among the newest of its runs."""
-        with translated():
+        with translate_errors():
             rows = await _NAMED.fetch(self._pool, str(ancestor), list(digests), JOB_DIGITS)
         return {row.digest: row.id for row in rows}

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from streamsched.domain.decisions.retention import day_of
 from streamsched.domain.jobs.imported_run import ImportedRun
-from streamsched.store.connections import Pool, translated
+from streamsched.store.connections import Pool, translate_errors
 from streamsched.store.jobs.archive import Archive
 from streamsched.store.partitioned import RUNS
 from streamsched.store.sql import Select, queries
@@ -60,10 +60,10 @@ class ImportedRunStore:
         for part in sorted({day_of(run.ended_at) for run in runs}):
             await self._archive.make(RUNS, part)
         columns: tuple[list[object], ...] = tuple(map(list, zip(*map(_row, runs), strict=True)))
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 await connection.execute(_SQL["lock"])
-                row = await _ADD.one(connection, *columns)
+                row = await _ADD.fetch_one(connection, *columns)
         known = len(runs) - row.added - row.without_program
         return AddedRuns(row.added, known, row.without_program, tuple(row.unknown))
 

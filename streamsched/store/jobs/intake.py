@@ -18,7 +18,7 @@ from streamsched.ports.broker import Broker, Record
 from streamsched.ports.clock import Clock
 from streamsched.ports.intake import IntakeBatch, IntakeResult, IntakeStore, ReadyJobRow
 from streamsched.store.catalog.namespace_grants import BETWEEN, grant_of
-from streamsched.store.connections import translated
+from streamsched.store.connections import translate_errors
 from streamsched.store.positions import StoredPositions
 from streamsched.store.sql import Select, queries
 from streamsched.telemetry.metrics import Metrics
@@ -62,11 +62,11 @@ class PostgresIntake(StoredPositions):
     """`ports.intake.IntakeStore` of ready jobs on PostgreSQL."""
 
     async def take(self, topic: str, batches: Sequence[IntakeBatch[ReadyJobRow]], *, now: datetime) -> IntakeResult:
-        with translated():
-            jobs = await self._permitted([(batch.partition, job) for batch in batches for job in batch.rows])
+        with translate_errors():
+            jobs = await self._drop_foreign_details([(batch.partition, job) for batch in batches for job in batch.rows])
             rows = [(partition, *job, ancestors_of_record(job.ready)) for partition, job in jobs]
             columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(8)]
-            taken = await _TAKE.one(
+            taken = await _TAKE.fetch_one(
                 self._pool,
                 topic,
                 [batch.partition for batch in batches],
@@ -79,7 +79,7 @@ class PostgresIntake(StoredPositions):
             )
         return IntakeResult(frozenset(taken.partitions), taken.jobs, taken.obsolete)
 
-    async def _permitted(self, jobs: Sequence[tuple[int, ReadyJobRow]]) -> Sequence[tuple[int, ReadyJobRow]]:
+    async def _drop_foreign_details(self, jobs: Sequence[tuple[int, ReadyJobRow]]) -> Sequence[tuple[int, ReadyJobRow]]:
         """The jobs without details of programs of other namespaces that no grant gives. Asks only when there are ends
         of such programs.
         """
@@ -94,7 +94,9 @@ class PostgresIntake(StoredPositions):
         permitted = {}
         for job, programs in foreign.items():
             withheld = {
-                each for each in programs if not _detailed(each, granted.get((_namespace(job), each.namespace), ()))
+                each
+                for each in programs
+                if not _grants_details(each, granted.get((_namespace(job), each.namespace), ()))
             }
             permitted[job] = job._replace(ready=without_details(job.ready, withheld)) if withheld else job
         return [(partition, permitted.get(job, job)) for partition, job in jobs]
@@ -110,6 +112,6 @@ def _namespace(job: ReadyJobRow) -> str:
     return job.schedule.partition(".")[0]
 
 
-def _detailed(program: ProgramRef, grants: Sequence[NamespaceGrant]) -> bool:
+def _grants_details(program: ProgramRef, grants: Sequence[NamespaceGrant]) -> bool:
     known = covering(SharedKind.PROGRAM, f"{program.app}.{program.name}", grants)
     return known is not None and known.details

@@ -11,7 +11,7 @@ from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.history import HistoryEntry
 from streamsched.domain.jobs.job import JobCommand, JobState
 from streamsched.domain.names import AppRef, ScheduleRef
-from streamsched.store.connections import NEWEST, Pool, translated
+from streamsched.store.connections import NEWEST, Pool, translate_errors
 from streamsched.store.events.event_traces import VerdictTotal, read_totals
 from streamsched.store.jobs.job_record import JobRecord, JobRow, add_outcomes, job_record
 from streamsched.store.jobs.snapshot import JobSnapshot, read_snapshot
@@ -51,13 +51,13 @@ class JobStore:
         """Raises:
         NotFoundError: no such job.
         """
-        with translated():
+        with translate_errors():
             row = await _GET.fetchrow(self._pool, job)
             if row is None:
                 raise NotFoundError("job", job)
             return (await add_outcomes(self._pool, [job_record(row)]))[0]
 
-    async def recent(
+    async def list_recent(
         self,
         *,
         schedule: ScheduleRef | None = None,
@@ -71,7 +71,7 @@ class JobStore:
         `before` (time of creation and id of a job), when given.
         """
         filters = (schedule and str(schedule), list(states), limit, str(app) if app else namespace)
-        with translated():
+        with translate_errors():
             rows = await _RECENT.fetch(self._pool, *filters, *(before or NEWEST))
             return await add_outcomes(self._pool, [job_record(row) for row in rows])
 
@@ -84,7 +84,7 @@ class JobStore:
             ConflictError: it no longer waits for constraints; nothing changed.
         """
         action = f"job.{command or 'release'}_ordered"
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 row = await _GET.fetchrow(connection, job)
                 if row is None:
@@ -92,12 +92,12 @@ class JobStore:
                 await connection.execute(_SQL["lock_program"], row.program)
                 if await connection.fetchrow(_SQL["tell"], job, command, reason, now, action) is None:
                     raise ConflictError(f"job '{job}' waits for no constraint any more")
-                return job_record(await _GET.one(connection, job))
+                return job_record(await _GET.fetch_one(connection, job))
 
     async def span(self, schedule: ScheduleRef, *, since: datetime, until: datetime) -> ScheduleSpan:
         """The activity of a schedule between these (UTC, both included); empty for an unknown one."""
         name = str(schedule)
-        with translated():
+        with translate_errors():
             async with (
                 self._pool.acquire() as connection,
                 connection.transaction(isolation="repeatable_read", readonly=True),
@@ -115,7 +115,7 @@ class JobStore:
         """Raises:
         NotFoundError: no such job.
         """
-        with translated():
+        with translate_errors():
             async with (
                 self._pool.acquire() as connection,
                 connection.transaction(isolation="repeatable_read", readonly=True),

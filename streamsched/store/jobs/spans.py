@@ -13,7 +13,7 @@ from streamsched.codec.records import launch
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.jobs.spans import EndedJob, EndedRun
-from streamsched.store.connections import Pool, translated
+from streamsched.store.connections import Pool, translate_errors
 from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("jobs/spans")
@@ -83,13 +83,13 @@ class SpanStore:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def due(self, *, limit: int) -> DueSpans:
+    async def list_due(self, *, limit: int) -> DueSpans:
         """At most `limit` jobs and as many runs, those that ended first.
 
         Raises:
             UnavailableError: the database cannot be reached.
         """
-        with translated():
+        with translate_errors():
             jobs = await _DUE_JOBS.fetch(self._pool, limit)
             runs = await _DUE_RUNS.fetch(self._pool, limit)
         read_jobs, bad_jobs = _read_rows(jobs, _job)
@@ -105,7 +105,7 @@ class SpanStore:
         outcome = _SENT if sent else _DROPPED
         jobs, runs = [each.ready.id for each in due.jobs], [each.run for each in due.runs]
         bad_jobs, bad_runs = due.unreadable
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 for query, rows, how in (
                     ("settle_jobs", jobs, outcome),
@@ -123,7 +123,7 @@ class SpanStore:
             UnavailableError: the database cannot be reached.
         """
         dropped = 0
-        with translated():
+        with translate_errors():
             while found := await self._pool.fetchval(_SQL["drop_old"], before, _AT_ONCE):
                 dropped += found
         return dropped
@@ -149,7 +149,7 @@ def _job(row: _Job) -> EndedJob:
         stored_at=row.created_at,
         admitted_at=row.admitted_at,
         ended_at=row.ended_at,
-        waited_for=tuple(dict.fromkeys(_waited_for(row.waiting)))[:_NAMED],
+        waited_for=tuple(dict.fromkeys(_waited_names(row.waiting)))[:_NAMED],
     )
 
 
@@ -168,7 +168,7 @@ def _run(row: _Run) -> EndedRun:
     )
 
 
-def _waited_for(verdicts: Any) -> Iterator[str]:
+def _waited_names(verdicts: Any) -> Iterator[str]:
     """What the stored verdicts wait for: names of what is shared, `runs`, or `time`; never a text of a plug-in."""
     for verdict in verdicts if isinstance(verdicts, list) else ():
         match verdict:

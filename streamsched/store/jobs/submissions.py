@@ -11,7 +11,7 @@ from streamsched.codec.json.scalar import loads
 from streamsched.codec.records import launch
 from streamsched.codec.records.descent import ancestors_of_job
 from streamsched.codec.schedules.schedule import schedule_from_json
-from streamsched.domain.decisions.decision import superseded
+from streamsched.domain.decisions.decision import superseded_reason
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.jobs.run import RunState
@@ -24,7 +24,7 @@ from streamsched.domain.schedules.submission_request import (
     SubmissionRequest,
     check_collisions,
 )
-from streamsched.store.connections import Connection, Pool, translated
+from streamsched.store.connections import Connection, Pool, translate_errors
 from streamsched.store.jobs.failed_jobs import FailedJob, failed_jobs, known_reruns, reruns_of
 from streamsched.store.sql import Select, fetch_value, queries
 
@@ -82,7 +82,7 @@ class SubmissionStore:
             ConflictError: the schedule is disabled, or the token belongs to another request.
             UnavailableError: PostgreSQL is unavailable; a repeat finds what was stored.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 if await _is_known(connection, request):
                     return SubmittedJob(request.job, repeated=True)
@@ -111,7 +111,7 @@ class SubmissionStore:
                 to another request.
             UnavailableError: PostgreSQL is unavailable; a repeat finds what was stored.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 row = await _FORMER.fetchrow(connection, request.job)
                 if row is None:
@@ -132,7 +132,7 @@ class SubmissionStore:
                     await _is_known_rerun(connection, first)
                 return SubmittedJob(ready.id, repeated=not made)
 
-    async def failed(self, request: BulkRerunRequest, *, now: datetime) -> Sequence[FailedJob]:
+    async def list_failed(self, request: BulkRerunRequest, *, now: datetime) -> Sequence[FailedJob]:
         """The jobs that `rerun_failed` would repeat, oldest first.
 
         Raises:
@@ -141,7 +141,7 @@ class SubmissionStore:
             ConflictError: the schedule is disabled or draining.
             UnavailableError: PostgreSQL is unavailable.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 _check_accepting(request.schedule, await current_schedule(connection, request.schedule))
                 return await failed_jobs(connection, request, now)
@@ -150,10 +150,10 @@ class SubmissionStore:
         """Repeats them, as `rerun`, all or none, oldest first.
 
         Raises:
-            NotFoundError, InvalidError, ConflictError, UnavailableError: as `failed`; nothing was stored.
+            NotFoundError, InvalidError, ConflictError, UnavailableError: as `list_failed`; nothing was stored.
             ConflictError: also when the token belongs to another request.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 current = _check_accepting(request.schedule, await current_schedule(connection, request.schedule))
                 check_collisions(request.arguments, current.schedule)

@@ -19,8 +19,8 @@ from streamsched.codec.schedules import load as load_json
 from streamsched.domain.constraints.load import ClusterReading, Load, LoadGate
 from streamsched.domain.decisions.admission import Satisfied
 from streamsched.domain.decisions.decision import Admit, Decision, DecisionInput, Wait
-from streamsched.domain.errors import described
-from streamsched.store.connections import Connection, Executor, Pool, translated
+from streamsched.domain.errors import describe_failure
+from streamsched.store.connections import Connection, Executor, Pool, translate_errors
 from streamsched.store.sql import Select, queries
 
 log = structlog.get_logger()
@@ -111,22 +111,22 @@ class ClusterStore:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def wanted(self, now: datetime, *, every: timedelta, patience: timedelta) -> Sequence[str]:
+    async def claim_wanted(self, now: datetime, *, every: timedelta, patience: timedelta) -> Sequence[str]:
         """Clusters that jobs wait for and whose reading is older than `every`; reserved for the caller to read for
         `patience`.
         """
-        with translated():
+        with translate_errors():
             return [row["name"] for row in await self._pool.fetch(_SQL["wanted"], now, now - every, now + patience)]
 
-    async def next_due(self, now: datetime, *, every: timedelta) -> datetime | None:
+    async def next_due_at(self, now: datetime, *, every: timedelta) -> datetime | None:
         """When the next one is wanted; None when no job waits for a cluster."""
-        with translated():
+        with translate_errors():
             return await self._pool.fetchval(_SQL["next_due"], every)
 
     async def record_reading(self, cluster: str, reading: ClusterReading, *, now: datetime) -> int:
         """Stores a reading, updates the gates, and wakes as many jobs of open gates as may start. Returns how many."""
         woken = 0
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 await connection.execute(_SQL["read"], cluster, load_json.reading_to_json(reading), now)
                 for terms, was_open, since in await _GATES.fetch(connection, cluster):
@@ -141,12 +141,12 @@ class ClusterStore:
 
     async def record_failure(self, cluster: str, reason: str, *, now: datetime) -> None:
         """Stores why there is no reading; the last one stays valid until it is stale."""
-        with translated():
+        with translate_errors():
             await self._pool.execute(_SQL["failed"], cluster, reason, now)
 
     async def all(self) -> Sequence[ClusterRecord]:
         """Clusters that a job ever waited for, ordered by name."""
-        with translated():
+        with translate_errors():
             rows = await _LIST.fetch(self._pool)
             gates: dict[str, list[GateRecord]] = defaultdict(list)
             for row in await _LIST_GATES.fetch(self._pool):

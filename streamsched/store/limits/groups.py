@@ -21,7 +21,7 @@ from streamsched.domain.limits import MOST_SLOTS
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.quotas.quota import slots_name as quota_slots
 from streamsched.store.catalog.history import record
-from streamsched.store.connections import Connection, Pool, translated
+from streamsched.store.connections import Connection, Pool, translate_errors
 from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("limits/groups")
@@ -104,21 +104,21 @@ class GroupStore:
 
     async def all(self, *, after: str = "", limit: int | None = None) -> Sequence[GroupRecord]:
         """Ordered by name; at most `limit` of those after the name `after`."""
-        with translated():
+        with translate_errors():
             return [_record(row) for row in await _LIST.fetch(self._pool, None, after, limit)]
 
     async def set_limit(self, name: str, limit: int | None, reason: str, *, now: datetime) -> GroupRecord:
         """Sets the number of slots: 0 closes the group, None leaves it to the schedules. Runs that hold more continue;
         waiting jobs are rechecked. `reason` (who and why) is written to the history.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 await connection.execute(_SQL["set_limit"], name, limit, now)
                 change = "its limit is left to the schedules" if limit is None else f"its limit is {limit}"
                 change = f"{change}: {reason}" if reason else change
                 await record(connection, "group", name, "group.limit_set", change, at=now)
                 await wake(connection, {name: _CHANGED})
-                return _record(await _LIST.one(connection, [name], "", None))
+                return _record(await _LIST.fetch_one(connection, [name], "", None))
 
 
 async def lock(connection: Connection, names: Iterable[str]) -> None:
@@ -250,7 +250,7 @@ async def take(connection: Connection, slots: Sequence[tuple[str, str, int]]) ->
         await connection.execute(_SQL["take"], *(list(column) for column in zip(*slots, strict=True)))
 
 
-async def free(connection: Connection, *runs: str) -> None:
+async def free_slots(connection: Connection, *runs: str) -> None:
     """Frees the runs' slots and wakes jobs that wait for them. Its locks are the last of the transaction."""
     held = await _LOCK_HELD.fetch(connection, runs)
     if held:

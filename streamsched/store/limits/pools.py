@@ -17,7 +17,7 @@ from streamsched.domain.errors import NotFoundError
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.revision import Expected, digest
 from streamsched.store.catalog.history import record
-from streamsched.store.connections import Connection, Executor, Pool, translated
+from streamsched.store.connections import Connection, Executor, Pool, translate_errors
 from streamsched.store.limits import groups
 from streamsched.store.sql import Select, queries
 
@@ -108,7 +108,7 @@ class PoolStore:
 
     async def all(self, *, after: str = "", limit: int | None = None) -> Sequence[PoolRecord]:
         """Ordered by name; at most `limit` of those after the name `after`."""
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection:
                 return await _records(connection, None, after=after, limit=limit)
 
@@ -116,7 +116,7 @@ class PoolStore:
         """Raises:
         NotFoundError: no job has used it and no one has set it.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection:
                 found = await _records(connection, name)
         if not found:
@@ -139,7 +139,7 @@ class PoolStore:
         Raises:
             RevisionChangedError: the pool has no expected revision; nothing changed.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 if expected is not None:
                     row = await _SETTINGS.fetchrow(connection, name)
@@ -162,7 +162,7 @@ class PoolStore:
         Raises:
             NotFoundError: no such schedule, or it is in no pool.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 pool = await connection.fetchval(_SQL["prioritize"], str(schedule), priority)
                 if pool is None:

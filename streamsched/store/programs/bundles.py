@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from streamsched.domain.errors import NotFoundError
-from streamsched.store.connections import Pool, translated
+from streamsched.store.connections import Pool, translate_errors
 from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("programs/bundles")
@@ -43,7 +43,7 @@ class BundleStore:
         Raises:
             UnavailableError: PostgreSQL is unavailable; the call may be repeated.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 if await connection.fetchval(_SQL["put"], namespace, digest, size, files, now) is None:
                     await connection.execute(_SQL["use"], namespace, digest, now)
@@ -54,12 +54,12 @@ class BundleStore:
 
     async def use(self, namespace: str, digest: str, *, now: datetime) -> bool:
         """Whether the bundle exists; it is in use from now on for a while."""
-        with translated():
+        with translate_errors():
             return await self._pool.fetchval(_SQL["use"], namespace, digest, now) is not None
 
     async def list(self, namespace: str) -> Sequence[BundleRecord]:
         """Those of the namespace, the newest first, at most 1000."""
-        with translated():
+        with translate_errors():
             return await _LIST.fetch(self._pool, namespace)
 
     async def read(self, namespace: str, digest: str) -> AsyncIterator[bytes]:
@@ -71,7 +71,7 @@ class BundleStore:
         """
         number = 0
         while True:
-            with translated():
+            with translate_errors():
                 chunk = await self._pool.fetchval(_SQL["chunk"], namespace, digest, number)
             if chunk is None:
                 break
@@ -86,5 +86,5 @@ class BundleStore:
         Raises:
             UnavailableError: PostgreSQL is unavailable.
         """
-        with translated():
+        with translate_errors():
             return [row["digest"] for row in await self._pool.fetch(_SQL["remove_unused"], before)]

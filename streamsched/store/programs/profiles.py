@@ -13,7 +13,7 @@ from streamsched.domain.names import ProgramRef
 from streamsched.domain.programs.spark_profile import EVERYWHERE, SparkProfile
 from streamsched.domain.revision import Expected, digest
 from streamsched.store.catalog.history import record
-from streamsched.store.connections import Connection, Pool, translated
+from streamsched.store.connections import Connection, Pool, translate_errors
 from streamsched.store.sql import Select, fetch_value, queries
 
 _SQL: Final = queries("programs/profiles")
@@ -70,20 +70,20 @@ class ProfileStore:
         Raises:
             UnavailableError: PostgreSQL is unavailable.
         """
-        with translated():
+        with translate_errors():
             row = await _EFFECTIVE.fetchrow(self._pool, namespace, name)
         return None if row is None else _record(row)
 
     async def list(self, namespace: str) -> Sequence[ProfileRecord]:
         """The profiles of a namespace and those of the installation, by name, without users."""
-        with translated():
+        with translate_errors():
             return [_record(row) for row in await _LIST.fetch(self._pool, namespace)]
 
     async def get(self, namespace: str, name: str) -> ProfileRecord:
         """Raises:
         NotFoundError: the namespace itself has no such profile.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection:
                 return await _read_profile(connection, namespace, name)
 
@@ -104,7 +104,7 @@ class ProfileStore:
             ConflictError: the namespace has as many profiles as it may have.
         """
         definition = profile_to_json(profile)
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 await connection.execute(_SQL["lock"])
                 if expected is not None:
@@ -127,7 +127,7 @@ class ProfileStore:
             RevisionChangedError: it has no expected revision; nothing changed.
             ConflictError: programs would be without a profile of this name, and not `force`; the message names them.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 await connection.execute(_SQL["lock"])
                 found = await _read_profile(connection, namespace, name)

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import structlog
 
 from streamsched.codec.schedules.schedule import schedule_from_json
-from streamsched.domain.errors import described
+from streamsched.domain.errors import describe_failure
 from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.jobs.run import RUN_STATES, RunFact, RunState, run_id
 from streamsched.domain.limits import add_duration

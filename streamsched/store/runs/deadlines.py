@@ -34,7 +34,7 @@ from streamsched.log.topics import public_topic
 from streamsched.ports.outbox import OutboxRecord
 from streamsched.store.catalog import outbox
 from streamsched.store.catalog.history import record
-from streamsched.store.connections import Connection, Pool, translated
+from streamsched.store.connections import Connection, Pool, translate_errors
 from streamsched.store.runs import manual_runs
 from streamsched.store.runs.ending import cancel_pending, lock_run
 from streamsched.store.runs.rows import SQL as RUNS
@@ -126,15 +126,15 @@ class DeadlineStore:
         self._failed: Quarantine[WatchedDeadline] = Quarantine()
         self._held: list[WatchedDeadline] = []
 
-    async def due(self, now: datetime, *, limit: int) -> Sequence[WatchedDeadline]:
+    async def list_due(self, now: datetime, *, limit: int) -> Sequence[WatchedDeadline]:
         """The due deadlines, those due longest first; not claimed."""
         self._held = self._failed.held_keys(now)
-        with translated():
+        with translate_errors():
             return await _DUE.fetch(self._pool, now, limit, *self._held_columns())
 
-    async def next_due(self) -> datetime | None:
+    async def next_due_at(self) -> datetime | None:
         """When the next deadline is due."""
-        with translated():
+        with translate_errors():
             return await self._pool.fetchval(_SQL["next_due"], *self._held_columns())
 
     async def settle(self, watched: WatchedDeadline, *, now: datetime) -> DeadlineMiss | None:
@@ -151,7 +151,7 @@ class DeadlineStore:
             log.error("deadline.failed", job=watched.job, run=watched.run, reason=describe_failure(failure))
             due = f"{retry_at:%Y-%m-%d %H:%M:%S}Z"
             reason = f"a deadline cannot be judged: {describe_failure(failure)}; the next attempt is at {due}"
-            with translated():
+            with translate_errors():
                 await self._pool.execute(_SQL["failed"], now, watched.job, reason)
             return None
         self._failed.release(watched)
@@ -161,7 +161,7 @@ class DeadlineStore:
         return [list(column) for column in zip(*self._held, strict=True)] or [[], [], []]
 
     async def _settle(self, watched: WatchedDeadline, now: datetime) -> DeadlineMiss | None:
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 row = await _GET.fetchrow(connection, *watched)
                 if row is None:
@@ -208,7 +208,7 @@ def _program_to_start(deadline: Deadline, schedule: ScheduleRef) -> ProgramRef |
 
 
 async def _job_times(connection: Connection, watched: WatchedDeadline) -> JobTimes:
-    job = await _LOCK_JOB.one(connection, watched.job)
+    job = await _LOCK_JOB.fetch_one(connection, watched.job)
     runs = await _RUNS.fetch(connection, watched.job, watched.run)
     launched = job.state == JobState.LAUNCHED
     return JobTimes(

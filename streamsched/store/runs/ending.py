@@ -10,8 +10,8 @@ import structlog
 from streamsched.codec import event as event_codec
 from streamsched.codec.events import ancestors as ancestors_codec
 from streamsched.codec.schedules.schedule import program_from_json
-from streamsched.domain.decisions.decision import superseded
-from streamsched.domain.errors import DecodeError, described
+from streamsched.domain.decisions.decision import superseded_reason
+from streamsched.domain.errors import DecodeError, describe_failure
 from streamsched.domain.events.ancestors import NO_ANCESTORS, Ancestors
 from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.jobs.job import JOB_STATES, JobFact, JobState
@@ -78,7 +78,7 @@ async def end(
     if announced and state is not RunState.COMPLETED:
         await failure_streaks.record_failure(connection, row, reason, at=at)
     if announced:
-        await groups.free(connection, row.id)
+        await groups.free_slots(connection, row.id)
     return state
 
 

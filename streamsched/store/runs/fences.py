@@ -8,14 +8,14 @@ from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from streamsched.codec.schedules.schedule import program_from_json
-from streamsched.domain.backoff import doubled
+from streamsched.domain.backoff import double_pause
 from streamsched.domain.jobs.run import run_id
 from streamsched.domain.limits import add_duration
 from streamsched.domain.programs.output import UNDECLARED, UNFENCED, ProgramOutput, fence_text
 from streamsched.domain.schedules.schedule import InlineExecutable
 from streamsched.ports.runs import Assignment
 from streamsched.store.catalog.history import record
-from streamsched.store.connections import Connection, Pool, translated
+from streamsched.store.connections import Connection, Pool, translate_errors
 from streamsched.store.runs.ending import program_of
 from streamsched.store.runs.rows import StoredRun
 from streamsched.store.sql import Select, queries
@@ -80,18 +80,18 @@ class FenceStore:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def due(self, now: datetime, *, limit: int) -> Sequence[str]:
+    async def claim_due(self, now: datetime, *, limit: int) -> Sequence[str]:
         """Runs to be fenced now, each for one caller; again ever more seldom, until `store_result` or `MOST_TRIES`."""
         pauses = [
             timedelta(seconds=double_pause(_FIRST_S, tries, longest=_LONGEST_S)) for tries in range(MOST_TRIES - 1)
         ]
         again = [add_duration(now, pause) for pause in pauses]
-        with translated():
+        with translate_errors():
             return [row["id"] for row in await self._pool.fetch(_SQL["due"], now, again, limit)]
 
     async def order(self, run: str) -> FenceOrder | None:
         """What is to be fenced; None when there is nothing any more."""
-        with translated():
+        with translate_errors():
             row = await _ORDER.fetchrow(self._pool, run)
         if row is None:
             return None
@@ -101,14 +101,14 @@ class FenceStore:
     async def raise_epochs(self, order: FenceOrder) -> frozenset[str]:
         """Fences the outputs whose commits are rows behind the API; returns their names. Idempotent."""
         datasets = [str(each.dataset) for each in order.outputs]
-        with translated():
+        with translate_errors():
             rows = await self._pool.fetch(_SQL["raise_epochs"], datasets, order.job, order.attempt)
         return frozenset(row["dataset"] for row in rows)
 
     async def store_result(self, run: str, found: Mapping[str, str], *, now: datetime) -> None:
         """Stores for each output why it is not fenced, "" when it is; the latter for all is not tried again."""
         text = fence_text(found)
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 done = not any(found.values())
                 if await connection.fetchval(_SQL["written"], run, text, done) is not None:

@@ -21,8 +21,8 @@ from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.limits import add_duration
 from streamsched.domain.schedules.retry import Retry
 from streamsched.store.catalog import history
-from streamsched.store.connections import Connection, Pool, translated
-from streamsched.store.expected_time import ExpectedTime, expected
+from streamsched.store.connections import Connection, Pool, translate_errors
+from streamsched.store.expected_time import ExpectedTime, expected_parameter
 from streamsched.store.limits import groups
 from streamsched.store.runs.attempts import NextAttempt, repeat_lost
 from streamsched.store.runs.rows import StartedRun
@@ -85,18 +85,18 @@ class LauncherLeases:
         places; None: it does not say.
         """
         sizes = [None if places is None else places[kind] for kind in (ProcessKind.HOST, ProcessKind.CLUSTER)]
-        with translated():
+        with translate_errors():
             await self._pool.execute(_SQL["renew"], launcher, ttl, *sizes)
 
     async def release(self, launcher: str) -> None:
         """Ends the lease now: others may take back what is left. Idempotent."""
-        with translated():
+        with translate_errors():
             await self._pool.execute(_SQL["release"], launcher)
 
-    async def expired(self, launcher: str, ttl: timedelta) -> Sequence[str]:
+    async def list_expired(self, launcher: str, ttl: timedelta) -> Sequence[str]:
         """Other launchers whose leases have expired, at most 100; none until `launcher` has held its own for `ttl`."""
-        with translated():
-            rows = await self._pool.fetch(_SQL["expired"], launcher, ttl, expected(self._theirs))
+        with translate_errors():
+            rows = await self._pool.fetch(_SQL["expired"], launcher, ttl, expected_parameter(self._theirs))
         return [row["runner"] for row in rows]
 
     async def recover(
@@ -108,9 +108,9 @@ class LauncherLeases:
 
         None, without a change: its lease was renewed, or another launcher is recovering it.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
-                if await connection.fetchval(_SQL["lock"], launcher, ttl, expected(self._theirs)) is None:
+                if await connection.fetchval(_SQL["lock"], launcher, ttl, expected_parameter(self._theirs)) is None:
                     return None
                 held = await _HELD.fetch(self._pool, launcher)
                 recovery = _Recovery(self._pool, self._single, launcher, attempts, now)
@@ -167,7 +167,7 @@ class _Recovery:
         search = FailureIsolation(runs)
         for part in search:
             try:
-                with translated():
+                with translate_errors():
                     async with self._pool.acquire() as connection, connection.transaction():
                         await change(connection, part)
             except Exception as failure:  # noqa: BLE001 - as above

@@ -72,10 +72,10 @@ async def provenance_of(connection: Connection, run: str) -> Provenance:
         RunOrigin(OriginKind.START, row.made or "by hand") if ready is None else origin_of(ready),
         argument_sources(row.arguments, program, row.preferences or {}, schedule, ready),
         tuple(what for what, at in changed if at is not None and at > row.created_at),
-        [_chained(each) for each in chain],
+        [_run_from_row(each) for each in chain],
     )
 
 
-def _chained(row: _ChainRow) -> ChainedRun:
+def _run_from_row(row: _ChainRow) -> ChainedRun:
     state = None if row.state is None else RunState(row.state)
     return ChainedRun(row.job, row.run, row.attempt, state, row.rerun_of, row.started_at, row.ended_at)

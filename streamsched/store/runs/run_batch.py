@@ -22,7 +22,7 @@ from streamsched.log.topics import PROGRAM_STATUS, public_topic
 from streamsched.ports.outbox import OutboxRecord
 from streamsched.ports.runs import Assignment, RunEnd, StopRequest
 from streamsched.store.catalog import history, outbox
-from streamsched.store.connections import Connection, Pool, translated
+from streamsched.store.connections import Connection, Pool, translate_errors
 from streamsched.store.limits import groups, lanes
 from streamsched.store.runs import failing
 from streamsched.store.runs.arrived_nodes import ArrivedNode, complete_nodes
@@ -98,7 +98,7 @@ class RunBatch:
             InvalidError: one of them cannot be read; some may be claimed, and the call may be repeated.
             UnavailableError: PostgreSQL is unavailable.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 definitions: Mapping[str | None, Schedule] = {
                     row.id: schedule_from_json(row.definition) for row in await _LOCK_SCHEDULES.fetch(connection, runs)
@@ -132,7 +132,7 @@ class RunBatch:
             InvalidError: one of them cannot be stored; nothing changed.
             UnavailableError: PostgreSQL is unavailable; the call may be repeated.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 rows = await _STARTING.fetch(connection, runs, runner)
                 starts = _StartRecords(now)
@@ -151,7 +151,7 @@ class RunBatch:
         Raises:
             UnavailableError: PostgreSQL is unavailable.
         """
-        with translated():
+        with translate_errors():
             return _stops(await _BEAT.fetch(self._pool, runs, runner, now))
 
     async def finish(
@@ -184,7 +184,7 @@ class RunBatch:
         tries: int = 3,
     ) -> list[str]:
         """Outbox, history, tasks and nodes are written before the programs are locked: their locks delay decisions."""
-        with translated():
+        with translate_errors():
             try:
                 async with self._pool.acquire() as connection, connection.transaction():
                     rows = await _GOING_ON.fetch(connection, list(endings))
@@ -207,7 +207,7 @@ class RunBatch:
                         )
                     await connection.execute(SQL["wake"], list(ends.programs))
                     await lanes.wake_after(connection, runs)
-                    await groups.free(connection, *runs)
+                    await groups.free_slots(connection, *runs)
                     return runs
             except ConflictError:
                 if tries == 1:

@@ -10,7 +10,7 @@ from typing import Final
 from streamsched.codec.views import run_commits
 from streamsched.domain.jobs.run import job_of
 from streamsched.domain.jobs.run_commit import MOST_COMMITS, RunCommit
-from streamsched.store.connections import Pool, translated
+from streamsched.store.connections import Pool, translate_errors
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("runs/run_commits")
@@ -30,5 +30,5 @@ class RunCommitStore:
         """
         runs = [each.run for each in commits]
         names, said = zip(*map(run_commits.stored_member, commits), strict=True)
-        with translated():
+        with translate_errors():
             await self._pool.execute(_SQL["add"], runs, [job_of(run) for run in runs], names, MOST_COMMITS, said)

@@ -19,7 +19,7 @@ from streamsched.domain.quarantine import Quarantine
 from streamsched.domain.schedules.retry import OVERDUE, Retry
 from streamsched.ports.runner import NO_RUNNER
 from streamsched.store.catalog.history import record
-from streamsched.store.connections import Connection, Pool, translated
+from streamsched.store.connections import Connection, Pool, translate_errors
 from streamsched.store.limits import process_room
 from streamsched.store.runs import fences
 from streamsched.store.runs.attempts import check_commits, make_attempt, plan_attempt
@@ -112,7 +112,7 @@ class RunMonitorStore(PostgresRunStore):
         """Takes PENDING inline runs for the launcher `inline_by`, a `RunnerId` as text, oldest first, each for one
         caller; `retry_at` and `jitter` as for `next_processes`.
         """
-        with translated():
+        with translate_errors():
             taken = await _CLAIM_INLINE.fetch(self._pool, now, list(retry_at), limit, jitter, inline_by)
         return [UnclaimedRun(*each) for each in taken]
 
@@ -132,7 +132,7 @@ class RunMonitorStore(PostgresRunStore):
         the next run is permitted.
         """
         wanted: list[UnclaimedRun] = []
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 bucket = None if pace is None else await self._bucket(connection, pace, now)
                 most = sum(room.values()) if pace is None or bucket is None else pace.available_tokens(bucket, now)
@@ -151,22 +151,22 @@ class RunMonitorStore(PostgresRunStore):
 
     async def _bucket(self, connection: Connection, pace: Pace, now: datetime) -> BucketLevel:
         """The tokens left of the pace, locked until the transaction ends."""
-        return BucketLevel(*await _BUCKET.one(connection, _LAUNCHES, float(pace.burst), now))
+        return BucketLevel(*await _BUCKET.fetch_one(connection, _LAUNCHES, float(pace.burst), now))
 
     async def wake_for_room(self, now: datetime) -> bool:
         """Makes those jobs due that wait for room and get the next places; whether any wait."""
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection:
                 return await process_room.wake(connection, now)
 
     async def next_spawn(self, *, inline: bool = False) -> datetime | None:
         """When the next PENDING run is to be started; None when there is none."""
-        with translated():
+        with translate_errors():
             return await self._pool.fetchval(SQL["next_quick" if inline else "next_spawn"])
 
     async def record_spawn_failure(self, run: str, reason: str, *, now: datetime) -> None:
         """Writes to the run's history why no process could be started."""
-        with translated():
+        with translate_errors():
             await record(self._pool, "run", run, "run.spawn_failed", reason, at=now)
 
     async def fail_unstarted(self, now: datetime, *, spawns: int) -> Sequence[str]:
@@ -183,13 +183,13 @@ class RunMonitorStore(PostgresRunStore):
             await move_job(connection, row, JobFact.LAUNCH_FAILED, why, at=now)
             await end(connection, row, RunFact.FAILED, why, at=now)
 
-        with translated():
+        with translate_errors():
             inline = dict(await _UNCLAIMED_TOO_OFTEN.fetch(self._pool, now, spawns))
         return await self._end_each(list(inline), fail, now)
 
     async def stop_overdue(self, now: datetime) -> Sequence[str]:
         """Requests a stop of every live run past its maximum duration without one. Returns their ids."""
-        with translated():
+        with translate_errors():
             return [row["id"] for row in await self._pool.fetch(SQL["overdue"], now, OVERDUE)]
 
     async def cancel_pending(self, now: datetime) -> Sequence[str]:
@@ -198,7 +198,7 @@ class RunMonitorStore(PostgresRunStore):
         async def cancel(connection: Connection, row: StoredRun) -> None:
             await cancel_pending(connection, row, row.stop_requested or "", at=now)
 
-        with translated():
+        with translate_errors():
             rows = await self._pool.fetch(SQL["stop_requested"])
         return await self._end_each([row["id"] for row in rows], cancel, now)
 
@@ -214,7 +214,7 @@ class RunMonitorStore(PostgresRunStore):
             if run in held:
                 continue
             try:
-                with translated():
+                with translate_errors():
                     async with self._pool.acquire() as connection, connection.transaction():
                         row = await lock_run(connection, run)
                         if row is None or row.state != RunState.PENDING:
@@ -234,18 +234,18 @@ class RunMonitorStore(PostgresRunStore):
     ) -> Sequence[SilentRun]:
         """Claimed runs without a heartbeat since `before`, longest silent first, after the run `behind`."""
         since, run = (_BEGINNING, "") if behind is None else (behind.heartbeat_at, behind.run)
-        with translated():
+        with translate_errors():
             return await _SILENT.fetch(self._pool, before, limit, since, run)
 
     async def due_fences(self, now: datetime, *, limit: int) -> Sequence[str]:
-        """As `FenceStore.due`."""
-        return await fences.FenceStore(self._pool).due(now, limit=limit)
+        """As `FenceStore.claim_due`."""
+        return await fences.FenceStore(self._pool).claim_due(now, limit=limit)
 
     async def release_runner(self, run: SilentRun, reason: str, *, now: datetime) -> bool:
         """Takes a detached run from its runner, which is gone, so that another can claim it. False, without a change,
         when the run had a heartbeat or ended since.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 if (
                     await connection.fetchval(SQL["release_runner"], run.run, run.heartbeat_at, str(NO_RUNNER), now)
@@ -261,7 +261,7 @@ class RunMonitorStore(PostgresRunStore):
         the schedule's retry policy, or without one `attempts`, permits it, unless the run was to stop or its schedule
         changed. None, without a change, when the run had a heartbeat or ended since.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 row = await lock_run(connection, run.run)
                 if row is None or row.state not in LIVE or row.heartbeat_at != run.heartbeat_at:

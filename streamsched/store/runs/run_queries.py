@@ -19,7 +19,7 @@ from streamsched.domain.programs.driver import Driver
 from streamsched.domain.schedules.provenance import Provenance
 from streamsched.ports.runs import StopRequest
 from streamsched.store.catalog.history import record
-from streamsched.store.connections import NEWEST, Pool, translated
+from streamsched.store.connections import NEWEST, Pool, translate_errors
 from streamsched.store.runs.ending import cancel_pending, lock_run
 from streamsched.store.runs.manual_runs import make_run
 from streamsched.store.runs.provenance import provenance_of
@@ -114,7 +114,7 @@ class RunQueries:
         """Raises:
         NotFoundError: no such run.
         """
-        with translated():
+        with translate_errors():
             row = await _GET.fetchrow(self._pool, run)
         if row is None:
             raise NotFoundError("run", run)
@@ -127,14 +127,14 @@ class RunQueries:
             NotFoundError: no such run.
             InvalidError: its job, program or schedule cannot be read.
         """
-        with translated():
+        with translate_errors():
             async with (
                 self._pool.acquire() as connection,
                 connection.transaction(isolation="repeatable_read", readonly=True),
             ):
                 return await provenance_of(connection, run)
 
-    async def recent(
+    async def list_recent(
         self,
         *,
         program: ProgramRef | None = None,
@@ -148,7 +148,7 @@ class RunQueries:
         `before` (time of creation and id of a run), when given.
         """
         filters = (program and str(program), list(states), limit, str(app) if app else namespace)
-        with translated():
+        with translate_errors():
             return [_record(row) for row in await _RECENT.fetch(self._pool, *filters, *(before or NEWEST))]
 
     async def start(
@@ -172,7 +172,7 @@ class RunQueries:
             ConflictError: `at_most` or more runs of the program are active, or a group or pool is full.
         """
         run = run_id(f"{program}.manual-{token}", 1)
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 definition = await connection.fetchval(SQL["lock_program"], str(program))
                 if definition is None:
@@ -190,7 +190,7 @@ class RunQueries:
             NotFoundError: no such run.
             ConflictError: it has ended.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 row = await lock_run(connection, run)
                 if row is None:

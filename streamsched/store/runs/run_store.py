@@ -22,7 +22,7 @@ from streamsched.domain.schedules.retry import OVERDUE
 from streamsched.ports.runner import NO_RUNNER
 from streamsched.ports.runs import Assignment, RunEnd, StopRequest
 from streamsched.store.catalog.history import record
-from streamsched.store.connections import Connection, Pool, translated
+from streamsched.store.connections import Connection, Pool, translate_errors
 from streamsched.store.runs import attempts, deadlines, fences
 from streamsched.store.runs.ending import announce, cancel_pending, current_schedule, end, lock_run, move_job
 from streamsched.store.runs.rows import RUN, SQL, LockedSchedule, StoredRun
@@ -59,7 +59,7 @@ class PostgresRunStore:
         self._pool = pool
 
     async def claim(self, run: str, *, runner: str, log_path: str | None, now: datetime) -> Assignment | None:
-        with translated():
+        with translate_errors():
             seen = await RUN.fetchrow(self._pool, run)
             if seen is None:
                 return None
@@ -104,7 +104,7 @@ class PostgresRunStore:
         return assignment
 
     async def mark_started(self, run: str, *, runner: str, now: datetime, start: str = "") -> None:
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 row = await RUN.fetchrow(connection, run)
                 if row is not None and await _start(connection, row, runner, now, start):
@@ -114,7 +114,7 @@ class PostgresRunStore:
                     raise ConflictError(f"run '{run}' is no longer executed by {runner}")
 
     async def store_driver(self, run: str, *, runner: str, driver: Driver, now: datetime) -> None:
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 row = await lock_run(connection, run)
                 if row is None or row.runner != runner or row.state not in LIVE:
@@ -128,14 +128,14 @@ class PostgresRunStore:
         self, run: str, *, runner: str, now: datetime, metrics: RunMetrics | None = None
     ) -> StopRequest | None:
         measured = None if metrics is None else run_metrics.to_json(metrics)
-        with translated():
+        with translate_errors():
             row = await _BEAT.fetchrow(self._pool, run, runner, now, measured)
         if row is None:
             raise ConflictError(f"run '{run}' is no longer executed by {runner}")
         return stop_request(*row)
 
     async def finish(self, run: str, ending: RunEnd) -> bool:
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 row = await lock_run(connection, run)
                 if row is None or RunState(row.state).terminal:

@@ -65,7 +65,7 @@ class PostgresClock:
         return self._view is None or self._view.in_doubt
 
     @property
-    def ahead(self) -> timedelta:
+    def lead(self) -> timedelta:
         """How far PostgreSQL's clock is ahead of `now`; 0 unless it jumped."""
         return timedelta(0) if self._view is None else self._view.ahead
 
@@ -79,7 +79,7 @@ class PostgresClock:
         """What is wrong with PostgreSQL's clock; None: nothing."""
         return None if self._state is None else self._state.doubt
 
-    def theirs(self) -> datetime | None:
+    def database_time(self) -> datetime | None:
         """What PostgreSQL's clock should say, right or wrong; None before the first measurement."""
         return None if self._view is None else self._view.database_time(self._counted())
 
@@ -115,7 +115,7 @@ class PostgresClock:
             UnavailableError: PostgreSQL is unavailable; call it again.
         """
         await self.compare()
-        while self.in_doubt and not self.ahead:
+        while self.in_doubt and not self.lead:
             await asyncio.sleep(_SOON)
             await self.compare()
 

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from streamsched.domain.clock_judge import ClockFact, ClockProposal, ClockRecord
 from streamsched.domain.time.duration import duration_text
-from streamsched.store.connections import Pool, translated
+from streamsched.store.connections import Pool, translate_errors
 from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("server/clock")
@@ -66,8 +66,8 @@ class ClockJudgements:
         """Raises:
         UnavailableError: PostgreSQL is unavailable.
         """
-        with translated():
-            row = await _MEASUREMENT.one(self._pool)
+        with translate_errors():
+            row = await _MEASUREMENT.fetch_one(self._pool)
         if row.number is None:
             return ClockState(row.theirs, ClockRecord())
         record = ClockRecord(row.number, timedelta(seconds=row.ahead_s), row.until)
@@ -80,7 +80,7 @@ class ClockJudgements:
             UnavailableError: PostgreSQL is unavailable; whether it was stored is unknown.
         """
         record = proposal.record
-        with translated():
+        with translate_errors():
             stored = await self._pool.fetchval(
                 _SQL["judge"],
                 *(record.number, proposal.fact.value, record.ahead.total_seconds(), record.until, at, theirs, by),

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from streamsched.domain.quotas.quota import QuotaUse, find_most_used
 from streamsched.ports.broker import TopicPartition
 from streamsched.store.catalog.quota_counts import uses
-from streamsched.store.connections import Pool, translated
+from streamsched.store.connections import Pool, translate_errors
 from streamsched.store.positions import read_positions
 from streamsched.store.server.reports import positions_of
 from streamsched.store.sql import Select, queries
@@ -189,16 +189,16 @@ class Gauges:
         """Raises:
         UnavailableError: PostgreSQL does not answer.
         """
-        with translated():
+        with translate_errors():
             await self._pool.fetchval("SELECT 1")
 
     async def measure(self, *, now: datetime) -> Measures:
         """Raises:
         UnavailableError: PostgreSQL does not answer.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection:
-                overdue = await _OVERDUE.one(connection, now)
+                overdue = await _OVERDUE.fetch_one(connection, now)
                 stuck = dict(await _STUCK.fetch(connection, COUNTED))
                 queues = await _QUEUES.fetch(connection, now, COUNTED, now - STALE)
                 verdicts = await _VERDICTS.fetch(connection)

@@ -7,8 +7,8 @@ from datetime import timedelta
 from typing import Final, LiteralString, NamedTuple
 
 from streamsched.ports.leases import Lease, LeaseHolder, Membership
-from streamsched.store.connections import Pool, translated
-from streamsched.store.expected_time import ExpectedTime, expected
+from streamsched.store.connections import Pool, translate_errors
+from streamsched.store.expected_time import ExpectedTime, expected_parameter
 from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("server/leases")
@@ -55,41 +55,43 @@ class PostgresLeases:
         self._leave = _SQL["leave"].replace("workers", members)
 
     async def heartbeat(self, holder: LeaseHolder, held: Mapping[str, int], ttl: timedelta) -> Membership:
-        with translated():
-            found = await self._beat.one(
+        with translate_errors():
+            found = await self._beat.fetch_one(
                 self._pool,
                 *(holder.id, holder.host, holder.pid, holder.reads),
                 *(ttl, ttl * _FORGET_AFTER),
-                *(list(held), list(held.values()), self._names, expected(self._theirs)),
+                *(list(held), list(held.values()), self._names, expected_parameter(self._theirs)),
             )
         return Membership(dict(found.members), tuple(Lease(*lease) for lease in found.leases))
 
     async def claim(
         self, names: Sequence[str], owner: str, ttl: timedelta, *, reads: int | None = None
     ) -> Mapping[str, int]:
-        with translated():
-            return dict(await _CLAIMED.fetch(self._pool, list(names), owner, ttl, reads, expected(self._theirs)))
+        with translate_errors():
+            return dict(
+                await _CLAIMED.fetch(self._pool, list(names), owner, ttl, reads, expected_parameter(self._theirs))
+            )
 
     async def renew(self, held: Mapping[str, int], owner: str, ttl: timedelta) -> frozenset[str]:
-        with translated():
+        with translate_errors():
             rows = await self._pool.fetch(_SQL["renew"], list(held), list(held.values()), owner, ttl)
         return frozenset(name for (name,) in rows)
 
     async def allow(self, held: Mapping[str, int], owner: str, version: int) -> frozenset[str]:
-        with translated():
+        with translate_errors():
             rows = await self._pool.fetch(_SQL["allow"], list(held), list(held.values()), owner, version)
         return frozenset(name for (name,) in rows)
 
     async def want(self, names: Sequence[str], worker: str) -> None:
-        with translated():
+        with translate_errors():
             await self._pool.execute(_SQL["want"], list(names), worker)
 
     async def release(self, held: Mapping[str, int], owner: str) -> None:
-        with translated():
+        with translate_errors():
             await self._pool.execute(_SQL["release"], list(held), list(held.values()), owner)
 
     async def leave(self, worker: str) -> None:
-        with translated():
+        with translate_errors():
             await self._pool.execute(self._leave, worker)
 
 

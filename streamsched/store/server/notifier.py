@@ -11,7 +11,7 @@ import asyncpg
 import structlog
 
 from streamsched.domain.errors import UnavailableError
-from streamsched.store.connections import connector, translated, watch
+from streamsched.store.connections import connector, translate_errors, watch
 
 log = structlog.get_logger()
 
@@ -67,7 +67,7 @@ class PostgresNotifier:
             return
         async with self._connecting:
             try:
-                with translated():
+                with translate_errors():
                     await self._open()
             except UnavailableError as exc:
                 log.warning("notifier.unavailable", reason=str(exc))

@@ -13,9 +13,9 @@ from streamsched.log.topics import DEAD_LETTER, LAUNCH
 from streamsched.ports.broker import TopicPartition
 from streamsched.ports.leases import Lease
 from streamsched.ports.outbox import OutboxRecord
-from streamsched.store.access.spools import last_refused
+from streamsched.store.access.spools import read_last_refused
 from streamsched.store.catalog import outbox
-from streamsched.store.connections import Pool, translated
+from streamsched.store.connections import Pool, translate_errors
 from streamsched.store.partitioned import ArchiveTable, partition_states
 from streamsched.store.positions import POSITIONS, read_positions
 from streamsched.store.server.clock_judgements import ClockJudgements, ClockState
@@ -164,14 +164,14 @@ class DatabaseProbe:
         ConfigurationError: database, user or schema are not what this release needs.
         """
         revision = await stored_revision(self._pool)
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection:
-                row = await _SERVER.one(connection)
+                row = await _SERVER.fetch_one(connection)
                 snapshot = await _SNAPSHOT.fetchrow(connection)
                 found = DatabaseFacts(row.server, revision, row.now, row.forbidden, snapshot=snapshot)
                 if revision is None:
                     return found
-                backlog = await _BACKLOG.one(connection)
+                backlog = await _BACKLOG.fetch_one(connection)
                 pending = await _PENDING_GRANTS.fetch(connection, _PENDING)
                 return replace(
                     found,
@@ -181,7 +181,7 @@ class DatabaseProbe:
                     hidden=dict(await POSITIONS.fetch(connection, _HIDDEN + DEAD_LETTER)),
                     late=backlog.late,
                     history=await partition_states(connection),
-                    refused_spools=await last_refused(connection, _REFUSED),
+                    refused_spools=await read_last_refused(connection, _REFUSED),
                     pending_grants=tuple(each.text for each in pending),
                     pending_grants_total=pending[0].total if pending else 0,
                     executing=dict(await _EXECUTING.fetch(connection)),
@@ -199,12 +199,12 @@ class PostgresArchivedLetters:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def hidden(self, topic: str) -> Mapping[int, int]:
-        with translated():
+    async def read_hidden(self, topic: str) -> Mapping[int, int]:
+        with translate_errors():
             return dict(await POSITIONS.fetch(self._pool, _HIDDEN + topic))
 
     async def hide(self, topic: str, positions: Mapping[int, int]) -> None:
-        with translated():
+        with translate_errors():
             await self._pool.execute(_SQL["hide"], _HIDDEN + topic, list(positions), list(positions.values()))
 
 
@@ -220,16 +220,16 @@ class JobNumbers:
         Raises:
             UnavailableError: PostgreSQL is unreachable.
         """
-        with translated():
+        with translate_errors():
             return dict(await POSITIONS.fetch(self._pool, LAUNCH))
 
-    async def highest(self) -> Mapping[tuple[ScheduleRef, int], int]:
+    async def read_highest(self) -> Mapping[tuple[ScheduleRef, int], int]:
         """The highest numbers of jobs it has or had, by schedule and generation.
 
         Raises:
             UnavailableError: PostgreSQL is unreachable.
         """
-        with translated():
+        with translate_errors():
             rows = await _NUMBERS.fetch(self._pool)
         return {(ScheduleRef.parse(row.schedule), row.generation): row.number for row in rows}
 
@@ -247,7 +247,7 @@ class OutboxRepair:
         Raises:
             UnavailableError: PostgreSQL is unavailable; nothing changed, or everything did.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 current = await connection.fetchval(_SQL["hold_schedule"], str(ref))
                 if (current or 0) != generation:

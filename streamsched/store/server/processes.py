@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from streamsched.store.connections import Pool, translated
+from streamsched.store.connections import Pool, translate_errors
 from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("server/processes")
@@ -41,10 +41,10 @@ class Processes:
 
     async def put(self, row: ProcessRow) -> None:
         """Stores what a process says of itself."""
-        with translated():
+        with translate_errors():
             await self._pool.execute(_SQL["put"], *row)
 
     async def list_live(self) -> Sequence[ProcessRow]:
         """Those that have said something lately, by id."""
-        with translated():
+        with translate_errors():
             return await _LIVE.fetch(self._pool)

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from streamsched.ports.broker import TopicPartition
 from streamsched.ports.leases import Lease
 from streamsched.ports.reports import ShardReport
-from streamsched.store.connections import Pool, translated
+from streamsched.store.connections import Pool, translate_errors
 from streamsched.store.positions import read_positions
 from streamsched.store.server.clock_judgements import ClockJudgements, ClockState
 from streamsched.store.sql import Select, queries
@@ -95,7 +95,7 @@ class PostgresReportStore:
     async def save(self, worker: str, reports: Sequence[ShardReport]) -> None:
         rows = [(report.shard, report.epoch, _to_json(report)) for report in reports]
         if rows:
-            with translated():
+            with translate_errors():
                 await self._pool.execute(_SQL["upsert_report"], worker, *zip(*rows, strict=True))
 
     async def snapshot(self) -> InstallationSnapshot:
@@ -104,7 +104,7 @@ class PostgresReportStore:
         Raises:
             UnavailableError: PostgreSQL is unavailable.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection:
                 reports = await _REPORTS.fetch(connection)
                 leases = await LEASES.fetch(connection)

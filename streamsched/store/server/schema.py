@@ -8,7 +8,7 @@ import asyncpg
 import structlog
 
 from streamsched.domain.errors import UnavailableError
-from streamsched.store.connections import translated
+from streamsched.store.connections import translate_errors
 from streamsched.store.server.revisions import BEFORE_FIRST_RELEASE, refusal_of_before, revisions
 from streamsched.store.sql import queries
 
@@ -27,7 +27,7 @@ async def require_schema(pool: asyncpg.Pool) -> None:
     """
     release = await asyncio.to_thread(revisions)
     found = await stored_revision(pool)
-    with translated():
+    with translate_errors():
         if found is not None and await pool.fetchval(BEFORE_FIRST_RELEASE):
             raise refusal_of_before(found)
     if found in release.newest:
@@ -46,5 +46,5 @@ async def stored_revision(pool: asyncpg.Pool) -> str | None:
     Raises:
         UnavailableError: PostgreSQL is unavailable.
     """
-    with translated():
+    with translate_errors():
         return await pool.fetchval(_SQL["revision"]) if await pool.fetchval(_SQL["present"]) else None

@@ -33,7 +33,7 @@ from streamsched.domain.tasks.task import TaskState
 from streamsched.log.topics import public_topic
 from streamsched.ports.outbox import OutboxRecord
 from streamsched.store.catalog import outbox
-from streamsched.store.connections import Connection, Pool, translated
+from streamsched.store.connections import Connection, Pool, translate_errors
 from streamsched.store.sql import Select, fetch_value, queries
 from streamsched.store.tasks.queues import QueueVersion
 
@@ -124,7 +124,7 @@ class DeliveryStore:
         them, except what this owner holds, waits again as the head of its lane, without having used up an attempt.
         Idempotent.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 rows = await connection.fetch(_SQL["fence"], list(epochs), list(epochs.values()))
                 taken_over = [row["partition"] for row in rows]
@@ -138,9 +138,9 @@ class DeliveryStore:
             log.info("tasks.recovered", tasks=len(freed))
         return frozenset(taken_over)
 
-    async def next_ready(self, queues: Sequence[str], partitions: Sequence[int]) -> Sequence[tuple[str, datetime]]:
+    async def read_next_ready(self, queues: Sequence[str], partitions: Sequence[int]) -> Sequence[tuple[str, datetime]]:
         """For each queue that has waiting lanes in these partitions, when the first one is ready; soonest first."""
-        with translated():
+        with translate_errors():
             return await _NEXT_READY.fetch(self._pool, list(queues), list(partitions))
 
     async def start(
@@ -151,7 +151,7 @@ class DeliveryStore:
         twice its even share. Nothing when the queue is paused or was changed. The data of all has at most
         `most_bytes`, or there is one task.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 limited = queue.queue.policy.is_limited
                 lock = _LOCK_LIMITED_QUEUE if limited else _LOCK_QUEUE
@@ -181,7 +181,7 @@ class DeliveryStore:
         the same task does nothing.
         """
         tasks = [each.task for each in ended]
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 rows = await connection.fetch(
                     _SQL["lock_ended"],
@@ -205,7 +205,7 @@ class DeliveryStore:
 
     async def outdated_keys(self, keys: Sequence[DeliveryKey]) -> frozenset[DeliveryKey]:
         """Those of the tasks in flight that ended by hand or were registered again."""
-        with translated():
+        with translate_errors():
             outdated = await _OUTDATED.fetch(self._pool, [key.task for key in keys], [key.generation for key in keys])
         return frozenset(outdated)
 

@@ -11,7 +11,7 @@ from streamsched.domain.errors import InvalidError, NotFoundError, UnavailableEr
 from streamsched.domain.tasks.queue import QueuePolicy
 from streamsched.domain.tasks.task import TaskRequest
 from streamsched.ports.intake import IntakeBatch, IntakeResult
-from streamsched.store.connections import Connection, Pool, translated
+from streamsched.store.connections import Connection, Pool, translate_errors
 from streamsched.store.positions import StoredPositions
 from streamsched.store.sql import queries
 from streamsched.store.tasks.queues import stored_queue
@@ -40,7 +40,7 @@ class PostgresTaskIntake(StoredPositions):
     async def take(self, topic: str, batches: Sequence[IntakeBatch[TaskRequest]], *, now: datetime) -> IntakeResult:
         del topic
         starts = ([batch.partition for batch in batches], [batch.start for batch in batches])
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 rows = await connection.fetch(_SQL["lock"], self._name, *starts)
                 mine = frozenset(row["partition"] for row in rows)

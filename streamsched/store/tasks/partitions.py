@@ -12,7 +12,7 @@ import asyncpg
 
 from streamsched.domain.errors import ConflictError
 from streamsched.domain.tasks.layout import LayoutStep, TaskLayout, check_partitions
-from streamsched.store.connections import Connection, Pool, translated
+from streamsched.store.connections import Connection, Pool, translate_errors
 from streamsched.store.sql import Select, fetch_value, queries
 
 _SQL: Final = queries("tasks/partitions")
@@ -65,14 +65,14 @@ class PartitionsRecord:
     served: Mapping[int, int]
 
     @property
-    def taken(self) -> frozenset[int]:
+    def taken_partitions(self) -> frozenset[int]:
         """The partitions that have, or had, an owner."""
         return frozenset(partition for partition, epoch in self.served.items() if epoch)
 
     @property
     def step(self) -> LayoutStep:
         """What is to do next."""
-        return self.layout.step(self.taken)
+        return self.layout.step(self.taken_partitions)
 
 
 class TaskPartitions:
@@ -83,8 +83,8 @@ class TaskPartitions:
 
     async def get(self) -> PartitionsRecord:
         """The present state."""
-        with translated():
-            row = await _LAYOUT.one(self._pool)
+        with translate_errors():
+            row = await _LAYOUT.fetch_one(self._pool)
         return PartitionsRecord(TaskLayout(row.partitions, row.wanted, row.settled), dict(row.served))
 
     async def want(self, partitions: int) -> PartitionsRecord:
@@ -95,7 +95,7 @@ class TaskPartitions:
             ConflictError: an owner of an earlier release was alive in the last minute; nothing was changed.
         """
         check_partitions(partitions)
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 changed = await connection.fetchval(_SQL["want"], partitions)
                 if changed is not None:
@@ -108,16 +108,16 @@ class TaskPartitions:
 
     async def switch(self, partitions: int) -> None:
         """New lanes go to so many partitions, if that is still the wanted number."""
-        with translated():
+        with translate_errors():
             await self._pool.execute(_SQL["switch"], partitions)
 
     async def move(self, after: str, *, limit: int) -> tuple[str | None, int]:
         """Moves those of the lanes after an id, at most `limit`, that are not where new ones would go and not in
         flight. Returns the id to continue after, None after the last lane, and how many were moved.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
-                lanes = await _MOVE.one(connection, after, limit)
+                lanes = await _MOVE.fetch_one(connection, after, limit)
                 if lanes.moved:
                     await connection.execute(_SQL["notify"])
         return lanes
@@ -126,7 +126,7 @@ class TaskPartitions:
         """Gives up the partitions to which lanes no longer go, and ends the change to this number. When there are such,
         nothing else writes lanes meanwhile, at most a second.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 if await connection.fetchval(_SQL["lock_layout"], partitions) is None:
                     return MoveResult.LEFT
@@ -148,7 +148,7 @@ class TaskPartitions:
 
 async def _find_lanes_left(connection: Connection) -> MoveResult | None:
     """Why partitions cannot be given up; None: they can."""
-    behind = await _LEFT_BEHIND.one(connection)
+    behind = await _LEFT_BEHIND.fetch_one(connection)
     if not behind.some:
         return None
     return MoveResult.LEFT if behind.movable else MoveResult.BUSY

@@ -15,7 +15,7 @@ from streamsched.codec.tasks.queue import policy_from_json, policy_to_json
 from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError, storable_text
 from streamsched.domain.names import check_queue_name
 from streamsched.domain.tasks.queue import MOST_QUEUES, QueuePolicy, TaskQueue
-from streamsched.store.connections import Connection, Executor, Pool, translated
+from streamsched.store.connections import Connection, Executor, Pool, translate_errors
 from streamsched.store.sql import Select, fetch_value, queries
 
 log = structlog.get_logger()
@@ -76,26 +76,26 @@ class QueueStore:
 
     async def all(self) -> Sequence[QueueVersion]:
         """All queues, by name. One that this release cannot read is left out, and logged."""
-        with translated():
+        with translate_errors():
             rows = await _ALL.fetch(self._pool)
         return [found for row in rows if (found := _read_queue(row)) is not None]
 
     async def version(self) -> int:
         """Grows with each change of any queue."""
-        with translated():
+        with translate_errors():
             return await fetch_value(self._pool, _SQL["version"], int)
 
     async def get(self, name: str) -> QueueRecord:
         """Raises:
         NotFoundError: there is no such queue.
         """
-        with translated():
+        with translate_errors():
             return (await _records(self._pool, [await stored_queue(self._pool, name)]))[0]
 
     async def page(self, *, after: str, limit: int) -> Sequence[QueueRecord]:
         """Queues by name, after a name."""
         names = [each for each in await self.all() if each.queue.name > after]
-        with translated():
+        with translate_errors():
             return await _records(self._pool, names[:limit])
 
     async def set(self, name: str, policy: QueuePolicy, reason: str, *, now: datetime) -> QueueRecord:
@@ -105,7 +105,7 @@ class QueueStore:
             ConflictError: the identity of tasks would change, or there are `MOST_QUEUES` other queues.
         """
         check_queue_name(name)
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 await connection.execute(_SQL["lock_all"])
                 row = await _GET.fetchrow(connection, name)
@@ -130,7 +130,7 @@ class QueueStore:
         Raises:
             NotFoundError: there is no such queue.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 await stored_queue(connection, name)
                 changed = await connection.execute(_SQL["pause"], name, paused, now)

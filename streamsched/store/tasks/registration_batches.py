@@ -17,7 +17,7 @@ from typing import Final
 from streamsched.domain.errors import SYSTEMIC
 from streamsched.domain.tasks.queue import MOST_TASKS
 from streamsched.domain.tasks.task import TaskRequest
-from streamsched.store.connections import Pool, translated
+from streamsched.store.connections import Pool, translate_errors
 from streamsched.store.tasks.queues import stored_queue
 from streamsched.store.tasks.registration import CheckedRegistration, RegisteredTask, check_registrations, register
 
@@ -60,10 +60,10 @@ class RegistrationBatches:
         if len(running) < _AT_ONCE:
             task = asyncio.create_task(self._store_waiting(queue))
             running.add(task)
-            task.add_done_callback(lambda ended: self._ended(queue, ended))
+            task.add_done_callback(lambda ended: self._handle_end(queue, ended))
         return await arrival.stored
 
-    def _ended(self, queue: str, task: asyncio.Task[None]) -> None:
+    def _handle_end(self, queue: str, task: asyncio.Task[None]) -> None:
         running = self._running[queue]
         running.discard(task)
         if not running and not self._waiting[queue]:
@@ -97,7 +97,7 @@ class RegistrationBatches:
 
     async def _store(self, queue: str, batch: Sequence[_Arrival]) -> None:
         """Stores registrations in one transaction; refuses those that are invalid."""
-        with translated():
+        with translate_errors():
             policy = (await stored_queue(self._pool, queue)).queue.policy
             valid: list[tuple[_Arrival, list[CheckedRegistration]]] = []
             for each in batch:

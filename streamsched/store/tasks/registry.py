@@ -16,7 +16,7 @@ from streamsched.domain.tasks.why import LaneHead, TaskReason, waiting_reasons
 from streamsched.log.topics import public_topic
 from streamsched.ports.outbox import OutboxRecord
 from streamsched.store.catalog import history, outbox
-from streamsched.store.connections import NEWEST, Connection, Executor, Pool, translated
+from streamsched.store.connections import NEWEST, Connection, Executor, Pool, translate_errors
 from streamsched.store.sql import Select, fetch_value, queries
 from streamsched.store.tasks.queues import COUNTED, QueueStore, stored_queue
 from streamsched.store.tasks.registration import RegisteredTask, stored_state
@@ -158,12 +158,12 @@ class TaskRegistry:
         Raises:
             NotFoundError: neither exists.
         """
-        with translated():
+        with translate_errors():
             return await _read_task(self._pool, task)
 
     async def ends(self, task: str, *, limit: int) -> Sequence[TaskRecord]:
         """The ends of its ticks and of earlier registrations, newest first."""
-        with translated():
+        with translate_errors():
             return [_ended_task(row) for row in await _ENDS.fetch(self._pool, task, limit)]
 
     async def live_tasks(
@@ -171,7 +171,7 @@ class TaskRegistry:
     ) -> Sequence[TaskRecord]:
         """Tasks of a queue, or of a lane, that have not ended, by due time and id, after those of a task."""
         asked, scope = ("page", queue) if lane is None else ("lane_page", TaskLane(queue, lane).id)
-        with translated():
+        with translate_errors():
             return await self._read_live(_SQL[asked], scope, *(after or _OLDEST), limit)
 
     async def scheduled_tasks(
@@ -181,7 +181,7 @@ class TaskRegistry:
         from `first` on.
         """
         due_at, lane, key = first
-        with translated():
+        with translate_errors():
             return await self._read_live(_SQL["scheduled"], queue, due_at, before, lane, key, limit)
 
     async def _read_live(self, query: LiteralString, *args: object) -> Sequence[TaskRecord]:
@@ -192,15 +192,15 @@ class TaskRegistry:
 
     async def data(self, tasks: Sequence[str]) -> Mapping[str, bytes]:
         """The data of those of the tasks that have not ended."""
-        with translated():
+        with translate_errors():
             return dict(await _DATA.fetch(self._pool, list(tasks)))
 
     async def ended_tasks(self, queue: str, *, after: tuple[datetime, str] | None, limit: int) -> Sequence[TaskRecord]:
         """Ended tasks and ticks of a queue, newest first, after the end of a task."""
-        with translated():
+        with translate_errors():
             return [_ended_task(row) for row in await _ENDED_PAGE.fetch(self._pool, queue, *(after or NEWEST), limit)]
 
-    async def why(self, task: str, *, now: datetime) -> tuple[TaskRecord, tuple[TaskReason, ...]]:
+    async def explain(self, task: str, *, now: datetime) -> tuple[TaskRecord, tuple[TaskReason, ...]]:
         """A task with the reasons why it is not started; no reasons when it has ended.
 
         Raises:
@@ -209,7 +209,7 @@ class TaskRegistry:
         found = await self.get(task)
         if found.state.terminal:
             return found, ()
-        with translated():
+        with translate_errors():
             lane = TaskLane(found.queue, found.lane).id
             row = await _HEAD.fetchrow(self._pool, lane, COUNTED)
             position = (found.state is TaskState.WAITING, found.due_at, found.key)
@@ -230,7 +230,7 @@ class TaskRegistry:
         """
         lane = TaskLane(queue, name)
         record = await self._queues.get(queue)
-        with translated():
+        with translate_errors():
             row = await _HEAD.fetchrow(self._pool, lane.id, COUNTED)
             if row is None:
                 partition = await fetch_value(self._pool, _SQL["partition"], int, lane.id)
@@ -266,7 +266,7 @@ class TaskRegistry:
             NotFoundError: there is no such task.
             ConflictError: it is in flight, or has ended.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 found = await _lock_task(connection, task)
                 if found.state is TaskState.IN_FLIGHT or found.state.terminal:
@@ -276,7 +276,7 @@ class TaskRegistry:
                 return await _read_task(connection, task)
 
     async def _end(self, task: str, fact: TaskFact, state: TaskState, reason: str, now: datetime) -> TaskRecord:
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 found = await _lock_task(connection, task)
                 if found.state is state and found.final:
@@ -305,7 +305,7 @@ async def _announce(connection: Connection, task: TaskRecord, state: TaskState, 
     ends = (await stored_queue(connection, task.queue)).queue.policy.ends
     if ends is None:
         return
-    data = (await _DATA.one(connection, [task.id])).data
+    data = (await _DATA.fetch_one(connection, [task.id])).data
     names = {"task": task.id, "queue": task.queue, "lane": task.lane, "key": task.key}
     token = f"{task.id}.{task.generation}.{task.fired}"
     reason = storable_text(reason)

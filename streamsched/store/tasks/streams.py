@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from streamsched.store.connections import Pool, translated
+from streamsched.store.connections import Pool, translate_errors
 from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("tasks/streams")
@@ -29,15 +29,15 @@ class StreamAddresses:
 
     async def announce(self, owner: str, url: str) -> None:
         """Shows the address of an owner for 15 seconds. Idempotent."""
-        with translated():
+        with translate_errors():
             await self._pool.execute(_SQL["announce"], owner, url)
 
     async def withdraw(self, owner: str) -> None:
         """Removes the address of an owner. Idempotent."""
-        with translated():
+        with translate_errors():
             await self._pool.execute(_SQL["withdraw"], owner)
 
     async def all(self) -> Mapping[str, str]:
         """URL by owner, of those that were announced in the last 15 seconds."""
-        with translated():
+        with translate_errors():
             return dict(await _LIST.fetch(self._pool))

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.signals.finding import KNOWN_BY
-from streamsched.store.connections import Pool, translated
+from streamsched.store.connections import Pool, translate_errors
 from streamsched.store.sql import Select, queries
 from streamsched.store.web.page_reads import SEARCHED_RUNS, id_prefix
 
@@ -79,22 +79,22 @@ class ActivityReads:
 
     async def verdicts(self, events: Sequence[str]) -> Sequence[EventVerdicts]:
         """The verdicts of events with these ids."""
-        with translated():
+        with translate_errors():
             return await _VERDICTS.fetch(self._pool, [each[:KNOWN_BY] for each in events])
 
     async def late_events(self, schedules: Sequence[str], events: Sequence[str]) -> frozenset[ScheduleLateEvent]:
         """Which of these events came late for which of these schedules."""
-        with translated():
+        with translate_errors():
             return frozenset(await _LATE.fetch(self._pool, schedules, [each[:KNOWN_BY] for each in events]))
 
     async def consumed_events(self, schedule: str, *, limit: int) -> Sequence[ConsumedEvents]:
         """The newest jobs of a schedule that have not left for the history, newest first."""
-        with translated():
+        with translate_errors():
             return await _CONSUMED.fetch(self._pool, schedule, limit, LARGEST_CONSUMED)
 
     async def run_days(self, *, program: str | None, namespace: str | None, days: Sequence[date]) -> Sequence[RunDay]:
         """The runs of each of these days: of a program, else of a namespace."""
-        with translated():
+        with translate_errors():
             if program is None:
                 rows = await _RUN_DAYS.fetch(self._pool, id_prefix(namespace), days, COUNTED_RUNS)
             else:
@@ -106,5 +106,5 @@ class ActivityReads:
 
     async def missed_deadlines(self, *, namespace: str | None, limit: int) -> Sequence[MissedDeadline]:
         """Jobs that missed a deadline, among the newest `SEARCHED_RUNS`, newest first."""
-        with translated():
+        with translate_errors():
             return await _MISSED.fetch(self._pool, id_prefix(namespace), SEARCHED_RUNS, limit)

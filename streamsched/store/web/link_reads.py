@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import AppRef
-from streamsched.store.connections import Pool, translated
+from streamsched.store.connections import Pool, translate_errors
 from streamsched.store.sql import Select, queries
 
 #: Most schedules whose links are read.
@@ -68,18 +68,18 @@ class LinkReads:
 
     async def catalog_version(self) -> CatalogVersion:
         """The version of the catalog."""
-        with translated():
-            return await _CATALOG_VERSION.one(self._pool)
+        with translate_errors():
+            return await _CATALOG_VERSION.fetch_one(self._pool)
 
     async def links(self, namespaces: Collection[str] | None = None) -> Sequence[ScheduleLinks]:
         """The schedules of these namespaces, or of all, ordered by id, at most `MOST_LINKED`."""
-        with translated():
+        with translate_errors():
             rows = await _LINKS.fetch(self._pool, MOST_LINKED, None if namespaces is None else list(namespaces))
         return [ScheduleLinks(row.schedule, row.program, tuple(map(_pair, row.listens))) for row in rows]
 
     async def standings(self, schedules: Sequence[str]) -> Mapping[str, ScheduleStanding]:
         """Those that exist, by schedule."""
-        with translated():
+        with translate_errors():
             return {row.schedule: row for row in await _STANDINGS.fetch(self._pool, schedules)}
 
     async def graphs(self, namespaces: Collection[str] | None, *, text: str, limit: int) -> Sequence[AppRef]:
@@ -87,17 +87,17 @@ class LinkReads:
         names, in any case.
         """
         given = None if namespaces is None else list(namespaces)
-        with translated():
+        with translate_errors():
             return [AppRef.parse(app) for (app,) in await self._pool.fetch(_SQL["graphs"], limit, given, text)]
 
     async def has_graph(self, app: AppRef) -> bool:
         """Whether the app has a graph of tasks."""
-        with translated():
+        with translate_errors():
             return bool(await self._pool.fetchval(_SQL["has_graph"], str(app)))
 
     async def last_runs(self, programs: Sequence[str]) -> Mapping[str, RunState]:
         """The state of the newest run of each program; those without one are missing."""
-        with translated():
+        with translate_errors():
             rows = await _LAST_RUNS.fetch(self._pool, programs)
         return {row.program: RunState(row.state) for row in rows if row.state is not None}
 

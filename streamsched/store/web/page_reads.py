@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from streamsched.domain.decisions.names_in_reasons import own_names_only
-from streamsched.store.connections import Pool, translated
+from streamsched.store.connections import Pool, translate_errors
 from streamsched.store.sql import Select, queries
 
 #: How many of the newest runs are searched for failures.
@@ -97,18 +97,18 @@ class PageReads:
 
     async def counts(self, *, namespace: str | None, now: datetime) -> WorkCounts:
         """What there is now, and what ended in the last 24 hours."""
-        with translated():
-            return await _COUNTS.one(self._pool, id_prefix(namespace), now - _DAY, SEARCHED_RUNS)
+        with translate_errors():
+            return await _COUNTS.fetch_one(self._pool, id_prefix(namespace), now - _DAY, SEARCHED_RUNS)
 
-    async def oldest_waiting(self, *, namespace: str | None, limit: int) -> Sequence[WaitingJob]:
+    async def list_oldest_waiting(self, *, namespace: str | None, limit: int) -> Sequence[WaitingJob]:
         """The jobs that wait longest, oldest first."""
-        with translated():
+        with translate_errors():
             rows = await _OLDEST_WAITING.fetch(self._pool, id_prefix(namespace), limit)
         return [each._replace(reason=own_names_only(each.reason, each.job.partition(".")[0])) for each in rows]
 
     async def recent_failures(self, *, namespace: str | None, limit: int) -> Sequence[FailedRun]:
         """Failed and lost runs among the newest `SEARCHED_RUNS`, newest first."""
-        with translated():
+        with translate_errors():
             return await _RECENT_FAILURES.fetch(self._pool, id_prefix(namespace), SEARCHED_RUNS, limit)
 
     async def search(
@@ -116,21 +116,21 @@ class PageReads:
     ) -> Sequence[str]:
         """Ids of schedules whose id or program contains `text`, in any case; ordered by id, after the id `after`."""
         values = id_prefix(namespace), text.lower(), states, after, limit
-        with translated():
+        with translate_errors():
             return [schedule for (schedule,) in await self._pool.fetch(_SQL["search"], *values)]
 
     async def strips(self, schedules: Sequence[str], *, limit: int) -> Mapping[str, Sequence[StripEntry]]:
         """The newest jobs of each schedule, oldest first; schedules without jobs are missing."""
         found: defaultdict[str, list[StripEntry]] = defaultdict(list)
-        with translated():
+        with translate_errors():
             for row in await _STRIPS.fetch(self._pool, schedules, limit):
                 found[row.schedule].append(row)
         return found
 
     async def version(self) -> DataVersion:
         """Changes with every decision about a schedule, job or run, and with every copied event."""
-        with translated():
-            return await _VERSION.one(self._pool)
+        with translate_errors():
+            return await _VERSION.fetch_one(self._pool)
 
 
 def id_prefix(namespace: str | None) -> str | None:

@@ -21,7 +21,7 @@ from streamsched.domain.notices.notification import MOST_SHOWN
 from streamsched.domain.notices.recipient import MailRecipient, ProgramRecipient, Recipient, WebhookRecipient
 from streamsched.domain.webhooks.change import WorkLine
 from streamsched.domain.webhooks.webhook import MAIL_POLICY, MAIL_QUEUE, queue_of
-from streamsched.store.connections import Connection, Pool, translated
+from streamsched.store.connections import Connection, Pool, translate_errors
 from streamsched.store.runs import manual_runs
 from streamsched.store.runs.rows import SQL as RUNS
 from streamsched.store.sql import Select, fetch_value, queries
@@ -92,7 +92,7 @@ class NoticeStore:
         """Notes for which recipients there is something in the next lines of the history up to a number that is
         settled; returns how many lines of failures were read.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 position = await fetch_value(connection, _SQL["reader"], int)
                 rows = await _NEXT.fetch(connection, position, settled, limit) if settled > position else []
@@ -110,7 +110,7 @@ class NoticeStore:
         """Recipients for whom there is something, whose latest message was made at least `pace` ago and has been
         delivered, those that wait longest first. One that this release cannot read is left out, and logged.
         """
-        with translated():
+        with translate_errors():
             rows = await _WAITING.fetch(self._pool, now - pace, limit, MAIL_QUEUE)
         found: list[WaitingRecipient] = []
         for row in rows:
@@ -128,7 +128,7 @@ class NoticeStore:
         """Makes the message about at most `limit` lines, and puts it into its queue, or starts the program, in one
         transaction. Returns about how many lines it is; 0: there was none that it wants.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 position = await fetch_value(connection, _SQL["reader"], int)
                 if await connection.fetchval(_SQL["lock"], waiting.id) != waiting.first:
@@ -143,7 +143,7 @@ class NoticeStore:
 
     async def recipient(self, identity: str) -> tuple[AppRef, MailRecipient] | None:
         """The recipient of mail with this id; None: its app notifies it no more."""
-        with translated():
+        with translate_errors():
             row = await _RECIPIENT.fetchrow(self._pool, identity)
         if row is None:
             return None
@@ -163,7 +163,7 @@ class NoticeStore:
             case MailRecipient():
                 if not await connection.fetchval(_SQL["has_queue"], MAIL_QUEUE):
                     await open_queue(connection, MAIL_QUEUE, MAIL_POLICY, now)
-                await self._put(connection, MAIL_QUEUE, waiting, lines, now)
+                await self._store(connection, MAIL_QUEUE, waiting, lines, now)
             case WebhookRecipient(webhook=name):
                 hook = f"{waiting.app.namespace}.{name}"
                 row = await _WEBHOOK.fetchrow(connection, hook)
@@ -174,7 +174,7 @@ class NoticeStore:
                         _SQL["unheard"], now, str(waiting.app), f"webhook {name} is not notified: {why}"
                     )
                 elif webhook.for_people:
-                    await self._put(connection, queue_of(hook), waiting, lines, now)
+                    await self._store(connection, queue_of(hook), waiting, lines, now)
                 else:
                     if len(lines) > _MOST_EVENTS:
                         lines, following = lines[:_MOST_EVENTS], lines[_MOST_EVENTS].number
@@ -187,7 +187,7 @@ class NoticeStore:
                 assert_never(waiting.recipient)
         return lines, following
 
-    async def _put(
+    async def _store(
         self, connection: Connection, queue: str, waiting: WaitingRecipient, lines: Sequence[WorkLine], now: datetime
     ) -> None:
         request = notice_task(lines, self._pages, lane=waiting.id[-_LANE:], recipient=waiting.id)

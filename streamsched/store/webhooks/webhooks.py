@@ -19,7 +19,7 @@ from streamsched.domain.tasks.task import TaskRequest
 from streamsched.domain.webhooks.webhook import MOST_QUEUED, MOST_WEBHOOKS, OLD_SECRET, POLICY, Webhook, queue_of
 from streamsched.ports.webhook_targets import DeliveredWebhook, OldSecret
 from streamsched.store.catalog.quota_counts import check_number
-from streamsched.store.connections import Connection, Pool, translated
+from streamsched.store.connections import Connection, Pool, translate_errors
 from streamsched.store.sql import Select, queries
 from streamsched.store.tasks.queues import open_queue
 from streamsched.store.tasks.registration import enqueue
@@ -124,10 +124,10 @@ class WebhookStore:
             QuotaExceededError: the namespace has as many as its quota allows.
         """
         definition = orjson.dumps(webhook_to_json(webhook)).decode()
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 await connection.execute(_SQL["lock_all"])
-                numbers = await _NUMBERS.one(connection, f"{webhook.namespace}.")
+                numbers = await _NUMBERS.fetch_one(connection, f"{webhook.namespace}.")
                 await check_number(connection, webhook.namespace, Quota.WEBHOOKS, numbers.of_namespace, 1)
                 if numbers.installed >= MOST_WEBHOOKS:
                     raise ConflictError(f"there are {MOST_WEBHOOKS} webhooks, the most an installation can have")
@@ -156,7 +156,7 @@ class WebhookStore:
         Raises:
             ConflictError: `keep_old` is given, and there is neither a new secret nor an old one.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 stored = await _LOCK_DEFINITION.fetchrow(connection, webhook)
                 before = None if stored is None else read_definition(webhook, stored.definition)
@@ -179,14 +179,14 @@ class WebhookStore:
     async def page(self, namespace: str | None, *, after: str, limit: int) -> Sequence[WebhookRecord]:
         """Those of a namespace by name, after a name; None: of all namespaces by id, after an id."""
         prefix = "" if namespace is None else f"{namespace}."
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection:
                 rows = await connection.fetch(_SQL["page"], prefix, prefix + after, limit)
                 return await _records(connection, [webhook for (webhook,) in rows])
 
     async def get(self, webhook: str) -> WebhookRecord:
         """One by id."""
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection:
                 return await _record(connection, webhook)
 
@@ -194,7 +194,7 @@ class WebhookStore:
         """Enables it: it goes on after the last change that was accepted. Or disables it: nothing is started any more.
         Idempotent.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 await _set_enabled(connection, webhook, enabled, reason, by_owner=True, now=now)
                 return await _record(connection, webhook)
@@ -202,7 +202,7 @@ class WebhookStore:
     async def put(self, webhook: str, request: TaskRequest, *, now: datetime) -> str:
         """Puts an event beside the changes into its queue; returns the id of the task."""
         queue = queue_of(webhook)
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 await enqueue(connection, [(queue, request)], now, changes=True)
         return POLICY.id_of(queue, request)[1]
@@ -210,7 +210,7 @@ class WebhookStore:
     async def delete(self, webhook: str) -> None:
         """Deletes it with its queue and what is in it."""
         queue = queue_of(webhook)
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 if await connection.fetchval(_SQL["delete"], webhook) is None:
                     raise NotFoundError("webhook", webhook)
@@ -219,7 +219,7 @@ class WebhookStore:
                 await connection.execute(_QUEUES["notify"])
 
     async def target(self, webhook: str) -> DeliveredWebhook | None:
-        with translated():
+        with translate_errors():
             row = await _TARGET.fetchrow(self._pool, webhook)
         if row is None:
             return None
@@ -230,13 +230,13 @@ class WebhookStore:
         return DeliveredWebhook(_definition(webhook, row.definition), row.enabled, row.secret, old)
 
     async def disable_failing(self, webhook: str, reason: str, *, now: datetime) -> bool:
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 return await _set_enabled(connection, webhook, False, reason, by_owner=False, now=now)
 
     async def list_followed(self) -> Sequence[FollowedWebhook]:
         """The enabled webhooks. One that this release cannot read is left out, and logged."""
-        with translated():
+        with translate_errors():
             rows = await _FOLLOWED.fetch(self._pool, MOST_QUEUED)
         return [
             row._replace(webhook=webhook)
@@ -252,7 +252,7 @@ class WebhookStore:
         changes have the order in which they were given, also when `now` goes back. Of those with changes, `now` is when
         the latest message was made.
         """
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 due = dict(await _LOCK_AT.fetch(connection, list(changes), position))
                 tasks = [
@@ -268,12 +268,12 @@ class WebhookStore:
 
     async def forget_old_secrets(self, *, now: datetime) -> int:
         """Removes old secrets whose time has ended; returns how many."""
-        with translated():
+        with translate_errors():
             return len(await self._pool.fetch(_SQL["forget_old"], None, now))
 
     async def list_failing(self) -> Sequence[WebhookRecord]:
         """Enabled webhooks of which a delivery waits for its next attempt."""
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection:
                 return await _records(
                     connection, [webhook for (webhook,) in await connection.fetch(_SQL["list_failing"])]

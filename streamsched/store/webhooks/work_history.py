@@ -7,7 +7,7 @@ from typing import Final
 
 from streamsched.domain.decisions.names_in_reasons import own_names_only
 from streamsched.domain.webhooks.change import WorkLine
-from streamsched.store.connections import Connection, Executor, Pool, translated
+from streamsched.store.connections import Connection, Executor, Pool, translate_errors
 from streamsched.store.sql import Select, fetch_value, queries
 
 _SQL: Final = queries("webhooks/work_history")
@@ -27,28 +27,28 @@ class PostgresWorkHistory:
 
     async def last_number(self) -> int:
         """The last number that was taken."""
-        with translated():
-            return await _last(self._pool)
+        with translate_errors():
+            return await _read_last_number(self._pool)
 
     async def settled_number(self) -> int:
-        with translated():
+        with translate_errors():
             async with self._pool.acquire() as connection:
                 if self._writers:
                     self._writers &= await _writers(connection)
                 if not self._writers:
                     self._settled = max(self._settled, self._last)
-                    self._last = await _last(connection)
+                    self._last = await _read_last_number(connection)
                     self._writers = await _writers(connection)
                     if not self._writers:
                         self._settled = max(self._settled, self._last)
         return self._settled
 
     async def read(self, after: int, upto: int, *, limit: int, whole: bool = False) -> Sequence[WorkLine]:
-        with translated():
+        with translate_errors():
             return list(map(readable_line, await _READ.fetch(self._pool, after, upto, limit, whole)))
 
 
-async def _last(executor: Executor) -> int:
+async def _read_last_number(executor: Executor) -> int:
     return await fetch_value(executor, _SQL["last"], int)
 
 

@@ -35,7 +35,7 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 async def show(renderer: Renderer, visit: Visit) -> Response:
     reads, namespace, now = visit.services.reads, visit.namespace, visit.now
     counts = await reads.counts(namespace=namespace, now=now)
-    waiting = await reads.oldest_waiting(namespace=namespace, limit=_ROWS)
+    waiting = await reads.list_oldest_waiting(namespace=namespace, limit=_ROWS)
     failures = await reads.recent_failures(namespace=namespace, limit=_ROWS)
     records = await visit.api.catalog.reader.list_ticking(limit=_TICKING, namespace=namespace)
     ticking = await asyncio.to_thread(_next_day, records, now)
@@ -76,7 +76,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
 
 def _next_day(records: Sequence[ScheduleRecord], now: datetime) -> list[list[UpcomingTick]]:
     """The ticks of each schedule in the next 24 hours, at most `_TICKS`; the schedule that ticks first is the first."""
-    found = [soonest([record], now, limit=_TICKS, until=now + _DAY) for record in records]
+    found = [soonest_ticks([record], now, limit=_TICKS, until=now + _DAY) for record in records]
     return sorted((ticks for ticks in found if ticks), key=lambda ticks: ticks[0].fires_at)
 
 

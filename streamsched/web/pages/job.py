@@ -15,7 +15,7 @@ from streamsched.domain.errors import StreamschedError
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.triggers.trigger import leaf_id, leaves
-from streamsched.launcher.why import why
+from streamsched.launcher.why import explain_job
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.commands import SameAs, command_line, curl_line
 from streamsched.web.views.names import leaf_words, linked, run_href, short
@@ -40,7 +40,7 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 async def show(renderer: Renderer, visit: Visit) -> Response:
     job = await visit.api.work.jobs.get(visit.param("job"))
-    explained = await why(job.id, jobs=visit.api.work.jobs, clock=visit.api.clock, sees=visit.caller.sees)
+    explained = await explain_job(job.id, jobs=visit.api.work.jobs, clock=visit.api.clock, sees=visit.caller.sees)
     word = job_word(job.state, job.outcome and job.outcome.state)
     if job.state is JobState.PENDING_CONSTRAINT:
         reason = waiting_reason(explained, visit.times, subject=Markup("It"))

@@ -33,7 +33,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
     named = read_name(schedule, ScheduleRef.parse, visit.namespace)
     before = read_moment_cursor(after)
     found = await named.apply(
-        lambda ref: visit.api.work.jobs.recent(
+        lambda ref: visit.api.work.jobs.list_recent(
             schedule=ref, namespace=visit.namespace, states=states, limit=ROWS + 1, before=before
         )
     )

@@ -40,7 +40,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
     named = read_name(program, ProgramRef.parse, visit.namespace)
     before = read_moment_cursor(after)
     found = await named.apply(
-        lambda ref: visit.api.work.runs.recent(
+        lambda ref: visit.api.work.runs.list_recent(
             program=ref, namespace=visit.namespace, states=states, limit=ROWS + 1, before=before
         )
     )

@@ -23,7 +23,7 @@ from streamsched.domain.schedules.pause import PauseMode
 from streamsched.domain.schedules.schedule import ScheduleRecord
 from streamsched.domain.ticks.forecast import Forecast, forecast
 from streamsched.domain.triggers.trigger import Cron, Every, Partitions, leaves
-from streamsched.launcher.why import Why, why
+from streamsched.launcher.why import Why, explain_job
 from streamsched.store.catalog.records import ScheduleStatus
 from streamsched.store.expectations.records import ExpectationRecord
 from streamsched.store.jobs.job_record import JobRecord
@@ -63,7 +63,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
     ref = ScheduleRef.parse(visit.param("schedule"))
     api = visit.api
     status = await api.catalog.reader.schedule(ref)
-    jobs = await api.work.jobs.recent(schedule=ref, limit=_JOBS)
+    jobs = await api.work.jobs.list_recent(schedule=ref, limit=_JOBS)
     explained = await _oldest_waiting(visit, status, ref)
     tree = tree_of(status.record.definition.trigger, status.progress)
     keys = await api.schedules.keys.page(ref, after="", limit=_KEYS) if status.open_keys else ()
@@ -110,9 +110,9 @@ async def _expected(visit: Visit, ref: ScheduleRef) -> list[ExpectationRecord]:
 async def _oldest_waiting(visit: Visit, status: ScheduleStatus, ref: ScheduleRef) -> Why | None:
     if not status.waiting_jobs:
         return None
-    waiting = await visit.api.work.jobs.recent(schedule=ref, states=[JobState.PENDING_CONSTRAINT], limit=_WAITING)
+    waiting = await visit.api.work.jobs.list_recent(schedule=ref, states=[JobState.PENDING_CONSTRAINT], limit=_WAITING)
     return (
-        await why(waiting[-1].id, jobs=visit.api.work.jobs, clock=visit.api.clock, sees=visit.caller.sees)
+        await explain_job(waiting[-1].id, jobs=visit.api.work.jobs, clock=visit.api.clock, sees=visit.caller.sees)
         if waiting
         else None
     )

@@ -68,7 +68,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
         chosen=chosen,
         plan="" if preview is None else preview.token,
         fields=[] if change is None else [_lines(each) for each in change.fields],
-        dropped=None if change is None else change.dropped,
+        dropped=None if change is None else change.loss,
         keep=keep,
         may_deploy=visit.may(Permission.DEPLOY, ref.namespace),
         done="The version is in force again." if visit.query("done") else "",

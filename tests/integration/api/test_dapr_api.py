@@ -52,7 +52,7 @@ async def fired(world: TaskWorld, times: int, *, fail: bool = False) -> None:
             for _ in range(times):
                 world.pass_time(60)
                 assert await owner.run_once() == 1
-                task = await stream.next()
+                task = await stream.next_task()
                 if fail:
                     stream.fail(task.token, "HTTP 500")
                 else:

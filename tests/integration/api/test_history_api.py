@@ -80,7 +80,7 @@ async def test_a_plug_in_that_is_not_there_or_refuses_its_settings_is_a_400_with
     def picky(settings: Mapping[str, Any]) -> Answer:
         raise InvalidError("$.limit", f"must be more than {settings['limit']}")
 
-    monkeypatch.setattr("streamsched.launcher.plugins.installed", lambda: {"picky": lambda: picky})
+    monkeypatch.setattr("streamsched.launcher.plugins.find_installed", lambda: {"picky": lambda: picky})
     trigger = {"type": "PARTITION", "dataset": "flights", "numPartitions": 7}
     body = {"program": "join", "trigger": trigger, "constraints": [{"type": "PLUGIN", **asked}]}
     transport = httpx.ASGITransport(app=make_api(api_services(services)))

@@ -198,13 +198,13 @@ async def test_a_definition_of_its_own_namespace_costs_no_query(
     people: People, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
-    known = NamespaceGrantStore.known
+    known = NamespaceGrantStore.read_known
 
     async def counted(self: NamespaceGrantStore, *given: Any) -> Any:
         asked.append(given)
         return await known(self, *given)
 
-    monkeypatch.setattr(NamespaceGrantStore, "known", counted)
+    monkeypatch.setattr(NamespaceGrantStore, "read_known", counted)
     own = {"type": "AND", "triggers": [{**PAYROLL, "programId": "sales.app.p"}, {"type": "EVENT", "event": "go"}]}
     assert (await people.deploy("developer@sales", trigger=own)).status_code == 200
     assert asked == []

@@ -12,7 +12,7 @@ from streamsched.admin.installation_metrics import measure_installation
 from streamsched.domain.expectations.expectation import SubjectKind
 from streamsched.domain.expectations.miss import MET_LATE, MISSED
 from streamsched.domain.expectations.presence import evidence_mark
-from streamsched.store.expectations.evidence import Evidence, put
+from streamsched.store.expectations.evidence import Evidence, store_evidence
 from streamsched.store.server.gauges import Gauges
 from streamsched.telemetry.metrics import Metrics
 from tests.integration.expectations.expectation_world import DAY, HOUR, MINUTE, NOW, SECOND, ExpectationWorld
@@ -215,7 +215,7 @@ async def test_a_corrected_key_was_there_when_its_first_run_ended(world: Expecta
         Evidence(SubjectKind.SCHEDULE, str(daily), evidence_mark(f"{at}"), at, [{"day": "2026-03-01"}]) for at in ended
     ]
     async with world.pool.acquire() as connection, connection.transaction():
-        await put(connection, SubjectKind.SCHEDULE, found)
+        await store_evidence(connection, SubjectKind.SCHEDULE, found)
     await world.look_at(EIGHT + 2 * HOUR)
     assert await world.misses("of-the-day") == []
 

@@ -32,7 +32,7 @@ async def test_evidence_that_is_stored_after_the_judgement_has_read_it_is_found(
     async with world.pool.acquire() as writer:
         writing = writer.transaction()
         await writing.start()
-        await evidence.put(writer, SubjectKind.DATASET, [late])
+        await evidence.store_evidence(writer, SubjectKind.DATASET, [late])
         await world.watch().run_once()
         await writing.commit()
     await world.watch().run_once()
@@ -51,7 +51,7 @@ async def test_evidence_that_waits_for_the_judgement_is_found(world: Expectation
 
         async def write() -> None:
             async with writer.transaction():
-                await evidence.put(writer, SubjectKind.DATASET, [late])
+                await evidence.store_evidence(writer, SubjectKind.DATASET, [late])
 
         writing = asyncio.ensure_future(write())
         await asyncio.wait([writing], timeout=1.0)

@@ -33,7 +33,7 @@ from streamsched.domain.triggers.correlation import Per
 from streamsched.domain.triggers.trigger import Cron, CustomEvent, Partitions
 from streamsched.launcher.backfill_feeding import BackfillFeeding
 from streamsched.launcher.retention import ArchiveLoop
-from streamsched.launcher.why import why
+from streamsched.launcher.why import explain_job
 from streamsched.ports.runs import RunEnd
 from streamsched.store.jobs.archive import Archive
 from streamsched.store.jobs.backfill_feed import BackfillFeed
@@ -118,7 +118,7 @@ async def test_each_tick_becomes_one_job_at_most_two_at_a_time_oldest_first(worl
     assert run.arguments["trigger.satisfied_at"] == "2026-02-03T06:00:00+00:00"
     assert run.arguments["logical.start.time"] == str(int(datetime(2026, 2, 3, 6, tzinfo=UTC).timestamp()) * 1000)
     assert (run.arguments["a"], run.arguments["b"]) == ("program", "person")
-    explained = await why(f"{PREFIX}.3", jobs=world.jobs, clock=world.clock)
+    explained = await explain_job(f"{PREFIX}.3", jobs=world.jobs, clock=world.clock)
     assert explained.satisfied_by[0] == f"a submission by hand, of backfill {PREFIX}: ann"
     assert await backfills.feed.feed(now=world.clock.now(), limit=10) is None
     lines = await world.column("SELECT action FROM decisions WHERE subject = $1 ORDER BY id", PREFIX)
@@ -212,7 +212,7 @@ async def test_pause_holds_what_waits_and_resume_goes_on(world: World, backfills
     assert await backfills.pending() == []
     counts = await backfills.counts()
     assert (counts.succeeded, counts.active, counts.waiting) == (1, 2, 4)
-    held = await why(f"{PREFIX}.2", jobs=world.jobs, clock=world.clock)
+    held = await explain_job(f"{PREFIX}.2", jobs=world.jobs, clock=world.clock)
     assert held.summary == f"it is held until it is released: backfill {PREFIX} is paused"
     await world.jobs.command(f"{PREFIX}.3", JobCommand.HOLD, "bob", now=world.clock.now())
     assert (await backfills.change(BackfillFact.RESUMED)).state is BackfillState.RUNNING
@@ -313,8 +313,8 @@ async def test_a_repeat_finds_the_first_and_another_request_with_its_key_is_refu
     assert await world.column("SELECT count(*) FROM backfill_items") == [7]
     with pytest.raises(ConflictError, match="belongs to another request"):
         await backfills.start(DAILY, WEEK, only=Only.ALL)
-    assert [each.id for each in await backfills.store.recent(limit=5)] == [PREFIX]
-    assert await backfills.store.recent(schedule=KEYED.ref, limit=5) == []
+    assert [each.id for each in await backfills.store.list_recent(limit=5)] == [PREFIX]
+    assert await backfills.store.list_recent(schedule=KEYED.ref, limit=5) == []
 
 
 async def test_an_item_that_cannot_be_read_is_dropped_and_the_others_go_on(world: World, backfills: Backfills) -> None:

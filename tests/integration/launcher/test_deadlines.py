@@ -20,7 +20,7 @@ from streamsched.domain.schedules.deadline import MISSED, Deadline, DeadlineKind
 from streamsched.domain.schedules.retry import Retry
 from streamsched.domain.schedules.schedule import BashJob, Program, Schedule
 from streamsched.launcher.deadlines import DeadlineWatch
-from streamsched.launcher.why import why
+from streamsched.launcher.why import explain_job
 from streamsched.ports.runs import RunEnd, StopRequest
 from streamsched.store.runs.deadlines import DeadlineStore
 
@@ -88,7 +88,7 @@ async def said(world: World) -> list[CustomHappened]:
 async def test_a_job_that_starts_too_late_is_reported_and_goes_on(world: World) -> None:
     await waiting(world, promising(DeadlineKind.START, constraints=ONE_AT_A_TIME))
     due = world.clock.now() + 10 * MINUTE
-    reported = await why(JOB, jobs=world.jobs, clock=world.clock)
+    reported = await explain_job(JOB, jobs=world.jobs, clock=world.clock)
     assert reported.deadlines == (
         "it has to start within 10m of its satisfaction: by 2026-03-01 12:10:00Z, or it is said",
     )
@@ -107,10 +107,10 @@ async def test_a_job_that_starts_too_late_is_reported_and_goes_on(world: World) 
     assert job.missed == (
         "it was to start within 10m of its satisfaction, that was at 2026-03-01 12:10:00Z: it has not started",
     )
-    reported = await why(JOB, jobs=world.jobs, clock=world.clock)
+    reported = await explain_job(JOB, jobs=world.jobs, clock=world.clock)
     assert reported.deadlines == (f"missed: {job.missed[0]}",)
     assert "job.deadline_missed" in [line.action for line in reported.history]
-    assert (await world.jobs.recent())[0].missed == job.missed
+    assert (await world.jobs.list_recent())[0].missed == job.missed
 
 
 @pytest.mark.parametrize("promise", [DeadlineKind.START, DeadlineKind.FINISH])
@@ -240,11 +240,11 @@ async def test_another_program_is_started_and_knows_what_was_missed(world: World
     await watch(world).run_once()
     await watch(world).run_once()
 
-    [run] = await world.runs.recent(program=RESCUE)
+    [run] = await world.runs.list_recent(program=RESCUE)
     assert (run.state, run.arguments["own"], run.arguments["deadline.job"]) == (RunState.PENDING, "yes", JOB)
     assert run.arguments["deadline.how"] == "it has not finished"
     assert (await world.runs.get(RUN)).state is RunState.RUNNING
-    history = (await why(JOB, jobs=world.jobs, clock=world.clock)).history
+    history = (await explain_job(JOB, jobs=world.jobs, clock=world.clock)).history
     assert [line.reason for line in history if line.action == "job.deadline_answered"] == [f"run {run.id}"]
 
 
@@ -253,7 +253,7 @@ async def test_a_program_that_was_removed_meanwhile_is_missed_aloud(world: World
     world.clock.advance(10 * MINUTE)
     await watch(world).run_once()
 
-    history = (await why(JOB, jobs=world.jobs, clock=world.clock)).history
+    history = (await explain_job(JOB, jobs=world.jobs, clock=world.clock)).history
     assert "default.app.rescue is not started: it was removed" in [line.reason for line in history]
 
 
@@ -268,7 +268,7 @@ async def test_many_who_watch_settle_each_deadline_once(world: World) -> None:
     await asyncio.gather(*(watch(world).run_once() for _ in range(5)))
 
     assert len(await said(world)) == 30
-    assert len(await world.runs.recent(program=RESCUE)) == 30
+    assert len(await world.runs.list_recent(program=RESCUE)) == 30
 
 
 def test_a_time_of_day_is_the_first_after_the_satisfaction_whatever_the_clock_does() -> None:

@@ -91,7 +91,7 @@ async def test_many_jobs_of_one_program_hide_no_other_program(world: World) -> N
     await world.define(busy, quiet)
     await world.satisfy(*(world.ready(busy, n) for n in range(1, 1202)), world.ready(quiet, 1))
 
-    due = await world.decisions.due(world.clock.now(), limit=10)
+    due = await world.decisions.count_due(world.clock.now(), limit=10)
 
     assert due == {"default.app.program-busy": 128, "default.app.program-quiet": 1}
 

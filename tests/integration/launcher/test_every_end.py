@@ -133,7 +133,7 @@ async def test_a_job_ends_with_a_reason(world: World, row: tuple[JobState, JobFa
     await way(world)
 
     state = JOB_STATES.table[row]
-    [ended] = [each for each in await world.jobs.recent() if each.state is state]
+    [ended] = [each for each in await world.jobs.list_recent() if each.state is state]
     assert ended.reason
     assert ended.ended_at == world.clock.now()
     await reported(world, ended.id, f"job.{state.lower()}")

@@ -82,7 +82,7 @@ class Given:
 
     async def due(self) -> list[str]:
         self.world.clock.advance(600 * MINUTE)
-        return list(await self.store.due(self.world.clock.now(), limit=10))
+        return list(await self.store.claim_due(self.world.clock.now(), limit=10))
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from streamsched.domain.constraints.process_room import ProcessKind
 from streamsched.domain.schedules.process_job import BashJob
 from streamsched.domain.schedules.schedule import Program, Schedule
 from streamsched.launcher.recovery import Recovery
-from streamsched.launcher.why import why
+from streamsched.launcher.why import explain_job
 from streamsched.ports.clock import SystemClock
 from streamsched.ports.runner import RunnerId
 from streamsched.process.cancellation import cancel
@@ -105,7 +105,7 @@ async def test_a_pool_starts_at_once_while_another_has_every_place_and_ten_thous
         took = time.monotonic() - began
 
         assert took <= max(3.0, usual), f"the first run of all took {usual:.2f} s, the other pool's {took:.2f} s"
-        found = await why("default.app.full.1.9000", jobs=world.jobs, clock=SystemClock())
+        found = await explain_job("default.app.full.1.9000", jobs=world.jobs, clock=SystemClock())
         assert "no room: 4 of 4 processes on launcher" in found.summary
         ended = "SELECT count(*) = 3 FROM runs WHERE program = $1 AND state = 'COMPLETED'"
         await eventually(lambda: world.pool.fetchval(ended, str(OTHER.program)))

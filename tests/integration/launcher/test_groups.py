@@ -14,7 +14,7 @@ from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.schedule import OnTimeout
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.start import start
-from streamsched.launcher.why import why
+from streamsched.launcher.why import explain_job
 from streamsched.ports.runs import RunEnd
 from streamsched.store.limits.groups import GroupStore
 from streamsched.store.runs.run_monitor import SilentRun
@@ -120,7 +120,7 @@ async def test_the_end_of_a_run_does_not_wake_those_of_its_program_that_wait_for
 
 
 async def test_why_names_the_run_of_the_other_program_that_holds_the_slot(held: World) -> None:
-    answer = await why("default.app.right.1.1", jobs=held.jobs, clock=held.clock)
+    answer = await explain_job("default.app.right.1.1", jobs=held.jobs, clock=held.clock)
 
     assert answer.summary == "it waits: 1 of 1 slots of group warehouse are taken: default.app.left.1.1.r1"
     [clause] = answer.clauses

@@ -65,13 +65,15 @@ async def test_they_are_listed_once_however_often_they_are_imported(world: World
     again = await add(world, *reversed(runs), runs[0])
 
     assert (first.added, first.known, again.added, again.known) == (7, 0, 0, 8)
-    listed = await world.runs.recent(program=PROGRAM)
+    listed = await world.runs.list_recent(program=PROGRAM)
     assert [each.id for each in listed] == [f"{PROGRAM}.cdap-{number}.r1" for number in range(1, 8)]
     shown = await world.runs.get(listed[3].id)
     assert (shown.state, shown.ended_at, dict(shown.arguments), shown.reason, shown.muted) == (
         *(RunState.COMPLETED, runs[3].ended_at, {"day": "4"}, "ended in CDAP", True),
     )
-    assert [each.id for each in await world.runs.recent(app=AppRef("default", "app"), states=[RunState.FAILED])] == []
+    assert [
+        each.id for each in await world.runs.list_recent(app=AppRef("default", "app"), states=[RunState.FAILED])
+    ] == []
 
 
 async def test_two_imports_at_once_add_each_run_once(world: World) -> None:
@@ -137,7 +139,7 @@ async def test_what_the_history_does_not_keep_is_not_added_and_the_rest_goes_wit
     assert (found.added, found.old) == (2, 2)
     world.clock.advance(3 * days)
     await retire(world)
-    assert [each.id for each in await world.runs.recent()] == [f"{PROGRAM}.cdap-1.r1"]
+    assert [each.id for each in await world.runs.list_recent()] == [f"{PROGRAM}.cdap-1.r1"]
     world.clock.advance(30 * days)
     await retire(world)
     assert await counts(world) == (0, 0)

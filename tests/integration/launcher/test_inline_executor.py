@@ -141,7 +141,7 @@ async def test_a_run_by_hand_needs_no_room_of_a_host_that_is_full(world: World) 
     by_hand = await start(world.runs, world.clock, PROGRAM, {"a": "b"}, token="x")
 
     assert await Staffed(world).until(by_hand, "COMPLETED") == "published default.said"
-    assert await Staffed(world).run_monitor.next_due() is None
+    assert await Staffed(world).run_monitor.next_due_at() is None
 
 
 async def test_publications_take_no_room_from_requests(world: World) -> None:
@@ -163,7 +163,7 @@ async def test_a_full_executor_seeks_room_no_sooner_than_it_needs_any(world: Wor
     in_an_hour = world.clock.now() + timedelta(hours=1)
     await world.pool.execute("UPDATE runs SET spawn_at = $1", in_an_hour)
 
-    assert await Staffed(world, capacity=0).run_monitor.next_due() == in_an_hour
+    assert await Staffed(world, capacity=0).run_monitor.next_due_at() == in_an_hour
 
 
 async def test_a_launcher_without_an_executor_leaves_inline_runs_to_others(world: World) -> None:

@@ -38,7 +38,7 @@ async def test_a_ready_job_becomes_a_waiting_row_that_is_due_at_once(world: Worl
     job = await world.jobs.get("default.app.nightly.1.1")
     assert job.state == "PENDING_CONSTRAINT"
     assert job.satisfied_at == world.clock.now()
-    assert await world.decisions.due(world.clock.now(), limit=10) == {"default.app.load": 1}
+    assert await world.decisions.count_due(world.clock.now(), limit=10) == {"default.app.load": 1}
 
 
 async def test_a_job_read_again_changes_nothing(world: World) -> None:

@@ -7,7 +7,7 @@ import pytest
 from streamsched.domain.constraints.constraint import Delay
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.jobs.job import JobCommand
-from streamsched.launcher.why import why
+from streamsched.launcher.why import explain_job
 
 from .conftest import MINUTE, World, schedule
 
@@ -39,7 +39,7 @@ async def test_a_waiting_job_obeys_at_once(waiting: World, order: JobCommand, st
 
     job = await waiting.jobs.get(JOB)
     assert (job.state, job.reason) == (state, reason)
-    history = (await why(JOB, jobs=waiting.jobs, clock=waiting.clock)).history
+    history = (await explain_job(JOB, jobs=waiting.jobs, clock=waiting.clock)).history
     assert (f"job.{order}_ordered", "ann: it is late") in [(line.action, line.reason) for line in history]
 
 
@@ -47,7 +47,7 @@ async def test_a_held_job_stays_beyond_its_constraints_until_it_is_released(wait
     await waiting.jobs.command(JOB, JobCommand.HOLD, "ann", now=waiting.clock.now())
     waiting.clock.advance(10 * MINUTE)
     await waiting.launcher.run_once()
-    answer = await why(JOB, jobs=waiting.jobs, clock=waiting.clock)
+    answer = await explain_job(JOB, jobs=waiting.jobs, clock=waiting.clock)
     assert (answer.state, answer.summary) == ("PENDING_CONSTRAINT", "it is held until it is released: ann")
 
     await waiting.jobs.command(JOB, None, "ann", now=waiting.clock.now())

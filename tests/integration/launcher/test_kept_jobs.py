@@ -19,7 +19,7 @@ from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.pause import Pause
 from streamsched.domain.schedules.retry import Retry
 from streamsched.domain.schedules.schedule import BashJob, Program, Schedule
-from streamsched.launcher.why import why
+from streamsched.launcher.why import explain_job
 from streamsched.ports.runs import RunEnd
 from streamsched.store.catalog.catalog import CatalogStore
 from streamsched.store.catalog.records import AppChange, AppRecord
@@ -166,7 +166,7 @@ async def test_while_a_schedule_is_paused_its_waiting_jobs_wait_and_say_why(worl
     await world.launcher.run_once()
 
     assert await world.states() == {"s.1.1": "PENDING_CONSTRAINT"}
-    assert "resumed" in (await why("default.app.s.1.1", jobs=world.jobs, clock=world.clock)).summary
+    assert "resumed" in (await explain_job("default.app.s.1.1", jobs=world.jobs, clock=world.clock)).summary
     await resumed(world)
     await world.launcher.run_once()
     assert await world.states() == {"s.1.1": "PENDING_LAUNCH"}
@@ -202,7 +202,7 @@ async def test_nothing_is_due_while_a_run_is_held_back(world: World, free: int) 
     assert not await claimed(world, "default.app.s.1.1.r1")
     world.runners.free = free
 
-    assert await world.run_monitor.next_due() is None
+    assert await world.run_monitor.next_due_at() is None
 
 
 async def test_disabling_a_paused_schedule_ends_what_it_held_back(world: World) -> None:

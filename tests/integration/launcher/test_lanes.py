@@ -20,7 +20,7 @@ from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.retry import Retry
 from streamsched.domain.schedules.schedule import Schedule
-from streamsched.launcher.why import why
+from streamsched.launcher.why import explain_job
 from streamsched.ports.runs import RunEnd
 from streamsched.store.runs.run_batch import RunBatch
 from streamsched.store.sql import queries
@@ -234,7 +234,7 @@ async def test_why_names_the_key_the_run_and_the_jobs_ahead(world: World) -> Non
     await world.satisfy(*keyed(world, one, "aaa"))
     await rest(world)
 
-    answers = [await why(f"default.app.s.1.{number}", jobs=world.jobs, clock=world.clock) for number in (2, 3)]
+    answers = [await explain_job(f"default.app.s.1.{number}", jobs=world.jobs, clock=world.clock) for number in (2, 3)]
 
     said = "it waits: 1 of 1 runs of key a of default.app.s are active: default.app.s.1.1.r1"
     assert [each.summary for each in answers] == [said, f"{said}; 1 job is ahead of this one: default.app.s.1.2"]

@@ -192,7 +192,7 @@ async def test_a_delayed_job_starts_at_its_time_and_never_before(world: World) -
     await world.define(delayed)
     await world.satisfy(world.ready(delayed, 1))
     await world.launcher.run_once()
-    assert await world.decisions.next_due() == world.clock.now() + 5 * MINUTE
+    assert await world.decisions.next_due_at() == world.clock.now() + 5 * MINUTE
 
     world.clock.advance(5 * MINUTE - timedelta(microseconds=1))
     await world.launcher.run_once()
@@ -321,7 +321,7 @@ async def test_launchers_and_hands_together_never_pass_a_programs_limit(world: W
 
     async def execute() -> None:
         while len(finished) < 40:
-            for run in await world.runs.recent(states=[RunState.PENDING]):
+            for run in await world.runs.list_recent(states=[RunState.PENDING]):
                 seen.append((await world.column("SELECT count(*) FROM runs WHERE ended_at IS NULL"))[0])
                 await end(world, run.id)
                 if run.job:

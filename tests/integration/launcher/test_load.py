@@ -11,7 +11,7 @@ from streamsched.domain.constraints.load import ClusterReading, Hysteresis, Load
 from streamsched.domain.errors import UnavailableError
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.launcher.cluster_probes import ClusterProbes
-from streamsched.launcher.why import why
+from streamsched.launcher.why import explain_job
 from streamsched.store.limits.clusters import ClusterStore
 
 from .conftest import MINUTE, World, schedule
@@ -54,7 +54,7 @@ async def test_a_job_waits_until_the_cluster_was_asked_and_then_starts_one_for_e
 
     assert await asks.run_once() == 1
     assert await launched(world) == 1
-    answer = await why("default.app.gated.1.2", jobs=world.jobs, clock=world.clock)
+    answer = await explain_job("default.app.gated.1.2", jobs=world.jobs, clock=world.clock)
     assert answer.summary == (
         "it waits: cluster main has 8 cores free (at 2026-03-01 12:00:00Z), but 1 run started on that; "
         "the next reading says whether there is still room"
@@ -108,7 +108,7 @@ async def test_while_it_is_unknown_a_job_waits_and_says_why(world: World, wait: 
     await asks.run_once()
     await launched(world)
 
-    answer = await why("default.app.gated.1.1", jobs=world.jobs, clock=world.clock)
+    answer = await explain_job("default.app.gated.1.1", jobs=world.jobs, clock=world.clock)
     assert answer.summary == (
         "it waits: there is no reading of cluster main yet, "
         "its probe fails since 2026-03-01 12:00:00Z: connection refused"

@@ -15,7 +15,7 @@ from streamsched.domain.quotas.quota import Quota
 from streamsched.domain.schedules.schedule import OnTimeout
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.start import start
-from streamsched.launcher.why import why
+from streamsched.launcher.why import explain_job
 from streamsched.ports.runs import RunEnd
 from streamsched.store.access.quotas import QuotaStore
 from streamsched.store.limits.groups import GroupStore
@@ -62,7 +62,7 @@ async def test_the_end_of_a_run_starts_a_job_of_another_program(full: World) -> 
 
 
 async def test_why_names_the_quota_and_the_run(full: World) -> None:
-    answer = await why("default.app.right.1.1", jobs=full.jobs, clock=full.clock)
+    answer = await explain_job("default.app.right.1.1", jobs=full.jobs, clock=full.clock)
 
     reason = "1 of 1 runs of namespace default are active (quota runs): default.app.left.1.1.r1"
     assert answer.summary == f"it waits: {reason}"

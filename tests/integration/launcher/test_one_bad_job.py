@@ -18,7 +18,7 @@ from streamsched.domain.names import ProgramRef
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.schedule import OnTimeout, Schedule
 from streamsched.launcher.deadlines import DeadlineWatch
-from streamsched.launcher.why import why
+from streamsched.launcher.why import explain_job
 from streamsched.ports.runs import RunEnd
 from streamsched.store.runs.deadlines import DeadlineStore
 
@@ -86,7 +86,7 @@ async def test_what_an_older_release_stored_stops_no_other_job(world: World, sto
     for sequence in (1, 2, 3):
         await neighbours_launch(world, sequence)
         for number in (1, 2):
-            reported = await why(f"default.app.bad.1.{number}", jobs=world.jobs, clock=world.clock)
+            reported = await explain_job(f"default.app.bad.1.{number}", jobs=world.jobs, clock=world.clock)
             assert reported.summary
             assert "cannot be explained" not in reported.summary
         world.clock.advance(2 * MINUTE)
@@ -107,7 +107,7 @@ async def test_a_job_in_error_says_why_and_is_tried_again_later_and_later(world:
         assert job.reason.startswith("it cannot be decided: what satisfied it cannot be read: $.v: is version 99")
         assert job.next_check_at is not None
         waits.append(job.next_check_at - world.clock.now())
-        reported = await why(JOB, jobs=world.jobs, clock=world.clock)
+        reported = await explain_job(JOB, jobs=world.jobs, clock=world.clock)
         assert job.reason in reported.summary
         assert "the next attempt is at" in reported.summary
         world.clock.advance(waits[-1])
@@ -218,7 +218,7 @@ async def test_a_job_past_its_timeout_ends_or_is_launched_though_nothing_holds_i
     await world.define(late)
     await world.satisfy(world.ready(late, 1))
     world.clock.advance(timedelta(hours=3))
-    assert "its timeout of 0:01:00 passed" in (await why(JOB, jobs=world.jobs, clock=world.clock)).summary
+    assert "its timeout of 0:01:00 passed" in (await explain_job(JOB, jobs=world.jobs, clock=world.clock)).summary
 
     await world.launcher.run_once()
 
@@ -283,6 +283,6 @@ async def test_a_job_whose_verdicts_are_damaged_is_listed_with_the_others(world:
     await world.satisfy(world.ready(BAD, 1))
     await world.pool.execute("UPDATE jobs SET waiting = $1", json.loads(damaged))
 
-    [listed] = await world.jobs.recent(limit=10)
+    [listed] = await world.jobs.list_recent(limit=10)
 
     assert (listed.id, listed.waiting) == (JOB, ())

@@ -11,7 +11,7 @@ from streamsched.domain.constraints.group import Group
 from streamsched.domain.jobs.job import JobCommand
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.overlap import Overlap
-from streamsched.launcher.why import why
+from streamsched.launcher.why import explain_job
 from streamsched.ports.runs import RunEnd, StopRequest
 from streamsched.store.runs.run_monitor import LostRun, SilentRun
 
@@ -111,7 +111,7 @@ async def test_a_newer_job_ends_the_run_before_and_starts_when_it_has_ended(
     await world.satisfy(world.ready(known, 2))
     await world.launcher.run_once()
     assert await beat(world, run_of(name, 1)) == StopRequest(f"job default.app.{name}.1.2 takes its place", at_once)
-    answer = await why(f"default.app.{name}.1.2", jobs=world.jobs, clock=world.clock)
+    answer = await explain_job(f"default.app.{name}.1.2", jobs=world.jobs, clock=world.clock)
     assert answer.summary == f"it waits: {run_of(name, 1)} must end first: overlap is {known.overlap}"
     assert [holder.run for holder in answer.clauses[-1].holders] == [run_of(name, 1)]
 

@@ -165,7 +165,7 @@ async def test_failures_are_counted_though_their_jobs_left_for_the_history(world
         await ran(world, FRAGILE, RunState.FAILED, first=number)
         world.clock.advance(DAY)
         await retiring.run_once()
-    assert {job.state for job in await world.jobs.recent()} == {JobState.LAUNCHED}
+    assert {job.state for job in await world.jobs.list_recent()} == {JobState.LAUNCHED}
     await resumption(world).run_once()
     assert not (await current(world)).enabled
 

@@ -18,7 +18,7 @@ from streamsched.domain.schedules.overlap import Overlap
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.plugin_evaluator import PluginEvaluator
 from streamsched.launcher.plugins import Answer, Maker, check
-from streamsched.launcher.why import why
+from streamsched.launcher.why import explain_job
 
 from .conftest import MINUTE, World, schedule
 
@@ -41,12 +41,12 @@ async def asked(world: World, known: Mapping[str, Callable[[], Maker]], patience
     plugins = PluginEvaluator(known, world.decisions, world.clock, timeout=patience)
     launcher = Launcher(world.decisions, world.run_monitor, world.notifier, world.clock, plugins)
     await launcher.run_once()
-    await plugins.settled()
+    await plugins.wait_until_settled()
     await launcher.run_once()
 
 
 async def summary(world: World) -> str:
-    return (await why("default.app.asked.1.1", jobs=world.jobs, clock=world.clock)).summary
+    return (await explain_job("default.app.asked.1.1", jobs=world.jobs, clock=world.clock)).summary
 
 
 async def test_the_example_says_until_when_and_then_lets_start(
@@ -64,7 +64,7 @@ async def test_the_example_says_until_when_and_then_lets_start(
     await asked(world, {"quiet-hours": lambda: make})
 
     assert await summary(world) == "it waits: quiet until 2026-03-01T12:01:00+00:00: the auditors are here"
-    assert await world.decisions.next_due() == world.clock.now() + MINUTE
+    assert await world.decisions.next_due_at() == world.clock.now() + MINUTE
 
     world.clock.advance(MINUTE)
     await asked(world, {"quiet-hours": lambda: make})

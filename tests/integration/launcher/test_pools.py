@@ -16,7 +16,7 @@ from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.schedule import Schedule
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.start import start
-from streamsched.launcher.why import why
+from streamsched.launcher.why import explain_job
 from streamsched.ports.runs import RunEnd
 from streamsched.store.limits.groups import GroupStore
 from streamsched.store.limits.pools import PoolStore
@@ -173,7 +173,7 @@ async def test_why_says_who_has_the_places_and_who_stands_before(world: World) -
     await world.satisfy(world.ready(LOW, 1), world.ready(HIGH, 1))
     await settle(world)
 
-    answer = await why("default.app.low.1.1", jobs=world.jobs, clock=world.clock)
+    answer = await explain_job("default.app.low.1.1", jobs=world.jobs, clock=world.clock)
 
     assert answer.summary == (
         "it waits: 1 of 1 places of pool p are taken: default.app.middle.1.1.r1; "

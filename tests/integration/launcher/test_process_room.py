@@ -15,7 +15,7 @@ from streamsched.domain.names import EventName
 from streamsched.domain.programs.spark_deployment import DeployMode
 from streamsched.domain.schedules.process_job import BashJob, SparkJob
 from streamsched.domain.schedules.schedule import Executable, Program, PublishJob, Schedule
-from streamsched.launcher.why import why
+from streamsched.launcher.why import explain_job
 from streamsched.store.limits import process_room
 from streamsched.store.runs.launchers import LauncherLeases
 
@@ -129,7 +129,7 @@ async def test_a_job_that_waits_for_room_holds_no_slot_and_says_what_it_waits_fo
     await jobs(world, one, 3)
     await passes(world)
 
-    found = await why("default.app.one.1.3", jobs=world.jobs, clock=world.clock)
+    found = await explain_job("default.app.one.1.3", jobs=world.jobs, clock=world.clock)
 
     assert found.summary == "it waits: no room: 2 of 2 processes on launcher box"
     assert found.clauses[-1].needs == "room for a process"
@@ -157,7 +157,7 @@ async def test_a_manual_run_that_waits_says_how_full_the_launchers_are(world: Wo
     await passes(world)
 
     assert len(world.runners.spawned) == spawned
-    found = await why("default.app.long.1.9", jobs=world.jobs, clock=world.clock)
+    found = await explain_job("default.app.long.1.9", jobs=world.jobs, clock=world.clock)
     assert found.summary == "run default.app.long.1.9.r1 waits for room: 2 of 2 processes on launcher box"
 
 

@@ -14,7 +14,7 @@ from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.schedule import Schedule
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.start import start
-from streamsched.launcher.why import why
+from streamsched.launcher.why import explain_job
 from streamsched.store.limits import rates
 
 from .conftest import MINUTE, PROGRAM, World, schedule
@@ -41,8 +41,8 @@ async def test_what_is_left_starts_at_once_and_each_token_that_comes_starts_one_
     await world.satisfy(*(world.ready(TWO, n) for n in (1, 2, 3, 4)))
     assert await launched(world) == ["two.1.1", "two.1.2"]
 
-    answer = await why("default.app.two.1.3", jobs=world.jobs, clock=world.clock)
-    assert answer.earliest == begun + 5 * MINUTE == await world.decisions.next_due()
+    answer = await explain_job("default.app.two.1.3", jobs=world.jobs, clock=world.clock)
+    assert answer.earliest == begun + 5 * MINUTE == await world.decisions.next_due_at()
     assert answer.summary == (
         f"it waits: 0 of 2 tokens of program {PROGRAM} are left, 2 come each 10m, the next at 2026-03-01 12:05:00Z"
     )
@@ -59,7 +59,7 @@ async def test_runs_by_hand_take_tokens_too_and_are_not_asked_for_them(world: Wo
         await start(world.runs, world.clock, PROGRAM, {}, token=token)
     await world.satisfy(world.ready(TWO, 1))
     assert await launched(world) == []
-    assert await world.decisions.next_due() == world.clock.now() + 10 * MINUTE, "one was lent"
+    assert await world.decisions.next_due_at() == world.clock.now() + 10 * MINUTE, "one was lent"
 
 
 async def test_a_run_of_a_schedule_without_a_rate_takes_a_token_of_its_program(world: World) -> None:
@@ -103,7 +103,7 @@ async def test_a_schedule_and_each_of_its_keys_have_tokens_of_their_own(world: W
     await world.satisfy(world.ready(one, 1), world.ready(one, 2), *keyed)
 
     assert await launched(world) == ["one.1.1", "other.1.1", "other.1.3"]
-    answer = await why("default.app.other.1.2", jobs=world.jobs, clock=world.clock)
+    answer = await explain_job("default.app.other.1.2", jobs=world.jobs, clock=world.clock)
     assert answer.summary.startswith("it waits: 0 of 1 tokens of key default.app.other mon are left")
 
 

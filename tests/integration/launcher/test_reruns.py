@@ -22,7 +22,7 @@ from streamsched.domain.schedules.retry import Retry
 from streamsched.domain.schedules.schedule import PublishJob, Schedule
 from streamsched.domain.schedules.submission_request import BulkRerunRequest, RerunRequest, SubmissionRequest
 from streamsched.launcher.retention import ArchiveLoop
-from streamsched.launcher.why import why
+from streamsched.launcher.why import explain_job
 from streamsched.ports.runs import RunEnd
 from streamsched.store.catalog.catalog import CatalogStore
 from streamsched.store.jobs.archive import Archive
@@ -93,9 +93,11 @@ async def test_a_rerun_has_the_events_key_and_time_of_the_first_and_history_show
     )
     third = await rerun(world, job)
     assert third == f"{job}.rerun-1"
-    lines = [(each.action, each.reason) for each in (await why(JOB, jobs=world.jobs, clock=world.clock)).history]
+    lines = [
+        (each.action, each.reason) for each in (await explain_job(JOB, jobs=world.jobs, clock=world.clock)).history
+    ]
     assert ("job.rerun", f"as {job}") in lines
-    explained = await why(job, jobs=world.jobs, clock=world.clock)
+    explained = await explain_job(job, jobs=world.jobs, clock=world.clock)
     lines = [(each.action, each.reason) for each in explained.history]
     assert lines[0] == ("job.submitted", f"by hand, a rerun of {RUN}: ann: the bug is fixed")
     assert ("job.rerun", f"as {third}") in lines
@@ -251,8 +253,8 @@ async def test_failed_jobs_are_repeated_together_in_their_order_with_those_of_th
             await ArchiveLoop(Archive(world.pool), keeps, world.clock, batch=50).run_once()
     store, now = SubmissionStore(world.pool), world.clock.now()
 
-    recent = await store.failed(BulkRerunRequest(PLAIN.ref, timedelta(hours=2)), now=now)
-    found = await store.failed(BulkRerunRequest(PLAIN.ref), now=now)
+    recent = await store.list_failed(BulkRerunRequest(PLAIN.ref, timedelta(hours=2)), now=now)
+    found = await store.list_failed(BulkRerunRequest(PLAIN.ref), now=now)
     made = await store.rerun_failed(BulkRerunRequest(PLAIN.ref, token="k"), now=now)
 
     assert [each.id for each in recent] == ["default.app.s.1.4"]
@@ -260,13 +262,13 @@ async def test_failed_jobs_are_repeated_together_in_their_order_with_those_of_th
     assert [each.job for each in made] == [f"default.app.s.1.{number}.rerun-k" for number in (1, 2, 4)]
     ordered = await world.column("SELECT id FROM jobs WHERE submitted ORDER BY satisfied_at")
     assert ordered == [each.job for each in made]
-    assert await store.failed(BulkRerunRequest(PLAIN.ref), now=now) == []
+    assert await store.list_failed(BulkRerunRequest(PLAIN.ref), now=now) == []
     again = await store.rerun_failed(BulkRerunRequest(PLAIN.ref, token="k"), now=now + timedelta(days=1))
     assert [(each.job, each.repeated) for each in again] == [(each.job, True) for each in made]
     catalog = CatalogStore(world.pool)
     await catalog.change(PLAIN.ref.owner, [PLAIN.ref], lambda app: change.disable(app, PLAIN.ref, now=now), now=now)
     with pytest.raises(ConflictError, match="is disabled"):
-        await store.failed(BulkRerunRequest(PLAIN.ref), now=now)
+        await store.list_failed(BulkRerunRequest(PLAIN.ref), now=now)
 
 
 async def test_more_failed_jobs_than_one_request_repeats_are_refused_with_their_number(world: World) -> None:

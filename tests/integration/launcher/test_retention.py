@@ -16,7 +16,7 @@ from streamsched.domain.errors import NotFoundError
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
 from streamsched.launcher.retention import ArchiveLoop
-from streamsched.launcher.why import why
+from streamsched.launcher.why import explain_job
 from streamsched.ports.runs import RunEnd
 from streamsched.store.jobs.archive import Archive
 
@@ -36,7 +36,7 @@ def retirement(world: World, keeps: Retention = KEEPS) -> ArchiveLoop:
 async def launch(world: World) -> None:
     """Everything that is due is admitted, claimed and completed."""
     await world.launcher.run_once()
-    for run in await world.runs.recent(states=(RunState.PENDING,)):
+    for run in await world.runs.list_recent(states=(RunState.PENDING,)):
         await finish(world, run.id)
 
 
@@ -62,8 +62,8 @@ async def test_a_job_that_has_ended_leaves_with_its_runs_and_is_answered_for_as_
     await world.launcher.run_once()
     await finish(world, "default.app.plain.1.1.r1")
     job, run = await world.jobs.get("default.app.plain.1.1"), await world.runs.get("default.app.plain.1.1.r1")
-    reported = await why(job.id, jobs=world.jobs, clock=world.clock)
-    newest, runs = await world.jobs.recent(), await world.runs.recent()
+    reported = await explain_job(job.id, jobs=world.jobs, clock=world.clock)
+    newest, runs = await world.jobs.list_recent(), await world.runs.list_recent()
     since = job.satisfied_at
     span = await world.jobs.span(PLAIN.ref, since=since, until=since)
     assert [each.state for each in newest] == [JobState.COALESCED, JobState.LAUNCHED]
@@ -75,10 +75,10 @@ async def test_a_job_that_has_ended_leaves_with_its_runs_and_is_answered_for_as_
     assert (await amounts(world))["jobs"] == (await amounts(world))["runs"] == 0
     assert await world.jobs.get(job.id) == job
     assert await world.runs.get(run.id) == run
-    assert (await world.jobs.recent(), await world.runs.recent()) == (newest, runs)
-    assert await world.jobs.recent(schedule=PLAIN.ref, states=(JobState.ABORTED,)) == []
-    assert await world.runs.recent(program=PROGRAM, states=(RunState.COMPLETED,)) == runs
-    again = await why(job.id, jobs=world.jobs, clock=world.clock)
+    assert (await world.jobs.list_recent(), await world.runs.list_recent()) == (newest, runs)
+    assert await world.jobs.list_recent(schedule=PLAIN.ref, states=(JobState.ABORTED,)) == []
+    assert await world.runs.list_recent(program=PROGRAM, states=(RunState.COMPLETED,)) == runs
+    again = await explain_job(job.id, jobs=world.jobs, clock=world.clock)
     assert (again.summary, again.history, again.satisfied_by) == (
         reported.summary,
         reported.history,
@@ -101,7 +101,7 @@ async def test_who_waits_runs_or_may_still_be_counted_stays(world: World) -> Non
 
     world.clock.advance(3 * DAY)
     await world.launcher.run_once()
-    [run] = await world.runs.recent(states=(RunState.PENDING,))
+    [run] = await world.runs.list_recent(states=(RunState.PENDING,))
     world.clock.advance(40 * DAY)
     assert await retirement(world).run_once() == 1, "the first: nothing looks so far back"
     assert (await world.runs.get(run.id)).state is RunState.PENDING, "however old"
@@ -137,12 +137,12 @@ async def test_two_who_keep_scheduler_at_once_lose_and_double_nothing(world: Wor
         await world.satisfy(world.ready(PLAIN, n))
         if n % 40 == 0:
             await launch(world)
-    everything = [job.id for job in await world.jobs.recent(limit=1000)]
+    everything = [job.id for job in await world.jobs.list_recent(limit=1000)]
     world.clock.advance(DAY)
 
     await asyncio.gather(*(retirement(world).run_once() for _ in range(3)))
 
-    assert [job.id for job in await world.jobs.recent(limit=1000)] == everything
+    assert [job.id for job in await world.jobs.list_recent(limit=1000)] == everything
     assert (await amounts(world))["jobs"] == 0
 
 

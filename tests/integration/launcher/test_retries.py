@@ -57,7 +57,7 @@ async def test_a_failed_run_is_repeated_after_a_growing_pause_and_only_its_last_
         assert await announced(begun) == before + 1
         assert await begun.column("SELECT run FROM group_slots") == [f"{JOB}.r{attempt + 1}"]
         pause = POLICY.pause(run, attempt)
-        assert await begun.run_monitor.next_due() == begun.clock.now() + pause
+        assert await begun.run_monitor.next_due_at() == begun.clock.now() + pause
         await begun.launcher.run_once()
         assert begun.runners.spawned[-1] == run, "not before its pause is over"
         begun.clock.advance(pause)
@@ -98,7 +98,7 @@ async def test_a_lost_run_follows_the_policy_of_its_schedule(begun: World) -> No
     lost = await begun.run_store.mark_lost(SilentRun(f"{JOB}.r1", 1, "h:1:1", now), "gone", now=now, attempts=1)
 
     assert lost == LostRun(f"{JOB}.r1", f"{JOB}.r2")
-    assert await begun.run_monitor.next_due() == now + POLICY.pause(f"{JOB}.r1", 1)
+    assert await begun.run_monitor.next_due_at() == now + POLICY.pause(f"{JOB}.r1", 1)
 
 
 async def test_a_burst_of_ready_jobs_is_started_at_the_pace_of_all_launchers_together(world: World) -> None:
@@ -120,7 +120,7 @@ async def test_a_burst_of_ready_jobs_is_started_at_the_pace_of_all_launchers_tog
     for launcher in launchers:
         await launcher.run_once()
     assert len(world.runners.spawned) == 5 + 4
-    assert await RunMonitor(world.run_store, world.runners, world.clock, paced).next_due() is not None
+    assert await RunMonitor(world.run_store, world.runners, world.clock, paced).next_due_at() is not None
 
 
 async def test_a_run_that_takes_too_long_is_asked_to_end_and_repeated_as_a_timeout(world: World) -> None:

@@ -37,5 +37,5 @@ async def test_metrics_are_kept_until_newer_ones_come(world: World) -> None:
     ending = RunEnd(RunState.COMPLETED, "exit code 0", NOW, 0, metrics=MOST)
     assert await world.run_store.finish(RUN, ending)
     assert (await world.runs.get(RUN)).metrics == MOST
-    (listed,) = await world.runs.recent()
+    (listed,) = await world.runs.list_recent()
     assert listed.metrics == MOST

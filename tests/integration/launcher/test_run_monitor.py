@@ -107,7 +107,7 @@ async def test_a_burst_of_runs_waits_for_room_on_its_host(world: World) -> None:
     world.runners.free = 0
     await world.launcher.run_once()
     assert len(world.runners.spawned) == 2
-    assert await world.run_monitor.next_due() == world.clock.now() + timedelta(milliseconds=250)
+    assert await world.run_monitor.next_due_at() == world.clock.now() + timedelta(milliseconds=250)
 
     world.runners.free = 9
     await world.launcher.run_once()
@@ -120,15 +120,15 @@ async def test_a_full_host_looks_for_room_no_sooner_than_it_needs_any(world: Wor
     await world.pool.execute("UPDATE runs SET spawn_at = $1", in_an_hour)
     world.runners.free = 0
 
-    assert await world.run_monitor.next_due() == in_an_hour
+    assert await world.run_monitor.next_due_at() == in_an_hour
 
 
 async def test_the_launcher_sleeps_until_the_next_runner_is_wanted(world: World) -> None:
     await admitted(world)
 
-    assert await world.run_monitor.next_due() == world.clock.now() + timedelta(seconds=15)
+    assert await world.run_monitor.next_due_at() == world.clock.now() + timedelta(seconds=15)
     await running(world)
-    assert await world.run_monitor.next_due() is None
+    assert await world.run_monitor.next_due_at() is None
 
 
 async def test_a_run_whose_runner_is_gone_is_lost_and_its_job_tried_three_times(world: World) -> None:
@@ -140,7 +140,7 @@ async def test_a_run_whose_runner_is_gone_is_lost_and_its_job_tried_three_times(
         assert await world.run_monitor.check_runs() == [f"{JOB}.r{attempt}"]
 
     assert (await world.jobs.get(JOB)).runs == tuple(f"{JOB}.r{attempt}" for attempt in (1, 2, 3))
-    assert {run.state for run in await world.runs.recent()} == {RunState.LOST}
+    assert {run.state for run in await world.runs.list_recent()} == {RunState.LOST}
     announced = [read(row["value"]) for row in await world.pool.fetch("SELECT value FROM outbox ORDER BY id")]
     ends = [event for event in announced if event.fact.outcome is not Outcome.STARTED]  # type: ignore[union-attr]
     assert [(event.id, event.fact.outcome) for event in ends] == [(f"{JOB}.r3:LOST", Outcome.FAILED)]  # type: ignore[union-attr]

@@ -33,7 +33,7 @@ from streamsched.launcher.loop import Launcher
 from streamsched.launcher.plugin_evaluator import PluginEvaluator
 from streamsched.launcher.plugins import Maker
 from streamsched.launcher.start import start
-from streamsched.launcher.why import why
+from streamsched.launcher.why import explain_job
 from streamsched.ports.runs import RunEnd
 from streamsched.store.catalog.catalog import CatalogStore
 from streamsched.store.limits.clusters import ClusterStore
@@ -121,7 +121,7 @@ async def plugged(world: World, plugin: str, **installed: Maker) -> None:
     plugins = PluginEvaluator(loaders, world.decisions, world.clock)
     launcher = Launcher(world.decisions, world.run_monitor, world.notifier, world.clock, plugins)
     await launcher.run_once()
-    await plugins.settled()
+    await plugins.wait_until_settled()
     await launcher.run_once()
 
 
@@ -277,7 +277,7 @@ CAUSES: Final[dict[Callable[[World], Awaitable[None]], str]] = {
 async def test_one_why_names_it(world: World, cause: Callable[[World], Awaitable[None]], said: str) -> None:
     await cause(world)
 
-    answer = await why(JOB, jobs=world.jobs, clock=world.clock)
+    answer = await explain_job(JOB, jobs=world.jobs, clock=world.clock)
 
     assert answer.summary.startswith(said)
     assert why_view(answer)["summary"] == answer.summary
@@ -286,7 +286,7 @@ async def test_one_why_names_it(world: World, cause: Callable[[World], Awaitable
 async def test_a_clause_says_what_it_needs_what_there_is_and_who_stands_in_the_way_since_when(world: World) -> None:
     await a_run_started_by_hand_is_active(world)
 
-    [clause] = why_view(await why(JOB, jobs=world.jobs, clock=world.clock))["clauses"]
+    [clause] = why_view(await explain_job(JOB, jobs=world.jobs, clock=world.clock))["clauses"]
 
     assert clause["needs"] == "fewer than 1 active runs"
     assert clause["text"].startswith("1 of 1 runs")
@@ -306,9 +306,9 @@ async def test_the_earliest_start_behind_a_run_is_a_guess_from_how_long_such_run
     await a_run_started_by_hand_is_active(world)
     await claimed(world, HAND)
 
-    answer = await why(JOB, jobs=world.jobs, clock=world.clock)
+    answer = await explain_job(JOB, jobs=world.jobs, clock=world.clock)
     assert answer.earliest == begun + 4 * MINUTE
     assert answer.earliest_because == "a guess: 4m is what half of the latest runs of default.app.load took at most"
 
     world.clock.advance(5 * MINUTE)
-    assert (await why(JOB, jobs=world.jobs, clock=world.clock)).earliest is None
+    assert (await explain_job(JOB, jobs=world.jobs, clock=world.clock)).earliest is None

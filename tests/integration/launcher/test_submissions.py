@@ -24,7 +24,7 @@ from streamsched.domain.schedules.schedule import Schedule
 from streamsched.domain.schedules.submission_request import SubmissionRequest
 from streamsched.domain.triggers.correlation import Per
 from streamsched.launcher.retention import ArchiveLoop
-from streamsched.launcher.why import why
+from streamsched.launcher.why import explain_job
 from streamsched.ports.runs import RunEnd
 from streamsched.store.catalog.catalog import CatalogStore
 from streamsched.store.jobs.archive import Archive
@@ -68,7 +68,7 @@ async def test_a_submission_waits_for_the_constraints_and_starts_with_the_person
 
     assert job == "default.app.s.submitted-t"
     assert await decide(world) == {"1": "PENDING_LAUNCH", "submitted-t": "PENDING_CONSTRAINT"}
-    explained = await why(job, jobs=world.jobs, clock=world.clock)
+    explained = await explain_job(job, jobs=world.jobs, clock=world.clock)
     assert "1 of 1 runs of default.app.load are active: default.app.s.1.1.r1" in explained.summary
     assert explained.satisfied_by == ("a submission by hand: ann: it was wrong",)
     first = explained.history[0]
@@ -118,7 +118,7 @@ async def test_a_repeat_finds_the_first_in_the_history_too_and_the_trigger_goes_
 
     assert await submit(world, PLAIN, "t") == job
     assert await world.column("SELECT count(*) FROM jobs") == [0]
-    assert {each.id for each in await world.jobs.recent()} == {job, alone}
+    assert {each.id for each in await world.jobs.list_recent()} == {job, alone}
     assert (await world.jobs.get(alone)).schedule is None
     await world.satisfy(world.ready(PLAIN, 1))
     assert (await world.jobs.get("default.app.s.1.1")).state is JobState.PENDING_CONSTRAINT
@@ -143,7 +143,7 @@ async def test_a_submission_without_arguments_is_coalesced_one_with_arguments_is
     }
     world.clock.advance(MINUTE)
     await decide(world)
-    assert {run.arguments.get("c") for run in await world.runs.recent()} == {"1", "2", "schedule"}
+    assert {run.arguments.get("c") for run in await world.runs.list_recent()} == {"1", "2", "schedule"}
 
 
 async def test_a_satisfaction_joins_a_submission_that_waits_and_its_run_has_the_events(world: World) -> None:
@@ -214,7 +214,7 @@ async def test_a_program_alone_waits_for_what_its_schedules_share(world: World) 
     assert states == {"submitted-t": "PENDING_LAUNCH", "submitted-u": "PENDING_CONSTRAINT", "1": "PENDING_CONSTRAINT"}
     run = await world.runs.get(f"{job}.r1")
     assert (run.program, run.schedule, run.arguments["a"], run.arguments["b"]) == (PROGRAM, None, "person", "program")
-    explained = await why("default.app.load.submitted-u", jobs=world.jobs, clock=world.clock)
+    explained = await explain_job("default.app.load.submitted-u", jobs=world.jobs, clock=world.clock)
     assert [clause.needs for clause in explained.clauses] == ["fewer than 1 active runs", str(Group("g", 1))]
     await end(world, run.id)
     assert list((await decide(world)).values()).count("PENDING_LAUNCH") == 1

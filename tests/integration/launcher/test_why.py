@@ -10,7 +10,7 @@ from streamsched.domain.constraints.constraint import Concurrency, Delay, LastRu
 from streamsched.domain.errors import NotFoundError
 from streamsched.domain.schedules.schedule import OnTimeout
 from streamsched.launcher.start import start
-from streamsched.launcher.why import Why, why
+from streamsched.launcher.why import Why, explain_job
 
 from .conftest import MINUTE, PROGRAM, World, schedule
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.postgres
 
 
 async def asked(world: World, job: str) -> Why:
-    return await why(job, jobs=world.jobs, clock=world.clock)
+    return await explain_job(job, jobs=world.jobs, clock=world.clock)
 
 
 async def test_a_job_held_by_a_run_names_the_run_and_since_when(world: World) -> None:

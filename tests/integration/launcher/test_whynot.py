@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streamsched.domain.constraints.constraint import Concurrency, Delay
-from streamsched.launcher.whynot import WhyNot, why_not
+from streamsched.launcher.whynot import WhyNot, explain_no_run
 from streamsched.store.catalog.catalog_reader import CatalogReader
 
 from .conftest import MINUTE, World, schedule
@@ -24,7 +24,7 @@ async def asked(world: World, *, ago: timedelta = timedelta(days=1), until: time
     end = world.clock.now() - until
     begin = end - ago
     status = await CatalogReader(world.pool).schedule(PLAIN.ref)
-    return why_not(status, await world.jobs.span(PLAIN.ref, since=begin, until=end), since=begin, until=end)
+    return explain_no_run(status, await world.jobs.span(PLAIN.ref, since=begin, until=end), since=begin, until=end)
 
 
 async def changed(world: World, action: str, reason: str, *, enabled: bool) -> None:

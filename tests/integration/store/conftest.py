@@ -98,13 +98,13 @@ class CatalogProcess:
     async def written(self) -> None:
         """Until something is in the outbox."""
         async with asyncio.timeout(20), self.notifier.listen(OUTBOX) as subscription:
-            while not await self.outbox.pending(limit=1):
+            while not await self.outbox.list_pending(limit=1):
                 await subscription.wait(0.5)
 
     async def relayed(self) -> None:
         """Until the outbox is empty."""
         async with asyncio.timeout(20), self.notifier.listen(RELAYED) as subscription:
-            while await self.outbox.pending(limit=1):
+            while await self.outbox.list_pending(limit=1):
                 await subscription.wait(0.5)
 
     async def signals(self) -> list[Signal]:

@@ -341,7 +341,7 @@ async def test_control_goes_to_the_judge_before_the_routing(scheduler: CatalogPr
     changing = asyncio.create_task(scheduler.catalog.update(schedule(trigger=WEATHER)).apply())
     await scheduler.written()
 
-    keys = [record.key for record in await scheduler.outbox.pending(limit=10)]
+    keys = [record.key for record in await scheduler.outbox.list_pending(limit=10)]
     assert keys == ["schedule:default.flights.weekly", "partition:default.weather", "partition:default.flights"]
     await scheduler.relay().run_once()
     await changing

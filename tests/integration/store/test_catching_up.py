@@ -30,7 +30,7 @@ async def deploy(scheduler: CatalogProcess, made: Schedule) -> None:
 async def facts(scheduler: CatalogProcess) -> list[Ticked]:
     """The ticks in the outbox."""
     found: list[Ticked] = []
-    for record in await scheduler.outbox.pending(limit=1000):
+    for record in await scheduler.outbox.list_pending(limit=1000):
         signal = signal_codec.decode(record.key.encode(), record.value)
         assert isinstance(signal, Occurred)
         assert isinstance(signal.event.fact, Ticked)

@@ -122,7 +122,7 @@ async def test_a_jump_for_a_minute_is_no_time_for_any_process(
     for each in (first, second):
         assert each.now() - begun == pytest.approx(timedelta(seconds=60), abs=MOMENT)
         assert each.in_doubt
-        assert each.ahead == pytest.approx(YEAR, abs=timedelta(minutes=2))
+        assert each.lead == pytest.approx(YEAR, abs=timedelta(minutes=2))
         assert "jumped 36" in (each.doubt or "")
     jumps = [each for each in lines if each["event"] == "clock.jumped"]
     assert len(jumps) == 2, "each process says so once"

@@ -11,7 +11,7 @@ import pytest
 
 from streamsched.domain.errors import ConfigurationError, ConflictError, DecodeError, UnavailableError
 from streamsched.store import connections
-from streamsched.store.connections import compute_meanwhile, open_pool, translated
+from streamsched.store.connections import compute_meanwhile, open_pool, translate_errors
 
 _PAUSE = "idle_in_transaction_session_timeout"
 
@@ -66,7 +66,7 @@ async def test_a_closed_pool_is_unavailable(database: str) -> None:
     pool = await open_pool(database)
     await pool.close()
 
-    with pytest.raises(UnavailableError), translated():
+    with pytest.raises(UnavailableError), translate_errors():
         await pool.fetchval("SELECT 1")
 
 
@@ -74,7 +74,7 @@ async def test_a_killed_connection_is_unavailable(pool: asyncpg.Pool) -> None:
     async with pool.acquire() as victim:
         await pool.execute("SELECT pg_terminate_backend($1)", victim.get_server_pid())
 
-        with pytest.raises(UnavailableError), translated():
+        with pytest.raises(UnavailableError), translate_errors():
             await victim.fetchval("SELECT 1")
 
 
@@ -92,33 +92,33 @@ async def test_a_killed_connection_is_unavailable(pool: asyncpg.Pool) -> None:
     ],
 )
 async def test_a_server_that_cannot_just_now_is_unavailable(pool: asyncpg.Pool, code: str, what: str) -> None:
-    with pytest.raises(UnavailableError, match="PostgreSQL"), translated():
+    with pytest.raises(UnavailableError, match="PostgreSQL"), translate_errors():
         await pool.execute(f"DO $$ BEGIN RAISE EXCEPTION '{what}' USING ERRCODE = '{code}'; END $$")
 
 
 async def test_a_second_row_of_one_key_is_a_conflict(pool: asyncpg.Pool) -> None:
     await pool.execute("INSERT INTO namespaces VALUES ('default', now())")
 
-    with pytest.raises(ConflictError, match="default"), translated():
+    with pytest.raises(ConflictError, match="default"), translate_errors():
         await pool.execute("INSERT INTO namespaces VALUES ('default', now())")
 
 
 async def test_a_database_without_our_schema_is_a_configuration_error(empty_database: str) -> None:
     pool = await open_pool(empty_database)
 
-    with pytest.raises(ConfigurationError, match="schedules"), translated():
+    with pytest.raises(ConfigurationError, match="schedules"), translate_errors():
         await pool.fetchval("SELECT count(*) FROM schedules")
     await pool.close()
 
 
 async def test_a_text_that_postgres_cannot_hold_is_the_callers_mistake(pool: asyncpg.Pool) -> None:
     for sql, value in (("SELECT $1::text", "a\0b"), ("SELECT $1::jsonb", {"a": "b\0"})):
-        with pytest.raises(DecodeError, match="cannot hold it"), translated():
+        with pytest.raises(DecodeError, match="cannot hold it"), translate_errors():
             await pool.fetchval(sql, value)
 
 
 async def test_a_bug_in_a_query_is_not_disguised(pool: asyncpg.Pool) -> None:
-    with pytest.raises(asyncpg.InterfaceError), translated():
+    with pytest.raises(asyncpg.InterfaceError), translate_errors():
         await pool.fetchval("SELECT $1::int", 1, 2)
 
 
@@ -136,5 +136,5 @@ async def test_a_process_stopped_inside_a_transaction_does_not_keep_its_locks(po
         await stopped.execute("BEGIN; LOCK TABLE outbox")
         await pool.execute("INSERT INTO outbox (topic, key) VALUES ('signals', 'a')")  # waits for the lock's end
 
-        with pytest.raises(UnavailableError), translated():
+        with pytest.raises(UnavailableError), translate_errors():
             await stopped.fetchval("SELECT 1")

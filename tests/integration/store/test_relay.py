@@ -57,7 +57,7 @@ async def test_records_go_to_the_home_of_their_key_in_the_order_they_were_writte
     assert await scheduler.relay().run_once() == 3
 
     assert await values(scheduler.broker) == ["1", "2", "3"]
-    assert await scheduler.outbox.pending(limit=10) == []
+    assert await scheduler.outbox.list_pending(limit=10) == []
 
 
 async def test_a_row_that_shows_up_after_younger_ones_were_relayed_is_not_lost(
@@ -134,7 +134,7 @@ async def test_a_relay_that_dies_between_the_log_and_the_deletion_appends_nothin
     scheduler.outbox.dies_before_forgetting = True
     with pytest.raises(UnavailableError):
         await scheduler.relay().run_once()
-    assert len(await scheduler.outbox.pending(limit=10)) == 2
+    assert len(await scheduler.outbox.list_pending(limit=10)) == 2
     await outbox.write(scheduler.pool, records("3"))
 
     assert await scheduler.relay().run_once() == 1
@@ -176,7 +176,7 @@ class SlowOutbox(PostgresOutbox):
         self.read, self.go = asyncio.Event(), asyncio.Event()
 
     async def pending(self, *, limit: int, beside: Collection[int] = ()) -> Sequence[PendingRecord]:
-        found = await super().pending(limit=limit, beside=beside)
+        found = await super().list_pending(limit=limit, beside=beside)
         self.read.set()
         await self.go.wait()
         return found
@@ -239,9 +239,9 @@ async def test_a_record_larger_than_the_log_takes_stays_and_delays_no_other(
             pass
 
     assert await values(scheduler.broker) == ["first", *names, "last"]
-    (left,) = await scheduler.outbox.pending(limit=10)
+    (left,) = await scheduler.outbox.list_pending(limit=10)
     assert left.value == b"y" * (3 << 20)
-    assert await scheduler.outbox.pending(limit=10, beside=[left.id]) == []
+    assert await scheduler.outbox.list_pending(limit=10, beside=[left.id]) == []
     assert [line["key"] for line in reported if line["event"] == "outbox.too_large"] == ["schedule:a.b.c"]
     await relay.close()
     await scheduler.broker.close()
@@ -282,7 +282,7 @@ async def test_a_record_for_a_topic_that_the_log_does_not_have_holds_up_no_other
         assert await relay.run_once() == 0
 
     assert await values(scheduler.broker) == ["1", "2"]
-    assert [row.topic for row in await scheduler.outbox.pending(limit=10)] == ["nowhere"]
+    assert [row.topic for row in await scheduler.outbox.list_pending(limit=10)] == ["nowhere"]
     assert [line["event"] for line in logs if line["log_level"] == "error"] == ["outbox.no_topic"]
 
 
@@ -292,13 +292,13 @@ async def test_a_batch_is_bounded_in_bytes_and_holds_one_record_at_least(
     large = [OutboxRecord("signals", f"k{number}", b"v" * 5_000_000) for number in range(3)]
     ids = await outbox.write(writer, [*large, OutboxRecord("signals", "huge", b"v" * 9_000_000)])
 
-    assert [len(await scheduler.outbox.pending(limit=100, beside=ids[:skipped])) for skipped in range(4)] == [
+    assert [len(await scheduler.outbox.list_pending(limit=100, beside=ids[:skipped])) for skipped in range(4)] == [
         1,
         1,
         1,
         1,
     ]
-    assert len(await scheduler.outbox.pending(limit=100)) == 1
+    assert len(await scheduler.outbox.list_pending(limit=100)) == 1
 
 
 async def test_after_a_restored_backup_no_new_row_is_taken_for_one_that_was_sent(scheduler: CatalogProcess) -> None:

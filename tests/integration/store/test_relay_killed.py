@@ -123,7 +123,7 @@ async def test_relays_killed_in_the_middle_of_their_work_lose_and_double_nothing
         process.kill()
         await process.wait()
         await writing
-    assert await scheduler.outbox.pending(limit=1), "every relay was done before it was killed: nothing was tested"
+    assert await scheduler.outbox.list_pending(limit=1), "every relay was done before it was killed: nothing was tested"
     await start(processes, database)
     await scheduler.relayed()
 

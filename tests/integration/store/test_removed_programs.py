@@ -160,7 +160,7 @@ async def test_no_way_of_removing_a_program_changes_schedules_of_another_namespa
 ) -> None:
     await with_a_foreign_listener(relaying_scheduler)
     before = await reported_removals(relaying_scheduler)
-    catalog = relaying_scheduler.catalog.requested_by("token:sales")
+    catalog = relaying_scheduler.catalog.with_caller("token:sales")
 
     match way:
         case "delete the program":
@@ -179,7 +179,7 @@ async def test_no_way_of_removing_a_program_changes_schedules_of_another_namespa
     }
     (line, *_) = await relaying_scheduler.reader.history("schedule", "finance.dep.critical")
     assert (line.action, line.reason) == ("program.removed", f"it {said}")
-    (entry,) = await AuditStore(relaying_scheduler.pool).newest(limit=10)
+    (entry,) = await AuditStore(relaying_scheduler.pool).list_newest(limit=10)
     assert (entry.caller, entry.action, entry.target) == ("token:sales", "program.removed", "finance")
     assert "finance.dep.critical" in entry.detail["schedules"]
     assert str(JOIN.ref) in entry.detail["programs"]

@@ -44,7 +44,7 @@ async def deploy(scheduler: CatalogProcess, *schedules: object) -> None:
 async def ticks(scheduler: CatalogProcess) -> list[datetime]:
     """The due times of the ticks in the outbox, oldest first."""
     found: list[datetime] = []
-    for record in await scheduler.outbox.pending(limit=1000):
+    for record in await scheduler.outbox.list_pending(limit=1000):
         signal = signal_codec.decode(record.key.encode(), record.value)
         assert isinstance(signal, Occurred)
         assert isinstance(signal.event.fact, Ticked)
@@ -110,7 +110,7 @@ async def test_a_tick_names_its_leaf_and_its_generation_and_has_one_id_forever(
 
     await timers.run_once()
 
-    (record,) = await scheduler.outbox.pending(limit=10)
+    (record,) = await scheduler.outbox.list_pending(limit=10)
     signal = signal_codec.decode(record.key.encode(), record.value)
     assert isinstance(signal, Occurred)
     assert signal.event.fact == Ticked(WEEKLY, 1, "cron:0 4 * * *@UTC", due)
@@ -158,7 +158,7 @@ async def test_a_tick_and_the_next_due_time_are_one_transaction(scheduler: Catal
     with pytest.raises(UnavailableError, match="every:60s"):
         await store.fire(now=scheduler.clock.now(), limit=10, decide=decide)
 
-    assert await store.next_due() == scheduler.clock.now()
+    assert await store.next_due_at() == scheduler.clock.now()
     assert await ticks(scheduler) == []
 
 
@@ -185,7 +185,7 @@ async def test_a_timer_that_raises_holds_up_no_other_and_is_tried_again_later(
     due = {row["schedule"]: row["due_at"] for row in await scheduler.pool.fetch("SELECT schedule, due_at FROM timers")}
     late = [name.rpartition(".")[2] for name, at in due.items() if at == now]
     assert late == ([] if bad is None else ["s2"])
-    assert await store.next_due() == now + MINUTE, "it causes no wake-up meanwhile"
+    assert await store.next_due_at() == now + MINUTE, "it causes no wake-up meanwhile"
     history = await scheduler.pool.fetch("SELECT reason FROM decisions WHERE action = 'ticks_failed'")
     assert len(history) == len(late)
 
@@ -308,7 +308,7 @@ class Looked:
 
         class Store(PostgresTimers):
             async def next_due(self) -> datetime | None:
-                found = await super().next_due()
+                found = await super().next_due_at()
                 async with looked._changed:
                     looked._count += 1
                     looked._changed.notify_all()

@@ -56,7 +56,7 @@ async def taken(scheduler: CatalogProcess) -> int:
 async def sent(scheduler: CatalogProcess) -> list[Woken]:
     """The wake-ups in the outbox, oldest first."""
     found: list[Woken] = []
-    for record in await scheduler.outbox.pending(limit=1000):
+    for record in await scheduler.outbox.list_pending(limit=1000):
         signal = signal_codec.decode(record.key.encode(), record.value)
         assert isinstance(signal, Woken)
         assert record.key == schedule_key(signal.schedule)

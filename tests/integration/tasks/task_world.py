@@ -131,7 +131,7 @@ class TaskWorld:
     async def settle(self, owner: TaskLoop) -> None:
         """Steps until nothing is due any more."""
         while await owner.run_once():
-            await owner.delivered()
+            await owner.wait_until_delivered()
 
     def pass_time(self, seconds: float) -> None:
         self.clock.advance(timedelta(seconds=seconds))

@@ -156,7 +156,7 @@ class _Run:
 
         receiver.answer = lambda task: "HTTP 500" if bad(task) else None
         await self.owner.run_once()
-        await self.owner.delivered()
+        await self.owner.wait_until_delivered()
         found, lanes = list(receiver.received), [task.lane for task in receiver.received]
         assert sorted(lanes) == expected, "one of each lane that is due, and of no other"
         for task in found:

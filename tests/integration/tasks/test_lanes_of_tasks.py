@@ -49,7 +49,7 @@ async def test_a_retry_waits_inside_its_lane_and_delays_no_other(world: TaskWorl
     async with world.owning() as owner:
         await world.settle(owner)
         assert sorted(world.receiver.keys) == ["free", "stuck"]
-        record, reasons = await world.registry.why(stuck, now=world.clock.now())
+        record, reasons = await world.registry.explain(stuck, now=world.clock.now())
         assert (record.state, record.failures) == (TaskState.RETRYING, 1)
         assert "failed once" in reasons[0].text
         await world.add("early", "bad", after=-100)
@@ -162,7 +162,7 @@ async def test_what_was_in_flight_when_its_owner_died_is_repeated_by_the_next(wo
     in_flight = 10
     await world.expire()
     async with world.owning() as second:
-        await first.delivered()
+        await first.wait_until_delivered()
         assert len(world.receiver.received) == in_flight
         await first.run_once()  # its ends come too late
         await world.settle(second)
@@ -193,7 +193,7 @@ async def test_a_worker_that_does_not_acknowledge_in_time_has_failed(world: Task
         with world.workers.connect(["q"], credit=1) as stream:
             await owner.run_once()
             await owner.delivered()
-            assert stream.free == 1
+            assert stream.free_room == 1
         await owner.run_once()
 
     ended = await world.registry.get(task)
@@ -211,7 +211,7 @@ async def test_partitions_are_shared_and_handed_over(world: TaskWorld) -> None:
         await world.add(f"k{number}")
     assert [await owner.run_once() for owner in (one, two)] == [50, 50], "half of what each can hold"
     for owner in (one, two):
-        await owner.delivered()
+        await owner.wait_until_delivered()
         await world.settle(owner)
         await owner.stop(0)
 
@@ -226,7 +226,7 @@ async def test_staged_tasks_use_no_attempt_and_go_when_a_worker_connects(world: 
         assert (await world.registry.get(task)).failures == 0
         with world.workers.connect(["q"], credit=1) as stream:
             assert await owner.run_once() == 1
-            received = await stream.next()
+            received = await stream.next_task()
             assert received.attempt == 1
         await owner.delivered()
         await owner.run_once()
@@ -234,7 +234,7 @@ async def test_staged_tasks_use_no_attempt_and_go_when_a_worker_connects(world: 
         assert (left.state, left.failures, left.interruptions) == (TaskState.RETRYING, 0, 1), "its worker disconnected"
         with world.workers.connect(["q"], credit=1) as stream:
             await owner.run_once()
-            received = await stream.next()
+            received = await stream.next_task()
             assert received.attempt == 1
             stream.acknowledge("unknown")
             stream.acknowledge(received.token)
@@ -273,9 +273,9 @@ async def test_a_cap_and_a_rate_hold_for_all_owners(world: TaskWorld) -> None:
     with world.workers.connect(["q"], credit=100) as stream:
         assert await one.run_once() + await two.run_once() == 3
         for _ in range(3):
-            stream.acknowledge((await stream.next()).token)
+            stream.acknowledge((await stream.next_task()).token)
         for owner in (one, two):
-            await owner.delivered()
+            await owner.wait_until_delivered()
         assert await one.run_once() + await two.run_once() == 3
     for owner in (one, two):
         await owner.stop(0)
@@ -287,7 +287,7 @@ async def test_a_paused_queue_starts_nothing_and_goes_on_when_resumed(world: Tas
     async with world.owning() as owner:
         await world.queues.pause("q", True, "deploy", now=world.clock.now())
         assert await owner.run_once() == 0
-        _, reasons = await world.registry.why(task, now=world.clock.now())
+        _, reasons = await world.registry.explain(task, now=world.clock.now())
         assert [each.text for each in reasons] == ["queue 'q' is paused"]
         await world.queues.pause("q", False, "", now=world.clock.now())
         await world.settle(owner)

@@ -38,7 +38,7 @@ async def filled(world: TaskWorld) -> TaskWorld:
 async def given(owner: TaskLoop, stream: WorkerStream, many: int) -> list[tuple[str, str]]:
     """What the worker gets in one step of the owner, as queue and token."""
     await owner.run_once()
-    found = [await stream.next() for _ in range(many)]
+    found = [await stream.next_task() for _ in range(many)]
     return [(task.queue, task.token) for task in found]
 
 

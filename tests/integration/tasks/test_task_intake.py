@@ -141,7 +141,7 @@ async def test_an_ordering_id_is_delivered_in_the_order_of_its_keys(world: TaskW
             seen = []
             for _ in times:
                 await owner.run_once()
-                task = await asyncio.wait_for(stream.next(), 5)
+                task = await asyncio.wait_for(stream.next_task(), 5)
                 seen.append(task.key)
                 stream.acknowledge(task.token)
                 await owner.delivered()

@@ -115,13 +115,13 @@ async def test_two_owners_share_the_new_partitions_and_what_one_had_in_flight_go
     stepping = asyncio.create_task(change(world, one, two))
     await asyncio.sleep(0)
     world.receiver.held.set()
-    await one.delivered()
+    await one.wait_until_delivered()
     await stepping
     for _ in range(30):  # a partition is handed over when its deliveries have ended
         for owner in (one, two):
             await owner.step_ownership()
             await owner.run_once()
-            await owner.delivered()
+            await owner.wait_until_delivered()
     assert len(one._ownership.starting) == len(two._ownership.starting) == 16
     assert (await world.queues.get("q")).tasks == 0
     for lane in range(200):
@@ -279,7 +279,7 @@ async def test_a_silent_owner_writes_nothing_in_the_partition_that_a_lane_has_le
     async with world.owning() as owner:
         await world.partitions.want(64)
         await change(world, owner)
-        await silent.delivered()
+        await silent.wait_until_delivered()
         await silent.run_once()
         world.pass_time(1)
         await world.settle(owner)

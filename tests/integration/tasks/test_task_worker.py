@@ -195,9 +195,9 @@ async def test_a_task_that_kills_its_workers_fails_and_its_lane_goes_on(
                 process.terminate()
             deaths += await ended == -signal.SIGKILL
             await until(owner, lambda: world.workers.room("q") == 0)
-            await owner.delivered()
+            await owner.wait_until_delivered()
             await owner.run_once()
-            reasons += (await world.registry.why(poison, now=world.clock.now()))[1]
+            reasons += (await world.registry.explain(poison, now=world.clock.now()))[1]
             world.pass_time(60)
 
     found = await world.registry.get(poison)
@@ -284,7 +284,7 @@ async def test_a_worker_that_stops_ends_what_it_does_and_takes_nothing_more(
     await until(owner, lambda: world.workers.room("q") == 0)
     ends.set()
     await serving
-    await owner.delivered()
+    await owner.wait_until_delivered()
     await owner.run_once()
 
     assert done in (["one"], ["two"])
@@ -318,7 +318,7 @@ async def test_a_worker_that_stops_waits_for_the_answer_to_its_report(world: Tas
         await asyncio.wait({serving}, timeout=0.5)
         answers.set()
         await serving
-        await owner.delivered()
+        await owner.wait_until_delivered()
         await owner.run_once()
 
     assert (await world.queues.get("q")).tasks == 0
@@ -344,7 +344,7 @@ async def test_an_owner_that_stops_waits_for_the_reports_of_its_workers(
         assert world.workers.room("q") == 0
         ends.set()
         await stopping
-        await owner.delivered()
+        await owner.wait_until_delivered()
         assert await owner.run_once() == 0
 
     assert (await world.queues.get("q")).tasks == 1
@@ -355,8 +355,8 @@ async def test_a_quiet_worker_is_given_nothing_more(world: TaskWorld, owner: Tas
     with world.workers.connect(["q"], credit=1, quiet_s=-1), world.workers.connect(["q"], credit=1, quiet_s=60) as loud:
         assert world.workers.room("q") == 1
         await owner.run_once()
-        loud.acknowledge((await loud.next()).token)
-        await owner.delivered()
+        loud.acknowledge((await loud.next_task()).token)
+        await owner.wait_until_delivered()
         loud.take(0)
         assert world.workers.room("q") == 0
 

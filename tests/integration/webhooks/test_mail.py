@@ -76,7 +76,7 @@ async def test_an_owner_that_is_gone_between_sending_and_its_answer_sends_it_aga
         async with world.owning() as first:
             await world.notifying().run_once()
             await first.run_once()
-            await first.delivered()  # the server has it, and nothing of that is stored
+            await first.wait_until_delivered()  # the server has it, and nothing of that is stored
             await world.expire()
             async with world.owning() as second:
                 world.pass_time(minutes=2)

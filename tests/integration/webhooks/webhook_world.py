@@ -196,7 +196,7 @@ class WebhookWorld:
     async def settle(self, owner: TaskLoop) -> None:
         """Delivers until nothing is due any more."""
         while await owner.run_once():
-            await owner.delivered()
+            await owner.wait_until_delivered()
 
     def pass_time(self, **more: float) -> None:
         self.clock.advance(timedelta(**more))

@@ -8,7 +8,7 @@ from typing import Any
 
 from streamsched.catalog.change import create, delete, update
 from streamsched.catalog.deployment import deploy
-from streamsched.catalog.preview import Difference, PotentialLoss, foreseen, program_differences
+from streamsched.catalog.preview import Difference, PotentialLoss, foresee, program_differences
 from streamsched.codec.views import explanation
 from streamsched.domain.events.event import Event, PartitionsAdded
 from streamsched.domain.fold.explain import explain
@@ -47,7 +47,7 @@ def test_what_a_new_trigger_loses_and_what_keeping_saves() -> None:
     )
 
     for keep in (False, True):
-        (seen,) = foreseen(update(APP, wanted, keep=keep, now=NOW), {WEEKLY.ref: STATUS}).schedules
+        (seen,) = foresee(update(APP, wanted, keep=keep, now=NOW), {WEEKLY.ref: STATUS}).schedules
 
         assert (seen.action, seen.keeps, seen.waiting_jobs) == (Action.UPDATED, keep, 2)
         assert seen.stakes == (
@@ -60,7 +60,7 @@ def test_what_a_new_trigger_loses_and_what_keeping_saves() -> None:
 
 
 def test_what_is_deleted_loses_everything() -> None:
-    (seen,) = foreseen(delete(APP, WEEKLY.ref, now=NOW), {WEEKLY.ref: STATUS}).schedules
+    (seen,) = foresee(delete(APP, WEEKLY.ref, now=NOW), {WEEKLY.ref: STATUS}).schedules
 
     assert [stake.fits for stake in seen.stakes] == [False, False]
 
@@ -68,17 +68,17 @@ def test_what_is_deleted_loses_everything() -> None:
 def test_a_new_schedule_has_nothing_to_lose_and_an_equal_one_is_no_difference() -> None:
     new = replace(WEEKLY, ref=ScheduleRef("default", "a", "new"))
 
-    (seen,) = foreseen(create(APP, new, enabled=True, now=NOW), {}).schedules
+    (seen,) = foresee(create(APP, new, enabled=True, now=NOW), {}).schedules
 
     assert (seen.action, seen.fields, seen.stakes) == (Action.CREATED, (), ())
-    assert not foreseen(update(APP, WEEKLY, keep=False, now=NOW), {}).differs
+    assert not foresee(update(APP, WEEKLY, keep=False, now=NOW), {}).differs
 
 
 def test_a_program_that_is_updated_has_its_changed_fields() -> None:
     wanted = replace(JOIN, executable=BashJob("false"), arguments={"day": "1"})
     definition = AppDefinition(APP.ref, (wanted,), (), prunes=False)
 
-    (change,) = foreseen(deploy(APP, definition, update_schedules=False, now=NOW), {}).programs
+    (change,) = foresee(deploy(APP, definition, update_schedules=False, now=NOW), {}).programs
 
     assert list(program_differences(change)) == [
         Difference("command", "true", "false"),

@@ -9,7 +9,7 @@ import pytest
 
 from streamsched import App, TriggerExpression, cron, event, partitions, program
 from streamsched.catalog.deployment import deploy, remove_app, remove_program
-from streamsched.catalog.preview import foreseen
+from streamsched.catalog.preview import foresee
 from streamsched.codec.schedules.schedule import schedule_from_json, schedule_to_json
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
@@ -56,7 +56,7 @@ def ancestor(app: AppRecord, name: str = "d") -> ProgramRef | None:
 
 def test_the_nearest_common_ancestor_is_stored_and_the_plan_says_so() -> None:
     change = again(AppRecord(SHOP, {}, {}), shop())
-    preview = foreseen(change, {})
+    preview = foresee(change, {})
     assert {each.schedule.name: each.join for each in preview.schedules} == {
         "a": "",
         "b": "",

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.catalog.upcoming_ticks import soonest
+from streamsched.catalog.upcoming_ticks import soonest_ticks
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.schedules.schedule import Schedule, ScheduleRecord
 from streamsched.domain.ticks.forecast import forecast
@@ -37,7 +37,7 @@ def test_they_are_the_first_of_all_ticks(triggers: list[Trigger], limit: int, mi
         for number, trigger in enumerate(triggers)
     ]
 
-    found = soonest(schedules, NOW, limit=limit, until=until)
+    found = soonest_ticks(schedules, NOW, limit=limit, until=until)
 
     every = []
     for each in schedules:

@@ -51,5 +51,5 @@ def _view(found: PartitionsRecord) -> dict[str, Any]:
         "wanted": found.layout.wanted,
         "settled": found.layout.settled,
         "step": found.step,
-        "taken": len(found.taken),
+        "taken": len(found.taken_partitions),
     }

@@ -51,7 +51,7 @@ async def get_why(task: str, tasks: TasksDep, clock: ClockDep) -> Response:
     """The task, and the reasons why it is not started, each with the earliest time it can change; none when it has
     ended.
     """
-    found, reasons = await tasks.why(task, now=clock.now())
+    found, reasons = await tasks.explain(task, now=clock.now())
     return rendered({**task_view(found), "reasons": [reason_view(each) for each in reasons]})
 
 

@@ -55,7 +55,7 @@ def bundled_app(app: AppDefinition, folder: Path, url: str, *, upload: bool, qui
     """
     import tempfile
 
-    from streamsched.define.bundling import bundled, needs_bundle
+    from streamsched.define.bundling import move_into_bundle, needs_bundle
     from streamsched.process.bundle_archive import folder_files, pack
 
     if not needs_bundle(app):
@@ -70,7 +70,7 @@ def bundled_app(app: AppDefinition, folder: Path, url: str, *, upload: bool, qui
             path = f"{_path(app.ref.namespace)}/{digest}"
             known = ask("POST", f"{path}/use", url=url)
             if known["exists"]:
-                return bundled(app, folder, digest)
+                return move_into_bundle(app, folder, digest)
             size = archive.seek(0, 2)
             if size > known["limit"]:
                 raise InvalidError(
@@ -86,7 +86,7 @@ def bundled_app(app: AppDefinition, folder: Path, url: str, *, upload: bool, qui
             if not quiet:
                 text = f"bundle {digest[:12]}: {stored['files']} files, {stored['bytes']:,} bytes"
                 console().print(text, markup=False, highlight=False)
-    return bundled(app, folder, digest)
+    return move_into_bundle(app, folder, digest)
 
 
 def _path(namespace: str) -> str:

@@ -60,7 +60,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
     schedule, after = visit.query("schedule"), visit.query("after")
     named, before = read_name(schedule, ScheduleRef.parse, visit.namespace), read_moment_cursor(after)
     found = await named.apply(
-        lambda ref: visit.api.work.backfills.recent(
+        lambda ref: visit.api.work.backfills.list_recent(
             schedule=ref, namespace=visit.namespace, limit=ROWS + 1, before=before
         )
     )

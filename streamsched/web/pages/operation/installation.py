@@ -101,7 +101,7 @@ async def audit(renderer: Renderer, visit: Visit) -> Response:
     caller, after = visit.query("caller")[:2000], visit.query("after")
     if after and not (after.isascii() and after.isdecimal()):
         raise InvalidError("after", "must be `next` of the previous page")
-    found = await visit.api.access.audit_entries.newest(
+    found = await visit.api.access.audit_entries.list_newest(
         before=int(after[:_MOST_DIGITS]) if after else None, caller=caller, limit=ROWS + 1
     )
     return renderer.page(
