@@ -36,7 +36,7 @@ async def raw(url: str, count: int, data: bytes, target: str | None, *, connecti
     )
     await pool.execute("VACUUM ANALYZE raw_tasks")
     client = HttpClient(EVERYWHERE)
-    to = None if target is None else PreparedRequest.of(httpx.Request("POST", target))
+    to = None if target is None else PreparedRequest.from_request(httpx.Request("POST", target))
     began = time.perf_counter()
     await asyncio.gather(*(_loop(pool, client, to) for _ in range(connections)))
     per_s = count / (time.perf_counter() - began)
@@ -65,4 +65,4 @@ async def _deliver(client: HttpClient, to: PreparedRequest, row: Any) -> bool:
     content = bytes(row["payload"])
     own = (("Idempotency-Key", str(row["id"])), ("Content-Type", "application/json"))
     headers = [("Host", to.url.authority), *own, ("Content-Length", str(len(content)))]
-    return (await client.send(PreparedRequest(to.method, to.url, headers, content), _TIMEOUT)).accepted
+    return (await client.send(PreparedRequest(to.method, to.url, headers, content), _TIMEOUT)).is_accepted

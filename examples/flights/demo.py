@@ -78,7 +78,7 @@ def _in_tables(data: Path) -> Iterator[Commit]:
 
     for name in ("flights", "weather"):
         if (data / name / "_delta_log" / f"{0:020d}.json").exists():
-            for commit in (step.commit for step in DeltaSource(str(data / name)).after("") if step.commit):
+            for commit in (step.commit for step in DeltaSource(str(data / name)).steps_after("") if step.commit):
                 days = tuple(part.values["day"] for part in commit.partitions)
                 yield Commit(commit.at or datetime.now(UTC), name, days, commit.rows)
 

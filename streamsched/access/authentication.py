@@ -72,12 +72,12 @@ class TokenAuthentication:
         text = bearer_token(authorization)
         known = self._known.get(text)
         if known is None or known.until <= self._clock.now():
-            known = await self._judged(text)
+            known = await self._fetch_verdict(text)
         if known.caller is None:
             raise UnauthenticatedError(known.reason)
         return known.caller
 
-    async def _judged(self, text: str) -> _Known:
+    async def _fetch_verdict(self, text: str) -> _Known:
         """A new verdict. Requests that come meanwhile wait for the same one."""
         judging = self._judging.get(text)
         if judging is None:
@@ -99,7 +99,7 @@ class TokenAuthentication:
             case None:
                 verdict = "the bearer token is not a token of streamsched"
             case StoredTokenText():
-                verdict = await self._stored(found, now)
+                verdict = await self._read_stored(found, now)
             case RunTokenText():
                 verdict = await self._of_run(found)
             case _:
@@ -108,7 +108,7 @@ class TokenAuthentication:
             return _Known(verdict, "", now + REUSE)
         return _Known(None, verdict, now + REUSE)
 
-    async def _stored(self, text: StoredTokenText, now: datetime) -> Caller | str:
+    async def _read_stored(self, text: StoredTokenText, now: datetime) -> Caller | str:
         found = await self._store.find(text.id)
         if found is None or not hmac.compare_digest(found.digest, text.digest):
             return "the token is unknown"

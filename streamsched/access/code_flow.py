@@ -71,7 +71,7 @@ class CodeFlow:
             UnavailableError: the provider cannot be reached.
         """
         address = self._http.address(
-            await self._discovered(), "authorization_endpoint", what="address at which people log in"
+            await self._discover(), "authorization_endpoint", what="address at which people log in"
         )
         query = {
             "response_type": "code",
@@ -99,7 +99,7 @@ class CodeFlow:
         return found
 
     async def _id_token(self, code: str, secrets: LoginSecrets, redirect_uri: str) -> str:
-        discovery = await self._discovered()
+        discovery = await self._discover()
         address = self._http.address(discovery, "token_endpoint", what="address at which codes are exchanged")
         form = {
             "grant_type": "authorization_code",
@@ -115,25 +115,25 @@ class CodeFlow:
         else:
             form |= {"client_id": self._client}
         answer = await self._http.send(address, form, credentials=credentials)
-        if not answer.successful:
-            raise self._refused(answer.status, answer.body.get("error"))
+        if not answer.is_successful:
+            raise self._refusal(answer.status, answer.body.get("error"))
         token = answer.body.get("id_token")
         if not isinstance(token, str):
             raise UnavailableError("the OpenID provider answers without an ID token")
         return token
 
-    def _refused(self, status: int, error: object) -> UnauthenticatedError | UnavailableError:
+    def _refusal(self, status: int, error: object) -> UnauthenticatedError | UnavailableError:
         known = error if isinstance(error, str) and _ERROR.fullmatch(error) else f"status {status}"
         log.warning("oidc.code_refused", error=known, status=status)
         if known == "invalid_grant":
             return UnauthenticatedError("the OpenID provider does not accept this login any more; log in again")
         return UnavailableError(f"the OpenID provider does not exchange the login for a token: {known}")
 
-    async def _discovered(self) -> Mapping[str, Any]:
+    async def _discover(self) -> Mapping[str, Any]:
         """The discovery document, read again after `FRESH`. Requests that wait share a read, and its failure."""
-        if self._due():
+        if self._is_due():
             async with self._reading:
-                if self._due():
+                if self._is_due():
                     await self._discover()
         if self._failure:
             raise UnavailableError(self._failure)
@@ -147,7 +147,7 @@ class CodeFlow:
             log.warning("oidc.discovery_unavailable", error=self._failure)
         self._tried_at = self._clock.now()
 
-    def _due(self) -> bool:
+    def _is_due(self) -> bool:
         pause = RETRY if self._failure else FRESH
         return self._tried_at is None or self._clock.now() - self._tried_at >= pause
 

@@ -28,15 +28,15 @@ class EmitSpans:
         self._sampler = sampler
         self._put = put
 
-    def onward(self, events: Sequence[Event]) -> Sequence[Event]:
+    def continue_traces(self, events: Sequence[Event]) -> Sequence[Event]:
         """The events as they go into the log: what they lead to is in the trace below their `emit` spans."""
-        return [self._onward(event) for event in events]
+        return [self._continue_trace(event) for event in events]
 
-    def accepted(self, events: Sequence[Event], *, began_at: datetime, ended_at: datetime) -> None:
+    def record_accepted(self, events: Sequence[Event], *, began_at: datetime, ended_at: datetime) -> None:
         """`events`: as they were sent, between the two times."""
         self._put(self._spans(events, began_at, ended_at))
 
-    def _onward(self, event: Event) -> Event:
+    def _continue_trace(self, event: Event) -> Event:
         context = emit_context(event, self._sampler)
         return event if context is None else replace(event, traceparent=str(context))
 

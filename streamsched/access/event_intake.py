@@ -81,14 +81,14 @@ class EventIntake:
             TooLargeError, UnavailableError: as `take`.
         """
         began_at = self.clock.now()
-        onward = events if self.spans is None else self.spans.onward(events)
+        onward = events if self.spans is None else self.spans.continue_traces(events)
         records: list[Outgoing] = []
         for begin in range(0, len(onward), _AT_ONCE):
-            records += [_outgoing(event, self.shards) for event in onward[begin : begin + _AT_ONCE]]
+            records += [_to_outgoing(event, self.shards) for event in onward[begin : begin + _AT_ONCE]]
             await asyncio.sleep(0)
         await self.broker.append(records)
         if self.spans is not None:
-            self.spans.accepted(events, began_at=began_at, ended_at=self.clock.now())
+            self.spans.record_accepted(events, began_at=began_at, ended_at=self.clock.now())
         for topic, number in Counter(public_topic(event.fact) for event in events).items():
             self.metrics.add("events_accepted_total", number, topic=topic, dialect=dialect)
 
@@ -110,6 +110,6 @@ def run_commits(events: Iterable[Event]) -> list[RunCommit]:
     ]
 
 
-def _outgoing(event: Event, shards: int) -> Outgoing:
+def _to_outgoing(event: Event, shards: int) -> Outgoing:
     """The record of an event for its public topic, in the home partition of its key."""
     return Outgoing(public_topic(event.fact), home(event.key, shards), event.key.encode(), event_codec.encode(event))

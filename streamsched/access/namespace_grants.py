@@ -53,7 +53,7 @@ class GrantDesk:
         """The first of all namespaces that wait for a decision."""
         return await self._store.list_pending(limit=limit)
 
-    async def used_by(self, schedule: Schedule) -> Sequence[NamespaceGrant]:
+    async def grants_used_by(self, schedule: Schedule) -> Sequence[NamespaceGrant]:
         """The grants that a schedule relies on, and refusals and pending ones; asks only about other namespaces."""
         references = find_foreign_references(schedule_references(schedule), schedule.ref.namespace)
         if not references:

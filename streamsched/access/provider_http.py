@@ -26,7 +26,7 @@ class ProviderAnswer(NamedTuple):
     body: Mapping[str, Any]
 
     @property
-    def successful(self) -> bool:
+    def is_successful(self) -> bool:
         return 200 <= self.status < 300
 
 
@@ -57,8 +57,8 @@ class ProviderHttp:
 
     async def read(self, url: str) -> Mapping[str, Any]:
         """The document at this URL."""
-        answer = await self._asked("GET", url)
-        if not answer.successful:
+        answer = await self._ask("GET", url)
+        if not answer.is_successful:
             raise UnavailableError(f"the OpenID provider cannot be read at {url}: it answers {answer.status}")
         return answer.body
 
@@ -67,9 +67,9 @@ class ProviderHttp:
     ) -> ProviderAnswer:
         """The answer to a form, also one of an error. `credentials`: name and password of the client."""
         auth = None if credentials is None else httpx.BasicAuth(*credentials)
-        return await self._asked("POST", url, data=dict(form), auth=auth)
+        return await self._ask("POST", url, data=dict(form), auth=auth)
 
-    async def _asked(self, method: str, url: str, **request: Any) -> ProviderAnswer:
+    async def _ask(self, method: str, url: str, **request: Any) -> ProviderAnswer:
         headers = {"Accept": "application/json"}
         self._tls = self._tls or httpx.create_ssl_context(trust_env=False)  # takes 40 ms
         try:

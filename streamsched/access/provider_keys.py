@@ -49,16 +49,16 @@ class ProviderKeys:
         Raises:
             UnavailableError: there are none, because the provider could not be reached for too long.
         """
-        if self._due(key):
+        if self._is_due(key):
             async with self._reading:
-                if self._due(key):
+                if self._is_due(key):
                     await self._read()
         now = self._clock.now()
         if self._keys is None or self._read_at is None or now - self._read_at > KEPT:
             raise UnavailableError(self._failure or "the keys of the OpenID provider are not known")
         return self._keys
 
-    def _due(self, key: str | None) -> bool:
+    def _is_due(self, key: str | None) -> bool:
         now = self._clock.now()
         if self._tried_at is not None and now - self._tried_at < PAUSE:
             return False

@@ -56,7 +56,7 @@ class _Budget:
     owed: float = 0.0
     accepted_per_second: float = 0.0
 
-    def held(self, now: datetime) -> float:
+    def tokens_left(self, now: datetime) -> float:
         """What is left of a lease that is in force; of an older one, the debt."""
         in_force = self.leased_at is not None and now - self.leased_at < HELD
         return self.tokens if in_force else min(0.0, self.tokens)
@@ -87,7 +87,7 @@ class QuotaWatch:
             BodyExceededError: one of the namespaces does not allow a body of that size.
             RateExceededError: one of them has sent as many events as it may.
         """
-        await self._current()
+        await self._keep_current()
         if not self._limits:
             return
         events = Counter(map(namespace_of, facts))
@@ -101,14 +101,14 @@ class QuotaWatch:
         """
         limit = await self.body_limit(namespace)
         if limit is not None and size > limit:
-            raise self.too_large(namespace, limit, size)
+            raise self.refuse_body(namespace, limit, size)
 
     async def body_limit(self, namespace: str) -> int | None:
         """The largest body that the namespace allows, in bytes; None without a quota."""
-        await self._current()
+        await self._keep_current()
         return self._limits.get(namespace, {}).get(Quota.BODY)
 
-    def too_large(self, namespace: str, limit: int, size: int) -> BodyExceededError:
+    def refuse_body(self, namespace: str, limit: int, size: int) -> BodyExceededError:
         """The error of a body of `size` bytes, as far as it was read; it is counted as refused."""
         self._metrics.add("quota_refused_total", quota=Quota.BODY)
         return BodyExceededError(namespace, Quota.BODY, limit, wanted=size)
@@ -119,14 +119,14 @@ class QuotaWatch:
         Raises:
             RateExceededError: one of the namespaces has no tokens left.
         """
-        await self._current()
+        await self._keep_current()
         limited = {name: amount for name, amount in events.items() if Quota.EVENTS in self._limits.get(name, ())}
         if not limited:
             return
         now = self._clock.now()
         for name, amount in limited.items():
             self._budgets.setdefault(name, _Budget()).asked += amount
-        if not self._leased(limited, now):
+        if not self._has_leases(limited, now):
             await self._refresh(limited)
             now = self._clock.now()
         for name, amount in limited.items():
@@ -141,14 +141,14 @@ class QuotaWatch:
         async with self._reading:
             await self._read()
 
-    def _leased(self, names: Iterable[str], now: datetime) -> bool:
+    def _has_leases(self, names: Iterable[str], now: datetime) -> bool:
         """Whether leases of all these namespaces are in force; a quota that was removed meanwhile needs none."""
         budgets = (self._budgets.get(name) for name in names)
         return all(each is None or (each.leased_at is not None and now - each.leased_at < HELD) for each in budgets)
 
     def _require(self, name: str, amount: int, now: datetime) -> None:
         budget, limit = self._budgets.get(name), self._limits.get(name, {}).get(Quota.EVENTS)
-        if budget is None or limit is None or budget.tokens > 0 or not self._leased([name], now):
+        if budget is None or limit is None or budget.tokens > 0 or not self._has_leases([name], now):
             return
         self._metrics.add("quota_refused_total", quota=Quota.EVENTS)
         raise RateExceededError(
@@ -160,7 +160,7 @@ class QuotaWatch:
             retry_after=wait_s(limit, budget.owed - budget.tokens),
         )
 
-    async def _current(self) -> None:
+    async def _keep_current(self) -> None:
         """Sees to it that the quotas are not too old."""
         age = None if self._read_at is None else self._clock.now() - self._read_at
         if age is not None and age < REUSE:
@@ -177,7 +177,7 @@ class QuotaWatch:
         before = self._reads
         with suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE_S), self._reading:
-                if self._reads != before and self._leased(names, self._clock.now()):
+                if self._reads != before and self._has_leases(names, self._clock.now()):
                     return
                 await self._read_or_go_on()
 
@@ -198,7 +198,9 @@ class QuotaWatch:
         limits = await self._store.limits()
         now = self._clock.now()
         rates = {name: own[Quota.EVENTS] for name, own in limits.items() if Quota.EVENTS in own}
-        self._budgets = {name: each for name, each in self._budgets.items() if name in rates and not _idle(each, now)}
+        self._budgets = {
+            name: each for name, each in self._budgets.items() if name in rates and not _is_idle(each, now)
+        }
         demands = {name: _demand(budget, now) for name, budget in self._budgets.items()}
         self._limits = limits
         if demands:
@@ -225,10 +227,10 @@ class QuotaWatch:
 
 def _demand(budget: _Budget, now: datetime) -> LeaseRequest:
     passed = 1.0 if budget.leased_at is None else max(1.0, (now - budget.leased_at).total_seconds())
-    return LeaseRequest(budget.held(now), budget.asked / passed, budget.accepted / passed)
+    return LeaseRequest(budget.tokens_left(now), budget.asked / passed, budget.accepted / passed)
 
 
-def _idle(budget: _Budget, now: datetime) -> bool:
+def _is_idle(budget: _Budget, now: datetime) -> bool:
     """Whether nothing was asked since a lease that is no longer in force, and nothing is owed."""
     past = budget.leased_at is not None and now - budget.leased_at >= HELD
     return past and not budget.asked and budget.tokens >= 0

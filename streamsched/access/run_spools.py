@@ -127,12 +127,12 @@ class RunSpools:
             known = await self._store.find(part)
             for name in part:
                 run = known.get(name)
-                more |= await self._turn(self._folder / name, self._whose(name, run, me))
+                more |= await self._turn(self._folder / name, self._find_owner(name, run, me))
                 if run is not None and not run.active:
                     await asyncio.to_thread(_remove_if_empty, self._folder / name)
         return 0.0 if more else PAUSE_S
 
-    def _whose(self, name: str, run: SpoolingRun | None, me: int) -> _Whose:
+    def _find_owner(self, name: str, run: SpoolingRun | None, me: int) -> _Whose:
         if run is None:
             return _Whose("", me, None, f"no run '{name[:200]}' is known")
         owner = me if self._owner_of is None else self._owner_of(run)
@@ -149,7 +149,7 @@ class RunSpools:
         folder is logged, and is no reason not to look at the next.
         """
         try:
-            whose = await asyncio.to_thread(_checked, folder, whose)
+            whose = await asyncio.to_thread(_check_owner, folder, whose)
             return await self._drain(folder, whose)
         except FileNotFoundError:
             return False
@@ -206,7 +206,7 @@ class RunSpools:
         return Refused(_ZERO, tuple(taken.denied)) if taken.denied else Accepted(_ZERO)
 
     async def _count(self, folder: Path, whose: _Whose, kept: SpooledFile, outcome: DeliveryResult) -> None:
-        refused = len(outcome.refusals) + kept.dropped
+        refused = len(outcome.refusals) + kept.dropped_lines
         if outcome.accepted:
             log.info("spool.sent", run=whose.run, count=outcome.accepted, folder=str(folder))
         if not refused:
@@ -229,7 +229,7 @@ class RunSpools:
             log.warning("spool.waits", run=whose.run, folder=str(folder), why=why)
 
 
-def _checked(folder: Path, whose: _Whose) -> _Whose:
+def _check_owner(folder: Path, whose: _Whose) -> _Whose:
     """No caller's, when the folder has another owner than expected.
 
     Raises:

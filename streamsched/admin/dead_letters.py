@@ -85,13 +85,13 @@ async def dead_letters(
         if depth is not None:
             start = max(start, end - depth)
         async for record in records(broker, partition, start=start, end=end):
-            letter = _decoded(partition, record)
+            letter = _decode(partition, record)
             if before is not None and (letter.at, letter.id) >= before:
                 continue
             found.append(letter)
             if len(found) > 2 * limit:  # bounds memory
-                found = _newest(found, limit)
-    return _newest(found, limit)
+                found = _newest_letters(found, limit)
+    return _newest_letters(found, limit)
 
 
 async def letters_page(broker: Broker, archive: ArchivedLetters, *, limit: int, after: str) -> dict[str, Any]:
@@ -113,13 +113,13 @@ async def dead_letter(broker: Broker, name: str) -> DeadLetter:
         NotFoundError: no such dead letter, or it was deleted by retention.
         UnavailableError: the log is unreachable.
     """
-    partition, offset = _parsed(name)
+    partition, offset = _parse_name(name)
     if partition.partition >= await broker.partitions(DEAD_LETTER):
         raise NotFoundError("dead letter", name)
     end = (await broker.ends([partition]))[partition]
     async for record in records(broker, partition, start=offset, end=min(offset + 1, end)):
         if record.offset == offset:
-            return _decoded(partition, record)
+            return _decode(partition, record)
     raise NotFoundError("dead letter", name)
 
 
@@ -137,7 +137,7 @@ async def replay(broker: Broker, one: DeadLetter) -> TopicPartition:
     partition = TopicPartition(one.topic, one.partition)
     key, value = one.key, one.value
     if one.cut is not None:
-        key, value = await _whole(broker, partition, one.offset)
+        key, value = await _read_whole(broker, partition, one.offset)
     if one.topic == SIGNALS and key is not None and key.startswith(b"schedule:"):
         _event(one, key, value)
         partition = TopicPartition(SIGNALS, home(key, await broker.partitions(SIGNALS)))
@@ -167,7 +167,7 @@ async def purge(broker: Broker, archive: ArchivedLetters) -> int:
     return count
 
 
-async def _whole(broker: Broker, partition: TopicPartition, offset: int) -> tuple[bytes | None, bytes | None]:
+async def _read_whole(broker: Broker, partition: TopicPartition, offset: int) -> tuple[bytes | None, bytes | None]:
     """Key and value of a record.
 
     Raises:
@@ -198,7 +198,7 @@ def _event(one: DeadLetter, key: bytes | None, value: bytes | None) -> Event:
     return signal.event
 
 
-def _parsed(name: str) -> tuple[TopicPartition, int]:
+def _parse_name(name: str) -> tuple[TopicPartition, int]:
     partition, slash, offset = name.partition("/")
     if not (slash and partition.isdecimal() and offset.isdecimal()):
         raise InvalidError(
@@ -207,11 +207,11 @@ def _parsed(name: str) -> tuple[TopicPartition, int]:
     return TopicPartition(DEAD_LETTER, int(partition)), int(offset)
 
 
-def _newest(letters: Iterable[DeadLetter], limit: int) -> list[DeadLetter]:
+def _newest_letters(letters: Iterable[DeadLetter], limit: int) -> list[DeadLetter]:
     return sorted(letters, key=lambda letter: (letter.at, letter.id), reverse=True)[:limit]
 
 
-def _decoded(partition: TopicPartition, record: Record) -> DeadLetter:
+def _decode(partition: TopicPartition, record: Record) -> DeadLetter:
     fields: dict[str, Any] = orjson.loads(record.value or b"{}")
     key, value = fields.get("key_b64"), fields.get("value_b64")
     return DeadLetter(
@@ -242,13 +242,13 @@ def to_json(one: DeadLetter) -> dict[str, Any]:
         "at": one.at.isoformat(),
         "path": one.path,
         "reason": one.reason,
-        "key": _shown(one.key),
-        "value": _shown(one.value),
+        "key": _format_raw(one.key),
+        "value": _format_raw(one.value),
         **({} if one.cut is None else {"cut": one.cut}),
     }
 
 
-def _shown(raw: bytes | None) -> str | None:
+def _format_raw(raw: bytes | None) -> str | None:
     if raw is None:
         return None
     more = f"… ({len(raw)} bytes)" if len(raw) > SHOWN else ""

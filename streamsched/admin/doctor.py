@@ -27,7 +27,7 @@ from streamsched.log.topics import DEAD_LETTER, SIGNALS
 from streamsched.ports.broker import Broker, TopicPartition, TopicSpec
 from streamsched.ports.clock import Clock
 from streamsched.ports.leases import is_shard_lease, role_lease, shard_lease
-from streamsched.process.separation import not_separated
+from streamsched.process.separation import find_unseparated
 from streamsched.store.partitioned import ArchiveTable
 from streamsched.store.server.probe import DatabaseFacts, DatabaseProbe, HeldSnapshot
 
@@ -114,7 +114,7 @@ def _separation(environ: Mapping[str, str]) -> Sequence[CheckResult]:
     check = "programs"
     try:
         users = ProgramUsers.parse(environ.get("STREAMSCHED_RUN_AS", ""))
-        remaining = not_separated(users)
+        remaining = find_unseparated(users)
     except InvalidDefinitionError as exc:
         return [CheckResult(check, CheckLevel.FAILED, str(exc), "correct STREAMSCHED_RUN_AS")]
     if not remaining:
@@ -145,7 +145,7 @@ def _database(
     found += [_history_size(table) for table in facts.history]
     found += [_refused_spool(each) for each in facts.refused_spools]
     if facts.pending_grants:
-        found.append(_pending(facts.pending_grants, facts.pending_grants_total))
+        found.append(_pending_grants(facts.pending_grants, facts.pending_grants_total))
     if facts.executing:
         found.append(_executing(facts.executing))
     found.append(skew("clock of the database", max((before - facts.now, facts.now - after)).total_seconds()))
@@ -189,7 +189,7 @@ def _refused_spool(refused: RefusedLines) -> CheckResult:
     )
 
 
-def _pending(grants: Sequence[str], total: int) -> CheckResult:
+def _pending_grants(grants: Sequence[str], total: int) -> CheckResult:
     listed = ", ".join(grants) + (f" and {total - len(grants)} more" if total > len(grants) else "")
     advice = "their owners decide: streamsched grant list, give, refuse"
     return CheckResult("grants between namespaces", CheckLevel.WARNING, f"pending: {listed}", advice)
@@ -236,12 +236,12 @@ async def _work(broker: Broker, facts: DatabaseFacts) -> AsyncIterator[CheckResu
     for shard, lag in (await lags(broker, shards)).items():
         if (behind := sum(lag.values())) > _LAG_OK:
             yield CheckResult(f"lag of shard {shard}", CheckLevel.WARNING, f"{behind} records behind", "add workers")
-    for reader, behind in (await _unread(broker, facts)).items():
+    for reader, behind in (await _count_unread(broker, facts)).items():
         if behind > _LAG_OK:
             advice = "a launcher reads it: look for `interrupted` in the launchers' logs"
             yield CheckResult(f"reader of {reader}", CheckLevel.WARNING, f"{behind} records are unread", advice)
-    yield _timely("outbox", _since(facts), f"{facts.outbox} records wait for the log")
-    yield _timely("timers", facts.late, "ticks and wake-ups are overdue")
+    yield _check_timeliness("outbox", _outbox_age_s(facts), f"{facts.outbox} records wait for the log")
+    yield _check_timeliness("timers", facts.late, "ticks and wake-ups are overdue")
     at = [TopicPartition(DEAD_LETTER, number) for number in range(await broker.partitions(DEAD_LETTER))]
     ends = await broker.ends(at)
     letters = sum(max(0, ends[place] - facts.hidden.get(place.partition, 0)) for place in at)
@@ -253,7 +253,7 @@ async def _work(broker: Broker, facts: DatabaseFacts) -> AsyncIterator[CheckResu
         yield CheckResult("dead letters", CheckLevel.OK, "none that are not archived")
 
 
-async def _unread(broker: Broker, facts: DatabaseFacts) -> Mapping[str, int]:
+async def _count_unread(broker: Broker, facts: DatabaseFacts) -> Mapping[str, int]:
     """Records that readers outside the shards have not read: intakes of topics, and readers of the history."""
     found = {f"the history for {name}": lines for name, lines in facts.unread.items()}
     partitions = {topic: await broker.partitions(topic) for topic in {place.topic for place in facts.stored}}
@@ -264,11 +264,11 @@ async def _unread(broker: Broker, facts: DatabaseFacts) -> Mapping[str, int]:
     return found
 
 
-def _since(facts: DatabaseFacts) -> float:
+def _outbox_age_s(facts: DatabaseFacts) -> float:
     return 0.0 if facts.outbox_since is None else (facts.now - facts.outbox_since).total_seconds()
 
 
-def _timely(check: str, late: float, found: str) -> CheckResult:
+def _check_timeliness(check: str, late: float, found: str) -> CheckResult:
     if late <= _LATE_OK:
         return CheckResult(check, CheckLevel.OK, "in time")
     return CheckResult(

@@ -88,10 +88,10 @@ async def open_installation(settings: Settings) -> AsyncIterator[Installation]:
         layout = await read_layout(log) or Layout(1, settings.shards, settings.shards)
         broker = of_generation(log, layout.generation)
         specs = topic_specs(settings.shards, settings.keep.log, unkeyed_partitions=layout.unkeyed_partitions)
-        yield assembled(pool, notifier, SystemClock(), log=log, broker=broker, specs=specs)
+        yield assemble(pool, notifier, SystemClock(), log=log, broker=broker, specs=specs)
 
 
-def assembled(
+def assemble(
     pool: Pool, notifier: Notifier, clock: Clock, *, log: Broker, broker: Broker, specs: tuple[TopicSpec, ...]
 ) -> Installation:
     """An installation on open connections."""

@@ -51,7 +51,7 @@ class ShardView:
     report: ShardReport | None
 
     @property
-    def behind(self) -> int:
+    def lag(self) -> int:
         return sum(self.lag.values())
 
 
@@ -93,7 +93,7 @@ async def survey(broker: Broker, reports: PostgresReportStore, *, stale_s: float
                 None if lease is None else lease.owner,
                 state,
                 None if lease is None else lease.epoch,
-                ended_s.get(name) if lease is None else _since(state, known),
+                ended_s.get(name) if lease is None else _seconds_since(state, known),
                 None if known is None else known.age_s,
                 await _lag(broker, at),
                 None if known is None else known.report,
@@ -117,7 +117,7 @@ def _state(lease: Lease | None, known: ReceivedReport | None, stale_s: float) ->
     return "starting" if known.report.doing == "starting" else "ok"
 
 
-def _since(state: str, known: ReceivedReport | None) -> float | None:
+def _seconds_since(state: str, known: ReceivedReport | None) -> float | None:
     if known is None or state not in {"stale", "silent"}:
         return None
     return known.age_s + (known.report.silent_s if state == "silent" else 0.0)
@@ -173,7 +173,7 @@ def _shard_json(view: ShardView) -> dict[str, Any]:
         "epoch": view.epoch,
         "sinceSeconds": None if view.since_s is None else round(view.since_s, 1),
         "toldSecondsAgo": None if view.age_s is None else round(view.age_s, 1),
-        "behind": view.behind,
+        "behind": view.lag,
         "lag": view.lag,
         "doing": report.doing if report and fresh else None,
         "turnsPerSecond": report.turns_s if report and fresh else None,

@@ -22,7 +22,7 @@ from streamsched.admin.batching import batches
 from streamsched.admin.changelog import positions, table
 from streamsched.admin.exclusive import exclusive
 from streamsched.admin.known_ids import rehomed_ids
-from streamsched.admin.state import shown
+from streamsched.admin.state import state_to_json
 from streamsched.catalog.progress import ProgressCopy
 from streamsched.codec.records import layout as layout_codec
 from streamsched.codec.records.state import SEPARATOR
@@ -107,12 +107,12 @@ async def reshard(
             await _drain(old, before.shards, settings or ShardSettings())
             await _complete_progress(old, before.shards, progress)
             tables, reached = await _tables(old, before.shards), await _public_positions(old, before.shards)
-            moved = rehomed(tables, before.shards, shards)
+            moved = move_rows(tables, before.shards, shards)
             new = of_generation(log_, number)
             await new.create_topics(keyed_specs(shards, retention))
             for shard in range(shards):
                 await _write(new, shard, moved, _positions(reached, shard, shards))
-            schedules = compared(tables, await _tables(new, shards), moved)
+            schedules = compare_tables(tables, await _tables(new, shards), moved)
             await check()
             await _retire(old, before.shards, number)
             await progress.forget_positions(TRIGGERS_CHANGELOG)
@@ -124,7 +124,7 @@ async def reshard(
     return Resharded(before, after, schedules, rows)
 
 
-def rehomed(tables: Mapping[tuple[str, int], Mapping[bytes, bytes]], before: int, shards: int) -> Tables:
+def move_rows(tables: Mapping[tuple[str, int], Mapping[bytes, bytes]], before: int, shards: int) -> Tables:
     """Every row in the table of its new home. Rows keep their bytes, and rows of one home their order; only known ids
     are repacked. Pure.
 
@@ -144,7 +144,7 @@ def rehomed(tables: Mapping[tuple[str, int], Mapping[bytes, bytes]], before: int
     return moved
 
 
-def compared(before: Tables, found: Tables, wanted: Tables) -> int:
+def compare_tables(before: Tables, found: Tables, wanted: Tables) -> int:
     """Checks that the tables read back equal the wanted ones, and that every schedule has the same state as before.
     Returns the number of schedules. Pure.
 
@@ -154,21 +154,21 @@ def compared(before: Tables, found: Tables, wanted: Tables) -> int:
     for at, rows in wanted.items():
         if found.get(at) != rows:
             raise ConflictError(f"{at[0]}/{at[1]} reads back {len(found.get(at, {}))} of {len(rows)} rows")
-    old, new = _shown(before), _shown(found)
+    old, new = _states_as_json(before), _states_as_json(found)
     for key in old.keys() | new.keys():
         if old.get(key) != new.get(key):
             raise ConflictError(f"the state of {key.decode()} would change")
     return len(old)
 
 
-def _shown(tables: Tables) -> dict[bytes, dict[str, Any] | None]:
+def _states_as_json(tables: Tables) -> dict[bytes, dict[str, Any] | None]:
     found: dict[bytes, dict[str, Any] | None] = {}
     for (topic, _), rows in tables.items():
         if topic == TRIGGERS_CHANGELOG:
             accumulated = TriggerStates(rows)
             for key in rows:
                 if key.startswith(_SCHEDULE) and SEPARATOR not in key:
-                    found[key] = shown(accumulated, key)
+                    found[key] = state_to_json(accumulated, key)
     return found
 
 

@@ -13,7 +13,7 @@ from datetime import timedelta
 from streamsched.admin.batching import LIMITS, BatchLimits, batches
 from streamsched.admin.changelog import table
 from streamsched.admin.exclusive import exclusive
-from streamsched.admin.started import Started, started
+from streamsched.admin.started import Started, read_started
 from streamsched.admin.state import VERSION
 from streamsched.codec.json.scalar import integer, loads, mapping, text
 from streamsched.codec.records import state as state_codec
@@ -44,7 +44,7 @@ async def restore(
     wanted = _read(lines, shards)
     written = 0
     async with exclusive(leases, me, shards=shards, ttl=ttl) as check:
-        jobs = await started(broker, numbers)
+        jobs = await read_started(broker, numbers)
         for shard in range(shards):
             await check()
             writer = await broker.writer(f"{APP_ID}-{shard}")  # first: fences unknown workers before the table is read

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from streamsched.admin.changelog import positions, table
-from streamsched.admin.started import Started, started
+from streamsched.admin.started import Started, read_started
 from streamsched.catalog.control import definition_signal, outbox_record
 from streamsched.codec.records import subscriptions as subscriptions_codec
 from streamsched.domain.errors import UnavailableError
@@ -69,15 +69,15 @@ async def examine(
     """
     shards = await broker.partitions(SIGNALS)
     before = await _records(reader)
-    await _caught_up(broker, outbox, shards, patience)
-    jobs = await started(broker, numbers)
+    await _wait_until_caught_up(broker, outbox, shards, patience)
+    jobs = await read_started(broker, numbers)
     known = await read_known(broker, shards)
     after = await _records(reader)
-    unchanged = {ref: record for ref, record in before.items() if _same(record, after.get(ref))}
+    unchanged = {ref: record for ref, record in before.items() if _is_same(record, after.get(ref))}
     new = after.keys() - before.keys()
     return tuple(
         fault
-        for fault in compared(before, known, jobs)
+        for fault in find_faults(before, known, jobs)
         if fault.schedule not in new and (fault.schedule in unchanged or fault.generation == 0)
     )
 
@@ -95,7 +95,7 @@ async def mend(faults: Sequence[Fault], *, mending: OutboxRepair) -> list[int]:
     return ids
 
 
-def compared(records: Mapping[ScheduleRef, ScheduleRecord], known: Known, jobs: Started) -> Iterator[Fault]:
+def find_faults(records: Mapping[ScheduleRef, ScheduleRecord], known: Known, jobs: Started) -> Iterator[Fault]:
     """Missing and superfluous entries of the shards' tables. Pure."""
     for ref, record in sorted(records.items()):
         yield from _state_faults(record, known.states.get(ref), jobs.get((ref, record.generation), 0))
@@ -168,11 +168,11 @@ async def _records(reader: CatalogReader) -> dict[ScheduleRef, ScheduleRecord]:
     return {status.record.definition.ref: status.record for status in await reader.schedules()}
 
 
-def _same(before: ScheduleRecord, now: ScheduleRecord | None) -> bool:
+def _is_same(before: ScheduleRecord, now: ScheduleRecord | None) -> bool:
     return now is not None and now.generation == before.generation
 
 
-async def _caught_up(broker: Broker, outbox: Outbox, shards: int, patience: float) -> None:
+async def _wait_until_caught_up(broker: Broker, outbox: Outbox, shards: int, patience: float) -> None:
     """Waits until every current change is in the log and each shard has processed it."""
     try:
         async with asyncio.timeout(patience):

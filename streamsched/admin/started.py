@@ -21,7 +21,7 @@ from streamsched.store.server.probe import JobNumbers
 Started = Mapping[tuple[ScheduleRef, int], int]
 
 
-async def started(broker: Broker, numbers: JobNumbers) -> Started:
+async def read_started(broker: Broker, numbers: JobNumbers) -> Started:
     """The highest numbers. A state that is read afterwards is never behind, unless data was lost.
 
     Raises:

@@ -37,13 +37,13 @@ async def show(broker: Broker, ref: ScheduleRef) -> dict[str, Any]:
     """
     key = schedule_key(ref).encode()
     shard = home(key, await broker.partitions(SIGNALS))
-    found = shown(TriggerStates(await table(broker, TRIGGERS_CHANGELOG, shard)), key)
+    found = state_to_json(TriggerStates(await table(broker, TRIGGERS_CHANGELOG, shard)), key)
     if found is None:
         raise NotFoundError("state of schedule", str(ref))
     return {"schedule": found.pop("schedule"), "shard": shard, **found}
 
 
-def shown(accumulated: TriggerStates, key: bytes) -> dict[str, Any] | None:
+def state_to_json(accumulated: TriggerStates, key: bytes) -> dict[str, Any] | None:
     """The same from a shard's table, by the schedule's record key, as plain JSON; None without a state."""
     state = accumulated.state(key)
     if state is None:

@@ -24,7 +24,7 @@ async def check_topics(broker: Broker, specs: Sequence[TopicSpec]) -> tuple[Topi
     Raises:
         UnavailableError: the broker is unreachable.
     """
-    return tuple([await _checked(broker, spec) for spec in specs])
+    return tuple([await _check_topic(broker, spec) for spec in specs])
 
 
 async def create_topics(broker: Broker, specs: Sequence[TopicSpec]) -> tuple[TopicReport, ...]:
@@ -41,11 +41,11 @@ async def create_topics(broker: Broker, specs: Sequence[TopicSpec]) -> tuple[Top
         except ConfigurationError as exc:
             reports.append(TopicReport(spec, await _partitions(broker, spec.name), str(exc)))
         else:
-            reports.append(await _checked(broker, spec))
+            reports.append(await _check_topic(broker, spec))
     return tuple(reports)
 
 
-async def _checked(broker: Broker, spec: TopicSpec) -> TopicReport:
+async def _check_topic(broker: Broker, spec: TopicSpec) -> TopicReport:
     found = await _partitions(broker, spec.name)
     if found is None:
         return TopicReport(spec, None, "is missing")

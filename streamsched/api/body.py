@@ -77,7 +77,7 @@ async def read_body(request: Request) -> AsyncIterator[bytes]:
         if size > limit:
             raise _too_large(limit)
         if quota is not None and size > quota.limit:
-            raise quota.watch.too_large(quota.namespace, quota.limit, size)
+            raise quota.watch.refuse_body(quota.namespace, quota.limit, size)
 
     announced = request.headers.get("content-length", "")
     if announced.isdigit():

@@ -53,7 +53,9 @@ routes = Routes("", "health")
 
 def health_of(health: ProcessHealth, measure: Callable[[], Awaitable[None]]) -> Health:
     """The health checks and metrics of a process."""
-    return Health(live=health.live, ready=health.ready, remarks=health.remarks, measure=measure, metrics=health.metrics)
+    return Health(
+        live=health.liveness, ready=health.readiness, remarks=health.remarks, measure=measure, metrics=health.metrics
+    )
 
 
 def make_health(health: Health) -> Starlette:

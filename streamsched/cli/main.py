@@ -32,7 +32,7 @@ from streamsched.domain.errors import (
     UnauthenticatedError,
     UnavailableError,
 )
-from streamsched.process.extras import not_installed
+from streamsched.process.extras import missing_extra_error
 
 _CODES: Final = {
     InvalidError: 2,
@@ -76,7 +76,7 @@ class RootGroup(CommandGroup):
             typer.secho(f"error: {message(exc)}", fg=typer.colors.RED, err=True)
             raise typer.Exit(exit_code(exc)) from exc
         except ModuleNotFoundError as exc:
-            missing = not_installed(exc, extra="embedded" if ctx.invoked_subcommand == "dev" else "")
+            missing = missing_extra_error(exc, extra="embedded" if ctx.invoked_subcommand == "dev" else "")
             if missing is None:
                 raise
             typer.secho(f"error: {missing}", fg=typer.colors.RED, err=True)

@@ -27,7 +27,7 @@ from streamsched.client.models import (
 )
 from streamsched.client.place import Place
 from streamsched.domain.events.event import Event
-from streamsched.emit.draft import EventDraft, stamped
+from streamsched.emit.draft import EventDraft, complete_event
 from streamsched.ports.clock import SystemClock
 
 T = TypeVar("T")
@@ -343,7 +343,7 @@ class AsyncClient:
             RefusedError: some were refused for their content; the others were accepted.
         """
         now = SystemClock().now()
-        return await self._send(calls.emit([stamped(each, source=self._source, now=now) for each in what]))
+        return await self._send(calls.emit([complete_event(each, source=self._source, now=now) for each in what]))
 
     async def _send(self, call: ApiCall[T]) -> T:
         attempt = 1

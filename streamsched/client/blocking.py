@@ -26,7 +26,7 @@ from streamsched.client.models import (
 )
 from streamsched.client.place import Place
 from streamsched.domain.events.event import Event
-from streamsched.emit.draft import EventDraft, stamped
+from streamsched.emit.draft import EventDraft, complete_event
 from streamsched.ports.clock import SystemClock
 
 T = TypeVar("T")
@@ -336,7 +336,7 @@ class Client:
             RefusedError: some were refused for their content; the others were accepted.
         """
         now = SystemClock().now()
-        return self._send(calls.emit([stamped(each, source=self._source, now=now) for each in what]))
+        return self._send(calls.emit([complete_event(each, source=self._source, now=now) for each in what]))
 
     def _send(self, call: ApiCall[T]) -> T:
         attempt = 1

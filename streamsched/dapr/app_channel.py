@@ -46,7 +46,7 @@ class JobDelivery(NamedTuple):
 class AppChannel(Protocol):
     """The way to one instance."""
 
-    async def ready(self) -> bool:
+    async def is_ready(self) -> bool:
         """Whether it can be reached; waits at most a few seconds."""
         ...
 

@@ -75,7 +75,7 @@ class DaprDelivery:
         reachable = True
         try:
             while True:
-                if await channel.ready():
+                if await channel.is_ready():
                     log.info("dapr.app_connected", queue=instance.queue, address=instance.address)
                     with self._workers.connect([instance.queue], credit=CREDIT) as stream:
                         await _InstanceStream(stream, channel).run()

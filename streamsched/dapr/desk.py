@@ -160,7 +160,7 @@ class DaprDesk:
         """
         await self.open(app)
 
-        async def staged() -> AsyncIterator[Sequence[ExportedLine]]:
+        async def stage_lines() -> AsyncIterator[Sequence[ExportedLine]]:
             reader = ExportReader()
             async for some in lines:
                 yield await asyncio.to_thread(reader.read, some)
@@ -171,10 +171,10 @@ class DaprDesk:
             for each in some:
                 job, counters = job_of_line(each)
                 with anchored(f"$[{each.position}]"):
-                    found.append((_restored(job, counters, overwrite=overwrite), counters))
+                    found.append((_restore_request(job, counters, overwrite=overwrite), counters))
             return found
 
-        count, known = await self._jobs.restore(app.queue, staged(), read, now=self._clock.now())
+        count, known = await self._jobs.restore(app.queue, stage_lines(), read, now=self._clock.now())
         if known:
             raise _exists(known)
         return count
@@ -215,7 +215,7 @@ def request_of(job: DaprJob, now: datetime, *, overwrite: bool, strict: bool = F
     )
 
 
-def _restored(job: DaprJob, counters: JobCounters, *, overwrite: bool) -> TaskRequest:
+def _restore_request(job: DaprJob, counters: JobCounters, *, overwrite: bool) -> TaskRequest:
     """The registration of an exported job: its due time is that of its next tick, its ttl ends when it did before."""
     due = counters.due_at.isoformat().replace("+00:00", "Z")
     ttl = None if counters.until is None else counters.until.isoformat().replace("+00:00", "Z")

@@ -38,7 +38,7 @@ class GrpcAppChannel:
         self._broken = asyncio.Event()  # of the connection that there is now
         self._following: asyncio.Task[None] | None = None
 
-    async def ready(self) -> bool:
+    async def is_ready(self) -> bool:
         try:
             async with asyncio.timeout(CONNECT_S):
                 await self._channel.channel_ready()
@@ -48,7 +48,7 @@ class GrpcAppChannel:
 
     async def deliver(self, job: DaprJob) -> JobDelivery:
         if self._channel.get_state(try_to_connect=True) is not grpc.ChannelConnectivity.READY and not (
-            await self.ready()
+            await self.is_ready()
         ):
             return JobDelivery(JobDeliveryResult.UNREACHABLE, f"app {self._address} does not answer")
         self._following = self._following or asyncio.create_task(self._follow())
@@ -64,7 +64,7 @@ class GrpcAppChannel:
             detail = f"{exc.code().name}: {exc.details()}"[:REASON]
             if exc.code() is grpc.StatusCode.NOT_FOUND:
                 return JobDelivery(JobDeliveryResult.UNHANDLED, f"{detail}; the app has no handler for this job")
-            if exc.code() in _CUT and await self._lost(broken):
+            if exc.code() in _CUT and await self._is_lost(broken):
                 return JobDelivery(JobDeliveryResult.LOST, f"app {self._address} was lost: {detail}")
             return JobDelivery(JobDeliveryResult.FAILED, detail)
         return JobDelivery(JobDeliveryResult.DELIVERED, "OK")
@@ -83,7 +83,7 @@ class GrpcAppChannel:
                 self._broken.set()
                 self._broken = asyncio.Event()
 
-    async def _lost(self, broken: asyncio.Event) -> bool:
+    async def _is_lost(self, broken: asyncio.Event) -> bool:
         """Whether the connection of a call that has just ended broke."""
         try:
             async with asyncio.timeout(_NOTICED_S):

@@ -137,7 +137,7 @@ class DaprGrpcServer:
             return await _abort(context, refused, self._endpoint)
 
         # Without a deserializer the message comes as bytes: it is parsed only for a caller with the token.
-        return grpc.unary_unary_rpc_method_handler(handle, response_serializer=serialized)
+        return grpc.unary_unary_rpc_method_handler(handle, response_serializer=serialize)
 
     async def _schedule(self, request: jobs_pb2.ScheduleJobRequest) -> jobs_pb2.ScheduleJobResponse:
         job = job_from_message(request.job) if request.HasField("job") else None
@@ -154,11 +154,11 @@ class DaprGrpcServer:
 
     def _listing(self, response: Any) -> _Answer:
         async def answer(_: Any) -> Any:
-            def written(found: Sequence[KnownJob]) -> bytes:
+            def write_jobs(found: Sequence[KnownJob]) -> bytes:
                 return response(jobs=[job_to_message(each.job) for each in found]).SerializeToString()
 
             # Messages of a repeated field, one after another, are the message of all.
-            return await self._desk.message(self._endpoint.app, written)
+            return await self._desk.message(self._endpoint.app, write_jobs)
 
         return answer
 
@@ -175,7 +175,7 @@ def grpc_message(text: str) -> str:
     return text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE]}…"
 
 
-def serialized(message: Any) -> bytes:
+def serialize(message: Any) -> bytes:
     """The bytes of a message, or of one that is serialized already."""
     return message if isinstance(message, bytes) else message.SerializeToString()
 

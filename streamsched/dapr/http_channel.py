@@ -26,7 +26,7 @@ class HttpAppChannel:
             self._headers["dapr-api-token"] = instance.token
         self._client = HttpClient(EVERYWHERE)
 
-    async def ready(self) -> bool:
+    async def is_ready(self) -> bool:
         parts = urlsplit(self._address)
         try:
             async with asyncio.timeout(CONNECT_S):
@@ -51,7 +51,7 @@ class HttpAppChannel:
             return JobDelivery(JobDeliveryResult.UNHANDLED, f"{answer.text}; the app has no handler for this job")
         if answer.cut:
             return JobDelivery(JobDeliveryResult.LOST, f"app {self._address} was lost: {answer.text}")
-        return JobDelivery(JobDeliveryResult.DELIVERED if answer.accepted else JobDeliveryResult.FAILED, answer.text)
+        return JobDelivery(JobDeliveryResult.DELIVERED if answer.is_accepted else JobDeliveryResult.FAILED, answer.text)
 
     async def close(self) -> None:
         await self._client.close()

@@ -29,7 +29,7 @@ from streamsched.dapr.grpc_server import (
     grpc_message,
     job_from_message,
     job_to_message,
-    serialized,
+    serialize,
 )
 from streamsched.dapr.scheduler_messages import PACKAGE, scheduler_messages
 from streamsched.domain.errors import (
@@ -117,35 +117,35 @@ class DaprSchedulerServer:
     def _forms(self, name: str) -> dict[str, Any]:
         return {
             "request_deserializer": self._messages[f"{name}Request"].FromString,
-            "response_serializer": serialized,
+            "response_serializer": serialize,
         }
 
     async def _schedule(self, request: Any) -> Any:
-        scope, name = _addressed(request.metadata, request.name)
+        scope, name = _read_address(request.metadata, request.name)
         job = replace(job_from_message(_of_runtime(request.job, request.name)), name=name)
         await self._desk.schedule(scope, job, overwrite=request.overwrite, strict=True)
         return self._messages["ScheduleJobResponse"]()
 
     async def _get(self, request: Any) -> Any:
-        found = await self._desk.get(*_addressed(request.metadata, request.name))
+        found = await self._desk.get(*_read_address(request.metadata, request.name))
         return self._messages["GetJobResponse"](job=self._job(found.job))
 
     async def _delete(self, request: Any) -> Any:
-        await self._desk.delete(*_addressed(request.metadata, request.name))
+        await self._desk.delete(*_read_address(request.metadata, request.name))
         return self._messages["DeleteJobResponse"]()
 
     async def _list(self, request: Any) -> Any:
         scope = _scope(request.metadata)
         prefix = _actor_prefix(request.metadata)
 
-        def written(found: Sequence[KnownJob]) -> bytes:
+        def write_jobs(found: Sequence[KnownJob]) -> bytes:
             jobs = []
             for each in found:
-                name, metadata = self._shown(scope, request.metadata.app_id, each.job.name)
+                name, metadata = self._name_and_metadata(scope, request.metadata.app_id, each.job.name)
                 jobs.append(self._messages["NamedJob"](name=name, metadata=metadata, job=self._job(each.job)))
             return self._messages["ListJobsResponse"](jobs=jobs).SerializeToString()
 
-        return await self._desk.message(scope, written, prefix)
+        return await self._desk.message(scope, write_jobs, prefix)
 
     async def _delete_by_metadata(self, request: Any) -> Any:
         prefix = _actor_prefix(request.metadata)
@@ -224,13 +224,13 @@ class DaprSchedulerServer:
         job = job_from_bytes(task.key, task.data)
         prefix, namespace, rest = task.queue.split(".", 2)
         scope = DaprApp(namespace, rest) if prefix == "dapr" else ActorType(namespace, rest)
-        name, metadata = self._shown(scope, initial.app_id, task.key)
+        name, metadata = self._name_and_metadata(scope, initial.app_id, task.key)
         response = self._messages["WatchJobsResponse"](name=name, id=number, metadata=metadata)
         if job.data is not None:
             response.data.CopyFrom(any_pb2.Any(type_url=job.data.type_url, value=job.data.value))
         return response
 
-    def _shown(self, scope: DaprScope, app: str, job_name: str) -> tuple[str, Any]:
+    def _name_and_metadata(self, scope: DaprScope, app: str, job_name: str) -> tuple[str, Any]:
         """The name and the metadata of a job or a reminder."""
         metadata = self._messages["JobMetadata"](namespace=scope.namespace, app_id=app)
         if isinstance(scope, DaprApp):
@@ -271,7 +271,7 @@ def _scope(metadata: Any) -> DaprScope:
     return DaprApp(metadata.namespace, metadata.app_id)
 
 
-def _addressed(metadata: Any, name: str) -> tuple[DaprScope, str]:
+def _read_address(metadata: Any, name: str) -> tuple[DaprScope, str]:
     """The scope and the name of a job."""
     scope = _scope(metadata)
     return scope, name if isinstance(scope, DaprApp) else ActorType.job_name(metadata.target.actor.id, name)

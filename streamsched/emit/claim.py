@@ -20,7 +20,7 @@ _NOT_REGULAR: Final = frozenset({errno.ELOOP, errno.EISDIR, errno.ENXIO})
 
 
 @contextmanager
-def claimed(path: Path, *, create: bool = False, wait: bool = False) -> Iterator[int | None]:
+def hold_claim(path: Path, *, create: bool = False, wait: bool = False) -> Iterator[int | None]:
     """Holds a claim on the file during the block. Yields its descriptor, or None when the file does not exist (without
     `create`) or another process holds it (without `wait`).
 

@@ -42,7 +42,7 @@ from streamsched.emit.delivery import (
     delivery,
 )
 from streamsched.emit.destination import NO_DESTINATION, find_destination, token_for
-from streamsched.emit.draft import EventDraft, stamped
+from streamsched.emit.draft import EventDraft, complete_event
 from streamsched.emit.http import HttpTransport
 from streamsched.emit.log import LogTransport
 from streamsched.emit.no_listener_warning import warn_no_listeners
@@ -150,7 +150,7 @@ class Emitter:
             ConfigurationError: the URL is not a streamsched server, or it denies access. Nothing is spooled.
         """
         now = self._clock.now()
-        events = [stamped(each, source=self._source, now=now) for each in what]
+        events = [complete_event(each, source=self._source, now=now) for each in what]
         with self._lock:
             outcome = self._deliver(events, self._patience) if self._spool is None else self._within_hold(events)
             left = [each.event for each in outcome.left]
@@ -170,7 +170,7 @@ class Emitter:
             ConfigurationError: as `emit`; spooled events stay.
         """
         with self._lock:
-            if self._spool is None or self._spool.empty():
+            if self._spool is None or self._spool.is_empty():
                 return Drained(0, 0, 0)
             return self._sender.submit(partial(self._drain, self._spool, self._patience)).result()
 
@@ -196,7 +196,7 @@ class Emitter:
         """One attempt, for at most `hold`; the rest is to be spooled."""
         hold = self._patience.hold.total_seconds()
         unsent = tuple(EncodedEvent(event, b"") for event in events)
-        if self._sender.stuck_for() > hold:
+        if self._sender.seconds_stuck() > hold:
             return DeliveryResult(0, (), unsent, "an earlier request has not been answered yet")
         if self._away:
             return DeliveryResult(0, (), unsent, self._away)
@@ -214,8 +214,8 @@ class Emitter:
         """Sends the spool, then the events. Runs on the sender's thread."""
         assert self._spool is not None
         unsent = tuple(EncodedEvent(event, b"") for event in events)
-        once = _once(self._patience)
-        if not self._spool.empty():
+        once = _without_retries(self._patience)
+        if not self._spool.is_empty():
             before = self._drain(self._spool, once)
             if before.left:
                 return DeliveryResult(0, (), unsent, before.why)
@@ -241,8 +241,8 @@ class Emitter:
         """Sends the spool once. Returns the seconds until the next attempt, None when it is empty. Never raises."""
         assert self._spool is not None
         try:
-            drained = self._drain(self._spool, _once(self._patience))
-            if self._spool.empty():
+            drained = self._drain(self._spool, _without_retries(self._patience))
+            if self._spool.is_empty():
                 self._pauses, self._logged_error = 0, ""
                 log.info("spool.sent count=%d", drained.sent)
                 return None
@@ -267,7 +267,7 @@ class Emitter:
                 spool.settle(kept, [each.event for each in outcome.left], outcome.refusals)
                 warn_no_listeners(outcome.unheard)
                 sent += outcome.accepted
-                refused += len(outcome.refusals) + kept.dropped
+                refused += len(outcome.refusals) + kept.dropped_lines
                 if kept.unfit:
                     log.error("spool.refused file=%s reason=%s", kept.path.name, kept.unfit)
                 for bad in outcome.refusals:
@@ -345,7 +345,7 @@ def drain(spool: str | Path, url: str, *, patience: RetryLimits = _DEFAULT_LIMIT
         return emitter.drain()
 
 
-def _once(patience: RetryLimits) -> RetryLimits:
+def _without_retries(patience: RetryLimits) -> RetryLimits:
     """Limits without retries: the first failed request ends the delivery."""
     return replace(patience, deadline=timedelta(0))
 

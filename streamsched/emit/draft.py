@@ -76,7 +76,7 @@ def partitions_added(
     Raises:
         InvalidError: no partitions, an invalid key, or an invalid dataset name.
     """
-    named = tuple(_partition(each, index) for index, each in enumerate(listed(partitions, "$.partitions")))
+    named = tuple(_partition(each, index) for index, each in enumerate(check_keys(partitions, "$.partitions")))
     if not named:
         raise InvalidError("$.partitions", "is empty: a commit adds at least one partition")
     ref = dataset if isinstance(dataset, DatasetRef) else DatasetRef.parse(dataset, namespace())
@@ -161,7 +161,7 @@ def custom(
     return EventDraft(fact=CustomHappened(ref, attributes or {}), id=event_id, time=time, source=source)
 
 
-def stamped(what: EventDraft | Event, *, source: str, now: datetime) -> Event:
+def complete_event(what: EventDraft | Event, *, source: str, now: datetime) -> Event:
     """The event with a complete envelope. Call it once, before the first attempt, so that all retries have the same id.
 
     Raises:
@@ -177,7 +177,7 @@ def stamped(what: EventDraft | Event, *, source: str, now: datetime) -> Event:
     return Event(what.id or str(uuid4()), what.source or source, time.astimezone(UTC), what.fact, this_context())
 
 
-def listed(keys: Iterable[_T], path: str) -> Iterable[_T]:
+def check_keys(keys: Iterable[_T], path: str) -> Iterable[_T]:
     """Returns `keys` if it is an iterable of keys; refuses a string, which would be an iterable of its characters.
 
     Raises:
@@ -207,9 +207,7 @@ def hive_key(values: Mapping[str, str | None]) -> str:
     >>> hive_key({"year": "2013", "name": "a/b", "city": None})
     'year=2013/name=a%2Fb/city=__HIVE_DEFAULT_PARTITION__'
     """
-    return "/".join(
-        f"{_escaped(column)}={_escaped(value) if value else _NULL_VALUE}" for column, value in values.items()
-    )
+    return "/".join(f"{_escape(column)}={_escape(value) if value else _NULL_VALUE}" for column, value in values.items())
 
 
 def hive_values(key: str) -> dict[str, str]:
@@ -222,5 +220,5 @@ def hive_values(key: str) -> dict[str, str]:
     return {unquote(column): unquote(value) for column, equals, value in pairs if equals}
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return _HIVE_ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", text)

@@ -24,7 +24,7 @@ class FileSetCommitClient:
         self._location = location
         self._path = f"/v1/datasets/{dataset.namespace}/{dataset.name}/commits"
 
-    def after(self, number: int) -> list[FileSetCommit]:
+    def commits_after(self, number: int) -> list[FileSetCommit]:
         """All commits with greater numbers, in order.
 
         Raises:
@@ -37,7 +37,9 @@ class FileSetCommitClient:
         while following is not None:
             page = self._ask("GET", "commits", params={"after": str(following), "limit": str(_PAGE)})
             if page.get("location") not in (None, self._location):
-                raise ConflictError(f"{_about(self._dataset)} are at {page['location']}, and not at {self._location}")
+                raise ConflictError(
+                    f"{_subject_text(self._dataset)} are at {page['location']}, and not at {self._location}"
+                )
             found += [_commit(each) for each in page["commits"]]
             following = page.get("next")
         return found
@@ -48,7 +50,7 @@ class FileSetCommitClient:
         Raises:
             ConflictError: the dataset's commits are at another location, or a later attempt of the epoch's job has
                 fenced.
-            UnavailableError, ConfigurationError: as `after`.
+            UnavailableError, ConfigurationError: as `commits_after`.
         """
         body = {"commit": commit, "manifest": manifest, "location": self._location}
         if epoch is not None:
@@ -69,14 +71,14 @@ class FileSetCommitClient:
         params: Mapping[str, str] | None = None,
         path: str | None = None,
     ) -> Mapping[str, Any]:
-        subject = _about(self._dataset)
+        subject = _subject_text(self._dataset)
         answer = self._api.ask(method, path or self._path, about=subject, has=has, body=body, params=params)
         if answer.status == 404:
             raise ConfigurationError(f"{self._api.url} knows nothing of {subject}")
         return answer.body
 
 
-def _about(dataset: DatasetRef) -> str:
+def _subject_text(dataset: DatasetRef) -> str:
     return f"the commits of {dataset}"
 
 

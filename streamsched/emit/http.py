@@ -68,8 +68,8 @@ class HttpTransport:
         try:
             status, answered, wait = self._post(body)
         except (OSError, http.client.HTTPException) as exc:
-            return Unreachable(_since(started), f"{self._shown}: {exc or type(exc).__name__}")
-        return self._answer(status, answered, wait, took=_since(started), count=len(encoded))
+            return Unreachable(_elapsed_since(started), f"{self._shown}: {exc or type(exc).__name__}")
+        return self._answer(status, answered, wait, took=_elapsed_since(started), count=len(encoded))
 
     def close(self) -> None:
         self._connection.close()
@@ -92,7 +92,7 @@ class HttpTransport:
         if (status < 300 or status in (400, 422)) and (found := _refusals(status, body, count)) is not None:
             if len(found) < _count_refused(body):
                 return TooLarge(took)  # it does not say which; those that it accepted count once
-            unheard = _unheard(body)
+            unheard = _unheard_keys(body)
             return Refused(took, found, unheard) if found else Accepted(took, unheard)
         why = f"{self._shown} answered {status}"
         if status >= 500 or status in problem.COME_BACK:
@@ -108,7 +108,7 @@ def _refusals(status: int, body: bytes, count: int) -> tuple[Refusal, ...] | Non
         return None
     match answer:
         case {"accepted": int(), "errors": [*errors]} if errors or status < 300:
-            return _parsed(answer, count)
+            return _parse_refusals(answer, count)
         case {"type": str(kind), "detail": str(reason)} if status >= 400 and kind.startswith(problem.TYPE):
             return tuple(Refusal(index, "$", reason) for index in range(count))
         case _:
@@ -124,7 +124,7 @@ def _count_refused(body: bytes) -> int:
             return 0
 
 
-def _unheard(body: bytes) -> tuple[str, ...]:
+def _unheard_keys(body: bytes) -> tuple[str, ...]:
     """The event keys that no schedule listens to, as reported by the server; () when it does not report them."""
     match orjson.loads(body):
         case {"unheard": [*keys]}:
@@ -133,7 +133,7 @@ def _unheard(body: bytes) -> tuple[str, ...]:
             return ()
 
 
-def _parsed(answer: Mapping[str, Any], count: int) -> tuple[Refusal, ...] | None:
+def _parse_refusals(answer: Mapping[str, Any], count: int) -> tuple[Refusal, ...] | None:
     try:
         found = {each.index: each for each in problem.refusals_from_json(answer)}
     except (KeyError, TypeError, ValueError):
@@ -141,5 +141,5 @@ def _parsed(answer: Mapping[str, Any], count: int) -> tuple[Refusal, ...] | None
     return tuple(found[index] for index in sorted(found)) if found.keys() <= set(range(count)) else None
 
 
-def _since(started: float) -> timedelta:
+def _elapsed_since(started: float) -> timedelta:
     return timedelta(seconds=monotonic() - started)

@@ -76,9 +76,9 @@ class LogTransport:
     async def _append(self, encoded: Sequence[EncodedEvent]) -> None:
         if self._broker is None:
             self._broker = await self._open_broker()
-        await self._broker.append([await self._outgoing(self._broker, each) for each in encoded])
+        await self._broker.append([await self._to_outgoing(self._broker, each) for each in encoded])
 
-    async def _outgoing(self, broker: Broker, each: EncodedEvent) -> Outgoing:
+    async def _to_outgoing(self, broker: Broker, each: EncodedEvent) -> Outgoing:
         topic, key = public_topic(each.event.fact), each.event.key
         if topic not in self._partitions:
             self._partitions[topic] = await broker.partitions(topic)

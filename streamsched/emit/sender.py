@@ -55,7 +55,7 @@ class Sender:
             self._changed.notify_all()
         return due
 
-    def stuck_for(self) -> float:
+    def seconds_stuck(self) -> float:
         """Seconds since the start of the call or flush in progress; 0 when the thread is idle."""
         began = self._began
         return 0.0 if began is None else monotonic() - began

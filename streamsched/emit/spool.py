@@ -21,7 +21,7 @@ from uuid import uuid4
 from streamsched.codec import event as codec
 from streamsched.domain.errors import Refusal
 from streamsched.domain.events.event import Event
-from streamsched.emit.claim import claimed
+from streamsched.emit.claim import hold_claim
 from streamsched.emit.spooled_file import SpooledFile, read_spooled, settle_spooled
 from streamsched.ports.clock import Clock
 from streamsched.process.files import sync_folder
@@ -45,7 +45,7 @@ class Spool:
         self._path: Path | None = None
         self._named_at = 0  # ms since the epoch
 
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether no events are spooled, claimed or not."""
         return not self._files()
 
@@ -59,7 +59,7 @@ class Spool:
         lines = b"".join(codec.encode(event) + b"\n" for event in events)
         while True:
             path, fresh = (self._path, False) if self._path and _has_room(self._path) else (self._name(), True)
-            with claimed(path, create=fresh) as descriptor:
+            with hold_claim(path, create=fresh) as descriptor:
                 if descriptor is not None:
                     _append(descriptor, lines)
                     break
@@ -84,7 +84,7 @@ class Spool:
         before: set[str] = set()
         for path in self._files()[:most]:
             while True:
-                with claimed(path) as descriptor:
+                with hold_claim(path) as descriptor:
                     kept = read_spooled(path, self._owner)
                     if kept is None:
                         break

@@ -52,7 +52,7 @@ class SpooledFile:
         return frozenset(event.key for event in self.events)
 
     @property
-    def dropped(self) -> int:
+    def dropped_lines(self) -> int:
         """Lines that are no events; 1 for a file that is not read."""
         return len(self.unreadable) + bool(self.unfit)
 

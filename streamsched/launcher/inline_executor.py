@@ -47,7 +47,7 @@ from streamsched.process.run_forever import run_forever
 from streamsched.secrets.resolver import Secrets
 from streamsched.store.runs.arrived_nodes import ArrivedNode
 from streamsched.store.runs.run_batch import Product, RunBatch
-from streamsched.telemetry.traces.onward import traced
+from streamsched.telemetry.traces.onward import add_program_context
 
 log = structlog.get_logger()
 
@@ -125,7 +125,7 @@ class InlineExecutor:
     def execute(self, runs: Sequence[Assignment]) -> None:
         for each in runs:
             if each.run not in self._held:
-                self._held[each.run] = run = traced(each, self._sampler)
+                self._held[each.run] = run = add_program_context(each, self._sampler)
                 self._begin(run)
         self._was_full |= not self.room()
         self._wake.set()

@@ -85,7 +85,7 @@ class Recovery:
     def _is_alive(self, launcher: str) -> bool:
         """Whether its process lives on this host. On another host its lease decides."""
         try:
-            return self._runners.alive(RunnerId.parse(launcher)) is True
+            return self._runners.is_alive(RunnerId.parse(launcher)) is True
         except InvalidError:
             return False
 

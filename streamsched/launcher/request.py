@@ -111,7 +111,7 @@ async def send(client: HttpClient, prepared: httpx.Request, timeout: timedelta, 
     answer = await client.send(prepared, timeout)
     if answer.status is None:
         return RunEnd(RunState.FAILED, answer.text, clock.now())
-    state, code = (RunState.COMPLETED, 0) if answer.accepted else (RunState.FAILED, 1)
+    state, code = (RunState.COMPLETED, 0) if answer.is_accepted else (RunState.FAILED, 1)
     return RunEnd(state, answer.text, clock.now(), code)
 
 

@@ -181,7 +181,7 @@ class RunMonitor:
         if self._inline is not None and runner == self._inline.runner:
             return self._inline.holds(run.run)  # False: its admission was stored, but the answer was lost
         if runner not in living:
-            living[runner] = self._runners.alive(runner)
+            living[runner] = self._runners.is_alive(runner)
         return living[runner]
 
     async def _end(self, run: SilentRun, now: datetime, living: dict[RunnerId, bool | None]) -> bool:

@@ -32,7 +32,7 @@ async def open_broker(url: str) -> Broker:
     try:
         factory = drivers[scheme].load()
     except ModuleNotFoundError as exc:
-        raise not_installed(exc) or ConfigurationError(
+        raise missing_extra_error(exc) or ConfigurationError(
             f"the broker driver for '{scheme}://' cannot be loaded: {exc}"
         ) from exc
     return await factory(url)

@@ -111,7 +111,7 @@ class TopicIntake(Generic[Row]):
     async def _take(self, reader: Reader, chunks: Sequence[Chunk]) -> int:
         batches = [await self._batch(chunk) for chunk in chunks]
         try:
-            return await self._stored(reader, batches)
+            return await self._store_batches(reader, batches)
         except SYSTEMIC:
             raise
         except Exception as failure:  # noqa: BLE001 - caused by one of the records
@@ -128,7 +128,7 @@ class TopicIntake(Generic[Row]):
             part = chunk.part(records)
             batch = IntakeBatch(chunk.partition, start, part.next_position, self._rows(part))
             try:
-                stored += await self._stored(reader, [batch])
+                stored += await self._store_batches(reader, [batch])
             except Exception as failure:  # noqa: BLE001 - as above
                 if search.halve(failure):
                     continue
@@ -136,7 +136,7 @@ class TopicIntake(Generic[Row]):
                     await self._refuse(
                         chunk, record, DecodeError("$", f"cannot be stored: {describe_failure(failure)}")
                     )
-                await self._stored(reader, [replace(batch, rows=[])])
+                await self._store_batches(reader, [replace(batch, rows=[])])
             start = part.next_position
         return stored
 
@@ -148,7 +148,7 @@ class TopicIntake(Generic[Row]):
                 rows.append(self._read(record))
         return rows
 
-    async def _stored(self, reader: Reader, batches: Sequence[IntakeBatch[Row]]) -> int:
+    async def _store_batches(self, reader: Reader, batches: Sequence[IntakeBatch[Row]]) -> int:
         now = self._clock.now()
         taken = await self._store.take(self._topic, batches, now=now)
         for batch in batches:

@@ -16,11 +16,11 @@ log = structlog.get_logger()
 
 class BrokerHealth:
     """Repeats one request. A process that is cut off from the log, but not from PostgreSQL, would keep renewing leases
-    for work it cannot do; while the log is `lost` it must leave that work to others.
+    for work it cannot do; while the log is lost it must leave that work to others.
     """
 
     def __init__(self, request: Callable[[], Awaitable[object]], *, every: timedelta, patience: timedelta) -> None:
-        """`request`: may take any time to fail. The log counts as `lost` when the last answer is older than `patience`
+        """`request`: may take any time to fail. The log counts as lost when the last answer is older than `patience`
         times a random factor of up to 4/3: of processes cut off together, not all leave at once, and the last one
         stays.
         """
@@ -36,7 +36,7 @@ class BrokerHealth:
         return self._loop.time() - self._answered
 
     @property
-    def lost(self) -> bool:
+    def is_lost(self) -> bool:
         return self.silent_s > self._patience
 
     async def run(self) -> None:

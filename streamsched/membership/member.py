@@ -72,7 +72,7 @@ class Member:
         self._held: dict[str, int] = {}
 
     @property
-    def held(self) -> frozenset[str]:
+    def held_names(self) -> frozenset[str]:
         return frozenset(self._held)
 
     def epoch(self, name: str) -> int | None:
@@ -92,7 +92,7 @@ class Member:
         """
         me = self.worker.id
         view = await self._leases.heartbeat(self.worker, self._held, self._ttl)
-        settled = self._settled()
+        settled = self._record_heartbeat()
         current = {lease.name: lease for lease in view.leases}
         lost = tuple(
             name
@@ -101,7 +101,7 @@ class Member:
         )
         kept = {name: epoch for name, epoch in self._held.items() if name not in lost}
         formats = await self._formats(view, kept)
-        planned = plan(self._names, self._able(view), self._owners(view))
+        planned = plan(self._names, self._workers_that_read_format(view), self._owners(view))
         mine = [name for name, worker in planned.items() if worker == me and name not in kept]
         wanted = [name for name in mine if name in current and current[name].live and current[name].owner != me]
         if wanted and settled:
@@ -139,7 +139,7 @@ class Member:
         if held:
             await self._leases.release(held, self.worker.id)
 
-    def _settled(self) -> bool:
+    def _record_heartbeat(self) -> bool:
         """Records this heartbeat; whether none was late for the settling time."""
         now, needed = self._loop.time(), self._settle * 2**self._late
         if now - self._last_beat > self._ttl.total_seconds():
@@ -153,7 +153,7 @@ class Member:
     async def _claim(self, names: Sequence[str]) -> Mapping[str, int]:
         return await self._leases.claim(names, self.worker.id, self._ttl, reads=self.worker.reads)
 
-    def _able(self, view: Membership) -> frozenset[str]:
+    def _workers_that_read_format(self, view: Membership) -> frozenset[str]:
         """The workers that can read every format written so far; others get no share (ADR 5)."""
         newest = max((lease.format for lease in view.leases if lease.name in self._names), default=OLDEST)
         living = {**view.workers, self.worker.id: self.worker.reads}

@@ -36,7 +36,7 @@ class SingletonRole:
         self._ttl = ttl
         self._epoch: int | None = None
 
-    async def held(self) -> bool:
+    async def hold(self) -> bool:
         """Renews the lease, or claims it when it is free; whether this process holds it for another `ttl`.
 
         Raises:
@@ -87,10 +87,10 @@ class SingletonRole:
     async def _try(self) -> bool | None:
         """Whether the role is held; None when unknown, in which case nothing changes."""
         try:
-            if self._health is not None and self._health.lost:
+            if self._health is not None and self._health.is_lost:
                 await self.release()
                 return False
-            return await self.held()
+            return await self.hold()
         except UnavailableError as error:
             log.warning("singleton_role.unknown", role=self.name, error=str(error))
             return None

@@ -73,7 +73,7 @@ class Runners(Protocol):
         """How many more processes of this kind may be started here now, with the reserve; other runs stay PENDING."""
         ...
 
-    def alive(self, runner: RunnerId) -> bool | None:
+    def is_alive(self, runner: RunnerId) -> bool | None:
         """Whether that process lives; None when it is on another host."""
         ...
 

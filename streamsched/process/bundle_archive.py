@@ -36,11 +36,11 @@ def folder_files(folder: Path, *, most_bytes: int) -> list[BundleFile]:
 
 def _files_in(root: Path) -> Iterator[BundleFile]:
     for where, folders, names in os.walk(root):
-        folders[:] = sorted(each for each in folders if not _left_out(each))
+        folders[:] = sorted(each for each in folders if not _is_left_out(each))
         for each in (*folders, *names):
             path = Path(where, each)
             relative = path.relative_to(root).as_posix()
-            if _left_out(each):
+            if _is_left_out(each):
                 continue
             if path.is_symlink() and (path.is_dir() or not path.resolve().is_relative_to(root)):
                 raise InvalidDefinitionError(relative, "is a link to a folder, or out of the folder of the bundle")
@@ -81,7 +81,7 @@ def chunks_of(archive: BinaryIO) -> Iterator[bytes]:
         yield chunk
 
 
-def listed(archive: BinaryIO, *, most_bytes: int) -> list[BundleFile]:
+def list_files(archive: BinaryIO, *, most_bytes: int) -> list[BundleFile]:
     """The files of an archive from outside.
 
     Raises:
@@ -102,10 +102,10 @@ def unpack(archive: BinaryIO, folder: Path, *, most_bytes: int, shared: bool = F
     """Writes the files below the folder, which is empty; for their owner only, unless `shared`: then others read them.
 
     Raises:
-        InvalidDefinitionError: as `listed`.
+        InvalidDefinitionError: as `list_files`.
         OSError: a file cannot be written.
     """
-    listed(archive, most_bytes=most_bytes)
+    list_files(archive, most_bytes=most_bytes)
     archive.seek(0)
     with tarfile.open(fileobj=archive, mode="r:") as opened:
         for entry in opened:
@@ -128,5 +128,5 @@ def _file(entry: tarfile.TarInfo) -> BundleFile:
     return BundleFile(entry.name, entry.size, bool(entry.mode & 0o100))
 
 
-def _left_out(name: str) -> bool:
+def _is_left_out(name: str) -> bool:
     return name.startswith(".") or name in LEFT_OUT or name.endswith(_SUFFIXES)

@@ -27,7 +27,7 @@ async def cancel(*tasks: asyncio.Future[Any], retry_s: float = NO_CLEANUP_S) -> 
         _, left = await asyncio.wait(left, timeout=retry_s)
 
 
-def cancelled() -> bool:
+def is_cancelled() -> bool:
     """Whether this task was cancelled. A task that retries after errors checks this after each one: the error may have
     replaced the cancellation.
     """

@@ -46,7 +46,7 @@ EXTRAS: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
-def not_installed(missing: ModuleNotFoundError, *, extra: str = "") -> ConfigurationError | None:
+def missing_extra_error(missing: ModuleNotFoundError, *, extra: str = "") -> ConfigurationError | None:
     """The error to show instead of a traceback; None when the module belongs to no extra.
 
     `extra`: a larger extra, containing the module's own, to name instead.

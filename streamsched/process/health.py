@@ -24,7 +24,7 @@ class WorkerStatus(Protocol):
     """The part of a worker that health uses."""
 
     @property
-    def joined(self) -> bool:
+    def is_member(self) -> bool:
         """Whether it is a member of the workers."""
         ...
 
@@ -46,7 +46,7 @@ class DatabaseClock(Protocol):
     """The part of the clock that health uses."""
 
     @property
-    def ahead(self) -> timedelta:
+    def lead(self) -> timedelta:
         """How far the database's clock is ahead of the time that the process goes by."""
         ...
 
@@ -78,17 +78,17 @@ class ProcessHealth:
         """Sets the clock of the database."""
         self._clock = clock
 
-    def live(self) -> Mapping[str, str | None]:
+    def liveness(self) -> Mapping[str, str | None]:
         """Liveness: by name None, or since when the loop or a shard is stuck. A blocked event loop gives no answer."""
-        silent, patience = self._silent()
+        silent, patience = self._silence()
         stuck = {name: f"stuck for {seconds:.0f} s" for name, seconds in silent.items() if seconds >= patience}
         return {"loop": None, **stuck}
 
-    async def ready(self) -> Mapping[str, str | None]:
+    async def readiness(self) -> Mapping[str, str | None]:
         """Readiness: of each dependency, and of each shard held."""
         if not self._questions:
             return {"process": "is starting: it waits for its database, its schema or its log"}
-        answers = await asyncio.gather(*(_why_failed(question()) for question in self._questions.values()))
+        answers = await asyncio.gather(*(_failure_reason(question()) for question in self._questions.values()))
         return {**dict(zip(self._questions, answers, strict=True)), **self._shards()}
 
     def remarks(self) -> Mapping[str, str | None]:
@@ -98,7 +98,7 @@ class ProcessHealth:
     def measure(self) -> None:
         """Sets the metrics of the clock, and of the shards held."""
         if self._clock is not None:
-            self.metrics.replace("clock_ahead_seconds", [({}, self._clock.ahead.total_seconds())])
+            self.metrics.replace("clock_ahead_seconds", [({}, self._clock.lead.total_seconds())])
         stats = {} if self._worker is None else self._worker.shard_stats()
         by_shard = [({"shard": str(number)}, each) for number, each in sorted(stats.items())]
         replace = self.metrics.replace
@@ -114,8 +114,10 @@ class ProcessHealth:
     def _shards(self) -> Mapping[str, str | None]:
         if self._worker is None:
             return {}
-        silent, patience = self._silent()
-        found: dict[str, str | None] = {"membership": None if self._worker.joined else "is not a member of the workers"}
+        silent, patience = self._silence()
+        found: dict[str, str | None] = {
+            "membership": None if self._worker.is_member else "is not a member of the workers"
+        }
         for number, stats in sorted(self._worker.shard_stats().items()):
             name, doing = f"shard {number}", stats.doing
             quiet = silent.get(name, 0.0)
@@ -125,11 +127,11 @@ class ProcessHealth:
                 found[name] = f"no progress for {quiet:.0f} s while {doing}" if quiet > _QUIET * patience else None
         return found
 
-    def _silent(self) -> tuple[Mapping[str, float], float]:
+    def _silence(self) -> tuple[Mapping[str, float], float]:
         return ({}, 0.0) if self._watchdog is None else (self._watchdog.silent_s(), self._watchdog.patience_s)
 
 
-async def _why_failed(question: Coroutine[Any, Any, object]) -> str | None:
+async def _failure_reason(question: Coroutine[Any, Any, object]) -> str | None:
     """Why the question failed; None when it succeeded."""
     try:
         async with asyncio.timeout(_READY_WITHIN):

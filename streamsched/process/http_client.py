@@ -1,7 +1,7 @@
 """Sends HTTP requests for runs and tasks.
 
 Requests are built and checked by httpx and sent by aiohttp, which sends five times as many a second (`bench.recovery`).
-Of many requests to one target, httpx builds the first (`PreparedRequest.of`), and the others are made from it.
+Of many requests to one target, httpx builds the first (`PreparedRequest.from_request`), and the others are made from it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class HttpAnswer:
     cut: bool = False
 
     @property
-    def accepted(self) -> bool:
+    def is_accepted(self) -> bool:
         """Whether it is a 2xx response."""
         return self.status is not None and 200 <= self.status < 300
 
@@ -61,7 +61,7 @@ class PreparedRequest:
     content: bytes
 
     @classmethod
-    def of(cls, request: httpx.Request) -> Self:
+    def from_request(cls, request: httpx.Request) -> Self:
         headers = [(name.decode(), value.decode()) for name, value in request.headers.raw]
         return cls(request.method, URL(str(request.url), encoded=True), headers, request.content)
 
@@ -117,7 +117,7 @@ class HttpClient:
         """
         body: Any = None
         try:
-            prepared = request if isinstance(request, PreparedRequest) else PreparedRequest.of(request)
+            prepared = request if isinstance(request, PreparedRequest) else PreparedRequest.from_request(request)
             body = prepared.content or None
             if body is not None and allowed is not None:
                 body = _CheckedBody(body, allowed)
@@ -164,17 +164,17 @@ class HttpClient:
         RefusedAddressError: there is a proxy, and it is not to be asked for this host.
         """
         if self._proxy and not await goes_direct(host, self._networks):
-            self._to_proxy = self._to_proxy or _opened(aiohttp.TCPConnector(limit=0), self._proxy)
+            self._to_proxy = self._to_proxy or _open_session(aiohttp.TCPConnector(limit=0), self._proxy)
             return self._to_proxy
         if self._session is None:
             sockets = guarded_sockets(self._networks)
-            self._session = _opened(
+            self._session = _open_session(
                 aiohttp.TCPConnector(limit=0, resolver=self._resolver or ThreadedResolver(), socket_factory=sockets)
             )
         return self._session
 
 
-def _opened(connector: aiohttp.TCPConnector, proxy: str | None = None) -> aiohttp.ClientSession:
+def _open_session(connector: aiohttp.TCPConnector, proxy: str | None = None) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
         connector=connector,
         timeout=aiohttp.ClientTimeout(),

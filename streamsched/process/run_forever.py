@@ -10,7 +10,7 @@ import structlog
 
 from streamsched.domain.errors import FencedError, UnavailableError
 from streamsched.ports.clock import Clock
-from streamsched.process.cancellation import cancelled
+from streamsched.process.cancellation import is_cancelled
 
 log = structlog.get_logger()
 
@@ -42,7 +42,7 @@ async def run_forever(
         try:
             pause = await step()
         except (UnavailableError, FencedError) as exc:
-            if cancelled():
+            if is_cancelled():
                 raise asyncio.CancelledError from exc
             log.warning(f"{called}.interrupted", **fields, reason=str(exc), again_in_s=retry_s)
             await asyncio.sleep(retry_s)

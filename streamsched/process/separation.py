@@ -29,7 +29,7 @@ def check_users(users: ProgramUsers) -> None:
             )
 
 
-def not_separated(users: ProgramUsers) -> Sequence[str]:
+def find_unseparated(users: ProgramUsers) -> Sequence[str]:
     """Sentences about what programs can get at because no user of the system separates them."""
     if EVERYWHERE in users.users:
         return ()

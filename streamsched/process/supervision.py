@@ -14,7 +14,7 @@ import structlog
 import uvloop
 
 from streamsched.domain.errors import ConfigurationError, UnavailableError
-from streamsched.process.cancellation import CLOSING_S, cancel, cancelled
+from streamsched.process.cancellation import CLOSING_S, cancel, is_cancelled
 from streamsched.process.closed_process import close_process
 from streamsched.process.memory import configure_memory
 from streamsched.telemetry.metrics import Metrics
@@ -89,7 +89,7 @@ async def _keep(name: str, loop: Loop, metrics: Metrics) -> None:
         except ConfigurationError:
             raise
         except Exception as exc:  # any other failure is logged and counted, and the loop is restarted
-            if cancelled():
+            if is_cancelled():
                 raise asyncio.CancelledError from exc
             if clock.time() - began > _HEALTHY:
                 failures = 0

@@ -13,7 +13,7 @@ from streamsched.access.auditing import NoAudit, StoredAudit
 from streamsched.access.authentication import ANYBODY, OpenAuthentication
 from streamsched.access.quota_watch import QuotaWatch
 from streamsched.access.references import ReferenceChecks
-from streamsched.admin.installation import assembled
+from streamsched.admin.installation import assemble
 from streamsched.admin.installation_metrics import measure_installation
 from streamsched.api.allowed_hosts import allowed_hosts
 from streamsched.api.app import make_api
@@ -104,7 +104,7 @@ def api_services(services: Services) -> ApiServices:
         settings=settings,
         clock=clock,
         health=health_of(services.health, measure),
-        installation=assembled(pool, notifier, SystemClock(), log=broker, broker=broker, specs=specs),
+        installation=assemble(pool, notifier, SystemClock(), log=broker, broker=broker, specs=specs),
         catalog=Catalog(
             store=CatalogStore(pool),
             reader=reader,

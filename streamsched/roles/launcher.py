@@ -60,11 +60,11 @@ from streamsched.ports.notifier import Notifier
 from streamsched.process.cancellation import CLOSING_S, STOPPING_S, cancel
 from streamsched.process.os_user import OsUser
 from streamsched.process.run_forever import run_forever
-from streamsched.process.separation import check_users, not_separated
+from streamsched.process.separation import check_users, find_unseparated
 from streamsched.process.supervision import Loop, supervise, wait_until_available
 from streamsched.roles.access import open_authentication
 from streamsched.roles.services import Services, make_desk, make_http_client
-from streamsched.secrets.resolver import Secrets, installed
+from streamsched.secrets.resolver import Secrets, find_installed
 from streamsched.setting_values import url_here
 from streamsched.spark.clusters import open_probe
 from streamsched.spark.log_cleanup import LogCleanup, RunFileStore
@@ -244,7 +244,7 @@ def make_inline(services: Services, environ: Mapping[str, str]) -> InlineExecuto
         make_http_client(settings),
         services.clock,
         heartbeat=settings.runs.heartbeat,
-        secrets=Secrets(settings.programs.secrets, environ, installed()),
+        secrets=Secrets(settings.programs.secrets, environ, find_installed()),
         sampler=run_sampler(environ, traces=settings.traces),
     )
 
@@ -258,7 +258,7 @@ def make_runners(settings: Settings, environ: Mapping[str, str]) -> LocalRunners
     """
     users = settings.programs.run_as
     check_users(users)
-    for each in not_separated(users):
+    for each in find_unseparated(users):
         log.warning("programs.not_separated", reason=each)
     runners = LocalRunners(
         settings.data_dir.absolute(),
@@ -333,7 +333,7 @@ def make_task_delivery(
         webhooks=WebhookReceiver(
             WebhookStore(pool),
             make_http_client(settings),
-            Secrets(settings.programs.secrets, environ, installed()),
+            Secrets(settings.programs.secrets, environ, find_installed()),
             clock,
             leased=ownership.is_leased,
             mail=_make_mail(pool, settings, environ or {}, clock),
@@ -457,7 +457,7 @@ def _make_mail(pool: Pool, settings: Settings, environ: Mapping[str, str], clock
     """The delivery of mail. Only the reference of the settings can be read by it."""
     mail = settings.mail
     rules = [] if mail is None or mail.secret is None else [SecretRule.parse(f"*={mail.secret.reference}")]
-    return MailDelivery(NoticeStore(pool), mail, Secrets(rules, environ, installed()), clock)
+    return MailDelivery(NoticeStore(pool), mail, Secrets(rules, environ, find_installed()), clock)
 
 
 def _host_loops(services: Services, *, dev: bool) -> Mapping[str, Loop]:

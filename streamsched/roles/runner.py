@@ -22,7 +22,7 @@ from streamsched.domain.errors import StreamschedError, UnavailableError
 from streamsched.domain.programs.inherited_environment import InheritedEnvironment
 from streamsched.ports.clock import SystemClock
 from streamsched.process.cancellation import cancel
-from streamsched.secrets.resolver import Secrets, installed
+from streamsched.secrets.resolver import Secrets, find_installed
 from streamsched.spark.command import ConnectSettings, RunEnvironment
 from streamsched.spark.fences.fence_writer import FenceWriter
 from streamsched.spark.needs.bundle_cache import BundleCache
@@ -98,7 +98,7 @@ def _preparation(settings: Settings, environ: Mapping[str, str], pool: Pool) -> 
     cache = BundleCache(
         BundleStore(pool), settings.data_dir.absolute() / "bundles", most_bytes=settings.programs.bundle_limit
     )
-    secrets = Secrets(settings.programs.secrets, environ, installed())
+    secrets = Secrets(settings.programs.secrets, environ, find_installed())
     return Preparation(secrets, ProfileStore(pool), cache.folder)
 
 

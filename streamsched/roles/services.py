@@ -32,7 +32,7 @@ from streamsched.ports.clock import Clock, SystemClock
 from streamsched.ports.leases import LeaseHolder, Leases
 from streamsched.ports.notifier import Notifier
 from streamsched.process.cancellation import CLOSING_S, cancel
-from streamsched.process.extras import not_installed
+from streamsched.process.extras import missing_extra_error
 from streamsched.process.health import ProcessHealth
 from streamsched.process.http_client import HttpClient
 from streamsched.process.run_forever import run_forever
@@ -215,7 +215,7 @@ def open_traces(settings: Settings, environ: Mapping[str, str], metrics: Metrics
     try:
         from streamsched.telemetry.traces.otlp import OtlpSender  # noqa: PLC0415 - only who makes spans needs it
     except ModuleNotFoundError as exc:
-        raise (not_installed(exc) or exc) from exc
+        raise (missing_extra_error(exc) or exc) from exc
     sender = OtlpSender()
     return Traces(read, sender, SpanQueue(sender, read, metrics), metrics)
 

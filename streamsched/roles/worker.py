@@ -23,7 +23,9 @@ def worker_loops(services: Services) -> Mapping[str, Loop]:
         )
         worker = Worker(services.broker, services.leases, me, ttl=settings.lease, settings=shards, broker_health=health)
         patience_s = settings.worker.stuck_after.total_seconds()
-        dog = Watchdog(worker.shard_stats, patience_s=patience_s, excused=lambda: health.lost) if patience_s else None
+        dog = (
+            Watchdog(worker.shard_stats, patience_s=patience_s, excused=lambda: health.is_lost) if patience_s else None
+        )
         services.health.attach_worker(worker, dog)
         await run_worker(worker, PostgresReportStore(services.pool), name=me.id, watchdog=dog)
 

@@ -27,7 +27,7 @@ class Redaction:
         self._rest = b""
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         return self._pattern is None
 
     def text(self, text: str) -> str:
@@ -45,7 +45,7 @@ class Redaction:
             return chunk
         held = self._rest + chunk
         done = max((found.end() for found in self._pattern.finditer(held)), default=0)
-        kept = self._possible(held[done:])
+        kept = self._possible_length(held[done:])
         cut = len(held) - kept
         self._rest = held[cut:]
         return self._pattern.sub(REDACTED.encode(), held[:cut])
@@ -55,7 +55,7 @@ class Redaction:
         rest, self._rest = self._rest, b""
         return rest
 
-    def _possible(self, tail: bytes) -> int:
+    def _possible_length(self, tail: bytes) -> int:
         """The length of the longest end of `tail` with which a value may begin."""
         return max((_overlap(tail, form) for form in self._forms), default=0)
 

@@ -29,7 +29,7 @@ _THREADS: Final = 4
 Reader = Callable[[str], str]
 
 
-def installed() -> Mapping[str, Callable[[], Reader]]:
+def find_installed() -> Mapping[str, Callable[[], Reader]]:
     """The providers of this environment by name; imported when they are first used."""
     return {name: point.load for name, point in installed_points(GROUP).items()}
 
@@ -64,7 +64,7 @@ class Secrets:
         wanted = sorted(secrets)
         rules: dict[Secret, Sequence[SecretRule]] = {}
         for each in wanted:
-            with _at(secrets[each]):
+            with _prefix_errors(secrets[each]):
                 rules[each] = self._permitting(namespace, each)
         if not wanted:
             return {}
@@ -76,10 +76,10 @@ class Secrets:
         try:
             async with asyncio.timeout(_PATIENCE):
                 for current in wanted:
-                    with _at(secrets[current]):
+                    with _prefix_errors(secrets[current]):
                         found[current] = await loop.run_in_executor(self._threads, self._value, current, rules[current])
         except TimeoutError as exc:
-            with _at(secrets[current]):
+            with _prefix_errors(secrets[current]):
                 why = f"secret {current.reference} could not be read within {_PATIENCE:g} s"
                 raise ConfigurationError(why) from exc
         return found
@@ -103,7 +103,7 @@ class Secrets:
                 value = _from_file(secret, rules)
             case _:
                 value = self._from_provider(secret)
-        return _checked(secret, value)
+        return _check_value(secret, value)
 
     def _from_provider(self, secret: Secret) -> object:
         if secret.provider not in self._providers:
@@ -117,7 +117,7 @@ class Secrets:
 
 
 @contextmanager
-def _at(path: str) -> Iterator[None]:
+def _prefix_errors(path: str) -> Iterator[None]:
     """Puts the path of the field in front of the message."""
     try:
         yield
@@ -149,7 +149,7 @@ def _from_file(secret: Secret, rules: Sequence[SecretRule]) -> object:
     return found[key]
 
 
-def _checked(secret: Secret, value: object) -> str:
+def _check_value(secret: Secret, value: object) -> str:
     """Raises:
     ConfigurationError: it is no usable value.
     """

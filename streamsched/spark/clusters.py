@@ -101,9 +101,9 @@ class KubernetesProbe:
         drivers = await _get(f"{self._url}/pods?{selected}", **options)
         with _checked_fields(self._url):
             statuses = [quota["status"] for quota in quotas["items"]]
-            memory = _left(statuses, ("requests.memory", "memory", "limits.memory"))
+            memory = _resource_left(statuses, ("requests.memory", "memory", "limits.memory"))
             return ClusterReading(
-                _left(statuses, ("requests.cpu", "cpu", "limits.cpu")),
+                _resource_left(statuses, ("requests.cpu", "cpu", "limits.cpu")),
                 None if memory is None else int(memory),
                 len(drivers["items"]),
             )
@@ -163,7 +163,7 @@ def _checked_fields(url: str) -> Iterator[None]:
         raise UnavailableError(f"unexpected answer from {url}: {exc!r}") from exc
 
 
-def _left(statuses: list[Mapping[str, Mapping[str, str]]], names: tuple[str, ...]) -> float | None:
+def _resource_left(statuses: list[Mapping[str, Mapping[str, str]]], names: tuple[str, ...]) -> float | None:
     """What the tightest quota leaves of a resource; None when no quota limits it."""
     remainders = [
         _quantity(status["hard"][name]) - _quantity(status.get("used", {}).get(name, "0"))

@@ -25,7 +25,7 @@ from streamsched.domain.schedules.template import fill_path, fill_template, fill
 from streamsched.ports.runs import Assignment
 from streamsched.process.os_user import OsUser, private_folder
 from streamsched.spark.drivers.java import find_java
-from streamsched.spark.drivers.plan import DriverPlan, conf_options, driver_plan, why_unprepared
+from streamsched.spark.drivers.plan import DriverPlan, conf_options, driver_plan, unprepared_reason
 from streamsched.spark.drivers.spark_submit import DRIVER_PYTHON, DriverPython
 from streamsched.spark.files import RunFiles
 from streamsched.spark.metrics.event_log_settings import (
@@ -302,7 +302,7 @@ def _spark_submit(
     submit = (*called, *proxy_options(master, runtime.proxy_user))
     arguments = (part(argument, assignment.arguments) for argument in job.arguments)
     program = (main, *(() if job.module is None else (job.module,)), *arguments)
-    unprepared = why_unprepared(
+    unprepared = unprepared_reason(
         job,
         master,
         conf,

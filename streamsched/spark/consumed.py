@@ -54,7 +54,7 @@ class Consumed:
         """Whether the commit was consumed."""
         return manifest.sequence <= self.sequence - _window(self.sequence) or manifest.commit in self.recent
 
-    def new(self, manifests: Iterable[Manifest]) -> list[Manifest]:
+    def select_new(self, manifests: Iterable[Manifest]) -> list[Manifest]:
         """The commits that were not."""
         return [manifest for manifest in manifests if not self.has(manifest)]
 

@@ -65,30 +65,30 @@ class RunFiles:
 
     @property
     def log(self) -> Path:
-        return self._at(_LOG)
+        return self._path_of(_LOG)
 
     @property
     def runner_log(self) -> Path:
         """The runner's own output."""
-        return self._at(_RUNNER_LOG)
+        return self._path_of(_RUNNER_LOG)
 
     @property
     def run_file(self) -> Path:
-        return self._at(_RUN_FILE)
+        return self._path_of(_RUN_FILE)
 
     @property
     def note(self) -> Path:
-        return self._at(_NOTE)
+        return self._path_of(_NOTE)
 
     @property
     def private_conf(self) -> Path:
         """Settings of a Spark program that are secrets, while the run is active."""
-        return self._at(_PRIVATE_CONF)
+        return self._path_of(_PRIVATE_CONF)
 
     @property
     def driver_python(self) -> DriverPython:
         """What starts the Python of a Spark program, while the run is active."""
-        return DriverPython(self._at(_PYTHON), self._at(_PYTHON_EXIT))
+        return DriverPython(self._path_of(_PYTHON), self._path_of(_PYTHON_EXIT))
 
     @property
     def event_log(self) -> Path:
@@ -102,7 +102,7 @@ class RunFiles:
 
     @property
     def all(self) -> tuple[Path, ...]:
-        return tuple(self._at(kind) for kind in _KINDS)
+        return tuple(self._path_of(kind) for kind in _KINDS)
 
     def make_folders(self) -> None:
         """Makes the folders, and closes them to other users. Users of programs get to those files that are theirs."""
@@ -112,7 +112,7 @@ class RunFiles:
             private_folder(self.data_dir / folder, passable=folder in (_RUN_FILE[0], SPOOLS))
         private_folder(self.spool)
 
-    def _at(self, kind: tuple[str, str]) -> Path:
+    def _path_of(self, kind: tuple[str, str]) -> Path:
         folder, suffix = kind
         return self.data_dir / folder / f"{file_name(self.run)}{suffix}"
 
@@ -221,7 +221,7 @@ def failure_reason(path: Path) -> str:
     cannot be read.
     """
     lines = [line.rstrip() for line in end_of(path).splitlines() if line.strip()]
-    raised = _raised(lines)
+    raised = _raised_exception(lines)
     if raised:
         return raised[:_REASON_LENGTH]
     relevant = [line for line in lines if not _NOISE.search(line)]
@@ -229,7 +229,7 @@ def failure_reason(path: Path) -> str:
     return (errors or relevant or [""])[-1].strip()[:_REASON_LENGTH]
 
 
-def _raised(lines: Sequence[str]) -> str:
+def _raised_exception(lines: Sequence[str]) -> str:
     """The exception of the last Python traceback; empty without a traceback or without its exception."""
     begin = max((at for at, line in enumerate(lines) if line.endswith(_TRACEBACK)), default=None)
     if begin is None:

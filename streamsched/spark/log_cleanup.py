@@ -105,7 +105,7 @@ class RunFileStore:
                     yield run, entry.name, entry.stat(follow_symlinks=False)
 
 
-def oldest_until(size: int, logs: Iterable[RunLog]) -> Sequence[str]:
+def select_oldest(size: int, logs: Iterable[RunLog]) -> Sequence[str]:
     """The runs whose logs have together at least so many bytes, the oldest first; or all that have more than a note."""
     chosen: list[str] = []
     for each in sorted(logs, key=lambda log: (log.at, log.run)):
@@ -157,10 +157,10 @@ class LogCleanup:
             log.info("log_cleanup.passed", files=removed)
         if self._limits is not None:
             quotas = (await self._limits()).items()
-            await self._empty({name: each[Quota.LOGS] for name, each in quotas if Quota.LOGS in each})
+            await self._empty_logs({name: each[Quota.LOGS] for name, each in quotas if Quota.LOGS in each})
         return removed
 
-    async def _empty(self, limits: Mapping[str, int]) -> None:
+    async def _empty_logs(self, limits: Mapping[str, int]) -> None:
         """Empties logs of ended runs, the oldest first, until each namespace has at most its limit in bytes."""
         if not limits:
             return
@@ -175,7 +175,7 @@ class LogCleanup:
             active: set[str] = set()
             for start in range(0, len(logs), _BATCH):
                 active |= set(await self._archive.active_runs([each.run for each in logs[start : start + _BATCH]]))
-            emptied = oldest_until(over, (each for each in logs if each.run not in active))
+            emptied = select_oldest(over, (each for each in logs if each.run not in active))
             why = f"the logs of namespace {namespace} had more than its quota {Quota.LOGS}, {limits[namespace]} bytes"
             await asyncio.to_thread(self._files.empty_logs, emptied, why)
             if emptied:

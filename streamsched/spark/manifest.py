@@ -1,7 +1,7 @@
 """Manifests: the partitions and files that a commit of a partitioned file set added. A file is visible if a manifest
 lists it.
 
-Pure values and one fold, `visible`; `posix_store` and `object_store` write the files.
+Pure values and one fold, `visible_partitions`; `posix_store` and `object_store` write the files.
 """
 
 from __future__ import annotations
@@ -191,17 +191,17 @@ def check_match(write: Write, found: Manifest, mode: Mode, partition_by: Sequenc
     write.check_match(found.author, differs)
 
 
-def visible(manifests: Iterable[Manifest]) -> dict[str, Visible]:
+def visible_partitions(manifests: Iterable[Manifest]) -> dict[str, Visible]:
     """The visible partitions by key, sorted: a fold of the commits in commit order."""
     found: dict[str, Visible] = {}
     for manifest in sorted(manifests, key=lambda m: (m.sequence, m.commit)):
         for partition in manifest.partitions:
             before = found.get(partition.key) if manifest.mode is Mode.APPEND else None
-            found[partition.key] = _joined(before, partition)
+            found[partition.key] = _join_partition(before, partition)
     return dict(sorted(found.items()))
 
 
-def _joined(before: Visible | None, partition: CommittedPartition) -> Visible:
+def _join_partition(before: Visible | None, partition: CommittedPartition) -> Visible:
     if before is None:
         return Visible(partition.partition(), partition.files)
     size = (before.partition.bytes or 0) + partition.bytes

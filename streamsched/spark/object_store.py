@@ -25,7 +25,15 @@ from streamsched.domain.names import DatasetRef
 from streamsched.emit.draft import hive_values
 from streamsched.ports.clock import Clock
 from streamsched.spark.commit_logs.commit_log import commit_log
-from streamsched.spark.manifest import Columns, CommittedPartition, Manifest, Mode, Phase, PhaseCallback, visible
+from streamsched.spark.manifest import (
+    Columns,
+    CommittedPartition,
+    Manifest,
+    Mode,
+    Phase,
+    PhaseCallback,
+    visible_partitions,
+)
 from streamsched.spark.storage import FolderStorage, StoredFile
 from streamsched.spark.writes.write import Author, Write
 
@@ -129,7 +137,7 @@ class ObjectStore:
         """
         return self._log.fence(author, self._dataset, self._clock.now())
 
-    def announced(self, commit: str) -> None:
+    def mark_announced(self, commit: str) -> None:
         """Stores that the commit's event has been emitted."""
         self._watch(Phase.EMITTED)
         self._storage.put(f"{_ANNOUNCED}/{commit}", b"")
@@ -158,7 +166,7 @@ class ObjectStore:
                 continue
             try:
                 emit(manifest)
-                self.announced(manifest.commit)
+                self.mark_announced(manifest.commit)
                 announced.append(manifest.commit)
             except InvalidError as exc:
                 refused = refused or exc
@@ -176,7 +184,7 @@ class ObjectStore:
         """
         limit = self._clock.now() - keep
         manifests = self.manifests()
-        before = visible(manifest for manifest in manifests if manifest.at < limit)
+        before = visible_partitions(manifest for manifest in manifests if manifest.at < limit)
         used = {file for each in before.values() for file in each.files}
         used |= {file for manifest in manifests if manifest.at >= limit for file in _files_of(manifest)}
         old = [file.path for file in self._storage.files(_DATA) if file.at < limit and file.path not in used]
@@ -205,7 +213,7 @@ class ObjectStore:
         """Read from the file's footer, without a Spark job."""
         import pyarrow.parquet as pq  # noqa: PLC0415
 
-        with self._storage.opened(path) as file:
+        with self._storage.open_file(path) as file:
             return pq.read_metadata(file).num_rows
 
 

@@ -34,11 +34,11 @@ from streamsched.domain.names import DatasetRef
 from streamsched.emit.bookmarks import BookmarkClient, api_url
 from streamsched.emit.client import Emitted, Emitter
 from streamsched.emit.destination import NO_DESTINATION, find_destination, namespace
-from streamsched.emit.draft import EventDraft, commit_events, listed
+from streamsched.emit.draft import EventDraft, check_keys, commit_events
 from streamsched.ports.clock import Clock, SystemClock
 from streamsched.spark.consumed import Consumed
 from streamsched.spark.context import RunContext
-from streamsched.spark.manifest import Columns, Manifest, Mode, Phase, Visible, check_match, visible
+from streamsched.spark.manifest import Columns, Manifest, Mode, Phase, Visible, check_match, visible_partitions
 from streamsched.spark.object_store import ObjectStore
 from streamsched.spark.posix_store import PosixStore
 from streamsched.spark.storage import FolderStorage
@@ -158,7 +158,7 @@ class PartitionedFileSet:
             RefusedError, ConfigurationError: the server refuses the event; the commit is visible.
             Any error of Spark: nothing becomes visible and no event is emitted.
         """
-        partition_by = tuple(listed(partition_by, "$.partition_by"))
+        partition_by = tuple(check_keys(partition_by, "$.partition_by"))
         if not partition_by:
             raise InvalidError("$.partition_by", "must name at least one column")
         if mode not in tuple(Mode):
@@ -167,7 +167,7 @@ class PartitionedFileSet:
         with begun_write(self._environ, self.dataset, commit_id) as (write, writes):
             if writes is not None and writes.must_fence(str(self.path)):
                 before = self._store.fence(writes.author)
-                writes.fenced(self.dataset, str(self.path), (each.author for each in before if not each.fence))
+                writes.note_fence(self.dataset, str(self.path), (each.author for each in before if not each.fence))
             self.settle()
             with self._store.writing(write) as staging:
                 manifest = self._store.find(write.commit)
@@ -184,7 +184,7 @@ class PartitionedFileSet:
     def partitions(self) -> tuple[Partition, ...]:
         """All visible partitions, sorted by key, with bytes and rows of all their commits."""
         self.settle()
-        return tuple(each.partition for each in visible(self._commits()).values())
+        return tuple(each.partition for each in visible_partitions(self._commits()).values())
 
     def read(self, spark: SparkSession | None = None) -> DataFrame:
         """The rows of all visible partitions. `spark` None uses the active session.
@@ -202,7 +202,7 @@ class PartitionedFileSet:
             InvalidError: `keys` is a single string.
             NotFoundError: a key is not visible.
         """
-        keys = tuple(listed(keys, "$.keys"))
+        keys = tuple(check_keys(keys, "$.keys"))
         self.settle()
         return self._frame(spark, keys)
 
@@ -267,8 +267,8 @@ class PartitionedFileSet:
         limit = Consumed.all_of(manifests) if pending is None else Consumed.decode(pending)
         if pending is None:
             bookmarks.set_by_run(name, limit.encode(), revision, run.run_id)
-        new = [manifest for manifest in Consumed.decode(value).new(manifests) if limit.has(manifest)]
-        return self._frame_of(spark, manifests, visible(new))
+        new = [manifest for manifest in Consumed.decode(value).select_new(manifests) if limit.has(manifest)]
+        return self._frame_of(spark, manifests, visible_partitions(new))
 
     def vacuum(self, keep: timedelta = timedelta(days=7)) -> int:
         """Deletes files of a URL's file set that no partition has had for so long: what killed writers left, and what
@@ -314,7 +314,7 @@ class PartitionedFileSet:
         except UnavailableError as exc:
             log.warning("commit.unannounced dataset=%s commit=%s why=%s", self.dataset, manifest.commit, exc)
             return False
-        self._store.announced(manifest.commit)
+        self._store.mark_announced(manifest.commit)
         return True
 
     def _emit(self, manifest: Manifest) -> None:
@@ -342,7 +342,7 @@ class PartitionedFileSet:
         manifests = self._commits()
         if not manifests:
             raise NotFoundError("dataset", f"{self.dataset} in {self.path}")
-        seen = visible(manifests)
+        seen = visible_partitions(manifests)
         if missing := [key for key in keys or () if key not in seen]:
             raise NotFoundError("partition", f"{', '.join(missing)} of {self.dataset} in {self.path}")
         return self._frame_of(spark, manifests, seen if keys is None else {key: seen[key] for key in keys})

@@ -31,7 +31,7 @@ from typing import Final
 
 from streamsched.domain.errors import ConfigurationError, InvalidError
 from streamsched.domain.names import DatasetRef
-from streamsched.emit.claim import claimed
+from streamsched.emit.claim import hold_claim
 from streamsched.emit.draft import hive_values
 from streamsched.ports.clock import Clock
 from streamsched.process.files import create_atomically, sync_folder, write_atomically
@@ -110,7 +110,7 @@ class PosixStore:
         if find_spec("pyarrow") is None:
             raise ConfigurationError("pyarrow is not installed: pip install 'streamsched[spark]'")
         self._make_folders()
-        with claimed(self._lock(write.work), create=True, wait=True):
+        with hold_claim(self._lock(write.work), create=True, wait=True):
             try:
                 yield self._staging / write.work / "data"
             finally:
@@ -174,7 +174,7 @@ class PosixStore:
                 raise ConfigurationError(f"the filesystem of {self.root} has no hard links: {exc}") from exc
             raise
 
-    def announced(self, commit: str) -> None:
+    def mark_announced(self, commit: str) -> None:
         """Stores that the commit's event has been emitted."""
         self._watch(Phase.EMITTED)
         (self._announced / commit).touch()
@@ -199,13 +199,13 @@ class PosixStore:
             if manifest.fence or manifest.commit in known:
                 continue
             work = manifest.work or manifest.commit
-            with claimed(self._lock(work), create=True) as held:
+            with hold_claim(self._lock(work), create=True) as held:
                 if held is None:
                     continue
                 try:
                     if not self.is_announced(manifest.commit):
                         emit(manifest)
-                        self.announced(manifest.commit)
+                        self.mark_announced(manifest.commit)
                         announced.append(manifest.commit)
                 except InvalidError as exc:
                     refused = refused or exc
@@ -220,7 +220,7 @@ class PosixStore:
         left = {path.name.removesuffix(_LOCK) for path in self._staging.glob("*")}
         undone = []
         for work in sorted(left):
-            with claimed(self._lock(work), create=True) as held:
+            with hold_claim(self._lock(work), create=True) as held:
                 if held is not None:
                     if not self._is_visible(work):
                         undone.append(work.rpartition(".")[0] or work)

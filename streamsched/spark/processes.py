@@ -79,7 +79,7 @@ class LocalRunners:
         living = sum(each is kind for each, _ in (*self._started, *self._forked))
         return max(0, self._places[kind] + reserve_of(self._places[kind]) - living)
 
-    def alive(self, runner: RunnerId) -> bool | None:
+    def is_alive(self, runner: RunnerId) -> bool | None:
         if runner.host != socket.gethostname():
             return None
         self._reap()

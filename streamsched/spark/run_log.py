@@ -77,7 +77,7 @@ def read_part(path: Path, offset: int, most: int) -> tuple[bytes, int]:
         begin = min(offset, size)
         data = _data(descriptor, begin, size)
         if data > begin:
-            return _left_out(data - begin), data
+            return _omission_text(data - begin), data
         content = os.pread(descriptor, min(most, _hole(descriptor, begin, size) - begin), begin)
         return content, begin + len(content)
     finally:
@@ -99,7 +99,7 @@ def read_end(path: Path, most: int = _TAIL) -> tuple[bytes, int]:
             begin, data = hole, _data(descriptor, hole, size)
         start = max(data, size - most)
         content = os.pread(descriptor, size - start, start)
-        note = _left_out(data - begin) if begin < data == start else b""
+        note = _omission_text(data - begin) if begin < data == start else b""
         return note + content, start + len(content)
     finally:
         os.close(descriptor)
@@ -197,5 +197,5 @@ def _hole(descriptor: int, at: int, size: int) -> int:
     return size
 
 
-def _left_out(length: int) -> bytes:
+def _omission_text(length: int) -> bytes:
     return f"\n[{length} bytes of this log were left out: STREAMSCHED_LOG_LIMIT]\n".encode()

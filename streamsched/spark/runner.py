@@ -49,7 +49,7 @@ from streamsched.spark.needs.private_conf import write_private
 from streamsched.spark.processes import this_process
 from streamsched.spark.run_log import LogBound, create_log, end_of
 from streamsched.spark.warm.child import ProcessStarter
-from streamsched.telemetry.traces.onward import traced
+from streamsched.telemetry.traces.onward import add_program_context
 
 log = structlog.get_logger()
 
@@ -130,18 +130,18 @@ class Runner:
         """
         files = RunFiles(self._runtime.data_dir, run)
         files.make_folders()
-        assignment = await _retried(
+        assignment = await _retry(
             lambda: self._store.claim(run, runner=self._id, log_path=str(files.log), now=self._clock.now()),
             self._timing.claim,
         )
         if assignment is None:
             log.info("run.claim_refused", run=run)
             return None
-        assignment = traced(assignment, self._runtime.sampler)
+        assignment = add_program_context(assignment, self._runtime.sampler)
         log.info("run.claimed", run=run, runner=self._id)
-        bound = asyncio.create_task(self._bounded(files))
+        bound = asyncio.create_task(self._bound_log(files))
         try:
-            ending = await self._executed(files, assignment)
+            ending = await self._execute(files, assignment)
         finally:
             await cancel(bound)
         if ending is None:
@@ -151,21 +151,21 @@ class Runner:
             write_note(files, ending)
         except OSError as exc:
             log.error("run.note_failed", run=run, state=ending.state, reason=str(exc))
-        await _retried(lambda: self._store.finish(run, ending), self._timing.store)
+        await _retry(lambda: self._store.finish(run, ending), self._timing.store)
         log.info("run.ended", run=run, state=ending.state, reason=ending.reason)
         with suppress(OSError):  # no longer needed
             files.note.unlink()
         return ending
 
-    async def _executed(self, files: RunFiles, assignment: Assignment) -> RunEnd | None:
+    async def _execute(self, files: RunFiles, assignment: Assignment) -> RunEnd | None:
         prepared = Prepared(assignment)
         try:
             self._runtime = self._runtime.for_program(assignment.program.ref)
             self._runtime.make_scratch()
             create_log(files.log, self._runtime.user)
             private_folder(files.spool, self._runtime.user)
-            prepared = await self._prepared(assignment)
-            child, output = await self._started(files, assignment, prepared)
+            prepared = await self._prepare(assignment)
+            child, output = await self._start(files, assignment, prepared)
         except (ConfigurationError, OSError) as exc:
             why = prepared.redaction.text(f"the program cannot be started: {exc}")
             with suppress(OSError):  # shows the reason in the run's log too
@@ -176,7 +176,7 @@ class Runner:
             return RunEnd(RunState.FAILED, why, self._clock.now())
         try:
             executable = prepared.assignment.program.executable
-            ending = await self._supervised(child, files, assignment.run, executable, output)
+            ending = await self._supervise(child, files, assignment.run, executable, output)
         finally:
             await child.close()
             if output is not None:
@@ -193,7 +193,7 @@ class Runner:
             await self._starter.learn()
         return None if ending is None else replace(ending, start=self._starter.how)
 
-    async def _bounded(self, files: RunFiles) -> None:
+    async def _bound_log(self, files: RunFiles) -> None:
         """Keeps the log within its limit while the run is active."""
         bound = LogBound(files.log, self._log_limit)
         try:
@@ -203,13 +203,13 @@ class Runner:
         finally:
             bound.close()
 
-    async def _prepared(self, assignment: Assignment) -> Prepared:
+    async def _prepare(self, assignment: Assignment) -> Prepared:
         """Raises:
         ConfigurationError: what the program needs is not there, or not for its deploy mode.
         """
         try:
             user = self._runtime.user
-            prepared = await _retried(lambda: self._preparation.prepare(assignment, user), self._timing.claim)
+            prepared = await _retry(lambda: self._preparation.prepare(assignment, user), self._timing.claim)
             check_prepared(assignment, prepared.assignment, self._runtime.spark_master)
             return prepared
         except ConfigurationError as exc:
@@ -218,7 +218,7 @@ class Runner:
             log.warning("run.not_prepared", run=assignment.run, reason=str(exc))
             return Prepared(assignment)  # its driver runs: only the end is awaited
 
-    async def _started(
+    async def _start(
         self, files: RunFiles, assignment: Assignment, prepared: Prepared
     ) -> tuple[RunProcesses, LogOutput | None]:
         """The processes, and the log where they write to it themselves.
@@ -266,7 +266,7 @@ class Runner:
         except (ConfigurationError, OSError):
             await output.close()
             raise
-        output.started()
+        output.close_own_copy()
         if program.event_log is not None:
             self._measure(EventLogFiles(program.event_log, self._clock), prepared.assignment.run)
         return child, output
@@ -293,7 +293,7 @@ class Runner:
             return await self._starter.start_python(program, output)
         return await Child.start(program.argv, env=program.env, output=output, private=private, user=program.user)
 
-    async def _supervised(
+    async def _supervise(
         self, child: RunProcesses, files: RunFiles, run: str, executable: Executable, output: LogOutput | None
     ) -> RunEnd | None:
         exited = asyncio.ensure_future(child.wait())
@@ -301,17 +301,17 @@ class Runner:
         try:
             await asyncio.wait({exited, heartbeat, self._stop}, return_when=asyncio.FIRST_COMPLETED)
             if exited.done():
-                await _complete(output, child)
-                return self._ended(child, exited.result(), files, executable)
+                await _complete_log(output, child)
+                return self._make_end(child, exited.result(), files, executable)
             request = self._stop.result() if self._stop.done() else heartbeat.result()
             if isinstance(request, _Disowned):
                 return None
             await child.kill(grace=0.0 if request.at_once else self._timing.grace.total_seconds())
             code = await exited
-            await _complete(output, child)
+            await _complete_log(output, child)
             found = child.verdict(code)
             if found is not None and found[0] is RunState.COMPLETED:
-                return self._ended(child, code, files, executable)  # before the cluster got the request
+                return self._make_end(child, code, files, executable)  # before the cluster got the request
             why = request.why if found is None else f"{request.why}: {found[1]}"
             tail, may_live = log_tail(files.log), child.may_live
             return RunEnd(RunState.KILLED, why, self._clock.now(), code, tail, may_live=may_live)
@@ -350,7 +350,7 @@ class Runner:
             await self._store.store_driver(run, runner=self._id, driver=driver, now=self._clock.now())
             self._stored = driver
 
-    def _ended(self, child: RunProcesses, code: int, files: RunFiles, executable: Executable) -> RunEnd:
+    def _make_end(self, child: RunProcesses, code: int, files: RunFiles, executable: Executable) -> RunEnd:
         now = self._clock.now()
         if (found := child.verdict(code)) is not None:
             state, why = found
@@ -391,9 +391,9 @@ class Runner:
                 return ""
 
 
-async def _complete(output: LogOutput | None, child: RunProcesses) -> None:
+async def _complete_log(output: LogOutput | None, child: RunProcesses) -> None:
     """Waits until the log is complete, if it is copied."""
-    if output is not None and output.copied:
+    if output is not None and output.is_copied:
         await child.close()
         await output.close()
 
@@ -403,7 +403,7 @@ def _remove_private(files: RunFiles) -> None:
         files.private_conf.unlink()
 
 
-async def _retried(call: Callable[[], Awaitable[_T]], patience: timedelta) -> _T:
+async def _retry(call: Callable[[], Awaitable[_T]], patience: timedelta) -> _T:
     """Retries the call while PostgreSQL is unreachable, with growing pauses, for up to `patience`."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + patience.total_seconds()

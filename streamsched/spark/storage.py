@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from streamsched.domain.errors import ConfigurationError, NotFoundError, UnavailableError
-from streamsched.process.extras import not_installed
+from streamsched.process.extras import missing_extra_error
 from streamsched.process.files import create_atomically
 
 #: Storages whose drivers create a file only if it is absent, when they are asked to.
@@ -53,7 +53,7 @@ class FolderStorage:
             known = {"use_listings_cache": False, **(options or {})}
             self._fs, root = fsspec.core.url_to_fs(location, **known)
         except ModuleNotFoundError as exc:
-            raise not_installed(exc) or ConfigurationError(f"{location} needs another package: {exc}") from exc
+            raise missing_extra_error(exc) or ConfigurationError(f"{location} needs another package: {exc}") from exc
         except (ImportError, ValueError) as exc:
             raise ConfigurationError(f"{location} cannot be opened: {exc}") from exc
         self.location = location.rstrip("/")
@@ -63,7 +63,7 @@ class FolderStorage:
         self.creates_if_absent = self.is_local or bool(_CONDITIONAL & set(protocols))
 
     def read(self, path: str) -> bytes:
-        with self._translated(path):
+        with self._translate_errors(path):
             return self._fs.cat_file(f"{self._root}/{path}")
 
     def read_all(self, paths: Sequence[str]) -> list[bytes]:
@@ -71,10 +71,10 @@ class FolderStorage:
         found: list[bytes] = []
         for start in range(0, len(paths), _AT_A_TIME):
             some = [f"{self._root}/{path}" for path in paths[start : start + _AT_A_TIME]]
-            with self._translated(paths[start]):
+            with self._translate_errors(paths[start]):
                 contents = self._fs.cat(some, on_error="return")
             for path, name in zip(paths[start:], some, strict=False):
-                with self._translated(path):
+                with self._translate_errors(path):
                     if isinstance(content := contents[name], Exception):
                         raise content
                     found.append(content)
@@ -82,14 +82,14 @@ class FolderStorage:
 
     def put(self, path: str, content: bytes) -> None:
         """Creates or replaces a file."""
-        with self._translated(path):
+        with self._translate_errors(path):
             if self.is_local:
                 self._fs.makedirs(f"{self._root}/{path}".rpartition("/")[0], exist_ok=True)
             self._fs.pipe_file(f"{self._root}/{path}", content)
 
     def create(self, path: str, content: bytes) -> bool:
         """Creates a file; False if there is one, with whatever content. When it fails, the file may exist."""
-        with self._translated(path):
+        with self._translate_errors(path):
             if self.is_local:
                 target = Path(f"{self._root}/{path}")
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -111,7 +111,7 @@ class FolderStorage:
         """As `files`, for a folder that must exist."""
         prefix = f"{self._root}/"
         top = f"{prefix}{folder}".rstrip("/")
-        with self._translated(folder):
+        with self._translate_errors(folder):
             self._fs.ls(top, detail=False)  # unlike `find`, it says that the folder is missing or may not be read
             if self.is_local:
                 if self._fs.isfile(top):
@@ -126,17 +126,17 @@ class FolderStorage:
     def delete(self, paths: list[str]) -> None:
         """Deletes files; those that are gone are no error."""
         if paths:
-            with self._translated(paths[0]), suppress(FileNotFoundError):
+            with self._translate_errors(paths[0]), suppress(FileNotFoundError):
                 self._fs.rm([f"{self._root}/{path}" for path in paths])
 
     @contextmanager
-    def opened(self, path: str) -> Iterator[BinaryIO]:
+    def open_file(self, path: str) -> Iterator[BinaryIO]:
         """A file to read at any place."""
-        with self._translated(path), self._fs.open(f"{self._root}/{path}", "rb") as file:
+        with self._translate_errors(path), self._fs.open(f"{self._root}/{path}", "rb") as file:
             yield file
 
     @contextmanager
-    def _translated(self, path: str) -> Iterator[None]:
+    def _translate_errors(self, path: str) -> Iterator[None]:
         try:
             yield
         except FileNotFoundError as exc:

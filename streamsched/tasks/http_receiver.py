@@ -63,7 +63,7 @@ class HttpReceiver:
         now = self._clock.now()
         if answer.withheld:
             return Interrupted(now, LEASE_OVER)
-        return Acknowledged(now, answer.text) if answer.accepted else AttemptFailed(now, answer.text)
+        return Acknowledged(now, answer.text) if answer.is_accepted else AttemptFailed(now, answer.text)
 
     async def close(self) -> None:
         await self._client.close()
@@ -82,7 +82,7 @@ def request_to(target: HttpTarget) -> PreparedRequest:
     Raises:
         httpx.InvalidURL, ValueError: it is no address.
     """
-    made = PreparedRequest.of(httpx.Request("POST", target.url, headers=dict(target.headers)))
+    made = PreparedRequest.from_request(httpx.Request("POST", target.url, headers=dict(target.headers)))
     headers = [(name, value) for name, value in made.headers if name.lower() not in _NAMES]
     return PreparedRequest(made.method, made.url, headers, b"")
 

@@ -74,8 +74,8 @@ class TaskIntake(TopicIntake[TaskRequest]):
             log.info("tasks.topic_created", topic=self._topic, partitions=self._spec.partitions)
         return await super()._open()
 
-    async def _stored(self, reader: Reader, batches: Sequence[IntakeBatch[TaskRequest]]) -> int:
-        stored = await super()._stored(reader, batches)
+    async def _store_batches(self, reader: Reader, batches: Sequence[IntakeBatch[TaskRequest]]) -> int:
+        stored = await super()._store_batches(reader, batches)
         at = {TopicPartition(self._topic, batch.partition): self._positions[batch.partition] for batch in batches}
         await self._broker.report(self._group, at)
         return stored

@@ -48,12 +48,12 @@ class _PrivateFileHandler(RotatingFileHandler):
             self._out.write(f"{self.baseFilename} cannot be written: {error.strerror}; lines are missing there\n")
 
     def _open(self) -> TextIOWrapper:
-        def opened(path: str, flags: int) -> int:
+        def open_private(path: str, flags: int) -> int:
             descriptor = os.open(path, flags, 0o600)
             os.fchmod(descriptor, 0o600)
             return descriptor
 
-        return cast(TextIOWrapper, open(self.baseFilename, self.mode, encoding=self.encoding, opener=opened))
+        return cast(TextIOWrapper, open(self.baseFilename, self.mode, encoding=self.encoding, opener=open_private))
 
 
 def configure_logs(

@@ -55,7 +55,7 @@ class Databases:
         self._template = template
         self._admin = psycopg.connect(server, autocommit=True)
         self._idle: list[str] = []
-        with self._connected(template) as connection:
+        with self._connect(template) as connection:
             self._image = _image(connection)
 
     @contextmanager
@@ -84,8 +84,8 @@ class Databases:
         renamed = _new_name()
         self._run("ALTER DATABASE {} RENAME TO {}", name, renamed)
         self._run("ALTER DATABASE {} ALLOW_CONNECTIONS true", renamed)
-        with self._connected(renamed) as connection:
-            same = _emptied(connection, self._image)
+        with self._connect(renamed) as connection:
+            same = _empty(connection, self._image)
         if same:
             self._idle.append(renamed)
         else:
@@ -97,7 +97,7 @@ class Databases:
             self._run("DROP DATABASE {} WITH (FORCE)", name)
         self._admin.close()
 
-    def _connected(self, name: str) -> psycopg.Connection:
+    def _connect(self, name: str) -> psycopg.Connection:
         return psycopg.connect(self._url(name))
 
     def _url(self, name: str) -> str:
@@ -193,7 +193,7 @@ def _sequences(connection: psycopg.Connection) -> dict[str, tuple[int, int | Non
     return {name: (start, last) for name, start, last in connection.execute(SEQUENCES)}
 
 
-def _emptied(connection: psycopg.Connection, image: _Image) -> bool:
+def _empty(connection: psycopg.Connection, image: _Image) -> bool:
     """Makes the database equal the image, when its schema does. Returns whether it does."""
     if _schema(connection) != image.schema:
         return False

@@ -23,7 +23,7 @@ from streamsched.domain.events.event import Event
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.app import AppDefinition
 from streamsched.emit import EventDraft
-from streamsched.emit.draft import stamped
+from streamsched.emit.draft import complete_event
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.run_monitor import RunMonitor, RunTimeouts
 from streamsched.ports.runner import RunnerId
@@ -97,7 +97,7 @@ class _Runners:
         del kind
         return 1000
 
-    def alive(self, runner: RunnerId) -> bool | None:
+    def is_alive(self, runner: RunnerId) -> bool | None:
         return runner == _RUNNER
 
     def end_note(self, run: str) -> RunEnd | None:
@@ -158,7 +158,7 @@ class InProcessScheduler:
 
     async def emit(self, *what: EventDraft | Event) -> None:
         """Events come, all at once. A draft without a time is of now; see `streamsched.emit`."""
-        await self.cluster.emit(*(stamped(each, source="test", now=self.clock.now()) for each in what))
+        await self.cluster.emit(*(complete_event(each, source="test", now=self.clock.now()) for each in what))
         await self.rest()
 
     async def advance(self, by: timedelta) -> None:
@@ -259,7 +259,7 @@ async def open_scheduler(url: str, *, now: datetime = MONDAY, shards: int = 2) -
         held.push_async_callback(pool.close)
         notifier = PostgresNotifier(url)
         held.push_async_callback(notifier.close)
-        cluster = await Shards.found(MemoryBroker(MemoryLog(clock)), shards)
+        cluster = await Shards.create(MemoryBroker(MemoryLog(clock)), shards)
         await cluster.start()
         held.push_async_callback(cluster.stop)
         relay = asyncio.create_task(Relay(broker=cluster.broker, outbox=PostgresOutbox(pool), notifier=notifier).run())

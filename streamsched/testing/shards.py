@@ -27,7 +27,7 @@ class Shards:
         self.shards: list[Shard] = []
 
     @classmethod
-    async def found(cls, broker: Broker, count: int = 3) -> Self:
+    async def create(cls, broker: Broker, count: int = 3) -> Self:
         """Shards on a log whose topics exist now."""
         await broker.create_topics(topic_specs(count, timedelta(days=7)))
         return cls(broker, count)

@@ -108,11 +108,11 @@ def partitions_added(draw: st.DrawFn) -> PartitionsAdded:
 def partitions_awaiting() -> st.SearchStrategy[PartitionsAdded]:
     """Commits whose statistics follow."""
 
-    def awaiting(fact: PartitionsAdded) -> PartitionsAdded:
+    def await_partitions(fact: PartitionsAdded) -> PartitionsAdded:
         named = tuple(each._replace(bytes=None, rows=None) for each in fact.partitions)
         return replace(fact, partitions=named, statistics_follow=True)
 
-    return partitions_added().map(awaiting)
+    return partitions_added().map(await_partitions)
 
 
 def stream_sizes(size: st.SearchStrategy[int] | None = None) -> st.SearchStrategy[StreamSize]:
@@ -309,12 +309,12 @@ def triggers(max_leaves: int = 6) -> st.SearchStrategy[Trigger]:
     """Triggers of any shape: all leaves, equal ones too, nested composites, some with a single child."""
     leaf: st.SearchStrategy[Trigger] = event_leaves() | st.sampled_from(_TIMES)
 
-    def composed(children: st.SearchStrategy[Trigger]) -> st.SearchStrategy[Trigger]:
+    def compose(children: st.SearchStrategy[Trigger]) -> st.SearchStrategy[Trigger]:
         several = st.lists(children, min_size=1, max_size=3).map(tuple)
         counted = several.flatmap(lambda some: st.builds(AtLeast, st.integers(1, len(some)), st.just(some)))
         return st.builds(AllOf, several, st.booleans()) | st.builds(AnyOf, several) | counted
 
-    return st.recursive(leaf, composed, max_leaves=max_leaves)
+    return st.recursive(leaf, compose, max_leaves=max_leaves)
 
 
 def consumptions() -> st.SearchStrategy[Consumption]:

@@ -106,7 +106,7 @@ class WebhookReceiver:
             return await self._mail.deliver(task)
         webhook = webhook_of(task.queue)
         try:
-            ready = await self._ready(webhook)
+            ready = await self._prepare(webhook)
         except UnavailableError as exc:
             return Interrupted(self._clock.now(), f"the webhook cannot be read: {exc}")
         except (ConfigurationError, InvalidError) as exc:
@@ -120,7 +120,7 @@ class WebhookReceiver:
         now = self._clock.now()
         if answer.withheld:
             return Interrupted(now, LEASE_OVER)
-        if answer.accepted:
+        if answer.is_accepted:
             return Acknowledged(now, f"HTTP {answer.status}")
         if answer.status == HTTPStatus.GONE:
             await self._disable(webhook, "its target answered HTTP 410: it is gone")
@@ -131,7 +131,7 @@ class WebhookReceiver:
         if self._mail is not None:
             await self._mail.close()
 
-    async def _ready(self, webhook: str) -> _Ready | None:
+    async def _prepare(self, webhook: str) -> _Ready | None:
         """The webhook; None when it may not be sent to.
 
         Raises:

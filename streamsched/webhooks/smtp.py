@@ -70,7 +70,7 @@ class SmtpClient:
         self, mail: bytes, sender: str, to: list[str], password: str, open_sockets: list[socket.socket]
     ) -> SmtpAnswer:
         try:
-            with self._connected() as smtp:
+            with self._connect() as smtp:
                 if smtp.sock is not None:
                     open_sockets.append(smtp.sock)
                 if self._server.security is MailSecurity.STARTTLS:
@@ -80,15 +80,15 @@ class SmtpClient:
                 refused = smtp.sendmail(sender, to, mail)
         except smtplib.SMTPRecipientsRefused as exc:
             code, text = next(iter(exc.recipients.values()), (0, b""))
-            return _refused(code, text)
+            return _refuse(code, text)
         except smtplib.SMTPResponseException as exc:
-            return _refused(exc.smtp_code, exc.smtp_error)
+            return _refuse(exc.smtp_code, exc.smtp_error)
         except (smtplib.SMTPException, OSError, ValueError) as exc:
             return SmtpAnswer(False, f"no mail server: {_text(str(exc) or type(exc).__name__)}")
         listed = ", ".join(f"{address} ({code} {_text(text)})" for address, (code, text) in refused.items())
         return SmtpAnswer(True, f"handed over; refused for {listed}" if refused else "handed over")
 
-    def _connected(self) -> smtplib.SMTP:
+    def _connect(self) -> smtplib.SMTP:
         host, port, name = self._server.host, self._server.port, socket.gethostname()
         if self._server.security is MailSecurity.TLS:
             context = ssl.create_default_context()
@@ -96,7 +96,7 @@ class SmtpClient:
         return smtplib.SMTP(host, port, local_hostname=name, timeout=_ANSWER_S)
 
 
-def _refused(code: int, text: bytes | str) -> SmtpAnswer:
+def _refuse(code: int, text: bytes | str) -> SmtpAnswer:
     return SmtpAnswer(False, f"the mail server answered {code} {_text(text)}", code >= _PERMANENT)
 
 

@@ -60,7 +60,7 @@ def naive(events: Sequence[Event]) -> dict[str, list[list[str]]]:
 
 async def play(events: Sequence[Event], faults: Faults, broker: Broker | None = None) -> dict[str, list[list[str]]]:
     """What two shards launch while the broker (one in memory, when none is given) breaks under them."""
-    cluster = await ShardCluster.found(broker or MemoryBroker(MemoryLog()), SHARDS)
+    cluster = await ShardCluster.create(broker or MemoryBroker(MemoryLog()), SHARDS)
     for name, (dataset, wanted) in WANTS.items():
         await cluster.put(schedule(name), Partitions(DatasetRef("default", dataset), wanted))
     faulty = FaultyBroker(cluster.broker, faults)

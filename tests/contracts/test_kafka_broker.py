@@ -21,7 +21,7 @@ from streamsched.domain.errors import UnavailableError
 from streamsched.log.records import records
 from streamsched.ports.broker import Broker, Cleanup, Outgoing, Record, TopicPartition, TopicSpec
 from streamsched.testing.broker_contract import BrokerContract, OpenBroker
-from streamsched.testing.broker_contract.harness import fresh
+from streamsched.testing.broker_contract.harness import fresh_name
 
 pytestmark = pytest.mark.kafka
 
@@ -69,7 +69,7 @@ async def values(broker: Broker, at: TopicPartition) -> list[bytes | None]:
 async def test_compaction_leaves_holes_that_readers_pass(kafka: str) -> None:
     """Real compaction, by Kafka's own cleaner; positions inside what it took away read on from the next record."""
     broker = await open_broker(
-        f"{kafka}?prefix={fresh('t')}.&topic.segment.ms=100&topic.min.cleanable.dirty.ratio=0.01"
+        f"{kafka}?prefix={fresh_name('t')}.&topic.segment.ms=100&topic.min.cleanable.dirty.ratio=0.01"
     )
     await broker.create_topics([TopicSpec("table", 1, Cleanup.COMPACT)])
     at = TopicPartition("table", 0)

@@ -14,7 +14,7 @@ from streamsched_brokers.kafka.driver import KafkaBroker, open_broker
 from streamsched.domain.errors import ConfigurationError, NotFoundError, TooLargeError, UnavailableError
 from streamsched.log.records import records
 from streamsched.ports.broker import Broker, Cleanup, Outgoing, TopicPartition, TopicSpec
-from streamsched.testing.broker_contract.harness import fresh
+from streamsched.testing.broker_contract.harness import fresh_name
 from tests.topic_settings import change, reported, settings_of
 
 pytestmark = pytest.mark.kafka
@@ -46,7 +46,7 @@ async def shrink(broker: KafkaBroker, topic: str, size: int) -> None:
 
 
 async def test_prefixes_keep_installations_apart(kafka: str, broker: KafkaBroker) -> None:
-    other = await open_broker(f"{kafka}?prefix={fresh('other')}.")
+    other = await open_broker(f"{kafka}?prefix={fresh_name('other')}.")
     for each in (broker, other):
         await each.create_topics([TopicSpec("same", 1)])
     at = TopicPartition("same", 0)

@@ -24,7 +24,7 @@ class ReadYourWrites:
 
     @pytest.fixture
     async def cluster(self, broker: Broker) -> AsyncIterator[ShardCluster]:
-        made = await ShardCluster.found(broker)
+        made = await ShardCluster.create(broker)
         yield made
         await made.stop()
 

@@ -18,7 +18,7 @@ from streamsched.domain.errors import UnavailableError
 from streamsched.log.records import records
 from streamsched.ports.broker import Outgoing, TopicPartition, TopicSpec
 from streamsched.testing.broker_contract import BrokerContract, OpenBroker
-from streamsched.testing.broker_contract.harness import fresh
+from streamsched.testing.broker_contract.harness import fresh_name
 from tests.support.services import need_module, need_program
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "redis_log"
@@ -66,7 +66,7 @@ async def test_what_redis_took_and_could_not_say_is_not_stored_twice(
     from streamsched_redis.driver import open_broker
 
     near = await open_broker(redis)
-    at = TopicPartition(fresh("topic"), 0)
+    at = TopicPartition(fresh_name("topic"), 0)
     await near.create_topics([TopicSpec(at.topic, 1)])
     async with silent_after(redis, b"only once") as url:
         far = await open_broker(url + options)

@@ -36,7 +36,7 @@ LONGEST_S = 10.0
 async def installation(database: str, folder: Path) -> AsyncIterator[tuple[ShardCluster, httpx.AsyncClient]]:
     """Two workers and an API; the test plays the relay."""
     broker = await open_broker(database)
-    cluster = await ShardCluster.found(broker, SHARDS)
+    cluster = await ShardCluster.create(broker, SHARDS)
     env = environ(database_url=database, shards=SHARDS, api_port=0, log_format="json")
     with PlacedProcesses(folder, env) as processes:
         for place in ("worker-1", "worker-2", "api"):

@@ -116,7 +116,7 @@ class Site:
 async def site(database: str, log: str, folder: Path) -> AsyncIterator[Site]:
     broker, pool = await open_broker(log), await open_pool(database)
     workers = PlacedProcesses(folder, environ(broker_url=log, shards=SHARDS, lease="3s", log_format="json"))
-    made = Site(await ShardCluster.found(broker, SHARDS), pool, workers)
+    made = Site(await ShardCluster.create(broker, SHARDS), pool, workers)
     for number in range(SCHEDULES):
         await made.cluster.put(schedule(f"s{number}"), Partitions(DatasetRef("default", f"d{number}"), 1))
     with workers:

@@ -92,7 +92,7 @@ def all_are(*states: str) -> Callable[[Sequence[ShardView]], bool]:
 
 
 async def test_a_stopped_worker_a_killed_one_and_its_successor(workers: Workers, ports: tuple[int, int]) -> None:
-    cluster = await ShardCluster.found(workers.broker, SHARDS)
+    cluster = await ShardCluster.create(workers.broker, SHARDS)
     first = workers.start(ports[0])
     checks = await workers.probed(ports[0], "/health/ready", 200)
     assert checks.keys() >= {"database", "log", "membership"}
@@ -105,10 +105,10 @@ async def test_a_stopped_worker_a_killed_one_and_its_successor(workers: Workers,
     await cluster.put(schedule(), Partitions(DatasetRef("default", "flights"), 1))
     found = await workers.top(all_are("unowned"))
     assert all(shard.worker is None and shard.since_s is not None for shard in found)
-    assert sum(shard.behind for shard in found) == 2, "what no worker takes is counted from the log"
+    assert sum(shard.lag for shard in found) == 2, "what no worker takes is counted from the log"
 
     first.send_signal(signal.SIGCONT)
-    found = await workers.top(lambda now: all_are("ok")(now) and not any(shard.behind for shard in now))
+    found = await workers.top(lambda now: all_are("ok")(now) and not any(shard.lag for shard in now))
     assert {shard.worker for shard in found} == {owner}
 
     first.kill()
@@ -126,7 +126,7 @@ async def test_a_stopped_worker_a_killed_one_and_its_successor(workers: Workers,
 async def test_a_shard_that_hangs_is_silent_and_its_worker_not_ready_before_it_ends(
     workers: Workers, ports: tuple[int, int]
 ) -> None:
-    cluster = await ShardCluster.found(workers.broker, SHARDS)
+    cluster = await ShardCluster.create(workers.broker, SHARDS)
     process = workers.start(ports[0], *module("tests.faults.processes.stuck_process", "fetch"), stuck_after="8s")
     await workers.probed(ports[0], "/health/ready", 200)
     await cluster.emit(landed(13))

@@ -35,7 +35,7 @@ def workers(database: str, tmp_path: Path) -> Iterator[PlacedProcesses]:
 @pytest.fixture
 async def cluster(database: str) -> AsyncIterator[ShardCluster]:
     broker = await open_broker(database)
-    yield await ShardCluster.found(broker, SHARDS)
+    yield await ShardCluster.create(broker, SHARDS)
     await broker.close()
 
 

@@ -39,7 +39,7 @@ def leases(pool: asyncpg.Pool) -> PostgresLeases:
 async def cluster(database: str) -> AsyncIterator[ShardCluster]:
     """Two shards at work on a log in PostgreSQL."""
     broker = await open_broker(database)
-    made = await ShardCluster.found(broker, 2)
+    made = await ShardCluster.create(broker, 2)
     await made.start()
     yield made
     await made.stop()

@@ -78,7 +78,7 @@ async def test_the_shards_of_a_silent_worker_go_to_the_other(leases: PostgresLea
 
     assert taken.taken == tuple(NAMES)
     assert back.lost == tuple(NAMES)
-    assert a.held == frozenset()
+    assert a.held_names == frozenset()
 
 
 async def test_a_lease_that_ran_out_and_that_was_not_taken_is_kept(leases: PostgresLeases, pool: asyncpg.Pool) -> None:
@@ -89,7 +89,7 @@ async def test_a_lease_that_ran_out_and_that_was_not_taken_is_kept(leases: Postg
     step = await a.step()
 
     assert (step.taken, step.lost) == ((), ())
-    assert a.held == frozenset(NAMES)
+    assert a.held_names == frozenset(NAMES)
 
 
 async def test_a_worker_that_comes_back_under_its_name_gets_its_shards_at_once(leases: PostgresLeases) -> None:
@@ -112,7 +112,7 @@ async def test_a_worker_cut_off_from_the_database_keeps_what_it_holds(pool: asyn
     with pytest.raises(UnavailableError):
         await a.step()
 
-    assert a.held == frozenset(NAMES)
+    assert a.held_names == frozenset(NAMES)
 
 
 class Interrupted(PostgresLeases):
@@ -143,7 +143,7 @@ async def test_what_is_free_is_not_taken_unheard_when_asking_for_the_rest_fails(
     interrupted.broken = False
 
     assert (await b.step()).taken == (NAMES[2],)
-    assert b.held == {NAMES[2]}
+    assert b.held_names == {NAMES[2]}
 
 
 async def test_what_was_lost_is_reported_when_the_beat_that_saw_it_failed(
@@ -254,9 +254,9 @@ async def test_the_database_judges_expiry(leases: PostgresLeases) -> None:
 async def test_a_part_is_one_process_s_until_it_gives_it_back(leases: PostgresLeases) -> None:
     first, second = SingletonRole(leases, "relay", "a", ttl=LONG), SingletonRole(leases, "relay", "b", ttl=LONG)
 
-    assert [await first.held(), await second.held(), await first.held()] == [True, False, True]
+    assert [await first.hold(), await second.hold(), await first.hold()] == [True, False, True]
     await first.release()
-    assert [await second.held(), await first.held()] == [True, False]
+    assert [await second.hold(), await first.hold()] == [True, False]
 
 
 async def test_the_work_of_a_part_stops_when_another_takes_it(leases: PostgresLeases, pool: asyncpg.Pool) -> None:
@@ -285,7 +285,7 @@ async def test_what_the_work_of_a_part_raises_is_raised_and_the_part_is_free(lea
     with pytest.raises(ValueError, match="as it may"):
         await SingletonRole(leases, "relay", "a", ttl=LONG).run(work)
 
-    assert await SingletonRole(leases, "relay", "b", ttl=LONG).held()
+    assert await SingletonRole(leases, "relay", "b", ttl=LONG).hold()
 
 
 async def test_a_part_is_left_to_others_while_what_it_works_with_does_not_answer(leases: PostgresLeases) -> None:
@@ -306,9 +306,9 @@ async def test_a_part_is_left_to_others_while_what_it_works_with_does_not_answer
     await asyncio.wait_for(began.wait(), 10)
     await asyncio.wait_for(ended.wait(), 10)
 
-    assert health.lost
+    assert health.is_lost
     async with asyncio.timeout(10):
-        while not await SingletonRole(leases, "relay", "b", ttl=LONG).held():  # noqa: ASYNC110 - the database has no callback
+        while not await SingletonRole(leases, "relay", "b", ttl=LONG).hold():  # noqa: ASYNC110 - the database has no callback
             await asyncio.sleep(0.02)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):

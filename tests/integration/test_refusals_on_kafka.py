@@ -42,7 +42,7 @@ async def broker(kafka_log: str) -> AsyncIterator[KafkaBroker]:
 @pytest.fixture
 async def cluster(broker: KafkaBroker) -> AsyncIterator[ShardCluster]:
     """Shards that are looked after, and a schedule that must never wait."""
-    made = await ShardCluster.found(broker)
+    made = await ShardCluster.create(broker)
     with capture_logs():
         async with made.tended(ShardSettings(idle_s=0.1)):
             await made.put(schedule("well"), Partitions(FLIGHTS, 1))

@@ -36,13 +36,13 @@ async def test_a_new_release_writes_as_the_old_one_while_one_of_it_is_alive(leas
     old, new = member(leases, "old", OLD), member(leases, "new", NEW)
     await shared(old, new)
 
-    assert (len(old.held), len(new.held)) == (2, 2)
+    assert (len(old.held_names), len(new.held_names)) == (2, 2)
     assert (await new.step()).format == OLD
 
     await old.leave()
     await shared(new)
 
-    assert len(new.held) == 4
+    assert len(new.held_names) == 4
     assert (await new.step()).format == NEW
 
 
@@ -51,13 +51,13 @@ async def test_an_old_release_that_comes_too_late_is_given_nothing(leases: Postg
     await shared(new)
     await shared(new, old)
 
-    assert (len(new.held), len(old.held)) == (4, 0)
+    assert (len(new.held_names), len(old.held_names)) == (4, 0)
     assert (await new.step()).format == NEW
 
     await new.leave()
     await shared(old)
 
-    assert old.held == frozenset()  # they stand still, rather than be read by who cannot
+    assert old.held_names == frozenset()  # they stand still, rather than be read by who cannot
     assert await leases.claim(NAMES, "old", LONG, reads=OLD) == {}
     assert len(await leases.claim(NAMES, "new", LONG, reads=NEW)) == 4
 
@@ -81,7 +81,7 @@ async def test_of_two_old_ones_whose_shards_a_new_one_took_nothing_is_lost_on_th
 
     await shared(old)
 
-    assert len(old.held) == 4
+    assert len(old.held_names) == 4
 
 
 def test_releases_too_far_apart_say_so() -> None:

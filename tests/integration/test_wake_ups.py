@@ -99,7 +99,7 @@ class Round:
 @pytest.fixture
 async def round_(database: str) -> AsyncIterator[Round]:
     pool, broker = await open_pool(database), await open_broker(database)
-    await ShardCluster.found(broker, SHARDS)
+    await ShardCluster.create(broker, SHARDS)
     made = Round(database, pool, broker)
     await made.start()
     yield made

@@ -32,7 +32,7 @@ QUICK = ShardSettings(idle_s=0.1)
 
 @pytest.fixture
 async def cluster() -> ShardCluster:
-    return await ShardCluster.found(MemoryBroker(MemoryLog()), SHARDS)
+    return await ShardCluster.create(MemoryBroker(MemoryLog()), SHARDS)
 
 
 class Agency:
@@ -312,7 +312,7 @@ async def test_a_worker_cut_off_from_the_log_steps_aside_for_one_that_is_not(
     await until(lambda: len(cut.shards) == 4)
 
     answers.clear()
-    await until(lambda: health.lost)
+    await until(lambda: health.is_lost)
     assert len(cut.shards) == 4, "alone it stays"
 
     whole = await agency.hire("b")

@@ -18,7 +18,7 @@ from streamsched_brokers.postgres.driver import open_broker
 from streamsched.domain.errors import FencedError
 from streamsched.ports.broker import Broker, Cleanup, Outgoing, TopicPartition, TopicSpec, Writer
 from streamsched.testing.broker_contract import OpenBroker, Tail
-from streamsched.testing.broker_contract.harness import fresh, newest
+from streamsched.testing.broker_contract.harness import fresh_name, newest_values
 
 T = TypeVar("T")
 Model = dict[TopicPartition, list[tuple[bytes | None, bytes | None]]]
@@ -46,11 +46,11 @@ class LogMachine(RuleBasedStateMachine):
 
     @initialize()
     def open(self) -> None:
-        self.topics = [fresh("plain"), fresh("compact")]
+        self.topics = [fresh_name("plain"), fresh_name("compact")]
         self.brokers: list[Broker] = [self.run(self.opens()) for _ in range(2)]
         specs = [TopicSpec(self.topics[PLAIN], 2), TopicSpec(self.topics[COMPACT], 1, Cleanup.COMPACT)]
         self.run(self.brokers[0].create_topics(specs))
-        self.names = [fresh("writer") for _ in range(3)]
+        self.names = [fresh_name("writer") for _ in range(3)]
         self.writers: dict[str, list[Writer]] = {name: [] for name in self.names}
         self.model: Model = {TopicPartition(self.topics[t], p): [] for t, p in [(PLAIN, 0), (PLAIN, 1), (COMPACT, 0)]}
 
@@ -95,12 +95,12 @@ class LogMachine(RuleBasedStateMachine):
     @rule(tail=tails)
     def catch_up(self, tail: Tail) -> None:
         ends = self.run(self.brokers[0].ends(list(self.model)))
-        self.run(tail.until(lambda: all(tail.positions[at] >= end for at, end in ends.items())))
+        self.run(tail.read_until(lambda: all(tail.positions[at] >= end for at, end in ends.items())))
         for at, expected in self.model.items():
             if at.topic == self.topics[PLAIN]:
                 assert [(r.key, r.value) for r in tail.seen[at]] == expected
             else:
-                assert newest(tail.seen[at]) == {k: v for k, v in dict(expected).items() if v is not None}
+                assert newest_values(tail.seen[at]) == {k: v for k, v in dict(expected).items() if v is not None}
 
     @rule(broker=st.integers(0, 1))
     def maintain(self, broker: int) -> None:

@@ -93,7 +93,7 @@ async def reported(story: Story, *, poisoned: bool) -> Reports:
         return fold(state, signal, at=at, cells=cells)
 
     clock = SettableClock(NOON)
-    cluster = await ShardCluster.found(MemoryBroker(MemoryLog(clock)), SHARDS)
+    cluster = await ShardCluster.create(MemoryBroker(MemoryLog(clock)), SHARDS)
     faulty = FaultyBroker(cluster.broker, Faults(story.faults if poisoned else {}))
 
     def made(number: int) -> Shard:

@@ -132,7 +132,7 @@ def test_what_cdap_says_too_large_is_refused_with_its_path(said: dict[str, Any],
 
 
 def harmless(schedule: Schedule) -> None:
-    """It is written, read, put into the log and judged, now and add_duration, whatever stands in its way."""
+    """It is written, read, put into the log and judged, now and later, whatever stands in its way."""
     written = schedule_to_json(schedule)
     assert schedule_from_json(written) == schedule
     assert cdap.to_json(schedule)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamsched.domain.errors import InvalidError
-from streamsched.process.bundle_archive import digest_of, folder_files, listed, pack, unpack
+from streamsched.process.bundle_archive import digest_of, folder_files, list_files, pack, unpack
 from streamsched.secrets.redaction import Redaction
 
 VALUES = st.lists(st.text(alphabet="ab=+/%\n é", min_size=4, max_size=12), max_size=3)
@@ -121,7 +121,7 @@ def test_a_hostile_archive_writes_nothing(archive: io.BytesIO, tmp_path: Path) -
     inside.mkdir()
 
     with pytest.raises((InvalidError, EOFError)):
-        listed(archive, most_bytes=10**6)
+        list_files(archive, most_bytes=10**6)
     with pytest.raises((InvalidError, EOFError)):
         unpack(archive, inside, most_bytes=10**6)
 

@@ -25,7 +25,7 @@ class CheckResult:
     advice: str = ""
 
 
-def worst(findings: Sequence[CheckResult]) -> CheckLevel:
+def worst_level(findings: Sequence[CheckResult]) -> CheckLevel:
     """The worst of them."""
     order = list(CheckLevel)
     return max((each.health for each in findings), key=order.index, default=CheckLevel.OK)

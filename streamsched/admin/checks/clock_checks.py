@@ -23,7 +23,7 @@ def clock_checks(
 ) -> Iterator[CheckResult]:
     """The checks, from what the database knows; `clock` is None on a schema without judgements."""
     if clock is not None:
-        yield _judged(clock)
+        yield _judge_clock(clock)
     yield from _machines(processes)
     yield _rules(processes)
     yield from _zones(zones)
@@ -40,7 +40,7 @@ def skew(check: str, seconds: float) -> CheckResult:
     )
 
 
-def _judged(clock: ClockState) -> CheckResult:
+def _judge_clock(clock: ClockState) -> CheckResult:
     check = "time"
     if clock.doubt is None:
         found = "PostgreSQL's clock has not jumped"
@@ -75,7 +75,7 @@ def _rules(processes: Sequence[ProcessRow]) -> CheckResult:
         version = next(iter(by_version), tzdata_version())
         many = f", as {len(processes)} processes say" if processes else ""
         return CheckResult(check, CheckLevel.OK, f"tzdata {version}{many}")
-    named = "; ".join(f"{version}: {_listed(by_version[version])}" for version in sorted(by_version))
+    named = "; ".join(f"{version}: {_join_names(by_version[version])}" for version in sorted(by_version))
     advice = "install the same release of the package tzdata everywhere: processes compute different ticks"
     return CheckResult(check, CheckLevel.WARNING, f"processes have different releases of tzdata: {named}", advice)
 
@@ -83,10 +83,10 @@ def _rules(processes: Sequence[ProcessRow]) -> CheckResult:
 def _zones(zones: Sequence[ZoneUse]) -> Iterator[CheckResult]:
     unknown: Mapping[str, ZoneUse] = {each.zone: each for each in zones if each.zone not in zone_names()}
     if unknown:
-        named = _listed([f"{each.zone} ({each.schedules}, such as {each.example})" for each in unknown.values()])
+        named = _join_names([f"{each.zone} ({each.schedules}, such as {each.example})" for each in unknown.values()])
         advice = "deploy them with IANA's names: others mean what each launcher's machine makes of them"
         yield CheckResult("zones of schedules", CheckLevel.WARNING, f"not IANA's: {named}", advice)
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + (" …" if len(names) > _NAMED else "")

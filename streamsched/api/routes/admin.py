@@ -8,7 +8,7 @@ from http import HTTPStatus
 from starlette.responses import Response
 
 from streamsched.admin import dead_letters
-from streamsched.admin.checks.check_result import worst
+from streamsched.admin.checks.check_result import worst_level
 from streamsched.admin.checks.clock import confirm
 from streamsched.admin.checks.clock import to_json as clock_json
 from streamsched.admin.doctor import examine, finding_json
@@ -42,7 +42,7 @@ async def get_checks(at: InstallationDep) -> Response:
     findings = await examine(
         broker=at.broker, probe=at.probe, clock=at.clock, specs=at.specs, revisions=at.revisions, environ=os.environ
     )
-    return rendered({"health": worst(findings), "findings": [finding_json(each) for each in findings]})
+    return rendered({"health": worst_level(findings), "findings": [finding_json(each) for each in findings]})
 
 
 @routes.get("/clock", "Get the time", may=VIEW_ALL, answers="Clock")

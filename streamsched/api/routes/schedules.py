@@ -110,7 +110,7 @@ async def get_schedule(schedule: str, catalog: CatalogDep, services: ServicesDep
     ref = ScheduleRef.parse(schedule)
     status = await catalog.reader.schedule(ref)
     totals = [total_view(total) for total in await services.events.traces.totals(ref)]
-    used = [grant_view(each) for each in await services.grant_desk.used_by(status.record.definition)]
+    used = [grant_view(each) for each in await services.grant_desk.grants_used_by(status.record.definition)]
     shown = {**schedule_view(status), "verdicts": totals, **({"grants": used} if used else {})}
     return tagged(shown, str(status.record.generation))
 

@@ -30,7 +30,7 @@ from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.backfills.backfill import BackfillOrder, Only
 from streamsched.domain.backfills.request import DEFAULT_ACTIVE, DEFAULT_FAILURES, MOST_ACTIVE, MOST_FAILURES
 from streamsched.domain.errors import InvalidError
-from streamsched.spark.manifest import visible
+from streamsched.spark.manifest import visible_partitions
 from streamsched.spark.posix_store import manifests_of
 
 _WIDTH: Final = 80
@@ -263,7 +263,7 @@ def _held(folder: Path) -> dict[str, Any]:
         raise InvalidError("--manifests", f"{folder}: {exc}") from exc
     if not read:
         raise InvalidError("--manifests", f"{folder} is no partitioned file set: it has no manifests in _manifest")
-    partitions = [each.partition for each in visible(read).values()]
+    partitions = [each.partition for each in visible_partitions(read).values()]
     return {
         "dataset": str(read[-1].dataset),
         "partitions": [

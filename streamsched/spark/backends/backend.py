@@ -23,7 +23,7 @@ class DriverState(StrEnum):
     KILLED = "killed"
 
     @property
-    def ended(self) -> bool:
+    def is_ended(self) -> bool:
         return self in (DriverState.SUCCEEDED, DriverState.FAILED, DriverState.KILLED)
 
 

@@ -17,7 +17,7 @@ import httpx
 
 from streamsched.domain.errors import UnavailableError
 from streamsched.spark.backends.backend import MOST_LOG, DriverState, DriverStatus, DriverSubmission
-from streamsched.spark.backends.requests import Cluster, shown
+from streamsched.spark.backends.requests import Cluster, format_answer
 from streamsched.spark.backends.submit_process import SubmitProcess
 
 #: Label of drivers.
@@ -68,7 +68,7 @@ class KubernetesBackend:
 
     async def submit(self) -> str:
         conf = kubernetes_settings(self._submission)
-        return await self._submit.submitted(self._submission, conf, self.find, absent="there is no driver pod yet")
+        return await self._submit.submit(self._submission, conf, self.find, absent="there is no driver pod yet")
 
     async def status(self, driver: str) -> DriverStatus:
         pod = await self._cluster().json("GET", f"{self._pods}/{quote(driver)}")
@@ -93,7 +93,7 @@ class KubernetesBackend:
     async def kill(self, driver: str) -> None:
         answer = await self._cluster().send("DELETE", f"{self._pods}/{quote(driver)}")
         if not answer.is_success and answer.status_code != 404:
-            raise UnavailableError(f"pod {driver} cannot be deleted: {shown(answer)}")
+            raise UnavailableError(f"pod {driver} cannot be deleted: {format_answer(answer)}")
         self._killed = True
 
     async def logs(self, driver: str, read: Mapping[str, int]) -> Mapping[str, bytes]:

@@ -78,7 +78,7 @@ class RemoteDriver(RunProcesses):
         self._master = master
         self.driver = known
         self.begun = known is not None
-        self._task = asyncio.ensure_future(self._followed())
+        self._task = asyncio.ensure_future(self._follow())
 
     async def wait(self) -> int:
         return await asyncio.shield(self._task)
@@ -112,11 +112,11 @@ class RemoteDriver(RunProcesses):
             case _:
                 return RunState.FAILED, status.why or "its driver failed"
 
-    async def _followed(self) -> int:
+    async def _follow(self) -> int:
         with suppress(OSError):
             await asyncio.to_thread(self._log_path.write_bytes, b"")
         try:
-            driver = await self._submitted() if self.driver is None else self.driver.id
+            driver = await self._submit() if self.driver is None else self.driver.id
         except ConfigurationError as exc:
             self._status = DriverStatus(DriverState.FAILED, str(exc))
             return _FAILED
@@ -128,10 +128,10 @@ class RemoteDriver(RunProcesses):
             return _KILLED
         self.driver, self.begun = self.driver or Driver(driver, self._master), True
         while True:
-            status = await self._polled(driver)
+            status = await self._poll(driver)
             if status is not None and status.logs:
                 self.driver = Driver(driver, self._master, status.logs)
-            if status is not None and status.state.ended:
+            if status is not None and status.state.is_ended:
                 self._status = status
                 break
             await self._pause(self._timing.poll)
@@ -140,7 +140,7 @@ class RemoteDriver(RunProcesses):
         failed = _FAILED if status.state is DriverState.FAILED else _KILLED
         return failed if status.exit_code is None else status.exit_code
 
-    async def _submitted(self) -> str | None:
+    async def _submit(self) -> str | None:
         """The run's driver: the one the cluster has, or else a new one; None when the run is to end before.
 
         Raises:
@@ -174,7 +174,7 @@ class RemoteDriver(RunProcesses):
                 log.warning("driver.unknown", reason=str(exc))
                 await asyncio.sleep(self._timing.settle)
 
-    async def _polled(self, driver: str) -> DriverStatus | None:
+    async def _poll(self, driver: str) -> DriverStatus | None:
         """Asks for an end that was requested, copies what was printed, and returns the state; None when unknown."""
         try:
             if self._killing.is_set():

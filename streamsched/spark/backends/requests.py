@@ -76,7 +76,7 @@ class Cluster:
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as exc:
             raise UnavailableError(f"{url} does not answer: {str(exc) or type(exc).__name__}") from exc
         if answer.status_code >= 500:
-            raise UnavailableError(f"{url}: {shown(answer)}")
+            raise UnavailableError(f"{url}: {format_answer(answer)}")
         return answer
 
     async def json(self, method: str, url: str, content: Any = None) -> Any:
@@ -89,20 +89,20 @@ class Cluster:
         if answer.status_code == 404:
             return None
         if not answer.is_success:
-            raise UnavailableError(f"{url}: {shown(answer)}")
-        return decoded(answer)
+            raise UnavailableError(f"{url}: {format_answer(answer)}")
+        return decode_answer(answer)
 
 
-def decoded(answer: httpx.Response) -> Any:
+def decode_answer(answer: httpx.Response) -> Any:
     """Raises:
     UnavailableError: the response is not JSON.
     """
     try:
         return answer.json()
     except ValueError as exc:
-        raise UnavailableError(f"{answer.url} does not answer JSON: {shown(answer)}") from exc
+        raise UnavailableError(f"{answer.url} does not answer JSON: {format_answer(answer)}") from exc
 
 
-def shown(answer: httpx.Response) -> str:
+def format_answer(answer: httpx.Response) -> str:
     """Status and beginning of the body, on one line."""
     return f"HTTP {answer.status_code} {' '.join(answer.text.split())[:_SHOWN]}".rstrip()

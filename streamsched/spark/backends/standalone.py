@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from streamsched.domain.errors import ConfigurationError, UnavailableError
 from streamsched.spark.backends.backend import MOST_LOG, DriverState, DriverStatus, DriverSubmission
-from streamsched.spark.backends.requests import Cluster, before_submission, decoded, shown
+from streamsched.spark.backends.requests import Cluster, before_submission, decode_answer, format_answer
 
 #: The property that has the run's label.
 RUN: Final = "spark.streamsched.run"
@@ -67,7 +67,7 @@ class StandaloneBackend:
             begun = await self._read(worker, name, "stderr", 0, _COMMAND)
             if wanted in begun.decode(errors="replace"):
                 return name
-            if not begun and not _STATES.get(driver["state"], DriverState.FAILED).ended:
+            if not begun and not _STATES.get(driver["state"], DriverState.FAILED).is_ended:
                 unknown.append(name)
         if unknown:
             raise UnavailableError(f"it is not known yet whose driver {unknown[0]} is: it has not begun")
@@ -79,11 +79,11 @@ class StandaloneBackend:
         body = creation(self._submission)
         answer = await self._cluster.send("POST", f"{self._leading[0]}/create", body, timeout_s=_LONGEST_S)
         if answer.status_code >= 400 and answer.status_code != 404:
-            raise ConfigurationError(f"the master refuses the driver: {shown(answer)}")
+            raise ConfigurationError(f"the master refuses the driver: {format_answer(answer)}")
         if answer.status_code == 404:
-            raise ConfigurationError(f"{self._leading[0]} is no REST server of a master: {shown(answer)}")
-        content = decoded(answer)
-        with _checked(self._leading[0]):
+            raise ConfigurationError(f"{self._leading[0]} is no REST server of a master: {format_answer(answer)}")
+        content = decode_answer(answer)
+        with _check_errors(self._leading[0]):
             if not content["success"]:
                 raise ConfigurationError(f"the master refuses the driver: {content.get('message', '')}")
             return content["submissionId"]
@@ -92,7 +92,7 @@ class StandaloneBackend:
         content = await self._cluster.json("GET", f"{self._leading[0]}/status/{quote(driver)}")
         if content is None:
             raise UnavailableError(f"{self._leading[0]} is no REST server of a master")
-        with _checked(self._leading[0]):
+        with _check_errors(self._leading[0]):
             if not content["success"]:
                 await self._leader()  # a standby knows no driver
                 again = await self._cluster.json("GET", f"{self._leading[0]}/status/{quote(driver)}")
@@ -124,7 +124,7 @@ class StandaloneBackend:
     async def _drivers(self) -> tuple[Sequence[Mapping[str, Any]], Mapping[str, str]]:
         """All drivers the master knows, oldest first, and the URL of each worker's UI."""
         state = await self._leader()
-        with _checked(self._leading[1]):
+        with _check_errors(self._leading[1]):
             workers = {each["id"]: each["webuiaddress"] for each in state["workers"]}
             drivers = [*state["completeddrivers"], *state["activedrivers"]]
             return sorted(drivers, key=lambda each: (str(each["starttime"]), each["id"])), workers
@@ -196,7 +196,7 @@ def _ending_with_its_jvm(env: Mapping[str, str]) -> Mapping[str, str]:
 
 
 @contextmanager
-def _checked(url: str) -> Iterator[None]:
+def _check_errors(url: str) -> Iterator[None]:
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError) as exc:

@@ -37,7 +37,7 @@ class SubmitProcess:
         self._log_path = log_path
         self._user = user
 
-    async def submitted(
+    async def submit(
         self,
         submission: DriverSubmission,
         conf: Mapping[str, str],
@@ -107,10 +107,10 @@ def command_line(program: Path, submission: DriverSubmission, settings: Path) ->
 
 def properties(conf: Mapping[str, str]) -> str:
     """The settings as a Java properties file."""
-    return "".join(f"{_escaped(name, key=True)}={_escaped(value)}\n" for name, value in conf.items())
+    return "".join(f"{_escape(name, key=True)}={_escape(value)}\n" for name, value in conf.items())
 
 
-def _escaped(text: str, *, key: bool = False) -> str:
+def _escape(text: str, *, key: bool = False) -> str:
     escaped = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
     if key:
         for sign in " =:#!":

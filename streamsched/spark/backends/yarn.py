@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 from streamsched.domain.errors import ConfigurationError, UnavailableError
 from streamsched.spark.backends.backend import MOST_LOG, DriverState, DriverStatus, DriverSubmission
-from streamsched.spark.backends.requests import Cluster, shown
+from streamsched.spark.backends.requests import Cluster, format_answer
 from streamsched.spark.backends.submit_process import SubmitProcess
 
 _TAGS: Final = "spark.yarn.tags"
@@ -55,7 +55,7 @@ class YarnBackend:
 
     async def submit(self) -> str:
         conf = yarn_settings(self._submission)
-        return await self._submit.submitted(self._submission, conf, self.find, absent="YARN shows no application yet")
+        return await self._submit.submit(self._submission, conf, self.find, absent="YARN shows no application yet")
 
     async def status(self, driver: str) -> DriverStatus:
         app = await self._app(driver)
@@ -88,7 +88,7 @@ class YarnBackend:
             url = f"http://{address}/ws/v1/node/containers/{quote(name)}/logs/{stream}?size=-{MOST_LOG}"
             answer = await self._cluster.send("GET", url)
             if answer.is_success:
-                found[stream] = _new(answer.content, read.get(stream, 0))
+                found[stream] = _new_bytes(answer.content, read.get(stream, 0))
         return found
 
     async def _app(self, driver: str) -> Mapping[str, Any] | None:
@@ -104,7 +104,7 @@ class YarnBackend:
                     return None
                 if answer.is_success:
                     return answer.json()
-                failure = UnavailableError(f"{manager}: {shown(answer)}")
+                failure = UnavailableError(f"{manager}: {format_answer(answer)}")
             except UnavailableError as exc:
                 failure = exc
             except ValueError as exc:
@@ -143,7 +143,7 @@ def resource_managers(environ: Mapping[str, str]) -> tuple[str, ...]:
         (each.findtext("name") or "").strip(): (each.findtext("value") or "").strip() for each in root.iter("property")
     }
     ids = [f".{each.strip()}" for each in values.get(_IDS, "").split(",") if each.strip()] or [""]
-    found = [_resolved(values, f"{_WEB}{each}") or _default(values, each) for each in ids]
+    found = [_resolve(values, f"{_WEB}{each}") or _default(values, each) for each in ids]
     return tuple(f"http://{each}" for each in found)
 
 
@@ -151,7 +151,7 @@ def _default(values: Mapping[str, str], suffix: str) -> str:
     return f"{values.get(f'{_HOST}{suffix}') or values.get(_HOST) or '127.0.0.1'}:8088"
 
 
-def _resolved(values: Mapping[str, str], name: str) -> str:
+def _resolve(values: Mapping[str, str], name: str) -> str:
     """The value, with `${…}` replaced."""
     text = values.get(name, "")
     for key, value in values.items():
@@ -159,7 +159,7 @@ def _resolved(values: Mapping[str, str], name: str) -> str:
     return "" if "${" in text else text
 
 
-def _new(answer: bytes, read: int) -> bytes:
+def _new_bytes(answer: bytes, read: int) -> bytes:
     """What follows the bytes that were read, from the NodeManager's answer with the last bytes of a log."""
     head, sign, rest = answer.partition(_CONTENTS)
     if not sign:

@@ -55,7 +55,7 @@ def this_call(environ: Mapping[str, str] = os.environ) -> Call:
     return Call(arguments, arguments.get("task", program), arguments.get("job_id", ""))
 
 
-def accepted(function: Callable[..., Any], given: Mapping[str, str]) -> dict[str, str]:
+def accepted_arguments(function: Callable[..., Any], given: Mapping[str, str]) -> dict[str, str]:
     """The arguments that are parameters of the function; all of them when it takes `**any`."""
     parameters = inspect.signature(function).parameters.values()
     if any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters):
@@ -80,14 +80,14 @@ def function_of(target: str) -> Callable[..., Any]:
     return found
 
 
-def called(function: Callable[..., Any], call: Call) -> object:
+def call_function(function: Callable[..., Any], call: Call) -> object:
     """Calls a function with the arguments of the run that are its parameters.
 
     Raises:
         CallError: a parameter without default has no argument.
     """
     given = {name: value for name, value in call.arguments.items() if name.isidentifier()}
-    chosen = accepted(function, given)
+    chosen = accepted_arguments(function, given)
     needed = [
         each.name
         for each in inspect.signature(function).parameters.values()

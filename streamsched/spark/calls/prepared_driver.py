@@ -33,7 +33,7 @@ from streamsched.spark.calls import attached
 from streamsched.spark.calls.zygote import LibraryError, import_libraries, seed_libraries
 from streamsched.spark.child import parent_death_signal
 from streamsched.spark.warm.keeper import exit_code
-from streamsched.spark.warm.libraries import Surroundings, Versions, loaded
+from streamsched.spark.warm.libraries import Surroundings, Versions, loaded_libraries
 from streamsched.spark.warm.messages import content_of, receive, send
 
 _PR_SET_PDEATHSIG: Final = 1
@@ -101,7 +101,7 @@ class Jvm:
                 os._exit(1)
         ended = os.pidfd_open(pid)
         try:
-            self._wait(lambda: bool(_readable(ended)), "the context of a prepared driver does not start")
+            self._wait(lambda: bool(_readable_files(ended)), "the context of a prepared driver does not start")
         finally:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -120,7 +120,7 @@ class Jvm:
         """Stops the context and ends the JVM, or kills it."""
         assert self._process.stdin is not None
         self._process.stdin.close()
-        if not _readable(self.ended, within=within):
+        if not _readable_files(self.ended, within=within):
             guard.kill(self.pid)
         self._process.wait()
 
@@ -132,7 +132,7 @@ class Jvm:
     def _wait(self, until: Callable[[], bool], otherwise: str) -> None:
         deadline = time.monotonic() + _START_S
         while not until():
-            if _readable(self._server, self.ended, within=_LOOK_S) or time.monotonic() > deadline:
+            if _readable_files(self._server, self.ended, within=_LOOK_S) or time.monotonic() > deadline:
                 raise DriverError(otherwise)
 
 
@@ -147,13 +147,13 @@ class PreparedDriver:
 
     def serve(self) -> Mapping[str, Any] | None:
         """Returns in the process of the run, with what that is; None without a run."""
-        if self._server not in _readable(self._server, self._jvm.ended, within=None):
+        if self._server not in _readable_files(self._server, self._jvm.ended, within=None):
             return None
         request = receive(self._server)
         if request is None:
             return None
         control = socket.socket(fileno=request.descriptors[0])
-        if changed := self._versions.change() or ("its JVM has ended" if _readable(self._jvm.ended) else ""):
+        if changed := self._versions.change() or ("its JVM has ended" if _readable_files(self._jvm.ended) else ""):
             with suppress(OSError):
                 send(control, {"cold": changed})
             return None
@@ -188,14 +188,14 @@ class PreparedDriver:
         python = os.pidfd_open(pid)
         with suppress(OSError):  # the runner has ended
             send(control, {"pid": pid, "beside": self._jvm.pid})
-            found = _readable(control, python, self._jvm.ended, within=None)
+            found = _readable_files(control, python, self._jvm.ended, within=None)
             if control not in found:
                 # A JVM that died first says more than the Python that lost it.
                 code = exit_code(pid if python in found and self._jvm.ended not in found else self._jvm.pid)
                 if python in found:
                     send(control, {"ended": exit_code(pid)})
                     self._jvm.stop()
-                    _readable(control, self._jvm.ended, within=_END_S)
+                    _readable_files(control, self._jvm.ended, within=_END_S)
                 send(control, {"exit": code})
                 receive(control)  # until the runner closes
         guard.kill(pid)
@@ -205,7 +205,7 @@ class PreparedDriver:
         os._exit(0)
 
 
-def _readable(*files: Any, within: float | None = 0.0) -> Sequence[Any]:
+def _readable_files(*files: Any, within: float | None = 0.0) -> Sequence[Any]:
     return select.select(files, (), (), within)[0]
 
 
@@ -222,7 +222,7 @@ def _execute(run: Mapping[str, Any], gateway: Mapping[str, str]) -> None:
     shared = variables if run["local"] else {}
     before = Surroundings()
     attached.execute(attached.Attachment(run["program"], run["properties"], run["event_log"], shared))
-    found = loaded("")
+    found = loaded_libraries("")
     if not before.change(found.own):
         with os.fdopen(run["report"], "wb") as report:  # the next driver has them before its run
             report.write(json.dumps({"libraries": found.libraries}).encode())

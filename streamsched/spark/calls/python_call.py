@@ -7,8 +7,17 @@ import os
 import sys
 from collections.abc import Sequence
 
-from streamsched.spark.calls.call import Call, CallError, called, function_of, kind_of, options_of, origin, this_call
-from streamsched.spark.warm.libraries import Surroundings, loaded
+from streamsched.spark.calls.call import (
+    Call,
+    CallError,
+    call_function,
+    function_of,
+    kind_of,
+    options_of,
+    origin,
+    this_call,
+)
+from streamsched.spark.warm.libraries import Surroundings, loaded_libraries
 
 
 def execute(target: str, options: Sequence[str], call: Call) -> None:
@@ -18,7 +27,7 @@ def execute(target: str, options: Sequence[str], call: Call) -> None:
         CallError: the target cannot be called as it is defined.
     """
     if ":" in target:
-        called(function_of(target), call)
+        call_function(function_of(target), call)
         return
     code = kind_of(target)
     main = getattr(code, "main", None)
@@ -31,7 +40,7 @@ def _report(file: int, before: Surroundings, target: str) -> None:
     """Writes which libraries a zygote of the program is to import; a run that fails writes nothing. `LIBRARIES` of a
     target of our own come first: those that import each other in a circle can only be imported from one of them.
     """
-    found = loaded(target.partition(":")[0].partition(".")[0])
+    found = loaded_libraries(target.partition(":")[0].partition(".")[0])
     first: Sequence[str] = getattr(sys.modules.get(target), "LIBRARIES", ())
     libraries = list(dict.fromkeys([*first, *found.libraries]))
     content = {"libraries": libraries, "own": found.own, "refused": before.change(found.own)}

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 if sys.path and Path(sys.path[0] or ".").resolve() == Path(__file__).resolve().parent:
     del sys.path[0]  # of this script: its modules would hide modules of the same name
 
-from streamsched.spark.calls.call import Call, CallError, accepted, options_of, origin, this_call
+from streamsched.spark.calls.call import Call, CallError, accepted_arguments, options_of, origin, this_call
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
@@ -48,9 +48,9 @@ def check(module: Any, ns: argparse.Namespace, call: Call) -> None:
         raise CallError(f"module {module.__name__} ({origin(module)}) has no function main(sc, ns)")
     parameters = inspect.signature(main).parameters
     if "sc" not in parameters:
-        _filled("--read_fp", ns.read_fp, call)
+        _fill_option("--read_fp", ns.read_fp, call)
         if "textFile" not in parameters:
-            _filled("--write_fp", ns.write_fp, call)
+            _fill_option("--write_fp", ns.write_fp, call)
 
 
 def execute(module: Any, ns: argparse.Namespace, call: Call, sc: SparkContext) -> None:
@@ -58,7 +58,9 @@ def execute(module: Any, ns: argparse.Namespace, call: Call, sc: SparkContext) -
     main = module.main
     parameters = inspect.signature(main).parameters
     parts: dict[str, Any] = {
-        name: value for name, value in accepted(main, call.parts).items() if name not in ("sc", "ns", "textFile")
+        name: value
+        for name, value in accepted_arguments(main, call.parts).items()
+        if name not in ("sc", "ns", "textFile")
     }
     if "ns" in parameters or any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values()):
         parts["ns"] = ns
@@ -69,18 +71,18 @@ def execute(module: Any, ns: argparse.Namespace, call: Call, sc: SparkContext) -
     if "textFile" in parameters:
         main(textFile=lines, **parts)
         return
-    written = _filled("--write_fp", ns.write_fp, call)
+    written = _fill_option("--write_fp", ns.write_fp, call)
     lines.map(functools.partial(main, **parts)).saveAsTextFile(written)
 
 
 def _input(sc: SparkContext, ns: argparse.Namespace, call: Call) -> RDD[Any]:
-    lines = sc.textFile(_filled("--read_fp", ns.read_fp, call), ns.minPartitions)
+    lines = sc.textFile(_fill_option("--read_fp", ns.read_fp, call), ns.minPartitions)
     if ns.sample:
         lines = lines.sample(False, ns.sample, 0)
     return lines.map(json.loads) if ns.mapjson else lines
 
 
-def _filled(option: str, text: str | None, call: Call) -> str:
+def _fill_option(option: str, text: str | None, call: Call) -> str:
     if text is None:
         raise CallError(f"{option} is missing, and main has no parameter 'sc'")
     try:

@@ -94,14 +94,14 @@ def serve(requests: socket.socket, versions: Versions) -> Callable[[], None] | N
         runs += 1
         if not os.fork():
             requests.close()
-            return _kept(control, request)
+            return _make_keeper(control, request)
         control.close()
         request = Message({}, request.descriptors[1:])
         request.close()
     return None
 
 
-def _kept(control: socket.socket, request: Message) -> Callable[[], None]:
+def _make_keeper(control: socket.socket, request: Message) -> Callable[[], None]:
     output, content = request.descriptors[1:]
     asked = content_of(content)
     os.close(content)

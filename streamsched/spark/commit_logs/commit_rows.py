@@ -44,7 +44,7 @@ class CommitRows:
         NotFoundError: the manifest of a commit was deleted.
         ConflictError: the dataset's commits are at another location.
         """
-        rows = self._commits.after(len(self._known))
+        rows = self._commits.commits_after(len(self._known))
         try:
             contents = self._storage.read_all([row.manifest for row in rows])
         except NotFoundError as exc:

@@ -52,7 +52,7 @@ def conf_options(conf: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(part for name, value in conf.items() for part in ("--conf", f"{name}={value}"))
 
 
-def why_unprepared(
+def unprepared_reason(
     job: SparkJob,
     master: str,
     conf: Mapping[str, str],

@@ -104,7 +104,7 @@ class SparkSubmit(Child):
         env = {**env, REAL_PYTHON: env[DRIVER_PYTHON], DRIVER_PYTHON: str(python.executable)}
         child = await cls.start(argv, env=env, output=output, private=private, user=user)
         child._python, child._leftover_s = python, leftover_s
-        child._exit = asyncio.ensure_future(child._ended())
+        child._exit = asyncio.ensure_future(child._handle_end())
         return child
 
     async def wait(self) -> int:
@@ -122,7 +122,7 @@ class SparkSubmit(Child):
         await self._exit
         self._python.remove()
 
-    async def _ended(self) -> int:
+    async def _handle_end(self) -> int:
         jvm = asyncio.ensure_future(self._process.wait())
         loop = asyncio.get_running_loop()
         deadline: float | None = None

@@ -70,7 +70,7 @@ class EventLogFiles:
         known = [each.summary.metrics(now) for each in self._applications.values()]
         return RunMetrics.combine(known) if known else None
 
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         return not any(each.behind for each in self._applications.values())
 
     def pass_over(self) -> None:
@@ -86,7 +86,7 @@ class EventLogFiles:
                 at.number = max(files)
                 at.offset = files[at.number].stat().st_size
 
-    def ended(self) -> None:
+    def note_end(self) -> None:
         """Nothing: the log says itself when its application has ended."""
 
     def close(self) -> None:

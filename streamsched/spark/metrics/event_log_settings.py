@@ -63,7 +63,7 @@ async def shared_event_log(place: Path | None, label: str, job: SparkJob, *, sub
         return None
     made: Future[Path | None] = Future()
     threading.Thread(
-        target=lambda: made.set_result(_made(place, label, make=not submitted)), name="event-log", daemon=True
+        target=lambda: made.set_result(_folder_of(place, label, make=not submitted)), name="event-log", daemon=True
     ).start()
     try:
         async with asyncio.timeout(_MAKING_S):
@@ -73,7 +73,7 @@ async def shared_event_log(place: Path | None, label: str, job: SparkJob, *, sub
         return None
 
 
-def _made(place: Path, label: str, *, make: bool) -> Path | None:
+def _folder_of(place: Path, label: str, *, make: bool) -> Path | None:
     folder = place / label
     try:
         if make:

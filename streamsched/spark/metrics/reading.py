@@ -59,11 +59,11 @@ class MetricsReader:
         while not self._ending.wait(pause):
             began = time.monotonic()
             self._read()
-            least = self._every if self._source.finished() else 0.0
+            least = self._every if self._source.is_finished() else 0.0
             pause = max(least, time.monotonic() - began)  # at most half of a core
-        self._source.ended()
+        self._source.note_end()
         self._read()
-        while time.monotonic() < self._until and not self._source.finished() and self._read():
+        while time.monotonic() < self._until and not self._source.is_finished() and self._read():
             pass
         if self._close:
             self._source.close()

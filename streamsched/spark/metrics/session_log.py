@@ -75,10 +75,10 @@ class SessionLog:
         found = self._files.read()
         return None if found is None else replace(found, complete=found.complete and self._ended)
 
-    def finished(self) -> bool:
-        return self._files.finished()
+    def is_finished(self) -> bool:
+        return self._files.is_finished()
 
-    def ended(self) -> None:
+    def note_end(self) -> None:
         self._ended = True
 
     def close(self) -> None:

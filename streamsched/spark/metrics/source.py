@@ -12,18 +12,18 @@ class MetricsSource(Protocol):
 
     def read(self) -> RunMetrics | None:
         """The metrics now; None when nothing is known yet. Called every few seconds, and repeatedly at the end until
-        `finished`. Each call takes a bounded part of what is new.
+        `is_finished`. Each call takes a bounded part of what is new.
 
         Raises:
             OSError, ValueError: they cannot be read now; it is asked again.
         """
         ...
 
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether `read` has taken everything that was there at its last call."""
         ...
 
-    def ended(self) -> None:
+    def note_end(self) -> None:
         """The run's processes have ended: what is read from now on is the last."""
         ...
 

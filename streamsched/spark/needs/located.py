@@ -14,12 +14,12 @@ def spark_in(job: SparkJob, folder: Path) -> SparkJob:
     needs = job.needs
 
     def all_in(paths: Iterable[str]) -> tuple[str, ...]:
-        return tuple(_in(each, folder) for each in paths)
+        return tuple(_path_in(each, folder) for each in paths)
 
     return replace(
         job,
-        main=_in(job.main, folder),
-        folder="" if job.module is None else _in(job.folder or ".", folder),
+        main=_path_in(job.main, folder),
+        folder="" if job.module is None else _path_in(job.folder or ".", folder),
         uris=all_in(job.uris),
         needs=replace(
             needs,
@@ -28,15 +28,15 @@ def spark_in(job: SparkJob, folder: Path) -> SparkJob:
             jars=all_in(needs.jars),
             files=all_in(needs.files),
             archives=all_in(needs.archives),
-            requirements=_in(needs.requirements, folder),
+            requirements=_path_in(needs.requirements, folder),
         ),
     )
 
 
 def python_in(job: PythonJob, folder: Path) -> PythonJob:
     """The job with its folder in that of the bundle."""
-    return replace(job, folder=_in(job.folder or ".", folder), bundle="")
+    return replace(job, folder=_path_in(job.folder or ".", folder), bundle="")
 
 
-def _in(path: str, folder: Path) -> str:
+def _path_in(path: str, folder: Path) -> str:
     return str(folder / path) if path and "://" not in path else path

@@ -25,7 +25,7 @@ class LogOutput:
     def __init__(self, path: Path, redaction: Redaction) -> None:
         self._file = path.open("ab", buffering=0)
         self._thread: threading.Thread | None = None
-        if redaction.empty:
+        if redaction.is_empty:
             self._written = os.dup(self._file.fileno())
             return
         read, self._written = os.pipe()
@@ -33,7 +33,7 @@ class LogOutput:
         self._thread.start()
 
     @property
-    def copied(self) -> bool:
+    def is_copied(self) -> bool:
         """Whether the output gets into the log through this process."""
         return self._thread is not None
 
@@ -41,7 +41,7 @@ class LogOutput:
         """The descriptor for the processes."""
         return self._written
 
-    def started(self) -> None:
+    def close_own_copy(self) -> None:
         """Closes this process's copy of the descriptor: the end of the processes is the end of the output."""
         if self._written >= 0:
             os.close(self._written)
@@ -51,7 +51,7 @@ class LogOutput:
         """Returns when all output is in the log. A process that has left the session of the run may still hold the
         descriptor; it is not waited for longer than some seconds.
         """
-        self.started()
+        self.close_own_copy()
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join, _LAST)
         self._file.close()

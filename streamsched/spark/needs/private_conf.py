@@ -37,7 +37,7 @@ def properties(conf: Mapping[str, str], environ: Mapping[str, str], home: Path, 
         ConfigurationError: the defaults have more than 1 MiB, or cannot be read in time.
     """
     defaults = Path(environ.get("SPARK_CONF_DIR") or home / "conf") / _DEFAULTS
-    lines = [f"{_written(name)} {_written(value)}" for name, value in conf.items()]
+    lines = [f"{_write_value(name)} {_write_value(value)}" for name, value in conf.items()]
     return "\n".join([_text_of(defaults, user), *lines, ""]).encode()
 
 
@@ -76,7 +76,7 @@ def write_private(path: Path, content: bytes, user: OsUser | None = None) -> Non
         give(descriptor, user)
 
 
-def _written(text: str) -> str:
+def _write_value(text: str) -> str:
     """As Java's `Properties` reads it."""
     return "".join(_character(each) for each in text)
 

@@ -19,7 +19,7 @@ from streamsched.domain.errors import ConfigurationError, ConflictError, Invalid
 from streamsched.domain.names import StreamRef
 from streamsched.emit.client import Emitter
 from streamsched.emit.destination import NO_DESTINATION, find_destination, namespace
-from streamsched.emit.draft import listed, stream_size
+from streamsched.emit.draft import check_keys, stream_size
 from streamsched.spark.manifest import Mode
 from streamsched.spark.pfs import Announcer, Commit, PartitionedFileSet
 
@@ -58,7 +58,7 @@ def write_batches(
     Raises:
         InvalidError: no list of partition columns, an unknown mode, or an invalid name of a stream.
     """
-    columns = tuple(listed(partition_by, "$.partition_by"))
+    columns = tuple(check_keys(partition_by, "$.partition_by"))
     if not columns:
         raise InvalidError("$.partition_by", "must name at least one column")
     if mode not in tuple(Mode):

@@ -12,17 +12,17 @@ from streamsched.ports.topic_sizes import TopicSizes
 from streamsched.spark.streaming.topic_position import StreamMeasure
 
 
-def measured(url: str, topic: str, measure: StreamMeasure) -> TopicSize:
+def measure_topic(url: str, topic: str, measure: StreamMeasure) -> TopicSize:
     """Measures a topic over connections of its own: minutes pass between checks, and brokers change meanwhile.
 
     Raises:
         ConfigurationError: the driver for the URL measures no topics, or refuses.
         NotFoundError, UnavailableError: see `TopicSizes`.
     """
-    return asyncio.run(_measured(url, topic, measure))
+    return asyncio.run(_measure(url, topic, measure))
 
 
-async def _measured(url: str, topic: str, measure: StreamMeasure) -> TopicSize:
+async def _measure(url: str, topic: str, measure: StreamMeasure) -> TopicSize:
     broker = await open_broker(url)
     try:
         if not isinstance(broker, TopicSizes):

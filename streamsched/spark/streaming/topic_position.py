@@ -46,7 +46,7 @@ class TopicPosition:
     def text(self) -> str:
         """The bookmark's value: JSON."""
         partitions = [
-            (number, *_measured(each.last), each.sample_bytes, each.sample_records)
+            (number, *_measures_of(each.last), each.sample_bytes, each.sample_records)
             for number, each in sorted(self.counted.partitions.items())
         ]
         value: dict[str, Any] = {
@@ -70,7 +70,7 @@ class TopicPosition:
         topic, measure, name = fields.text("topic"), fields.choice("measure", StreamMeasure), fields.text("id")
         counted = CountedTopic(name, dict(_partition(row, path) for row, path in fields.list("partitions")))
         unsent = fields.optional_object("unsent")
-        return cls(topic, measure, counted, None if unsent is None else _unsent(unsent))
+        return cls(topic, measure, counted, None if unsent is None else _read_unsent(unsent))
 
 
 def _partition(row: Any, path: str) -> tuple[int, CountedPartition]:
@@ -80,9 +80,9 @@ def _partition(row: Any, path: str) -> tuple[int, CountedPartition]:
     return number, CountedPartition(PartitionSize(copy, start, end, size), sample_bytes, sample_records)
 
 
-def _measured(last: PartitionSize) -> tuple[int, int, int, int]:
+def _measures_of(last: PartitionSize) -> tuple[int, int, int, int]:
     return last.copy, last.start, last.end, last.size
 
 
-def _unsent(fields: Fields) -> UnsentGrowth:
+def _read_unsent(fields: Fields) -> UnsentGrowth:
     return UnsentGrowth(fields.text("event"), fields.integer("amount"))

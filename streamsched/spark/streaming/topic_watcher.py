@@ -102,7 +102,7 @@ class TopicWatcher:
         value, revision = self._bookmarks.get(self.bookmark)
         if revision == 0:
             return self._begin()
-        position = self._checked(TopicPosition.parse(value))
+        position = self._check_position(TopicPosition.parse(value))
         sent: list[UnsentGrowth] = []
         refused: list[str] = []
         if position.unsent is not None:
@@ -148,7 +148,7 @@ class TopicWatcher:
             self._mark(replace(changed, unsent=None), revision)
         return TopicWatchResult(tuple(sent), growth, False, tuple(refused), _notes(now, growth))
 
-    def _checked(self, position: TopicPosition) -> TopicPosition:
+    def _check_position(self, position: TopicPosition) -> TopicPosition:
         """Raises:
         ConflictError: it is of another topic or measure.
         """
@@ -181,13 +181,13 @@ def _notes(now: TopicSize, growth: Growth) -> tuple[str, ...]:
     if growth.recreated:
         notes.append("the topic was deleted and created again: all of the new one is growth")
     if growth.added:
-        notes.append(f"partitions were added: {_listed(growth.added)}")
+        notes.append(f"partitions were added: {_join_numbers(growth.added)}")
     if now.away:
-        notes.append(f"not measured now, counted later: partitions {_listed(now.away)}, whose leader is away")
+        notes.append(f"not measured now, counted later: partitions {_join_numbers(now.away)}, whose leader is away")
     if growth.estimated:
         notes.append(f"{growth.estimated} bytes are an estimate: retention or compaction deleted records meanwhile")
     return tuple(notes)
 
 
-def _listed(numbers: Sequence[int]) -> str:
+def _join_numbers(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers[:20])) + (" …" if len(numbers) > 20 else "")

@@ -72,7 +72,7 @@ class TableDataset:
         mode, place = Mode(mode), self._table.location
         with begun_write(self._environ, self.dataset, commit_id) as (write, writes):
             if writes is not None and writes.must_fence(place):
-                writes.fenced(self.dataset, place, log.fence(writes.author))
+                writes.note_fence(self.dataset, place, log.fence(writes.author))
             found = log.find(write.commit) or log.publish(write, mode, self._watch)
             if found is None:
                 return None

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 from streamsched.codec.delta import DeltaFile
 from streamsched.domain.errors import ConfigurationError, NotFoundError
 from streamsched.domain.names import DatasetRef
-from streamsched.emit.draft import hive_key, listed
+from streamsched.emit.draft import check_keys, hive_key
 from streamsched.spark.context import RunContext
 from streamsched.spark.manifest import Mode
 from streamsched.spark.tables.dataset import TableDataset
 from streamsched.spark.tables.delta_log import DeltaLog
-from streamsched.spark.tables.delta_source import DeltaSource, unpartitioned
+from streamsched.spark.tables.delta_source import DeltaSource, unpartitioned_key
 from streamsched.spark.tables.rows import Rows
 from streamsched.spark.tables.table_log import WriteCallback
 from streamsched.spark.tables.table_source import TableCommit
@@ -88,7 +88,7 @@ class DeltaDataset(TableDataset):
             UnavailableError: the storage does not answer; the rows may be committed: the same commit id again finds
                 them.
         """
-        columns = listed(partition_by, "$.partition_by")
+        columns = check_keys(partition_by, "$.partition_by")
         log = DeltaLog(self._source, self.dataset, Rows.read(rows), tuple(columns))
         return self._write(log, mode, commit_id)
 
@@ -116,7 +116,7 @@ class DeltaDataset(TableDataset):
                 hint = "it stands for versions whose log was cleaned up, or another program emitted it"
                 raise NotFoundError("commit", f"{name} of {self._source.location}", hint=hint)
             commit = self._source.read(int(version[1]), version[2])
-            alone = unpartitioned(commit.version)
+            alone = unpartitioned_key(commit.version)
             found += (file for file in commit.added if (hive_key(file.values) or alone) in keys)
         return tuple(found)
 
@@ -130,7 +130,7 @@ class DeltaDataset(TableDataset):
         import pyarrow as pa  # noqa: PLC0415 (comes with an extra)
         from pyarrow.dataset import FileSystemDataset, ParquetFileFormat  # noqa: PLC0415
 
-        files, table = self.new_files(run), self._readable(run)
+        files, table = self.new_files(run), self._readable_table(run)
         schema = pa.schema(table.schema().to_arrow())
         filesystem, form = self._source.filesystem(), ParquetFileFormat()
         fragments = [
@@ -152,7 +152,7 @@ class DeltaDataset(TableDataset):
         from pyspark.sql import DataFrame  # noqa: PLC0415
         from pyspark.sql.types import StructType  # noqa: PLC0415
 
-        files, table = self.new_files(run), self._readable(run)
+        files, table = self.new_files(run), self._readable_table(run)
         schema = StructType.fromJson(orjson.loads(table.schema().to_json()))
         root = self._source.spark_root
         place = {file.path: file.path if _URL.match(file.path) else f"{root}/{file.path}" for file in files}
@@ -164,7 +164,7 @@ class DeltaDataset(TableDataset):
         found = [_of_one_partition(spark, schema, group, place) for group in _by_partition(files)]
         return reduce(DataFrame.unionByName, found)
 
-    def _readable(self, run: RunContext) -> DeltaTable:
+    def _readable_table(self, run: RunContext) -> DeltaTable:
         table = self._source.open()
         features = {*(table.protocol().reader_features or ()), *_old_features(table)}
         if refused := sorted(features & {"columnMapping", "deletionVectors"}):

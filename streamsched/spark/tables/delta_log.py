@@ -69,7 +69,7 @@ class DeltaLog:
             fence = table.transaction_version(_job(author.job)) or 0
             author.check_fence(fence)
             if fence == author.attempt or self._add(table, [], self._properties(author)):
-                return self._committed(table, author)
+                return self._committed_authors(table, author)
 
     def find(self, commit: str) -> WrittenCommit | None:
         table = self._open()
@@ -79,14 +79,14 @@ class DeltaLog:
         table = self._open()
         if table is None:
             self._create(None)
-            table = self._opened()
+            table = self._open_existing()
         self._check(table, mode)
         with self._write_files(write, table.metadata().partition_columns) as files:
             watch(WritePhase.STAGED)
             if not files:
                 return None
             while True:
-                table = self._opened()
+                table = self._open_existing()
                 if (found := self._find(table, write.commit)) is not None:
                     return found
                 if write.author is not None:
@@ -94,12 +94,12 @@ class DeltaLog:
                 self._check(table, mode)
                 actions: list[AddAction | RemoveAction] = [*files]
                 if mode is Mode.OVERWRITE_PARTITIONS:
-                    actions += _replaced(table, files, self._now)
+                    actions += _replaced_files(table, files, self._now_ms)
                 watch(WritePhase.CHECKED)
                 write.kept = True
                 if self._add(table, actions, self._properties(write.author, write, mode)):
                     watch(WritePhase.COMMITTED)
-                    return self._written(table.version() + 1)
+                    return self._written_commit(table.version() + 1)
                 write.kept = False
 
     def _open(self) -> DeltaTable | None:
@@ -109,7 +109,7 @@ class DeltaLog:
         except NotFoundError:
             return None
 
-    def _opened(self) -> DeltaTable:
+    def _open_existing(self) -> DeltaTable:
         return self._source.open()
 
     def _create(self, fence: Author | None) -> None:
@@ -118,7 +118,7 @@ class DeltaLog:
         from deltalake.transaction import create_table_with_add_actions  # noqa: PLC0415
 
         self._source.make_folder()
-        with self._source.translated():
+        with self._source.translate_errors():
             try:
                 create_table_with_add_actions(
                     *(self._source.location, self._schema(), []),
@@ -134,18 +134,18 @@ class DeltaLog:
         """Adds the version that follows the table's; False when there is one."""
         from deltalake.exceptions import CommitFailedError  # noqa: PLC0415
 
-        with self._source.translated():
+        with self._source.translate_errors():
             try:
                 table.create_write_transaction(
                     actions, "append", table.schema(), table.metadata().partition_columns, commit_properties=properties
                 )
             except CommitFailedError as exc:
-                if self._opened().version() > table.version():
+                if self._open_existing().version() > table.version():
                     return False
                 raise UnavailableError(f"{self._source.location}: {exc}") from exc
         return True
 
-    def _committed(self, table: DeltaTable, author: Author) -> list[Author]:
+    def _committed_authors(self, table: DeltaTable, author: Author) -> list[Author]:
         """The authors of the job's commits."""
         found: list[Author] = []
         ordinal, last = 1, 0
@@ -165,10 +165,10 @@ class DeltaLog:
             if found is None:
                 break
             if _commit(commit) in found.transactions:
-                return self._written(version, found)
+                return self._written_commit(version, found)
         raise ConflictError(f"{self._source.location} has commit {commit}, in a version that its log has no more")
 
-    def _written(self, version: int, found: DeltaCommit | None = None) -> WrittenCommit:
+    def _written_commit(self, version: int, found: DeltaCommit | None = None) -> WrittenCommit:
         known = found or self._source.version(version)
         commit = self._source.commit(version)
         if known is None or commit is None:
@@ -184,11 +184,11 @@ class DeltaLog:
     @contextmanager
     def _write_files(self, write: Write, columns: Sequence[str]) -> Iterator[list[AddAction]]:
         """The rows as data files. When the block ends without a commit, they are deleted."""
-        with self._source.translated():
+        with self._source.translate_errors():
             filesystem = self._source.filesystem()
             try:
                 stage(self._rows, filesystem, self._source.spark_root, write.work, columns)
-                yield _adds(filesystem, write.work, self._now)
+                yield _adds(filesystem, write.work, self._now_ms)
             finally:
                 if not write.kept:
                     with suppress(OSError):
@@ -196,7 +196,7 @@ class DeltaLog:
                             filesystem.delete_file(path)
 
     @property
-    def _now(self) -> int:
+    def _now_ms(self) -> int:
         """In milliseconds."""
         return int(self._clock.now().timestamp() * 1000)
 
@@ -207,7 +207,7 @@ class DeltaLog:
         from deltalake import CommitProperties as Properties  # noqa: PLC0415
         from deltalake import Transaction  # noqa: PLC0415
 
-        now = self._now
+        now = self._now_ms
         transactions: list[Transaction] = []
         said: dict[str, Any] = {}
         if author is not None:
@@ -302,7 +302,7 @@ def _paths(filesystem: Any, folder: str) -> dict[str, int]:
     return {info.path: info.size for info in listed if info.type == FileType.File}
 
 
-def _replaced(table: DeltaTable, files: Sequence[AddAction], now: int) -> list[RemoveAction]:
+def _replaced_files(table: DeltaTable, files: Sequence[AddAction], now: int) -> list[RemoveAction]:
     """The files of the table in the partitions of these files."""
     from deltalake.transaction import RemoveAction as Remove  # noqa: PLC0415
 

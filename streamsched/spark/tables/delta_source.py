@@ -20,7 +20,7 @@ from streamsched.codec.delta import DeltaCommit, commit_digest, decode_commit
 from streamsched.codec.json.reading import Fields
 from streamsched.codec.json.scalar import loads
 from streamsched.domain.errors import ConfigurationError, ConflictError, DecodeError, NotFoundError, UnavailableError
-from streamsched.process.extras import not_installed
+from streamsched.process.extras import missing_extra_error
 from streamsched.spark.tables.table_source import AddedFile, LogStep, TableCommit, added_partitions
 from streamsched.spark.writes.write import run_named_by
 
@@ -94,7 +94,7 @@ class DeltaSource:
 
     def open(self, version: int | None = None) -> DeltaTable:
         """The table, by default its newest version."""
-        with self.translated():
+        with self.translate_errors():
             from deltalake import DeltaTable  # noqa: PLC0415 (comes with an extra)
 
             return DeltaTable(self._location, version, self._options)
@@ -106,8 +106,8 @@ class DeltaSource:
         """The position after a version; "" before the first."""
         return "" if version < 0 else self._position(version, self._raw(version)).text()
 
-    def after(self, position: str) -> Iterator[LogStep]:
-        seen, kept = self._seen(position)
+    def steps_after(self, position: str) -> Iterator[LogStep]:
+        seen, kept = self._decode_position(position)
         version = -1 if seen is None else seen.version
         columns: Sequence[str] | None = None
         while True:
@@ -120,7 +120,7 @@ class DeltaSource:
             if raw is None:
                 if self.open().version() <= version:
                     return
-                step, version = self._cleaned_up(version, seen)
+                step, version = self._step_over_cleanup(version, seen)
                 yield step
                 continue
             version, kept = version + 1, True
@@ -141,7 +141,7 @@ class DeltaSource:
     def filesystem(self) -> FileSystem:
         """The table's folder."""
         if self._folder is None:
-            with self.translated():
+            with self.translate_errors():
                 from deltalake.fs import DeltaStorageHandler  # noqa: PLC0415
                 from pyarrow.fs import PyFileSystem  # noqa: PLC0415
 
@@ -154,10 +154,10 @@ class DeltaSource:
             return LogStep(position, None)
         files = (AddedFile(file.values, file.bytes, file.rows) for file in commit.added)
         name = f"delta-{commit.version}-{commit.digest}"
-        partitions = added_partitions(files, unpartitioned(commit.version))
+        partitions = added_partitions(files, unpartitioned_key(commit.version))
         return LogStep(position, TableCommit(name, commit.at, partitions, run_named_by(commit.streamsched)))
 
-    def _cleaned_up(self, version: int, seen: _Position | None) -> tuple[LogStep, int]:
+    def _step_over_cleanup(self, version: int, seen: _Position | None) -> tuple[LogStep, int]:
         """One step from `version` to the oldest checkpoint after it, and its version."""
         upto = self._checkpoint_after(version)
         table = self.open(upto)
@@ -173,13 +173,13 @@ class DeltaSource:
         if not new:
             return LogStep(position, None, note), upto
         name = f"delta-{version + 1}-{upto}-{table.metadata().id}"
-        commit = TableCommit(name, None, added_partitions(new.values(), unpartitioned(upto)))
+        commit = TableCommit(name, None, added_partitions(new.values(), unpartitioned_key(upto)))
         return LogStep(position, commit, note), upto
 
     def _checkpoint_after(self, version: int) -> int:
         from pyarrow.fs import FileSelector  # noqa: PLC0415
 
-        with self.translated():
+        with self.translate_errors():
             names = [info.base_name for info in self.filesystem().get_file_info(FileSelector(_LOG))]
         kept = sorted(int(name[:20]) for name in names if ".checkpoint." in name and name[:20].isdigit())
         found = next((each for each in kept if each > version), None)
@@ -187,7 +187,7 @@ class DeltaSource:
             raise NotFoundError("version", f"{version + 1} of {self._location}", hint="and no checkpoint follows it")
         return found
 
-    def _seen(self, position: str) -> tuple[_Position | None, bool]:
+    def _decode_position(self, position: str) -> tuple[_Position | None, bool]:
         """The decoded position, None to begin with the first version; and whether its file is still there."""
         if not position:
             return None, False
@@ -220,7 +220,7 @@ class DeltaSource:
 
     def _raw(self, version: int) -> bytes | None:
         """The file of a version; None when it is not there."""
-        with self.translated():
+        with self.translate_errors():
             try:
                 with self.filesystem().open_input_file(f"{_LOG}/{version:020d}.json") as file:
                     return file.read()
@@ -228,12 +228,12 @@ class DeltaSource:
                 return None
 
     @contextmanager
-    def translated(self) -> Iterator[None]:
+    def translate_errors(self) -> Iterator[None]:
         """Raises the errors of `table_source.TableSource` in place of those of `deltalake`."""
         try:
             from deltalake.exceptions import DeltaError, TableNotFoundError  # noqa: PLC0415
         except ModuleNotFoundError as exc:
-            raise not_installed(exc) or exc from exc
+            raise missing_extra_error(exc) or exc from exc
         try:
             yield
         except TableNotFoundError as exc:
@@ -252,7 +252,7 @@ class DeltaSource:
             raise UnavailableError(f"{self._location}: {why}") from exc
 
 
-def unpartitioned(version: int) -> str:
+def unpartitioned_key(version: int) -> str:
     """The key of what a version added to a table without partition columns."""
     return f"version={version}"
 

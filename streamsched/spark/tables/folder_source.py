@@ -76,14 +76,14 @@ class FolderSource:
         """The position after all partitions that are complete now; with `back`, before the first."""
         return self._position({} if back else {key: _digest(files) for key, files in self._partitions().items()})
 
-    def after(self, position: str) -> Iterator[LogStep]:
+    def steps_after(self, position: str) -> Iterator[LogStep]:
         """Partitions that are complete and new, or changed, in the order of their newest files."""
-        known = self._known(position)
+        known = self._known_partitions(position)
         found = self._partitions()
         kept = {key: digest for key, digest in known.items() if key in found}
         new = [key for key, files in found.items() if known.get(key) != _digest(files)]
         every = max(_MARK_EVERY, len(found) // 10)
-        for number, key in enumerate(sorted(new, key=lambda key: (_newest(found[key]), key)), 1):
+        for number, key in enumerate(sorted(new, key=lambda key: (_newest_time(found[key]), key)), 1):
             kept[key] = _digest(found[key])
             mark = number == len(new) or number % every == 0
             yield LogStep(self._position(kept) if mark else None, self._commit(key, found[key]))
@@ -93,7 +93,7 @@ class FolderSource:
         values = hive_values(key)
         partition = Partition(key, values, sum(file.size for file in files), rows)
         name = sha256(f"{self._location}\0{key}\0{_digest(files)}".encode()).hexdigest()[:32]
-        return TableCommit(f"folder-{name}", _newest(files), (partition,))
+        return TableCommit(f"folder-{name}", _newest_time(files), (partition,))
 
     def _partitions(self) -> dict[str, list[StoredFile]]:
         """The files of each complete partition that is there now."""
@@ -111,7 +111,7 @@ class FolderSource:
         return {key: files for key, files in data.items() if self._is_complete(key, files, markers, now)}
 
     def _is_complete(self, key: str, files: list[StoredFile], markers: Mapping[str, datetime], now: datetime) -> bool:
-        newest = _newest(files)
+        newest = _newest_time(files)
         if self._complete.quiet is not None and now - newest < self._complete.quiet:
             return False
         if self._complete.marker is None:
@@ -127,7 +127,7 @@ class FolderSource:
         import pyarrow as pa  # noqa: PLC0415
         import pyarrow.parquet as pq  # noqa: PLC0415
 
-        with self._storage().opened(path) as file:
+        with self._storage().open_file(path) as file:
             try:
                 return pq.read_metadata(file).num_rows
             except pa.ArrowInvalid as exc:
@@ -136,7 +136,7 @@ class FolderSource:
     def _position(self, digests: Mapping[str, str]) -> str:
         return orjson.dumps({"location": self._location, "partitions": dict(digests)}).decode()
 
-    def _known(self, position: str) -> dict[str, str]:
+    def _known_partitions(self, position: str) -> dict[str, str]:
         if not position:
             return {}
         fields = Fields(loads(position.encode(), "$"))
@@ -148,7 +148,7 @@ class FolderSource:
         return fields.texts("partitions")
 
 
-def _newest(files: list[StoredFile]) -> datetime:
+def _newest_time(files: list[StoredFile]) -> datetime:
     return max(file.at for file in files)
 
 

@@ -13,7 +13,7 @@ from streamsched.spark.context import RunContext
 from streamsched.spark.manifest import Mode
 from streamsched.spark.tables.dataset import TableDataset
 from streamsched.spark.tables.iceberg_log import IcebergLog
-from streamsched.spark.tables.iceberg_source import IcebergSource, unpartitioned
+from streamsched.spark.tables.iceberg_source import IcebergSource, unpartitioned_key
 from streamsched.spark.tables.rows import Rows
 from streamsched.spark.tables.table_log import WriteCallback
 from streamsched.spark.tables.table_source import TableCommit
@@ -101,8 +101,8 @@ class IcebergDataset(TableDataset):
             if given is None or snapshot is None or given[2] != str(table.metadata.table_uuid):
                 hint = "it expired, the table was made anew, or another program emitted it"
                 raise NotFoundError("snapshot", f"{name} of {self._source.location}", hint=hint)
-            alone = unpartitioned(snapshot.snapshot_id)
-            added = self._source.added(table, snapshot)
+            alone = unpartitioned_key(snapshot.snapshot_id)
+            added = self._source.added_files(table, snapshot)
             found += (data for file, data in added if (hive_key(file.values) or alone) in keys)
         return tuple(found)
 

@@ -45,7 +45,7 @@ class IcebergLog:
             entries = list(_entries(table))
             fence = _fence(author.job, entries)
             author.check_fence(fence)
-            if fence == author.attempt or self._add(table, {**_said(author), "fence": "true"}, []):
+            if fence == author.attempt or self._add(table, {**_author_properties(author), "fence": "true"}, []):
                 return [each for _, said in entries if "commit" in said and (each := _author(said)) is not None]
 
     def find(self, commit: str) -> WrittenCommit | None:
@@ -69,7 +69,7 @@ class IcebergLog:
                 watch(WritePhase.CHECKED)
                 said = {"commit": write.commit, "work": write.work, "mode": str(mode)}
                 if write.author is not None:
-                    said |= _said(write.author)
+                    said |= _author_properties(write.author)
                 write.kept = True
                 if self._add(table, said, files, replace=mode is Mode.OVERWRITE_PARTITIONS):
                     watch(WritePhase.COMMITTED)
@@ -83,7 +83,7 @@ class IcebergLog:
 
     def _open(self) -> Table:
         """The table as it is now, whose commits are not retried."""
-        table = self._source.open_anew()
+        table = self._source.reopen()
         table.metadata.properties[_RETRIES] = "0"
         return table
 
@@ -91,7 +91,7 @@ class IcebergLog:
         """Adds a snapshot to the branch as it was when the table was opened; False when it has moved."""
         from pyiceberg.exceptions import CommitFailedException  # noqa: PLC0415
 
-        with self._source.translated():
+        with self._source.translate_errors():
             try:
                 transaction = table.transaction()
                 if replace:
@@ -162,13 +162,13 @@ class IcebergLog:
             _refusal(lambda: _check_pyarrow_schema_compatible(table.schema(), rows.schema))
             if not rows.num_rows:
                 return []
-            with self._source.translated():
+            with self._source.translate_errors():
                 return list(
                     _dataframe_to_data_files(table_metadata=table.metadata, df=rows, io=table.io, write_uuid=uuid4())
                 )
         columns = [table.schema().find_column_name(field.source_id) or "" for field in table.spec().fields]
         paths = stage_for_iceberg(self._rows, f"{table.location()}/data/{write.work}", columns)
-        with self._source.translated():
+        with self._source.translate_errors():
             found = _refusal(lambda: list(parquet_files_to_data_files(table.io, table.metadata, iter(paths))))
         return [file for file in found if file.record_count]
 
@@ -200,7 +200,7 @@ def _fence(job: str, entries: Sequence[tuple[Snapshot, Mapping[str, str]]]) -> i
     return highest_fence(job, (each for _, said in entries if "fence" in said and (each := _author(said)) is not None))
 
 
-def _said(author: Author) -> dict[str, str]:
+def _author_properties(author: Author) -> dict[str, str]:
     ordered = "true" if author.ordered else "false"
     return {"job": author.job, "attempt": str(author.attempt), "ordinal": str(author.ordinal), "ordered": ordered}
 

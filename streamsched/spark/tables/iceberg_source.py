@@ -23,7 +23,7 @@ from streamsched.domain.errors import (
     StreamschedError,
     UnavailableError,
 )
-from streamsched.process.extras import not_installed
+from streamsched.process.extras import missing_extra_error
 from streamsched.spark.tables.table_source import AddedFile, LogStep, TableCommit, added_partitions
 from streamsched.spark.writes.write import run_named_by
 
@@ -91,7 +91,7 @@ class IcebergSource:
 
     def open(self) -> Table:
         """The table as it is now."""
-        with self.translated():
+        with self.translate_errors():
             if not isinstance(self._given, str):
                 return self._given.refresh()
             if self._catalog:
@@ -102,16 +102,16 @@ class IcebergSource:
 
             return StaticTable.from_metadata(self._given, self._options)
 
-    def open_anew(self) -> Table:
+    def reopen(self) -> Table:
         """As `open`, another object than any before."""
         if isinstance(self._given, str):
             return self.open()
-        with self.translated():
+        with self.translate_errors():
             return self._given.catalog.load_table(self._given.name())
 
     def commit(self, table: Table, snapshot: Snapshot) -> TableCommit | None:
         """The commit of a snapshot; None when it added no data."""
-        with self.translated():
+        with self.translate_errors():
             return self._step(table, snapshot).commit
 
     def position(self, table: Table, snapshot: int | None) -> str:
@@ -126,9 +126,9 @@ class IcebergSource:
             snapshot = _parent(table, snapshot)
         return self._position_of(table, snapshot)
 
-    def after(self, position: str) -> Iterator[LogStep]:
+    def steps_after(self, position: str) -> Iterator[LogStep]:
         table = self.open()
-        seen = self._seen(position, table)
+        seen = self._decode_position(position, table)
         known = _ancestors(table, seen.snapshot) if seen is not None and seen.snapshot else set()
         chain: list[Snapshot] = []
         snapshot = table.current_snapshot()
@@ -137,15 +137,15 @@ class IcebergSource:
             snapshot = _parent(table, snapshot)
         if not chain and seen is not None and self._position_of(table, table.current_snapshot()) != seen.text():
             yield LogStep(self._position_of(table, table.current_snapshot()), None, f"{self.location} was rolled back")
-        with self.translated():
+        with self.translate_errors():
             if chain and snapshot is None and not _is_first(chain[-1]):
-                step = self._expired(table, chain[-1], seen)
+                step = self._expired_step(table, chain[-1], seen)
                 if step is not None:
                     yield step
             for each in reversed(chain):
                 yield self._step(table, each)
 
-    def added(self, table: Table, snapshot: Snapshot) -> list[tuple[AddedFile, DataFile]]:
+    def added_files(self, table: Table, snapshot: Snapshot) -> list[tuple[AddedFile, DataFile]]:
         """The data files that a snapshot added."""
         from pyiceberg.manifest import ManifestEntryStatus  # noqa: PLC0415
 
@@ -160,15 +160,15 @@ class IcebergSource:
     def _step(self, table: Table, snapshot: Snapshot) -> LogStep:
         position = self._position_of(table, snapshot)
         operation = "" if snapshot.summary is None else str(snapshot.summary.operation.value)
-        files = [] if operation == "replace" else self.added(table, snapshot)
+        files = [] if operation == "replace" else self.added_files(table, snapshot)
         if not files:
             return LogStep(position, None)
-        partitions = added_partitions((file for file, _ in files), unpartitioned(snapshot.snapshot_id))
+        partitions = added_partitions((file for file, _ in files), unpartitioned_key(snapshot.snapshot_id))
         name = f"iceberg-{snapshot.snapshot_id}-{table.metadata.table_uuid}"
         at = datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
         return LogStep(position, TableCommit(name, at, partitions, run_named_by(writer_facts(snapshot))))
 
-    def _expired(self, table: Table, oldest: Snapshot, seen: _Position | None) -> LogStep | None:
+    def _expired_step(self, table: Table, oldest: Snapshot, seen: _Position | None) -> LogStep | None:
         """What snapshots added that are not kept: between the position and the oldest one that is."""
         since = 0 if seen is None else seen.sequence
         files: list[AddedFile] = []
@@ -185,11 +185,11 @@ class IcebergSource:
         )
         if not files:
             return None
-        partitions = added_partitions(files, unpartitioned(last.snapshot))
+        partitions = added_partitions(files, unpartitioned_key(last.snapshot))
         name = f"iceberg-{since}-before-{oldest.snapshot_id}-{last.table}"
         return LogStep(last.text(), TableCommit(name, None, partitions), note)
 
-    def _seen(self, position: str, table: Table) -> _Position | None:
+    def _decode_position(self, position: str, table: Table) -> _Position | None:
         """The decoded position; None: begin with the oldest snapshot."""
         if not position:
             return None
@@ -211,12 +211,12 @@ class IcebergSource:
         return _Position(self.location, str(table.metadata.table_uuid), name, sequence).text()
 
     @contextmanager
-    def translated(self) -> Iterator[None]:
+    def translate_errors(self) -> Iterator[None]:
         """Raises the errors of `table_source.TableSource` in place of those of `pyiceberg`."""
         try:
             import pyiceberg.exceptions  # noqa: F401, PLC0415
         except ModuleNotFoundError as exc:
-            raise not_installed(exc) or exc from exc
+            raise missing_extra_error(exc) or exc from exc
         try:
             yield
         except StreamschedError:
@@ -236,7 +236,7 @@ class IcebergSource:
             raise ConfigurationError(f"{self.location} cannot be read as an Iceberg table: {why}") from exc
 
 
-def unpartitioned(snapshot: int) -> str:
+def unpartitioned_key(snapshot: int) -> str:
     """The key of what a snapshot added to a table without partition fields."""
     return f"snapshot={snapshot}"
 

@@ -81,7 +81,7 @@ class TableSource(Protocol):
         """The position after the newest commit, or so many commits before that."""
         ...
 
-    def after(self, position: str) -> Iterator[LogStep]:
+    def steps_after(self, position: str) -> Iterator[LogStep]:
         """The commits after the position, oldest first.
 
         Raises:

@@ -120,7 +120,7 @@ class Watcher:
         refused: list[str] = []
         notes: list[str] = []
         passed = 0
-        for step in self._source.after(position):
+        for step in self._source.steps_after(position):
             self._reached(WatchPhase.READ)
             notes += [step.note] if step.note else []
             if step.commit is None:

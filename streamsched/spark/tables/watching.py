@@ -46,12 +46,12 @@ def check_until_stopped(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
     while not stopped.is_set():
-        before = _counted(cues)
+        before = _count_cues(cues)
         try:
             check()
         except UnavailableError as exc:
             log.warning("watch.interrupted", **named, reason=str(exc), again_in_s=every)
-        wait_for_cue(stopped, lambda: _counted(cues), before, every=every)
+        wait_for_cue(stopped, lambda: _count_cues(cues), before, every=every)
 
 
 def wait_for_cue(stopped: threading.Event, cues: Callable[[], int | None], before: int | None, *, every: float) -> bool:
@@ -65,7 +65,7 @@ def wait_for_cue(stopped: threading.Event, cues: Callable[[], int | None], befor
     return False
 
 
-def _counted(cues: Callable[[], int]) -> int | None:
+def _count_cues(cues: Callable[[], int]) -> int | None:
     try:
         return cues()
     except StreamschedError:

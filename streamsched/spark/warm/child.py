@@ -50,7 +50,7 @@ class WarmChild(RunProcesses):
         if started is None:
             raise OSError("the process was killed as it started")
         child._pid, child._beside = started["pid"], started.get("beside", 0)
-        child._exit = asyncio.ensure_future(child._ended())
+        child._exit = asyncio.ensure_future(child._handle_end())
         return child
 
     async def wait(self) -> int:
@@ -76,7 +76,7 @@ class WarmChild(RunProcesses):
             with suppress(ProcessLookupError):
                 os.killpg(self._beside, number)
 
-    async def _ended(self) -> int:
+    async def _handle_end(self) -> int:
         while (message := await next_message(self._control)) is not None:
             if "exit" in message:
                 return message["exit"]
@@ -109,7 +109,7 @@ class ProcessStarter:
         if self._server is None or program.cold:
             self.how = f"cold: {program.cold or self._cold}"
             return await Child.start(program.argv, env=program.env, output=output, user=program.user)
-        key, described = _described(program)
+        key, described = _describe_program(program)
         content = {"env": dict(program.env), "arguments": program.python}
         answer = await self._ask_fork_server(self._server, {"key": key}, content, output)
         if isinstance(answer, socket.socket):
@@ -175,7 +175,7 @@ class ProcessStarter:
         async def learn() -> None:
             with suppress(OSError, ValueError, KeyError, TypeError):  # no server, no report, garbage
                 found = content_of(report)
-                described = {**program, **_checked(found)}
+                described = {**program, **_check_report(found)}
                 content = file_of(described)
                 try:
                     send(server, {"learn": True, "key": program["key"]}, (content,))
@@ -201,7 +201,7 @@ def _learning(server: socket.socket, plan: DriverPlan, report: int) -> Callable[
     return learn
 
 
-def _checked(report: Mapping[str, Any]) -> dict[str, Any]:
+def _check_report(report: Mapping[str, Any]) -> dict[str, Any]:
     """What the code of a user may have written.
 
     Raises:
@@ -214,7 +214,7 @@ def _checked(report: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _described(program: Command) -> tuple[str, dict[str, Any]]:
+def _describe_program(program: Command) -> tuple[str, dict[str, Any]]:
     """The program as its zygote is started, and a name of it; the same for all runs of one definition."""
     env = {name: value for name, value in program.env.items() if not name.startswith(_OF_RUNS)}
     described = {"target": program.python[0], "env": env, "cwd": str(Path.cwd())}

@@ -65,7 +65,7 @@ class ForkServer:
         while True:
             waiting = {each.socket.fileno(): key for key, each in self._zygotes.items()}
             drivers = self._drivers.sockets()
-            for at in self._readable([self._launcher.fileno(), *self._runners, *waiting, *drivers]):
+            for at in self._readable_descriptors([self._launcher.fileno(), *self._runners, *waiting, *drivers]):
                 if at == self._launcher.fileno():
                     message = receive(self._launcher)
                     if message is None:
@@ -74,15 +74,15 @@ class ForkServer:
                     if (forked := self._fork(message)) is not None:
                         return forked
                 elif at in self._runners:
-                    self._asked(at)
+                    self._handle_runner(at)
                 elif at in waiting and waiting[at] in self._zygotes:
-                    self._answered(waiting[at])
+                    self._handle_zygote(waiting[at])
                 elif self._drivers.sockets().get(at) == drivers.get(at) is not None:
                     self._drivers.read_answer(drivers[at], at)
             self._sweep()
 
     @staticmethod
-    def _readable(descriptors: Sequence[int]) -> list[int]:
+    def _readable_descriptors(descriptors: Sequence[int]) -> list[int]:
         poll = select.poll()
         for each in descriptors:
             poll.register(each, select.POLLIN)
@@ -108,7 +108,7 @@ class ForkServer:
             send(self._launcher, {"pid": pid})
         return None
 
-    def _asked(self, at: int) -> None:
+    def _handle_runner(self, at: int) -> None:
         """A runner asks for a process of its program, or says what its libraries are, or has ended."""
         try:
             message = receive(self._runners[at])
@@ -121,7 +121,7 @@ class ForkServer:
             key, of_spark = message.content["key"], "driver" in message.content
             if message.content.get("learn"):
                 (self._drivers.learn if of_spark else self._learn)(key, content_of(message.descriptors[0]))
-            elif cold := (self._drivers.take if of_spark else self._forwarded)(key, message):
+            elif cold := (self._drivers.take if of_spark else self._forward)(key, message):
                 with socket.socket(fileno=os.dup(message.descriptors[0])) as control:
                     send(control, {"cold": cold})
         except OSError:  # the runner has ended; or a zygote cannot be started now
@@ -129,7 +129,7 @@ class ForkServer:
         finally:
             message.close()
 
-    def _forwarded(self, key: str, message: Message) -> str:
+    def _forward(self, key: str, message: Message) -> str:
         """Empty when a zygote has the request, else why there is none."""
         zygote = self._zygotes.get(key)
         if zygote is None or not zygote.ready:
@@ -154,7 +154,7 @@ class ForkServer:
             zygote = self._zygotes[key] = _Zygote(program)
             zygote.describe({"libraries": program["libraries"], "own": program["own"]})
 
-    def _answered(self, key: str) -> None:
+    def _handle_zygote(self, key: str) -> None:
         """A zygote is ready, or cannot be, or has ended."""
         try:
             message = receive(self._zygotes[key].socket)

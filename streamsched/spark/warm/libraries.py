@@ -55,7 +55,7 @@ class Loaded(NamedTuple):
     own: Mapping[str, Stamp]
 
 
-def loaded(program: str) -> Loaded:
+def loaded_libraries(program: str) -> Loaded:
     """What this process has imported; the top-level module `program` is no library."""
     roots = _roots()
     libraries: list[str] = []
@@ -99,11 +99,11 @@ class Versions:
             if _stamp(path) != stamp:
                 return f"{path} has changed"
         for folder, stamp in self._folders.items():
-            if _stamp(folder) != stamp and (hidden := self.hidden(folder)):
+            if _stamp(folder) != stamp and (hidden := self.hidden_library(folder)):
                 return f"{folder} has a module {hidden} too"
         return ""
 
-    def hidden(self, folder: str) -> str:
+    def hidden_library(self, folder: str) -> str:
         """A library whose name a file of the folder has too; empty when there is none."""
         with suppress(OSError):
             names = {entry.name.partition(".")[0] for entry in Path(folder).iterdir()}

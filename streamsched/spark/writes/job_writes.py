@@ -95,7 +95,7 @@ class JobWrites:
         """Whether this attempt has to fence the earlier ones there, before it reads or writes."""
         return self._run.attempt > 1 and place not in self._fenced
 
-    def fenced(self, dataset: DatasetRef, place: str, committed: Iterable[Author | None]) -> None:
+    def note_fence(self, dataset: DatasetRef, place: str, committed: Iterable[Author | None]) -> None:
         """The place has this attempt's fence, and these commits from before it. When the program ends well and has
         made fewer writes of the dataset than they are, the process fails.
         """
@@ -106,7 +106,7 @@ class JobWrites:
         self._fenced.add(place)
         self._committed[str(dataset)] = max([self._committed.get(str(dataset), 0), *found])
 
-    def unmatched(self) -> list[str]:
+    def unmatched_writes(self) -> list[str]:
         """What earlier attempts have committed and this one has not come to: a sentence for each dataset."""
         return [
             f"an earlier attempt of job {self._run.commit_id} has committed write {committed} of {dataset}, and "
@@ -118,7 +118,7 @@ class JobWrites:
 
     def _end(self) -> None:
         """At the end of the program: fails it when something is unmatched, unless it has failed already."""
-        found = [] if getattr(sys, "last_value", None) is not None else self.unmatched()
+        found = [] if getattr(sys, "last_value", None) is not None else self.unmatched_writes()
         if not found:
             return
         sys.stderr.write("".join(f"streamsched.ConflictError: {each}\n" for each in found))

@@ -136,7 +136,7 @@ class Worker:
 
     def _not_running(self, member: Member) -> Iterator[str]:
         """Leases held for shards that do not run here: renewed, they would keep the shard from running anywhere."""
-        for name in member.held:
+        for name in member.held_names:
             runner = self._runners.get(shard_of(name))
             if runner is None or runner[1].done():
                 yield name
@@ -145,7 +145,7 @@ class Worker:
         """Leaves the membership while the log does not answer this process and other workers exist; joins again when
         the log answers. Whether it has left.
         """
-        if self._broker_health is None or not self._broker_health.lost:
+        if self._broker_health is None or not self._broker_health.is_lost:
             if self._aside:
                 log.info("worker.joined_again", worker=self._identity.id)
             self._aside = False

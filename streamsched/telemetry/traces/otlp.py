@@ -55,7 +55,7 @@ class OtlpSender:
             done = False
             try:
                 with self._lock:
-                    done = self._exporter.export(list(self._readable(spans))) is SpanExportResult.SUCCESS
+                    done = self._exporter.export(list(self._to_readable(spans))) is SpanExportResult.SUCCESS
             finally:  # also when the exporter raises: else `send` would never return
                 if not loop.is_closed():
                     loop.call_soon_threadsafe(_resolve, accepted, done)
@@ -67,7 +67,7 @@ class OtlpSender:
         """Ends the retries of a request in progress."""
         self._exporter.shutdown()
 
-    def _readable(self, spans: Sequence[TraceSpan]) -> Iterator[ReadableSpan]:
+    def _to_readable(self, spans: Sequence[TraceSpan]) -> Iterator[ReadableSpan]:
         for span in spans:
             self._ids.next = span.context
             parent = None if span.parent is None else _context(span.parent)
@@ -75,14 +75,14 @@ class OtlpSender:
                 span.name,
                 trace.set_span_in_context(NonRecordingSpan(parent or trace.INVALID_SPAN_CONTEXT)),
                 kind=_KINDS[span.kind],
-                attributes={name: _clean(value) for name, value in span.attributes.items()},
+                attributes={name: _clean_text(value) for name, value in span.attributes.items()},
                 links=[Link(_context(each)) for each in span.links],
                 start_time=_nanoseconds(span.began_at),
             )
             if span.failed:
                 started.set_status(Status(StatusCode.ERROR))
             started.end(_nanoseconds(span.ended_at))
-        yield from self._made.taken()
+        yield from self._made.take()
 
 
 class _GivenIds(IdGenerator):
@@ -106,7 +106,7 @@ class _Made(SpanProcessor):
     def on_end(self, span: ReadableSpan) -> None:
         self._spans.append(span)
 
-    def taken(self) -> list[ReadableSpan]:
+    def take(self) -> list[ReadableSpan]:
         taken, self._spans = self._spans, []
         return taken
 
@@ -123,7 +123,7 @@ def _context(context: TraceContext) -> SpanContext:
     return SpanContext(int(context.trace_id, 16), int(context.span_id, 16), is_remote=True, trace_flags=flags)
 
 
-def _clean(value: Attribute) -> Attribute:
+def _clean_text(value: Attribute) -> Attribute:
     """Text that protobuf can hold."""
     return value.encode(errors="replace").decode() if isinstance(value, str) else value
 

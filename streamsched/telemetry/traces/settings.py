@@ -62,9 +62,9 @@ def trace_settings(environ: Mapping[str, str]) -> TraceSettings | None:
             raise ConfigurationError(f"{name} must be {_PROTOCOL}: spans are sent by OTLP over HTTP only")
     return TraceSettings(
         sampler=sampler(environ),
-        every=timedelta(milliseconds=_whole(environ, "OTEL_BSP_SCHEDULE_DELAY", 5000)),
-        capacity=_whole(environ, "OTEL_BSP_MAX_QUEUE_SIZE", 2048),
-        batch=_whole(environ, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 512),
+        every=timedelta(milliseconds=_read_integer(environ, "OTEL_BSP_SCHEDULE_DELAY", 5000)),
+        capacity=_read_integer(environ, "OTEL_BSP_MAX_QUEUE_SIZE", 2048),
+        batch=_read_integer(environ, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 512),
     )
 
 
@@ -109,7 +109,7 @@ def _ratio(text: str) -> float:
     return ratio
 
 
-def _whole(environ: Mapping[str, str], name: str, default: int) -> int:
+def _read_integer(environ: Mapping[str, str], name: str, default: int) -> int:
     text = environ.get(name, "").strip()
     if not text:
         return default

@@ -6,7 +6,7 @@ import asyncio
 from datetime import timedelta
 
 from streamsched.ports.broker import Cleanup, Outgoing
-from streamsched.testing.broker_contract.harness import Log, newest, numbers, outgoing
+from streamsched.testing.broker_contract.harness import Log, make_records, newest_values, numbers
 
 
 class Cleaning:
@@ -23,7 +23,7 @@ class Cleaning:
         after = await log.all(at)
         offsets = [record.offset for record in after]
 
-        assert newest(after) == newest(before)
+        assert newest_values(after) == newest_values(before)
         assert offsets == sorted(offsets)
         assert set(after) <= set(before), "a record was changed, or moved to another offset"
         assert await log.end(at) == end
@@ -38,39 +38,41 @@ class Cleaning:
             await log.broker.maintain()
             await log.broker.maintain()
 
-            assert newest(await log.all(at)) == table
+            assert newest_values(await log.all(at)) == table
 
     async def test_partitions_are_compacted_independently(self, log: Log) -> None:
         first, second = await log.topic(partitions=2, cleanup=Cleanup.COMPACT)
-        await log.broker.append(outgoing(first, b"1", b"2", key=b"same") + outgoing(second, b"3", key=b"same"))
-        await log.broker.append(outgoing(first, b"x", key=b"last"))
+        await log.broker.append(make_records(first, b"1", b"2", key=b"same") + make_records(second, b"3", key=b"same"))
+        await log.broker.append(make_records(first, b"x", key=b"last"))
         await log.broker.maintain()
 
-        assert newest(await log.all(first)) == {b"same": b"2", b"last": b"x"}
-        assert newest(await log.all(second)) == {b"same": b"3"}
+        assert newest_values(await log.all(first)) == {b"same": b"2", b"last": b"x"}
+        assert newest_values(await log.all(second)) == {b"same": b"3"}
 
     async def test_a_deleted_key_never_reappears(self, log: Log) -> None:
         (at,) = await log.topic(cleanup=Cleanup.COMPACT)
         for turn in range(4):
-            await log.broker.append(outgoing(at, b"v", None, key=b"gone") + outgoing(at, b"%d" % turn, key=b"here"))
+            await log.broker.append(
+                make_records(at, b"v", None, key=b"gone") + make_records(at, b"%d" % turn, key=b"here")
+            )
             await log.broker.maintain()
 
-            assert newest(await log.all(at)) == {b"here": b"%d" % turn}
+            assert newest_values(await log.all(at)) == {b"here": b"%d" % turn}
 
     async def test_a_reader_in_progress_reads_every_tombstone(self, log: Log) -> None:
         """The reader has read a value, so it must also get the tombstone."""
         (at,) = await log.topic(cleanup=Cleanup.COMPACT)
-        await log.broker.append(outgoing(at, b"v", key=b"gone"))
+        await log.broker.append(make_records(at, b"v", key=b"gone"))
         tail = await log.tail(at)
-        await tail.until(lambda: bool(tail.seen[at]))
-        await log.broker.append(outgoing(at, None, key=b"gone") + outgoing(at, b"v", key=b"here"))
-        await log.broker.append(outgoing(at, b"w", key=b"here"))
+        await tail.read_until(lambda: bool(tail.seen[at]))
+        await log.broker.append(make_records(at, None, key=b"gone") + make_records(at, b"v", key=b"here"))
+        await log.broker.append(make_records(at, b"w", key=b"here"))
         for _ in range(3):
             await log.broker.maintain()
         end = await log.end(at)
-        await tail.until(lambda: tail.positions[at] >= end)
+        await tail.read_until(lambda: tail.positions[at] >= end)
 
-        assert newest(tail.seen[at]) == {b"here": b"w"}
+        assert newest_values(tail.seen[at]) == {b"here": b"w"}
 
     async def test_reading_across_a_compaction_gives_the_same_table(self, log: Log) -> None:
         (at,) = await log.topic(cleanup=Cleanup.COMPACT)
@@ -79,12 +81,12 @@ class Cleaning:
         tail = await log.tail(at)
         await tail.read(max_records=200)
         await log.broker.maintain()
-        await log.broker.append(outgoing(at, b"new", key=b"k3"))
+        await log.broker.append(make_records(at, b"new", key=b"k3"))
         await log.broker.maintain()
         end = await log.end(at)
-        await tail.until(lambda: tail.positions[at] >= end, max_records=10)
+        await tail.read_until(lambda: tail.positions[at] >= end, max_records=10)
 
-        assert newest(tail.seen[at]) == newest(await log.all(at))
+        assert newest_values(tail.seen[at]) == newest_values(await log.all(at))
 
     async def test_a_position_of_a_compacted_record_reads_the_next_one(self, log: Log) -> None:
         (at,) = await log.topic(cleanup=Cleanup.COMPACT)
@@ -120,16 +122,18 @@ class Cleaning:
         async with asyncio.timeout(60):
             await asyncio.gather(writing, maintain(log.broker), maintain(other), maintain(log.broker))
         ends = await log.broker.ends(partitions)
-        await tail.until(lambda: all(tail.positions[at] >= end for at, end in ends.items()))
+        await tail.read_until(lambda: all(tail.positions[at] >= end for at, end in ends.items()))
 
         for at in partitions:
-            assert newest(await log.all(at)) == table
-            assert newest(tail.seen[at]) == table
+            assert newest_values(await log.all(at)) == table
+            assert newest_values(tail.seen[at]) == table
 
     async def test_the_end_can_be_reached_after_cleaning(self, log: Log) -> None:
         (compacted,) = await log.topic(cleanup=Cleanup.COMPACT)
         (expired,) = await log.topic(retention=timedelta(0))
-        await log.broker.append(outgoing(compacted, b"v", None, key=b"gone") + outgoing(expired, *numbers(0, 10)))
+        await log.broker.append(
+            make_records(compacted, b"v", None, key=b"gone") + make_records(expired, *numbers(0, 10))
+        )
         await log.broker.maintain()
 
         for at in (compacted, expired):
@@ -138,10 +142,10 @@ class Cleaning:
 
     async def test_offsets_continue_after_everything_expired(self, log: Log) -> None:
         (at,) = await log.topic(retention=timedelta(0))
-        await log.broker.append(outgoing(at, b"old", b"older"))
+        await log.broker.append(make_records(at, b"old", b"older"))
         end = await log.end(at)
         await log.broker.maintain()
-        await log.broker.append(outgoing(at, b"new"))
+        await log.broker.append(make_records(at, b"new"))
 
         assert await log.end(at) > end
         assert [r.value for r in await log.all(at) if r.offset >= end] in ([b"new"], []), "it may have expired already"
@@ -149,7 +153,7 @@ class Cleaning:
     async def test_retention_removes_from_the_beginning_only(self, log: Log) -> None:
         (at,) = await log.topic(retention=timedelta(0))
         for start in range(0, 40, 4):
-            await log.broker.append(outgoing(at, *numbers(start, start + 4)))
+            await log.broker.append(make_records(at, *numbers(start, start + 4)))
         before = await log.all(at)
         await log.broker.maintain()
         after = await log.all(at)
@@ -160,7 +164,7 @@ class Cleaning:
         (kept,) = await log.topic()
         (young,) = await log.topic(retention=timedelta(hours=1))
         for at in (kept, young):
-            await log.broker.append(outgoing(at, *numbers(0, 50), key=b"same"))
+            await log.broker.append(make_records(at, *numbers(0, 50), key=b"same"))
         await log.broker.maintain()
 
         for at in (kept, young):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from streamsched.process.cancellation import cancel
-from streamsched.testing.broker_contract.harness import Log, numbers, outgoing
+from streamsched.testing.broker_contract.harness import Log, make_records, numbers
 
 #: A record large enough that a driver may read it alone; drivers need not accept larger ones.
 LARGE = 5 << 20
@@ -17,9 +17,9 @@ class Fairness:
     async def test_a_backlog_does_not_starve_the_other_partitions(self, log: Log) -> None:
         partitions = await log.topic(partitions=4)
         for start in range(0, 6000, 1500):
-            await log.broker.append(outgoing(partitions[1], *numbers(start, start + 1500)))
+            await log.broker.append(make_records(partitions[1], *numbers(start, start + 1500)))
         for quiet in (partitions[0], partitions[3]):
-            await log.broker.append(outgoing(quiet, b"me too"))
+            await log.broker.append(make_records(quiet, b"me too"))
         tail = await log.tail(*partitions)
         for _ in range(4):
             await tail.read(max_records=100)
@@ -29,7 +29,7 @@ class Fairness:
     async def test_backlogs_in_all_partitions_are_read_in_turn(self, log: Log) -> None:
         partitions = await log.topic(partitions=6)
         for at in partitions:
-            await log.broker.append(outgoing(at, *numbers(0, 2500)))
+            await log.broker.append(make_records(at, *numbers(0, 2500)))
         tail = await log.tail(*partitions)
         for _ in range(2 * len(partitions)):
             await tail.read(max_records=50)
@@ -39,17 +39,17 @@ class Fairness:
     async def test_a_partition_that_grows_all_the_time_does_not_starve_another(self, log: Log) -> None:
         busy, quiet = await log.topic(partitions=2)
         tail = await log.tail(busy, quiet)
-        await log.broker.append(outgoing(busy, *numbers(0, 300)))
+        await log.broker.append(make_records(busy, *numbers(0, 300)))
 
         async def grow() -> None:
             for _ in range(1000):
-                await log.broker.append(outgoing(busy, *numbers(0, 100)))
+                await log.broker.append(make_records(busy, *numbers(0, 100)))
                 await asyncio.sleep(0.0005)
 
         growing = asyncio.create_task(grow())
         try:
             await tail.read(max_records=50)
-            await log.broker.append(outgoing(quiet, b"me too"))
+            await log.broker.append(make_records(quiet, b"me too"))
             for _ in range(6):
                 await tail.read(max_records=50)
         finally:
@@ -60,10 +60,10 @@ class Fairness:
     async def test_a_large_record_is_read_beside_constant_traffic(self, log: Log) -> None:
         idle, busy = await log.topic(partitions=2)
         (quiet,) = await log.topic()
-        await log.broker.append(outgoing(quiet, bytes(LARGE)))
+        await log.broker.append(make_records(quiet, bytes(LARGE)))
         tail = await log.tail(idle, busy, quiet)
         for _ in range(8):
-            await log.broker.append(outgoing(busy, b"again"))
+            await log.broker.append(make_records(busy, b"again"))
             await tail.read()
 
         assert [len(record.value or b"") for record in tail.seen[quiet]] == [LARGE]
@@ -71,9 +71,9 @@ class Fairness:
     async def test_reads_stay_near_their_limit(self, log: Log) -> None:
         partitions = await log.topic(partitions=8)
         for at in partitions:
-            await log.broker.append(outgoing(at, *numbers(0, 1200)))
+            await log.broker.append(make_records(at, *numbers(0, 1200)))
         tail = await log.tail(*partitions)
         # `Tail` checks each read against `max_records`.
-        await tail.until(lambda: sum(map(len, tail.seen.values())) == 9600, max_records=500)
+        await tail.read_until(lambda: sum(map(len, tail.seen.values())) == 9600, max_records=500)
 
         assert all([r.value for r in tail.seen[at]] == numbers(0, 1200) for at in partitions)

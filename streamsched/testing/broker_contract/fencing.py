@@ -8,7 +8,7 @@ import pytest
 
 from streamsched.domain.errors import FencedError, UnavailableError
 from streamsched.ports.broker import Writer
-from streamsched.testing.broker_contract.harness import Log, fresh, outgoing
+from streamsched.testing.broker_contract.harness import Log, fresh_name, make_records
 
 
 class Fencing:
@@ -17,13 +17,13 @@ class Fencing:
     async def test_an_older_writer_is_fenced_and_shows_nothing(self, log: Log) -> None:
         log.needs("fenced")
         (at,) = await log.topic()
-        name = fresh("writer")
+        name = fresh_name("writer")
         old = await log.writer(name)
-        await old.commit(outgoing(at, b"mine"))
+        await old.commit(make_records(at, b"mine"))
         new = await log.writer(name, await log.another())
         with pytest.raises(FencedError) as fenced:
-            await old.commit(outgoing(at, b"too late"))
-        await new.commit(outgoing(at, b"yours"))
+            await old.commit(make_records(at, b"too late"))
+        await new.commit(make_records(at, b"yours"))
 
         assert fenced.value.name == name
         assert await log.values(at) == [b"mine", b"yours"]
@@ -31,15 +31,15 @@ class Fencing:
     async def test_a_fenced_writer_stays_fenced(self, log: Log) -> None:
         log.needs("fenced")
         (at,) = await log.topic()
-        name = fresh("writer")
+        name = fresh_name("writer")
         first, second, third = [await log.writer(name, await log.another()) for _ in range(3)]
         for old in (first, second):
             with pytest.raises(FencedError):
-                await old.commit(outgoing(at, b"too late"))
-        await third.commit(outgoing(at, b"mine"))
+                await old.commit(make_records(at, b"too late"))
+        await third.commit(make_records(at, b"mine"))
         for old in (second, first):
             await old.close()
-        await third.commit(outgoing(at, b"mine again"))
+        await third.commit(make_records(at, b"mine again"))
 
         assert await log.values(at) == [b"mine", b"mine again"]
 
@@ -47,12 +47,12 @@ class Fencing:
         """A driver that reopened the writer silently would let two owners write alternately."""
         log.needs("fenced")
         (at,) = await log.topic()
-        name = fresh("writer")
+        name = fresh_name("writer")
         old, new = await log.writer(name), await log.writer(name, await log.another())
         for number in range(4):
             with pytest.raises(FencedError):
-                await old.commit(outgoing(at, b"too late"))
-            await new.commit(outgoing(at, b"%d" % number))
+                await old.commit(make_records(at, b"too late"))
+            await new.commit(make_records(at, b"%d" % number))
 
         assert await log.values(at) == [b"0", b"1", b"2", b"3"]
 
@@ -61,16 +61,16 @@ class Fencing:
         mine = await log.writer()
         for _ in range(3):
             await log.writer()
-        await mine.commit(outgoing(at, b"still here"))
+        await mine.commit(make_records(at, b"still here"))
 
         assert await log.values(at) == [b"still here"]
 
     async def test_plain_appends_are_not_fenced(self, log: Log) -> None:
         (at,) = await log.topic()
-        name = fresh("writer")
+        name = fresh_name("writer")
         await log.writer(name)
         await log.writer(name)
-        await log.broker.append(outgoing(at, b"anyone"))
+        await log.broker.append(make_records(at, b"anyone"))
 
         assert await log.values(at) == [b"anyone"]
 
@@ -82,13 +82,13 @@ class Fencing:
         other = await log.another()
         for turn in range(12):
             (at,) = await log.topic()
-            name = fresh("writer")
+            name = fresh_name("writer")
             acknowledged: list[bytes] = []
             old = await log.writer(name)
 
             async def hammer(old: Writer = old, acknowledged: list[bytes] = acknowledged, at=at) -> None:
                 for number in range(10_000):
-                    await old.commit(outgoing(at, b"%d" % number))
+                    await old.commit(make_records(at, b"%d" % number))
                     acknowledged.append(b"%d" % number)
 
             hammering = asyncio.create_task(hammer())
@@ -102,18 +102,18 @@ class Fencing:
             assert found[: len(acknowledged)] == acknowledged
             assert len(found) <= len(acknowledged) + 1
 
-            await new.commit(outgoing(at, b"mine"))
+            await new.commit(make_records(at, b"mine"))
 
             assert await log.values(at) == [*found, b"mine"]
 
     async def test_of_writers_opened_concurrently_one_remains(self, log: Log) -> None:
         log.needs("fenced")
         (at,) = await log.topic()
-        name = fresh("writer")
+        name = fresh_name("writer")
         brokers = [log.broker, await log.another()]
         writers = await asyncio.gather(*(brokers[n % 2].writer(name) for n in range(8)))
         outcomes = await asyncio.gather(
-            *(writer.commit(outgoing(at, b"%d" % n)) for n, writer in enumerate(writers)), return_exceptions=True
+            *(writer.commit(make_records(at, b"%d" % n)) for n, writer in enumerate(writers)), return_exceptions=True
         )
 
         assert sorted(type(outcome).__name__ for outcome in outcomes) == ["FencedError"] * 7 + ["NoneType"]

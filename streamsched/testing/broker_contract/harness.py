@@ -70,12 +70,12 @@ class Log:
         self, partitions: int = 1, cleanup: Cleanup = Cleanup.DELETE, retention: timedelta | None = None
     ) -> list[TopicPartition]:
         """The partitions of a fresh topic."""
-        name = fresh("topic")
+        name = fresh_name("topic")
         await self.broker.create_topics([TopicSpec(name, partitions, cleanup, retention)])
         return [TopicPartition(name, number) for number in range(partitions)]
 
     async def writer(self, name: str = "", broker: Broker | None = None) -> Writer:
-        return await (broker or self.broker).writer(name or fresh("writer"))
+        return await (broker or self.broker).writer(name or fresh_name("writer"))
 
     async def tail(self, *partitions: TopicPartition, position: int = 0, broker: Broker | None = None) -> Tail:
         """A checked reader of the partitions, all from `position`."""
@@ -89,7 +89,7 @@ class Log:
         """The records from `position` to the current end, read by a new reader."""
         end = await self.end(partition, broker)
         tail = await self.tail(partition, position=position, broker=broker)
-        await tail.until(lambda: tail.positions[partition] >= end)
+        await tail.read_until(lambda: tail.positions[partition] >= end)
         await tail.reader.close()
         return tail.seen[partition]
 
@@ -115,7 +115,7 @@ class Tail:
             self.positions[at] = chunk.next_position
         return sum(len(chunk.records) for chunk in chunks)
 
-    async def until(self, enough: Callable[[], bool], *, max_records: int = 1000) -> None:
+    async def read_until(self, enough: Callable[[], bool], *, max_records: int = 1000) -> None:
         """Reads until `enough`, or fails after `PATIENCE_SECONDS`."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not enough():
@@ -139,12 +139,12 @@ class Tail:
             assert all(self.positions[at] <= offset < chunk.next_position for offset in offsets), f"{at}: wrong offsets"
 
 
-def fresh(kind: str) -> str:
+def fresh_name(kind: str) -> str:
     """A unique name."""
     return f"{kind}-{uuid4().hex[:12]}"
 
 
-def outgoing(at: TopicPartition, *values: bytes | None, key: bytes | None = None) -> list[Outgoing]:
+def make_records(at: TopicPartition, *values: bytes | None, key: bytes | None = None) -> list[Outgoing]:
     """Records for one partition, all with the same key."""
     return [Outgoing(at.topic, at.partition, key, value) for value in values]
 
@@ -154,7 +154,7 @@ def numbers(start: int, stop: int) -> list[bytes]:
     return [b"%d" % number for number in range(start, stop)]
 
 
-def newest(records: Iterable[Record]) -> dict[bytes | None, bytes]:
+def newest_values(records: Iterable[Record]) -> dict[bytes | None, bytes]:
     """The table that a changelog describes: the newest value of each key, without tombstones."""
     table = {record.key: record.value for record in records}
     return {key: value for key, value in table.items() if value is not None}

@@ -8,7 +8,7 @@ from collections import Counter
 from streamsched.domain.errors import NotFoundError
 from streamsched.ports.broker import Broker, Outgoing, TopicPartition
 from streamsched.process.cancellation import cancel
-from streamsched.testing.broker_contract.harness import Log, numbers, outgoing
+from streamsched.testing.broker_contract.harness import Log, make_records, numbers
 
 
 class OrderContract:
@@ -17,7 +17,7 @@ class OrderContract:
     async def test_appends_keep_their_order(self, log: Log) -> None:
         (at,) = await log.topic()
         for start in range(0, 60, 3):
-            await log.broker.append(outgoing(at, *numbers(start, start + 3)))
+            await log.broker.append(make_records(at, *numbers(start, start + 3)))
 
         assert await log.values(at) == numbers(0, 60)
 
@@ -38,7 +38,7 @@ class OrderContract:
     async def test_offsets_are_unique(self, log: Log) -> None:
         (at,) = await log.topic()
         brokers = [log.broker, await log.another()]
-        await asyncio.gather(*(brokers[n % 2].append(outgoing(at, b"%d" % n, b"%d'" % n)) for n in range(40)))
+        await asyncio.gather(*(brokers[n % 2].append(make_records(at, b"%d" % n, b"%d'" % n)) for n in range(40)))
         records = await log.all(at)
 
         assert Counter(r.value for r in records) == Counter(v for n in range(40) for v in (b"%d" % n, b"%d'" % n))
@@ -48,7 +48,7 @@ class OrderContract:
         (at,) = await log.topic()
         wrong = Outgoing(at.topic, 7, None, b"nowhere")
         outcomes = await asyncio.gather(
-            *(log.broker.append([wrong] if n % 5 == 2 else outgoing(at, b"%d" % n)) for n in range(50)),
+            *(log.broker.append([wrong] if n % 5 == 2 else make_records(at, b"%d" % n)) for n in range(50)),
             return_exceptions=True,
         )
 
@@ -60,7 +60,7 @@ class OrderContract:
 
         async def write(name: bytes) -> None:
             for number in range(30):
-                await log.broker.append(outgoing(at, b"%d" % number, b"%d" % number, key=name))
+                await log.broker.append(make_records(at, b"%d" % number, b"%d" % number, key=name))
 
         await asyncio.gather(*(write(b"%d" % n) for n in range(8)))
         records = await log.all(at)
@@ -89,12 +89,12 @@ class OrderContract:
 
         writing = asyncio.gather(*(write(number, brokers[number % 3]) for number in range(width)))
         try:
-            await tail.until(writing.done)
+            await tail.read_until(writing.done)
             await writing
         finally:
             await cancel(writing)
         ends = await log.broker.ends(partitions)
-        await tail.until(lambda: all(tail.positions[at] >= end for at, end in ends.items()))
+        await tail.read_until(lambda: all(tail.positions[at] >= end for at, end in ends.items()))
 
         for at in partitions:
             assert tail.seen[at] == await log.all(at), f"{at}: a tail and a later reader got different records"

@@ -7,7 +7,7 @@ from statistics import median
 
 from streamsched.ports.broker import Outgoing
 from streamsched.ports.clock import SystemClock
-from streamsched.testing.broker_contract.harness import Log, numbers, outgoing
+from streamsched.testing.broker_contract.harness import Log, make_records, numbers
 
 #: From a commit to a waiting reader. Milliseconds are usual; a driver that polls or misses wake-ups takes much longer.
 WAKE_SECONDS = 0.25
@@ -28,18 +28,18 @@ class ReadingContract:
 
     async def test_a_large_append_is_read_completely_in_small_reads(self, log: Log) -> None:
         (at,) = await log.topic()
-        await log.broker.append(outgoing(at, *numbers(0, 3500)))
+        await log.broker.append(make_records(at, *numbers(0, 3500)))
         tail = await log.tail(at)
-        await tail.until(lambda: len(tail.seen[at]) >= 3500, max_records=300)
+        await tail.read_until(lambda: len(tail.seen[at]) >= 3500, max_records=300)
 
         assert [record.value for record in tail.seen[at]] == numbers(0, 3500)
         assert await tail.read(timeout=0) == 0
 
     async def test_reading_can_start_at_every_offset(self, log: Log) -> None:
         (at,) = await log.topic()
-        await log.broker.append(outgoing(at, *numbers(0, 5)))
-        await log.broker.append(outgoing(at, *numbers(5, 6)))
-        await log.broker.append(outgoing(at, *numbers(6, 10)))
+        await log.broker.append(make_records(at, *numbers(0, 5)))
+        await log.broker.append(make_records(at, *numbers(5, 6)))
+        await log.broker.append(make_records(at, *numbers(6, 10)))
         records = await log.all(at)
 
         for index, record in enumerate(records):
@@ -47,40 +47,40 @@ class ReadingContract:
 
     async def test_a_position_before_the_first_record_reads_from_it(self, log: Log) -> None:
         (at,) = await log.topic()
-        await log.broker.append(outgoing(at, b"first"))
+        await log.broker.append(make_records(at, b"first"))
 
         assert [record.value for record in await log.all(at, position=-5)] == [b"first"]
 
     async def test_a_position_at_the_end_reads_the_next_record(self, log: Log) -> None:
         (at,) = await log.topic()
-        await log.broker.append(outgoing(at, b"old"))
+        await log.broker.append(make_records(at, b"old"))
         tail = await log.tail(at, position=await log.end(at))
 
         assert await tail.read(timeout=0) == 0
 
-        await log.broker.append(outgoing(at, b"new"))
-        await tail.until(lambda: bool(tail.seen[at]))
+        await log.broker.append(make_records(at, b"new"))
+        await tail.read_until(lambda: bool(tail.seen[at]))
 
         assert [record.value for record in tail.seen[at]] == [b"new"]
 
     async def test_seeking_works_in_both_directions(self, log: Log) -> None:
         (at,) = await log.topic()
-        await log.broker.append(outgoing(at, *numbers(0, 20)))
+        await log.broker.append(make_records(at, *numbers(0, 20)))
         records = await log.all(at)
         tail = await log.tail(at)
-        await tail.until(lambda: len(tail.seen[at]) == 20)
+        await tail.read_until(lambda: len(tail.seen[at]) == 20)
         tail.seek(at, records[15].offset)
-        await tail.until(lambda: len(tail.seen[at]) == 25)
+        await tail.read_until(lambda: len(tail.seen[at]) == 25)
         tail.seek(at, records[3].offset)
-        await tail.until(lambda: len(tail.seen[at]) == 42)
+        await tail.read_until(lambda: len(tail.seen[at]) == 42)
 
         assert tail.seen[at] == records + records[15:] + records[3:]
 
     async def test_a_seek_takes_effect_after_an_empty_read(self, log: Log) -> None:
         (at,) = await log.topic()
-        await log.broker.append(outgoing(at, b"a"))
+        await log.broker.append(make_records(at, b"a"))
         tail = await log.tail(at)
-        await tail.until(lambda: len(tail.seen[at]) == 1)
+        await tail.read_until(lambda: len(tail.seen[at]) == 1)
 
         assert await tail.read(timeout=0.01) == 0
 
@@ -95,7 +95,7 @@ class ReadingContract:
         for number in range(20):
             assert await tail.read(timeout=0) == 0
 
-            await log.broker.append(outgoing(at, b"%d" % number))
+            await log.broker.append(make_records(at, b"%d" % number))
 
             assert await tail.read(timeout=0) == 1
 
@@ -104,8 +104,8 @@ class ReadingContract:
         writer = await log.writer()
         for start in range(0, 120, 6):
             for at in partitions:
-                await writer.commit(outgoing(at, *numbers(start, start + 3)))
-                await log.broker.append(outgoing(at, *numbers(start + 3, start + 6)))
+                await writer.commit(make_records(at, *numbers(start, start + 3)))
+                await log.broker.append(make_records(at, *numbers(start + 3, start + 6)))
         ends = await log.broker.ends(partitions)
         positions, seen = dict.fromkeys(partitions, 0), {at: list[bytes | None]() for at in partitions}
         while any(positions[at] < ends[at] for at in partitions):
@@ -120,10 +120,10 @@ class ReadingContract:
 
     async def test_readers_do_not_disturb_each_other(self, log: Log) -> None:
         (at,) = await log.topic()
-        await log.broker.append(outgoing(at, *numbers(0, 10)))
+        await log.broker.append(make_records(at, *numbers(0, 10)))
         one, two = await log.tail(at), await log.tail(at, broker=await log.another())
-        await one.until(lambda: len(one.seen[at]) == 10)
-        await two.until(lambda: len(two.seen[at]) == 10)
+        await one.read_until(lambda: len(one.seen[at]) == 10)
+        await two.read_until(lambda: len(two.seen[at]) == 10)
 
         assert one.seen == two.seen
 
@@ -141,7 +141,7 @@ class ReadingContract:
         other = await log.another()
         tail = await log.tail(at, broker=other)
         for number in range(20):
-            await log.broker.append(outgoing(at, b"%d" % number))
+            await log.broker.append(make_records(at, b"%d" % number))
 
             assert await log.values(at, other) == numbers(0, number + 1)
             assert await tail.read(timeout=WAKE_SECONDS) == 1
@@ -154,7 +154,7 @@ class ReadingContract:
         for number in range(15):
             waiting = asyncio.create_task(tail.read())
             await asyncio.sleep(0.02)
-            await log.broker.append(outgoing((first, second)[number % 2], b"now"))
+            await log.broker.append(make_records((first, second)[number % 2], b"now"))
             acknowledged = loop.time()
 
             assert await waiting == 1
@@ -170,9 +170,9 @@ class ReadingContract:
         for _ in range(10):
             for _ in range(3):
                 await tail.read(timeout=0.01)
-            await log.broker.append(outgoing(at, b"now"))
+            await log.broker.append(make_records(at, b"now"))
             acknowledged = loop.time()
-            await tail.until(lambda: bool(tail.seen[at]))
+            await tail.read_until(lambda: bool(tail.seen[at]))
             late.append(loop.time() - acknowledged)
             tail.seen[at].clear()
 
@@ -184,11 +184,11 @@ class ReadingContract:
         for number in range(30):
             reading = asyncio.create_task(tail.read(timeout=5))
             await asyncio.sleep(0.0005 * (number % 5))
-            await log.broker.append(outgoing(at, b"%d" % number))
+            await log.broker.append(make_records(at, b"%d" % number))
             await asyncio.sleep(0.0003 * (number % 4))
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
         # `Tail` also keeps the records of reads that completed before their cancellation.
-        await tail.until(lambda: len(tail.seen[at]) >= 30)
+        await tail.read_until(lambda: len(tail.seen[at]) >= 30)
 
         assert [record.value for record in tail.seen[at]] == numbers(0, 30)

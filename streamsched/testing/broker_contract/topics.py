@@ -9,14 +9,14 @@ import pytest
 
 from streamsched.domain.errors import ConfigurationError, NotFoundError
 from streamsched.ports.broker import Cleanup, Outgoing, TopicPartition, TopicSpec
-from streamsched.testing.broker_contract.harness import Log, fresh, outgoing
+from streamsched.testing.broker_contract.harness import Log, fresh_name, make_records
 
 
 class Topics:
     """`create_topics`, `partitions`, `ends`."""
 
     async def test_a_topic_has_the_partitions_it_was_created_with(self, log: Log) -> None:
-        name = fresh("topic")
+        name = fresh_name("topic")
         await log.broker.create_topics([TopicSpec(name, 3)])
 
         assert await log.broker.partitions(name) == 3
@@ -24,20 +24,20 @@ class Topics:
 
     async def test_creating_a_topic_twice_changes_nothing(self, log: Log) -> None:
         (at,) = await log.topic()
-        await log.broker.append(outgoing(at, b"kept"))
+        await log.broker.append(make_records(at, b"kept"))
         await log.broker.create_topics([TopicSpec(at.topic, 1)])
 
         assert await log.values(at) == [b"kept"]
 
     async def test_several_processes_may_create_the_same_topics_concurrently(self, log: Log) -> None:
-        specs = [TopicSpec(fresh("topic"), 2, cleanup) for cleanup in (*Cleanup, *Cleanup)]
+        specs = [TopicSpec(fresh_name("topic"), 2, cleanup) for cleanup in (*Cleanup, *Cleanup)]
         brokers = [log.broker, await log.another(), await log.another()]
         await asyncio.gather(*(broker.create_topics(specs) for broker in brokers for _ in range(3)))
 
         assert [await log.broker.partitions(spec.name) for spec in specs] == [2, 2, 2, 2]
 
     async def test_another_number_of_partitions_is_refused_and_both_are_named(self, log: Log) -> None:
-        name = fresh("topic")
+        name = fresh_name("topic")
         await log.broker.create_topics([TopicSpec(name, 2)])
         with pytest.raises(ConfigurationError, match=r"(?s)2.*7|7.*2"):
             await (await log.another()).create_topics([TopicSpec(name, 7)])
@@ -45,14 +45,14 @@ class Topics:
         assert await log.broker.partitions(name) == 2
 
     async def test_another_cleanup_is_refused_and_both_are_named(self, log: Log) -> None:
-        name = fresh("topic")
+        name = fresh_name("topic")
         await log.broker.create_topics([TopicSpec(name, 2, Cleanup.COMPACT)])
         with pytest.raises(ConfigurationError, match=r"(?s)compact.*delete|delete.*compact"):
             await log.broker.create_topics([TopicSpec(name, 2, Cleanup.DELETE)])
 
     async def test_another_retention_is_applied(self, log: Log) -> None:
         (at,) = await log.topic(retention=timedelta(days=1))
-        await log.broker.append(outgoing(at, b"kept"))
+        await log.broker.append(make_records(at, b"kept"))
         await (await log.another()).create_topics([TopicSpec(at.topic, 1, retention=timedelta(days=2))])
         await log.broker.create_topics([TopicSpec(at.topic, 1)])
 
@@ -60,20 +60,20 @@ class Topics:
 
     async def test_reporting_positions_changes_nothing(self, log: Log) -> None:
         (at,) = await log.topic()
-        await log.broker.append(outgoing(at, b"one", b"two"))
+        await log.broker.append(make_records(at, b"one", b"two"))
         tail = await log.tail(at)
-        await log.broker.report(fresh("reader"), {at: 2})
-        await log.broker.report(fresh("reader"), {TopicPartition(fresh("topic"), 7): 99})
-        await tail.until(lambda: len(tail.seen[at]) == 2)
+        await log.broker.report(fresh_name("reader"), {at: 2})
+        await log.broker.report(fresh_name("reader"), {TopicPartition(fresh_name("topic"), 7): 99})
+        await tail.read_until(lambda: len(tail.seen[at]) == 2)
 
         assert await log.values(at) == [b"one", b"two"]
 
     async def test_an_unknown_topic_is_not_found(self, log: Log) -> None:
-        nowhere = TopicPartition(fresh("topic"), 0)
+        nowhere = TopicPartition(fresh_name("topic"), 0)
         with pytest.raises(NotFoundError):
             await log.broker.partitions(nowhere.topic)
         with pytest.raises(NotFoundError):
-            await log.broker.append(outgoing(nowhere, b"lost"))
+            await log.broker.append(make_records(nowhere, b"lost"))
         with pytest.raises(NotFoundError):
             await log.broker.ends([nowhere])
         with pytest.raises(NotFoundError):
@@ -89,7 +89,7 @@ class Topics:
         other = await log.another()
         await log.topic()  # so that `other` may have cached the topics
         (at,) = await log.topic()
-        await other.append(outgoing(at, b"here"))
+        await other.append(make_records(at, b"here"))
 
         assert await log.values(at) == [b"here"]
 
@@ -98,7 +98,7 @@ class Topics:
 
         assert await log.broker.ends([first, second]) == {first: 0, second: 0}
 
-        await log.broker.append(outgoing(second, b"a", b"b", b"c"))
+        await log.broker.append(make_records(second, b"a", b"b", b"c"))
         ends = await (await log.another()).ends([second, first])
         records = await log.all(second)
 

@@ -8,7 +8,7 @@ import pytest
 
 from streamsched.domain.errors import NotFoundError
 from streamsched.ports.broker import Outgoing, Record, TopicPartition
-from streamsched.testing.broker_contract.harness import Log, Tail, fresh, numbers, outgoing
+from streamsched.testing.broker_contract.harness import Log, Tail, fresh_name, make_records, numbers
 
 
 class Transactions:
@@ -19,7 +19,7 @@ class Transactions:
         other = await log.another()
         writer = await log.writer()
         for number in range(10):
-            await writer.commit([record for at in partitions for record in outgoing(at, b"%d" % number)])
+            await writer.commit([record for at in partitions for record in make_records(at, b"%d" % number)])
 
             for at in partitions:
                 assert await log.values(at, other) == numbers(0, number + 1)
@@ -36,13 +36,16 @@ class Transactions:
         """A reader beside commits that are completed or cancelled never sees a part of one that stays incomplete."""
         log.needs("transactional")
         left, right = (await log.topic())[0], (await log.topic(partitions=2))[1]
-        name, done = fresh("writer"), asyncio.Event()
+        name, done = fresh_name("writer"), asyncio.Event()
         tails = [await log.tail(at, broker=await log.another()) for at in (left, right)]
 
         async def write() -> None:
             for turn in range(30):
                 writer = await log.writer(name)
-                records = [*outgoing(left, b"%d" % turn, b"%d" % turn), *outgoing(right, b"%d" % turn, b"%d" % turn)]
+                records = [
+                    *make_records(left, b"%d" % turn, b"%d" % turn),
+                    *make_records(right, b"%d" % turn, b"%d" % turn),
+                ]
                 commit = asyncio.create_task(writer.commit(records if turn % 2 else records[::-1]))
                 if turn % 3:
                     await asyncio.wait([commit], timeout=0.0007 * turn)
@@ -79,7 +82,7 @@ class Transactions:
 
         async def write() -> None:
             for turn in range(rounds):
-                records = outgoing(left, b"%d" % turn) + outgoing(right, b"%d" % turn)
+                records = make_records(left, b"%d" % turn) + make_records(right, b"%d" % turn)
                 await writer.commit(records if turn % 2 else records[::-1])
 
         async def answer(seen: TopicPartition, implied: TopicPartition) -> None:
@@ -88,7 +91,7 @@ class Transactions:
                 known = len(tail.seen[seen])
                 await tail.read(timeout=1.0)
                 parts = [record.value for record in tail.seen[seen][known:] if record.key is None]
-                await other.append(outgoing(implied, *parts, key=b"answer"))
+                await other.append(make_records(implied, *parts, key=b"answer"))
                 answered += len(parts)
 
         async with asyncio.timeout(60):
@@ -102,14 +105,14 @@ class Transactions:
     async def test_records_below_a_reported_end_do_not_change(self, log: Log) -> None:
         log.needs("transactional")
         (at,) = await log.topic()
-        name, done = fresh("writer"), asyncio.Event()
+        name, done = fresh_name("writer"), asyncio.Event()
         other = await log.another()
         reported: list[tuple[int, list[Record]]] = []
 
         async def write() -> None:
             for turn in range(30):
                 writer = await log.writer(name)
-                commit = asyncio.create_task(writer.commit(outgoing(at, b"%d" % turn, b"%d" % turn)))
+                commit = asyncio.create_task(writer.commit(make_records(at, b"%d" % turn, b"%d" % turn)))
                 if turn % 3:
                     await asyncio.wait([commit], timeout=0.0007 * turn)
                     commit.cancel()
@@ -134,10 +137,10 @@ class Transactions:
         log.needs("transactional")
         (at,) = await log.topic()
         writer = await log.writer()
-        await writer.commit(outgoing(at, b"before"))
+        await writer.commit(make_records(at, b"before"))
         with pytest.raises(NotFoundError):
-            await writer.commit([*outgoing(at, b"never"), Outgoing(at.topic, 9, None, b"nowhere")])
-        await (await log.writer()).commit(outgoing(at, b"after"))
+            await writer.commit([*make_records(at, b"never"), Outgoing(at.topic, 9, None, b"nowhere")])
+        await (await log.writer()).commit(make_records(at, b"after"))
 
         assert await log.values(at) == [b"before", b"after"]
 
@@ -145,10 +148,10 @@ class Transactions:
         """Whenever it is cancelled; and it is decided when a newer writer is open."""
         log.needs("transactional")
         left, right = await log.topic(partitions=2)
-        name = fresh("writer")
+        name = fresh_name("writer")
         for turn in range(20):
             writer = await log.writer(name)
-            records = [*outgoing(left, b"%d" % turn, b"'"), *outgoing(right, b"%d" % turn, b"'")]
+            records = [*make_records(left, b"%d" % turn, b"'"), *make_records(right, b"%d" % turn, b"'")]
             commit = asyncio.create_task(writer.commit(records * 3))
             await asyncio.sleep(0.0004 * turn)
             commit.cancel()
@@ -156,7 +159,7 @@ class Transactions:
             await writer.close()
             newer = await log.writer(name)
             shown = [(await log.values(at)).count(b"%d" % turn) for at in (left, right)]
-            await newer.commit(outgoing(left, b"next") + outgoing(right, b"next"))
+            await newer.commit(make_records(left, b"next") + make_records(right, b"next"))
 
             assert shown in ([0, 0], [3, 3]), "half a transaction was visible"
             assert [(await log.values(at)).count(b"%d" % turn) for at in (left, right)] == shown, "visible later"
@@ -166,12 +169,12 @@ class Transactions:
     async def test_a_writer_closed_during_a_commit_blocks_no_reader(self, log: Log) -> None:
         (at,) = await log.topic()
         writer = await log.writer()
-        commit = asyncio.create_task(writer.commit(outgoing(at, *[b"x" * 50_000] * 40)))
+        commit = asyncio.create_task(writer.commit(make_records(at, *[b"x" * 50_000] * 40)))
         await asyncio.sleep(0.003)
         commit.cancel()
         await asyncio.gather(commit, return_exceptions=True)
         await writer.close()
-        await log.broker.append(outgoing(at, b"after"))
+        await log.broker.append(make_records(at, b"after"))
 
         assert b"after" in await log.values(at), "even when the commit in progress is ordered after it"
 

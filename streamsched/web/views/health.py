@@ -93,7 +93,7 @@ def records_a_second(overview: Overview) -> float:
 
 def _shards(overview: Overview) -> HealthLine:
     states = Counter(shard.state for shard in overview.shards)
-    behind = sum(shard.behind for shard in overview.shards)
+    behind = sum(shard.lag for shard in overview.shards)
     rate = records_a_second(overview)
     number = len(overview.shards)
     if states["ok"] == number:

@@ -158,6 +158,6 @@ def visible_rows(place: Place) -> pa.Table:
             found = []
             for manifest in _file_set(place, place.environ)._store.manifests():
                 for path in (path for part in manifest.partitions for path in part.files):
-                    with storage.opened(path) as file:
+                    with storage.open_file(path) as file:
                         found.append(pq.read_table(file, columns=["job", "attempt"]))
             return pa.concat_tables(found)

@@ -204,7 +204,7 @@ def _rows(days: Mapping[str, int]) -> pa.Table:
 def half_commits(place: Place, stopped: Sequence[bool]) -> Iterator[str]:
     """Reads the file set until it is asked to stop, and yields what is wrong with what it sees."""
     from streamsched.ports.clock import SystemClock
-    from streamsched.spark.manifest import visible
+    from streamsched.spark.manifest import visible_partitions
     from streamsched.spark.object_store import ObjectStore
 
     storage = FolderStorage(place.location, place.options)
@@ -217,7 +217,7 @@ def half_commits(place: Place, stopped: Sequence[bool]) -> Iterator[str]:
             range(1, len(commits) + 1)
         ):
             yield f"{commits} are not a continuation of {before}"
-        if len({part.partition.rows for part in visible(manifests).values()}) > 1:
+        if len({part.partition.rows for part in visible_partitions(manifests).values()}) > 1:
             yield f"unequal partitions after {commits[-1]}"
         for manifest in manifests[len(before) :]:
             if [each.key for each in manifest.partitions] != list(DAYS):
@@ -225,7 +225,7 @@ def half_commits(place: Place, stopped: Sequence[bool]) -> Iterator[str]:
             for part in manifest.partitions:
                 rows = 0
                 for path in part.files:
-                    with storage.opened(path) as file:
+                    with storage.open_file(path) as file:
                         rows += pq.read_metadata(file).num_rows
                 if rows != part.rows:
                     yield f"{part.key} of {manifest.commit} has {rows} of {part.rows} rows"

@@ -14,7 +14,7 @@ import pytest
 
 from streamsched.admin import dead_letters, resync, state
 from streamsched.admin.changelog import lags
-from streamsched.admin.checks.check_result import CheckLevel, worst
+from streamsched.admin.checks.check_result import CheckLevel, worst_level
 from streamsched.admin.doctor import examine
 from streamsched.admin.installation import open_installation
 from streamsched.admin.topics import check_topics, create_topics
@@ -259,7 +259,7 @@ async def test_the_check_up_goes_on_without_a_database_or_a_clock(site: Site) ->
         broker=site.at.broker, probe=site.at.probe, clock=clock, specs=site.at.specs, revisions=site.at.revisions
     )
     skewed = next(each for each in findings if each.check == "clock of the database")
-    assert (skewed.health, worst(findings)) == (CheckLevel.FAILED, CheckLevel.FAILED)
+    assert (skewed.health, worst_level(findings)) == (CheckLevel.FAILED, CheckLevel.FAILED)
     assert "300" in skewed.found or "299" in skewed.found
 
 

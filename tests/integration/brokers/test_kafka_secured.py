@@ -59,7 +59,7 @@ async def broker(log: str) -> AsyncIterator[Broker]:
 
 
 async def test_shards_move_and_emitters_emit(broker: Broker, log: str) -> None:
-    shard_cluster = await ShardCluster.found(broker)
+    shard_cluster = await ShardCluster.create(broker)
     await shard_cluster.start()
     await shard_cluster.put(schedule("four"), Partitions(FLIGHTS, 4))
     await shard_cluster.emit(landed(0), landed(1))

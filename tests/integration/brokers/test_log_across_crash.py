@@ -60,19 +60,19 @@ async def test_what_was_acknowledged_survives_and_everyone_goes_on(
             acknowledged.append(b"%d" % number)
 
     writing = asyncio.create_task(write())
-    await tail.until(lambda: len(tail.seen[AT]) >= 50)
+    await tail.read_until(lambda: len(tail.seen[AT]) >= 50)
     await asyncio.to_thread(crash, server)
     with pytest.raises(UnavailableError):
         await writing
     with pytest.raises(UnavailableError):
-        await tail.until(lambda: False)
+        await tail.read_until(lambda: False)
     with pytest.raises(UnavailableError):
         await broker.writer("shard-0")
     with pytest.raises(UnavailableError):
         await broker.ends([AT])
     await asyncio.to_thread(start_server, server.folder)
     await (await broker.writer("shard-0")).commit(event(-1))
-    await tail.until(lambda: bool(tail.seen[AT]) and tail.seen[AT][-1].value == b"-1")
+    await tail.read_until(lambda: bool(tail.seen[AT]) and tail.seen[AT][-1].value == b"-1")
     values = [record.value for record in tail.seen[AT]]
 
     # The one append in flight may have been written or not.

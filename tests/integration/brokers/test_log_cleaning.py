@@ -13,7 +13,7 @@ from streamsched_brokers.postgres.driver import PostgresBroker, open_broker
 
 from streamsched.ports.broker import Cleanup, Outgoing, Record, TopicPartition, TopicSpec
 from streamsched.testing.broker_contract import Tail
-from streamsched.testing.broker_contract.harness import newest
+from streamsched.testing.broker_contract.harness import newest_values
 
 pytestmark = pytest.mark.postgres
 
@@ -146,7 +146,7 @@ async def test_big_changelogs_are_rewritten_in_batches_of_bounded_size(
     assert sum(row["count"] for row in counts) == 2503
     assert max(row["count"] for row in counts) == 1000
     assert max(row["bytes"] for row in counts) < 2_000_000
-    assert len(newest(await everything(broker, TABLE))) == 2503
+    assert len(newest_values(await everything(broker, TABLE))) == 2503
 
     await broker.close()
 

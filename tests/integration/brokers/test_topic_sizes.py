@@ -18,7 +18,7 @@ from compose.kafka.cluster import Cluster, free_addresses
 from compose.kafka.properties import Shape
 from streamsched.domain.errors import ConfigurationError, NotFoundError, UnavailableError
 from streamsched.domain.events.topic_growth import TopicSize, begin_count, measure_growth
-from streamsched.spark.streaming.topic_measuring import measured
+from streamsched.spark.streaming.topic_measuring import measure_topic
 from streamsched.spark.streaming.topic_position import StreamMeasure
 
 pytestmark = pytest.mark.kafka
@@ -44,7 +44,7 @@ class Topic:
             await self.producer.send_and_wait(self.name, os.urandom(size), partition=partition)
 
     async def size(self, measure: StreamMeasure = StreamMeasure.BYTES) -> TopicSize:
-        return await asyncio.to_thread(measured, self.url, "clicks", measure)
+        return await asyncio.to_thread(measure_topic, self.url, "clicks", measure)
 
     async def until(self, holds: Callable[[TopicSize], bool]) -> TopicSize:
         """The first measurement for which it holds."""
@@ -145,9 +145,9 @@ async def test_what_cannot_be_measured_is_said(topic: Topic, database: str) -> N
     with pytest.raises(NotFoundError, match="clicks"):
         await topic.size()
     with pytest.raises(UnavailableError):
-        await asyncio.to_thread(measured, "kafka://127.0.0.1:1/", "clicks", StreamMeasure.BYTES)
+        await asyncio.to_thread(measure_topic, "kafka://127.0.0.1:1/", "clicks", StreamMeasure.BYTES)
     with pytest.raises(ConfigurationError, match=r"those of kafka:// can"):
-        await asyncio.to_thread(measured, database, "clicks", StreamMeasure.BYTES)
+        await asyncio.to_thread(measure_topic, database, "clicks", StreamMeasure.BYTES)
 
 
 @pytest.fixture

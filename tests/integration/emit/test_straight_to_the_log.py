@@ -14,7 +14,7 @@ from streamsched.codec import event as codec
 from streamsched.domain.signals.home import home
 from streamsched.emit import Emitter, RetryLimits, custom, drain, partitions_added
 from streamsched.emit.delivery import EncodedEvent, Unreachable
-from streamsched.emit.draft import stamped
+from streamsched.emit.draft import complete_event
 from streamsched.emit.log import LogTransport
 from streamsched.log.drivers import open_broker
 from streamsched.log.topics import EVENTS, PARTITIONS, topic_specs
@@ -110,7 +110,7 @@ async def test_a_log_that_answers_no_more_does_not_prevent_closing(
     """The event is in the spool by then, or was given to be lost: nothing is left that could go wrong."""
     await create_topics(database)
     link = LogTransport(lambda: open_broker(database), timeout=timedelta(seconds=1))
-    event = stamped(custom("done", event_id="a"), source="test", now=NOW)
+    event = complete_event(custom("done", event_id="a"), source="test", now=NOW)
     busy = await asyncpg.connect(database)
     async with busy.transaction():
         await busy.execute("LOCK TABLE streamsched_log.partition IN ACCESS EXCLUSIVE MODE")

@@ -16,7 +16,7 @@ from streamsched.domain.events.event import Event
 from streamsched.domain.jobs.job import Contribution
 from streamsched.domain.names import ProgramRef
 from streamsched.emit import Emitted, EventDraft
-from streamsched.emit.draft import stamped
+from streamsched.emit.draft import complete_event
 from streamsched.spark.context import RunContext
 from streamsched.spark.pfs import PartitionedFileSet
 
@@ -47,7 +47,7 @@ class Heard:
         self.events: list[Event] = []
 
     def emit(self, *what: EventDraft | Event) -> Emitted:
-        self.events += [stamped(each, source="test", now=datetime(2013, 3, 8, tzinfo=UTC)) for each in what]
+        self.events += [complete_event(each, source="test", now=datetime(2013, 3, 8, tzinfo=UTC)) for each in what]
         return Emitted(len(what))
 
 

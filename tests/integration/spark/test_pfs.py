@@ -20,7 +20,7 @@ from streamsched.domain.events.event import Event, PartitionsAdded
 from streamsched.domain.jobs.job import Contribution, ReadyJob
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.emit import Emitted, Emitter, EventDraft, RetryLimits
-from streamsched.emit.draft import stamped
+from streamsched.emit.draft import complete_event
 from streamsched.spark.context import RUN_FILE, RunContext, current_run
 from streamsched.spark.manifest import Phase
 from streamsched.spark.pfs import PartitionedFileSet
@@ -43,7 +43,7 @@ class Listener:
     def emit(self, *what: EventDraft | Event) -> Emitted:
         if self.away:
             raise UnavailableError("no server there")
-        self.heard += [stamped(each, source="test", now=NOW) for each in what]
+        self.heard += [complete_event(each, source="test", now=NOW) for each in what]
         return Emitted(len(what))
 
 

@@ -13,7 +13,7 @@ from streamsched.domain.events.event import Event, PartitionsAdded
 from streamsched.domain.jobs.job import Contribution
 from streamsched.domain.names import ProgramRef
 from streamsched.emit import Emitted, EventDraft
-from streamsched.emit.draft import stamped
+from streamsched.emit.draft import complete_event
 from streamsched.spark.context import RunContext
 from streamsched.spark.pfs import PartitionedFileSet
 
@@ -30,7 +30,7 @@ class _Recorder:
         self.events: list[Event] = []
 
     def emit(self, *what: EventDraft | Event) -> Emitted:
-        self.events += [stamped(each, source="test", now=NOW) for each in what]
+        self.events += [complete_event(each, source="test", now=NOW) for each in what]
         return Emitted(len(what))
 
 

@@ -15,7 +15,7 @@ from streamsched import PartitionedFileSet, StreamSizeListener, write_batches
 from streamsched.domain.errors import ConfigurationError, ConflictError, InvalidError, UnavailableError
 from streamsched.domain.events.event import Event, PartitionsAdded, StreamSize
 from streamsched.emit import Emitted, EventDraft
-from streamsched.emit.draft import stamped
+from streamsched.emit.draft import complete_event
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,7 +42,7 @@ class Server:
             if self.away:
                 self.missed += 1
                 raise UnavailableError("no server there")
-            self.events += [stamped(each, source="test", now=NOW) for each in what]
+            self.events += [complete_event(each, source="test", now=NOW) for each in what]
         return Emitted(len(what))
 
     def wait_for(self, holds: Callable[[], bool]) -> None:

@@ -31,7 +31,7 @@ async def broker(request: pytest.FixtureRequest, database: str) -> AsyncIterator
 
 @pytest.fixture
 async def cluster(relaying_scheduler: CatalogProcess) -> AsyncIterator[ShardCluster]:
-    cluster = await ShardCluster.found(relaying_scheduler.broker, SHARDS)
+    cluster = await ShardCluster.create(relaying_scheduler.broker, SHARDS)
     await cluster.start()
     yield cluster
     await cluster.stop()

@@ -18,7 +18,7 @@ from streamsched.domain.jobs.job import Contribution
 from streamsched.domain.names import DatasetRef, ProgramRef, ScheduleRef
 from streamsched.emit import Emitted, Emitter, EventDraft
 from streamsched.emit.bookmarks import BookmarkClient
-from streamsched.emit.draft import stamped
+from streamsched.emit.draft import complete_event
 from streamsched.log.topics import PARTITIONS
 from streamsched.ports.broker import TopicPartition
 from streamsched.process.cancellation import cancel
@@ -86,7 +86,7 @@ class RecordingEmitter:
         self.events: list[Event] = []
 
     def emit(self, *what: EventDraft | Event) -> Emitted:
-        self.events += [stamped(each, source="test", now=NOW) for each in what]
+        self.events += [complete_event(each, source="test", now=NOW) for each in what]
         return Emitted(len(what))
 
 

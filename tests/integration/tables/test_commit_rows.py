@@ -18,7 +18,7 @@ from streamsched.domain.datasets.file_set_commit import JobEpoch
 from streamsched.domain.errors import AttemptFencedError, ConflictError, NotFoundError, UnavailableError
 from streamsched.domain.names import DatasetRef
 from streamsched.ports.clock import Clock, SystemClock
-from streamsched.spark.manifest import Columns, Manifest, Mode, Phase, visible
+from streamsched.spark.manifest import Columns, Manifest, Mode, Phase, visible_partitions
 from streamsched.spark.object_store import ObjectStore
 from streamsched.spark.storage import FolderStorage
 from streamsched.spark.writes.write import Author, Write
@@ -62,7 +62,7 @@ async def beside(work: Callable[[], T]) -> T:
 async def seen(server: Server, location: str) -> dict[str, int | None]:
     manifests = await beside(store(server.url, location).manifests)
     assert [each.sequence for each in manifests] == list(range(1, len(manifests) + 1))
-    return {key: each.partition.rows for key, each in visible(manifests).items()}
+    return {key: each.partition.rows for key, each in visible_partitions(manifests).items()}
 
 
 async def test_commits_have_one_order_and_each_id_is_visible_once(server: Server, location: str) -> None:

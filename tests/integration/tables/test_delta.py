@@ -85,7 +85,7 @@ def test_what_adds_no_data_is_no_event(table: str, write: Write) -> None:
     DeltaTable(table).optimize.compact()
     DeltaTable(table).delete("day = '2026-01-01'")
 
-    steps = list(source.after(before))
+    steps = list(source.steps_after(before))
 
     assert [step.commit for step in steps] == [None, None]
     assert emitted(source, steps[-1].position) == []

@@ -148,7 +148,7 @@ def test_what_is_committed_and_not_written_again_is_known_at_the_end(place: str)
 
     writes = job_writes.current_writes(second)
     assert writes is not None
-    assert "has committed write 2 of default.flights, and attempt 2 made 1 writes" in writes.unmatched()[0]
+    assert "has committed write 2 of default.flights, and attempt 2 made 1 writes" in writes.unmatched_writes()[0]
 
 
 @pytest.mark.parametrize(

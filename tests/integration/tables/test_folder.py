@@ -110,7 +110,7 @@ def test_a_partition_that_is_gone_and_back_is_new(folder: Folder) -> None:
     (folder.root / "kept").rename(folder.root / "_kept")
     folder.put("day=3/a")
     folder.put("_SUCCESS")
-    steps = list(source.after(seen))
+    steps = list(source.steps_after(seen))
     (folder.root / "_kept").rename(folder.root / "day=1" / "a")
 
     assert [step.commit.partitions[0].key for step in steps if step.commit] == ["day=3"]
@@ -141,7 +141,7 @@ def test_what_is_no_folder_has_a_clear_reason(folder: Folder) -> None:
     with pytest.raises(ConfigurationError, match=r"Protocol not known: zz"):
         FolderSource("zz://bucket/x", MARKED, clock=clock).head()
     with pytest.raises(ConflictError, match="another folder"):
-        list(FolderSource(str(folder.root.parent), MARKED, clock=clock).after(folder.source().head()))
+        list(FolderSource(str(folder.root.parent), MARKED, clock=clock).steps_after(folder.source().head()))
 
 
 def test_many_partitions_need_few_positions(folder: Folder) -> None:
@@ -151,7 +151,7 @@ def test_many_partitions_need_few_positions(folder: Folder) -> None:
         os.utime(folder.root / f"n={number}" / "a", (BEGIN.timestamp(),) * 2)
     folder.put("_SUCCESS")
 
-    steps = list(folder.source().after(""))
+    steps = list(folder.source().steps_after(""))
 
     assert [number for number, step in enumerate(steps, 1) if step.position] == [100, 200, 250]
     assert len({step.commit.id for step in steps if step.commit}) == 250

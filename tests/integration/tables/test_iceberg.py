@@ -102,10 +102,10 @@ def test_what_adds_no_data_is_no_event(table: Any, write: Write) -> None:
 
         change.add_column("more", LongType())
 
-    (step,) = source.after(before)
+    (step,) = source.steps_after(before)
 
     assert step.commit is None
-    assert list(source.after(step.position)) == []
+    assert list(source.steps_after(step.position)) == []
 
 
 def test_snapshots_that_expired_are_one_event_of_the_files_since(table: Any, write: Write) -> None:
@@ -135,7 +135,7 @@ def test_a_table_that_was_rolled_back_repeats_nothing(table: Any, write: Write) 
     seen = source.head()
     table.manage_snapshots().set_current_snapshot(snapshot_id=kept).commit()
 
-    (step,) = source.after(seen)
+    (step,) = source.steps_after(seen)
     write(3)
 
     assert step.commit is None

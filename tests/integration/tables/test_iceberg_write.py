@@ -163,7 +163,7 @@ def test_what_is_committed_and_not_written_again_is_known_at_the_end(lake: Lake)
 
     writes = job_writes.current_writes(second)
     assert writes is not None
-    assert "has committed write 2 of default.flights, and attempt 2 made 1 writes" in writes.unmatched()[0]
+    assert "has committed write 2 of default.flights, and attempt 2 made 1 writes" in writes.unmatched_writes()[0]
 
 
 def test_rows_that_do_not_fit_and_tables_that_cannot_be_written_are_refused(lake: Lake) -> None:

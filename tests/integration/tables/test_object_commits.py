@@ -17,7 +17,7 @@ import pytest
 from streamsched.domain.errors import ConfigurationError, NotFoundError, UnavailableError
 from streamsched.domain.names import DatasetRef
 from streamsched.ports.clock import Clock, SystemClock
-from streamsched.spark.manifest import Columns, Manifest, Mode, Phase, visible
+from streamsched.spark.manifest import Columns, Manifest, Mode, Phase, visible_partitions
 from streamsched.spark.object_store import ObjectStore
 from streamsched.spark.storage import FolderStorage
 from streamsched.spark.writes.write import Write
@@ -72,11 +72,11 @@ def seen(place: Place) -> dict[str, int | None]:
     """Rows of each visible partition. Reads every file that is visible."""
     import pyarrow.parquet as pq
 
-    storage, found = FolderStorage(*place), visible(store(place).manifests())
+    storage, found = FolderStorage(*place), visible_partitions(store(place).manifests())
     for each in found.values():
         rows = 0
         for path in each.files:
-            with storage.opened(path) as file:
+            with storage.open_file(path) as file:
                 rows += pq.read_metadata(file).num_rows
         assert rows == each.partition.rows
     return {key: each.partition.rows for key, each in found.items()}

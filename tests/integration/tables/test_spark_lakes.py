@@ -112,7 +112,9 @@ def test_versions_that_spark_cleaned_up_are_not_lost(warehouse: Path, tmp_path: 
     source = DeltaSource(str(shutil.copytree(warehouse / "delta" / "flights", tmp_path / "flights")))
     log = Path(source.location) / "_delta_log"
     third = commits[2]["version"]
-    seen = next(step.position for step in source.after("") if step.position and f'"version":{third}' in step.position)
+    seen = next(
+        step.position for step in source.steps_after("") if step.position and f'"version":{third}' in step.position
+    )
 
     import deltalake
 

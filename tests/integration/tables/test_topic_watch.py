@@ -18,7 +18,7 @@ from streamsched.emit.bookmarks import BookmarkClient
 from streamsched.log.drivers import open_broker
 from streamsched.log.topics import STREAM_SIZES
 from streamsched.ports.broker import TopicPartition, TopicSpec
-from streamsched.spark.streaming.topic_measuring import measured
+from streamsched.spark.streaming.topic_measuring import measure_topic
 from streamsched.spark.streaming.topic_position import StreamMeasure
 from streamsched.spark.streaming.topic_watcher import TopicPhase, TopicWatcher, TopicWatchResult
 from tests.integration.tables.conftest import NOW, Server
@@ -43,7 +43,7 @@ def check(url: str, kafka: str, dies_at: TopicPhase | None) -> TopicWatchResult:
         return TopicWatcher(
             CLICKS,
             "clicks",
-            partial(measured, kafka, "clicks", StreamMeasure.BYTES),
+            partial(measure_topic, kafka, "clicks", StreamMeasure.BYTES),
             measure=StreamMeasure.BYTES,
             bookmarks=BookmarkClient(url, {}),
             emitter=emitter,
@@ -74,7 +74,7 @@ async def test_growth_reaches_the_log_once_though_the_watcher_is_killed_again_an
     address = Address.parse(kafka_log)
     begun = await asyncio.to_thread(check, server.url, kafka_log, None)
     assert begun.began
-    before = await asyncio.to_thread(measured, kafka_log, "clicks", StreamMeasure.BYTES)
+    before = await asyncio.to_thread(measure_topic, kafka_log, "clicks", StreamMeasure.BYTES)
 
     async with AIOKafkaProducer(bootstrap_servers=list(address.servers)) as producer:
         for phase in TopicPhase:
@@ -85,7 +85,7 @@ async def test_growth_reaches_the_log_once_though_the_watcher_is_killed_again_an
     await asyncio.to_thread(check, server.url, kafka_log, None)
     assert (await asyncio.to_thread(check, server.url, kafka_log, None)).sent == ()
 
-    after = await asyncio.to_thread(measured, kafka_log, "clicks", StreamMeasure.BYTES)
+    after = await asyncio.to_thread(measure_topic, kafka_log, "clicks", StreamMeasure.BYTES)
     events = await stream_sizes(server)
     assert sum(each.bytes for each in events.values()) == after.partitions[0].size - before.partitions[0].size > 4000
     assert {(each.stream, each.absolute) for each in events.values()} == {(CLICKS, False)}

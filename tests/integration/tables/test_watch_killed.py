@@ -89,7 +89,7 @@ async def killed(server: Server, form: str, folder: Path, *, commits: int, seed:
     await server.look(source)
 
     events = await server.events()
-    wanted = [step.commit.id for step in source.after("") if step.commit is not None]
+    wanted = [step.commit.id for step in source.steps_after("") if step.commit is not None]
     assert len(wanted) == commits
     assert list(dict.fromkeys(each.id for each in events)) == wanted  # in the order of the commits, none missing
     assert len({repr((each.id, each.fact, each.time)) for each in events}) == commits  # a repeat is equal

@@ -14,7 +14,7 @@ from streamsched_brokers.memory import MemoryBroker, MemoryLog, MemoryWriter
 
 from streamsched.admin.changelog import table
 from streamsched.admin.known_ids import rehomed_ids
-from streamsched.admin.reshard import compared, rehomed, reshard
+from streamsched.admin.reshard import compare_tables, move_rows, reshard
 from streamsched.admin.state import show
 from streamsched.codec.records import known_ids as codec
 from streamsched.codec.records import wakeup as wakeup_codec
@@ -176,7 +176,7 @@ class Site:
         broker = MemoryBroker(self.log)
         layout = await read_layout(broker)
         if layout is None:
-            return await ShardCluster.found(broker, UNKEYED)
+            return await ShardCluster.create(broker, UNKEYED)
         return ShardCluster(of_generation(broker, layout.generation), layout.shards)
 
 
@@ -336,20 +336,20 @@ def test_rows_go_home_with_their_bytes_and_a_row_that_was_not_at_home_is_found()
     before = {(topic, shard): {} for topic in CHANGELOGS for shard in range(2)}
     before[TRIGGERS_CHANGELOG, home(key, 2)] = rows
 
-    moved = rehomed(before, 2, 7)
+    moved = move_rows(before, 2, 7)
 
     assert moved[TRIGGERS_CHANGELOG, home(key, 7)] == rows
     assert sum(map(len, moved.values())) == 3
     with pytest.raises(ConflictError, match="whose home is"):
-        rehomed({(TRIGGERS_CHANGELOG, 1 - home(key, 2)): rows}, 2, 7)
+        move_rows({(TRIGGERS_CHANGELOG, 1 - home(key, 2)): rows}, 2, 7)
 
 
 def test_what_reads_back_otherwise_is_not_published() -> None:
     wanted = {(SUBSCRIPTIONS_CHANGELOG, 0): {b"k": b"v"}}
 
-    assert compared(wanted, wanted, wanted) == 0
+    assert compare_tables(wanted, wanted, wanted) == 0
     with pytest.raises(ConflictError, match="reads back 0 of 1 rows"):
-        compared(wanted, {}, wanted)
+        compare_tables(wanted, {}, wanted)
 
 
 def test_known_ids_move_with_their_event_keys() -> None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.admin.resync import Known, compared
+from streamsched.admin.resync import Known, find_faults
 from streamsched.admin.started import Started
 from streamsched.catalog.control import definition_signal
 from streamsched.domain.fold.fold import TriggerState, fold
@@ -80,12 +80,12 @@ jobs = st.dictionaries(st.tuples(st.sampled_from(REFS), st.integers(1, 5)), st.i
 def test_repairs_remove_every_repairable_fault(
     expected: dict[ScheduleRef, ScheduleRecord], shards: Known, started: Started
 ) -> None:
-    faults = list(compared(expected, shards, started))
+    faults = list(find_faults(expected, shards, started))
     for fault in faults:
         for signal in fault.repair:
             shards = applied(shards, signal)
 
-    left = list(compared(expected, shards, started))
+    left = list(find_faults(expected, shards, started))
 
     assert left == [fault for fault in faults if not fault.repair]
     for ref, record in expected.items():
@@ -103,4 +103,6 @@ def test_complete_shards_have_no_faults(expected: dict[ScheduleRef, ScheduleReco
         for key in event_keys(record.definition.trigger) if record.listens else ():
             listeners.setdefault(key, {})[ref] = record.generation
 
-    assert not list(compared(expected, Known(listeners, {ref: state(record) for ref, record in expected.items()}), {}))
+    assert not list(
+        find_faults(expected, Known(listeners, {ref: state(record) for ref, record in expected.items()}), {})
+    )

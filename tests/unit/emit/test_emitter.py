@@ -24,7 +24,7 @@ from streamsched.domain.names import ProgramRef
 from streamsched.domain.signals.home import home
 from streamsched.emit import AsyncEmitter, Emitter, RetryLimits, custom, drain, partitions_added, program_status
 from streamsched.emit.delivery import EncodedEvent
-from streamsched.emit.draft import stamped
+from streamsched.emit.draft import complete_event
 from streamsched.emit.log import LogTransport
 from streamsched.emit.spool import Spool
 from streamsched.log.topics import PARTITIONS, topic_specs
@@ -303,7 +303,7 @@ async def test_an_event_straight_to_the_log_lies_at_its_home() -> None:
         return broker
 
     link = LogTransport(opened)
-    event = stamped(partitions_added("flights", ["day=1"], event_id="commit-1"), source="test", now=NOW)
+    event = complete_event(partitions_added("flights", ["day=1"], event_id="commit-1"), source="test", now=NOW)
     await asyncio.to_thread(link.send, [EncodedEvent(event, link.encode(event))])
     await asyncio.to_thread(link.close)
 

@@ -17,7 +17,7 @@ from streamsched.domain.errors import Refusal
 from streamsched.domain.events.event import CustomHappened, Event
 from streamsched.domain.names import EventName
 from streamsched.emit import spooled_file
-from streamsched.emit.claim import claimed
+from streamsched.emit.claim import hold_claim
 from streamsched.emit.spool import KEPT, Spool
 from streamsched.ports.clock import SystemClock
 from streamsched.testing.clock import SettableClock
@@ -40,7 +40,7 @@ def another(tmp_path: Path) -> Spool:
 
 
 def test_a_folder_that_is_not_there_is_empty(spool: Spool) -> None:
-    assert spool.empty()
+    assert spool.is_empty()
     with oldest(spool) as kept:
         assert kept is None
 
@@ -53,7 +53,7 @@ def test_what_was_kept_comes_back_in_order(spool: Spool) -> None:
         assert kept is not None
         assert kept.events == (event("a"), event("b"), event("c"))
         spool.settle(kept, [], [])
-    assert spool.empty()
+    assert spool.is_empty()
 
 
 def test_a_file_has_one_drainer_at_a_time(spool: Spool, tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_files_begun_within_one_millisecond_are_sent_in_the_order_they_were_begu
         for n in range(20):
             spool.keep([event(str(n))])
             for file in tmp_path.glob(f"*{KEPT}"):
-                sending.enter_context(claimed(file))
+                sending.enter_context(hold_claim(file))
 
     files = sorted(tmp_path.glob(f"*{KEPT}"))
     assert [orjson.loads(file.read_bytes())["id"] for file in files] == [str(n) for n in range(20)]
@@ -127,7 +127,7 @@ def test_a_line_that_is_no_event_is_set_aside_with_its_reason(spool: Spool, tmp_
         spool.settle(kept, [], [])
     (aside,) = (tmp_path / "spool").glob("*.refused")
     assert b"garbage" in aside.read_bytes()
-    assert spool.empty()
+    assert spool.is_empty()
 
 
 KILLED = """
@@ -194,7 +194,7 @@ def test_a_large_file_is_read_in_pieces_and_none_is_lost(
         spool.settle(kept, [], [])
     assert got == [str(n) for n in range(20)]
     assert pieces > 5
-    assert spool.empty()
+    assert spool.is_empty()
 
 
 def test_the_rest_of_a_large_file_stays_behind_what_could_not_be_sent(
@@ -236,7 +236,7 @@ def test_what_is_no_regular_file_of_its_owner_is_set_aside_unread(tmp_path: Path
 
     assert sent == ["a"]
     assert sorted(unfit) == [f"0-{name}.events" for name in ("folder", "huge", "link", "pipe", "second-name")]
-    assert spool.empty()
+    assert spool.is_empty()
     assert len(list(folder.glob("*.refused"))) == 5
     assert secret.read_bytes() == b"password\n"
 
@@ -265,4 +265,4 @@ def test_a_line_without_end_is_set_aside_with_its_file(spool: Spool, monkeypatch
         assert kept is not None
         assert "has a line of more than 1000 bytes" in kept.unfit
         spool.settle(kept, [], [])
-    assert spool.empty()
+    assert spool.is_empty()

@@ -28,8 +28,8 @@ def test_what_was_consumed_is_not_new_and_the_rest_is(sequences: list[int], cut:
     commits = [commit(epoch + each) for each in sorted(sequences)]
     consumed = Consumed.decode(Consumed.all_of([each for each in commits if each.sequence <= epoch + cut]).encode())
 
-    assert consumed.new(commits) == [each for each in commits if each.sequence > epoch + cut]
-    assert Consumed.decode("").new(commits) == commits
+    assert consumed.select_new(commits) == [each for each in commits if each.sequence > epoch + cut]
+    assert Consumed.decode("").select_new(commits) == commits
 
 
 def test_a_commit_that_became_visible_late_is_new() -> None:
@@ -37,8 +37,8 @@ def test_a_commit_that_became_visible_late_is_new() -> None:
 
     consumed = Consumed.decode(Consumed.all_of([seen]).encode())
 
-    assert consumed.new([late, seen]) == [late]
-    assert consumed.new([commit(MICROSECOND_2026 - HOUR)]) == []
+    assert consumed.select_new([late, seen]) == [late]
+    assert consumed.select_new([commit(MICROSECOND_2026 - HOUR)]) == []
 
 
 def test_numbered_commits_need_no_names() -> None:

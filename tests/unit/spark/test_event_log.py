@@ -190,7 +190,7 @@ def test_one_call_reads_a_bounded_part(tmp_path: Path, monkeypatch: pytest.Monke
     write(tmp_path, 1, b"\n".join(lines) + b"\n")
 
     calls, found = 0, None
-    while not calls or not source.finished():
+    while not calls or not source.is_finished():
         found = source.read()
         calls += 1
 
@@ -210,7 +210,7 @@ def test_a_long_log_with_a_huge_line_and_a_torn_end_takes_little_memory(tmp_path
     tracemalloc.start()
     try:
         found = source.read()
-        while not source.finished():
+        while not source.is_finished():
             found = source.read()
         most = tracemalloc.get_traced_memory()[1]
     finally:

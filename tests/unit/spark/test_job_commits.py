@@ -18,7 +18,7 @@ from streamsched.domain.errors import AttemptFencedError, ConflictError
 from streamsched.domain.events.event import Event
 from streamsched.domain.names import DatasetRef, ProgramRef
 from streamsched.emit import Emitted, EventDraft
-from streamsched.emit.draft import stamped
+from streamsched.emit.draft import complete_event
 from streamsched.spark.context import RunContext, current_run
 from streamsched.spark.manifest import Manifest, Mode, Phase
 from streamsched.spark.pfs import Commit, PartitionedFileSet
@@ -38,7 +38,7 @@ class Announced:
         self.ids: list[str] = []
 
     def emit(self, *what: EventDraft | Event) -> Emitted:
-        self.ids += [stamped(each, source="test", now=NOW).id for each in what]
+        self.ids += [complete_event(each, source="test", now=NOW).id for each in what]
         return Emitted(len(what))
 
 

@@ -305,6 +305,6 @@ async def test_the_log_of_a_run_has_no_secret_however_it_is_written(tmp_path: Pa
 async def test_the_log_of_a_run_without_secrets_is_written_directly(tmp_path: Path) -> None:
     output = LogOutput(tmp_path / "run.log", Redaction())
     os.write(output.fileno(), b"x")
-    assert not output.copied
+    assert not output.is_copied
     assert (tmp_path / "run.log").read_bytes() == b"x"
     await output.close()

@@ -18,7 +18,7 @@ from streamsched.domain.names import DatasetRef
 from streamsched.ports.clock import SystemClock
 from streamsched.process.files import create_atomically, sync_folder
 from streamsched.spark import posix_store
-from streamsched.spark.manifest import Columns, Manifest, Mode, Phase, visible
+from streamsched.spark.manifest import Columns, Manifest, Mode, Phase, visible_partitions
 from streamsched.spark.posix_store import PosixStore
 from streamsched.spark.writes.write import Write
 
@@ -49,7 +49,7 @@ def commit(root: Path, name: str, days: Sequence[int], mode: Mode = Mode.APPEND,
 
 
 def keys(root: Path) -> list[str]:
-    return list(visible(store(root).manifests()))
+    return list(visible_partitions(store(root).manifests()))
 
 
 def leftovers(root: Path) -> list[str]:
@@ -154,7 +154,7 @@ def test_a_writer_that_raises_leaves_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("phase", BEFORE_COMMIT)
 def test_a_writer_killed_before_the_commit_point_was_never_there(tmp_path: Path, phase: Phase) -> None:
     commit(tmp_path, "before", [1])
-    store(tmp_path).announced("before")
+    store(tmp_path).mark_announced("before")
     killed_at(tmp_path, phase)
     assert leftovers(tmp_path) != []
     assert keys(tmp_path) == ["day=1"]
@@ -256,12 +256,12 @@ def test_what_a_dead_task_wrote_after_the_rollback_goes_too(tmp_path: Path) -> N
 def test_appending_joins_and_overwriting_replaces(tmp_path: Path) -> None:
     commit(tmp_path, "one", [1, 2], rows=3)
     commit(tmp_path, "two", [2, 3], rows=4)
-    rows = {key: seen.partition.rows for key, seen in visible(store(tmp_path).manifests()).items()}
+    rows = {key: seen.partition.rows for key, seen in visible_partitions(store(tmp_path).manifests()).items()}
     assert rows == {"day=1": 3, "day=2": 7, "day=3": 4}
 
     commit(tmp_path, "three", [2], Mode.OVERWRITE_PARTITIONS, rows=1)
 
-    seen = visible(store(tmp_path).manifests())
+    seen = visible_partitions(store(tmp_path).manifests())
     assert {key: part.partition.rows for key, part in seen.items()} == {"day=1": 3, "day=2": 1, "day=3": 4}
     (file,) = seen["day=2"].files
     assert re.fullmatch(r"day=2/three\.[0-9a-f]{8}-00000\.parquet", file)
@@ -274,7 +274,7 @@ def test_writers_side_by_side_lose_nothing(tmp_path: Path) -> None:
     for writer in writers:
         writer.join()
 
-    seen = visible(store(tmp_path).manifests())
+    seen = visible_partitions(store(tmp_path).manifests())
     assert seen["day=1"].partition.rows == 3 * 8
     assert len(seen) == 9
     assert leftovers(tmp_path) == []

@@ -42,7 +42,7 @@ def test_only_jobs_of_the_session_count(tmp_path: Path) -> None:
     assert (found.executors, found.executors_peak, found.executor_seconds) == (0, 0, 0)
 
     write(tmp_path, 2, b"\n".join([*job(3, LIES, 50), *job(4, MINE, 1)[:-1]]) + b"\n")
-    source.ended()
+    source.note_end()
     found = source.read()
     assert found is not None
     assert (found.stages_done, found.tasks_done, found.complete) == (2, 3, False)  # its job goes on

@@ -13,7 +13,7 @@ from streamsched.domain.events.event import Event, Partition, PartitionsAdded
 from streamsched.domain.jobs.run_commit import MOST_PARTITIONS
 from streamsched.domain.names import DatasetRef
 from streamsched.emit import Emitted, EventDraft
-from streamsched.emit.draft import commit_events, stamped
+from streamsched.emit.draft import commit_events, complete_event
 from streamsched.spark.tables.table_source import AddedFile, LogStep, TableCommit, added_partitions
 from streamsched.spark.tables.watcher import First, Watcher
 
@@ -53,7 +53,7 @@ class World:
     def emit(self, *what: EventDraft | Event) -> Emitted:
         if self.away:
             raise UnavailableError("away")
-        events = [stamped(each, source="x", now=NOW) for each in what]
+        events = [complete_event(each, source="x", now=NOW) for each in what]
         if bad := [n for n, each in enumerate(events) if each.id in self.refuses]:
             raise RefusedError([Refusal(n, "$", "too large") for n in bad], len(events) - len(bad))
         self.events += events

@@ -13,7 +13,7 @@ from streamsched.domain.events.event import Event, StreamSize
 from streamsched.domain.events.topic_growth import PartitionSize, TopicSize
 from streamsched.domain.names import StreamRef
 from streamsched.emit import Emitted, EventDraft
-from streamsched.emit.draft import stamped
+from streamsched.emit.draft import complete_event
 from streamsched.spark.streaming.topic_position import StreamMeasure
 from streamsched.spark.streaming.topic_watcher import TopicPhase, TopicWatcher
 from streamsched.spark.tables.watcher import First
@@ -55,7 +55,7 @@ class World:
         if self.refuses:
             raise RefusedError([Refusal(0, "$", "no such stream")], 0)
         for each in what:
-            event = stamped(each, source="x", now=NOW)
+            event = complete_event(each, source="x", now=NOW)
             assert isinstance(event.fact, StreamSize)
             assert not event.fact.absolute
             self.sent += 1

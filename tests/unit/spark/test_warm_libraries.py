@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streamsched.spark.warm.libraries import Surroundings, Versions, loaded
+from streamsched.spark.warm.libraries import Surroundings, Versions, loaded_libraries
 
 
 def _stamp(path: Path) -> tuple[int, int]:
@@ -42,7 +42,7 @@ def test_a_folder_that_hides_a_library_is_a_change(tmp_path: Path, monkeypatch: 
 
 
 def test_libraries_are_what_is_installed_and_not_of_the_program() -> None:
-    found = loaded("orjson")
+    found = loaded_libraries("orjson")
 
     assert "json" in found.libraries
     assert "streamsched.spark.warm.libraries" in found.libraries

@@ -18,6 +18,6 @@ def clock() -> SettableClock:
 
 @pytest.fixture
 async def cluster(clock: SettableClock) -> AsyncIterator[ShardCluster]:
-    made = await ShardCluster.found(MemoryBroker(MemoryLog(clock)))
+    made = await ShardCluster.create(MemoryBroker(MemoryLog(clock)))
     yield made
     await made.stop()

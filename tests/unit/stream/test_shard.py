@@ -324,7 +324,7 @@ class DeafBroker(MemoryBroker):
 
 
 async def test_a_shard_stops_although_the_cancellation_of_its_read_was_lost() -> None:
-    cluster = await ShardCluster.found(DeafBroker(MemoryLog()), 1)
+    cluster = await ShardCluster.create(DeafBroker(MemoryLog()), 1)
     await cluster.start()
     await cluster.settle()
     await asyncio.sleep(0)

@@ -19,7 +19,7 @@ from streamsched.api.routing.routes import ARCHIVE, Body, Routes
 from streamsched.api.routing.rules import DEPLOY, VIEW
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.programs.bundle import check_digest
-from streamsched.process.bundle_archive import chunks_of, listed
+from streamsched.process.bundle_archive import chunks_of, list_files
 from streamsched.store.programs.bundles import BundleRecord
 
 routes = Routes("/v1/namespaces/{namespace}/bundles", "programs")
@@ -74,7 +74,7 @@ async def put_bundle(
             await asyncio.to_thread(archive.write, chunk)
         if found.hexdigest() != digest:
             raise DecodeError("$", f"has digest {found.hexdigest()}, but the path has {digest}")
-        files = await asyncio.to_thread(listed, archive, most_bytes=limit)
+        files = await asyncio.to_thread(list_files, archive, most_bytes=limit)
         new = await services.programs.bundles.put(
             namespace, digest, chunks_of(archive), size=size, files=len(files), now=clock.now()
         )

@@ -59,7 +59,7 @@ def topic(
     from streamsched.emit.bookmarks import BookmarkClient
     from streamsched.emit.client import Emitter
     from streamsched.emit.destination import namespace
-    from streamsched.spark.streaming.topic_measuring import measured
+    from streamsched.spark.streaming.topic_measuring import measure_topic
     from streamsched.spark.streaming.topic_position import StreamMeasure
     from streamsched.spark.streaming.topic_watcher import TopicWatcher
     from streamsched.spark.streaming.topic_watching import watch_topic_until_stopped
@@ -74,7 +74,7 @@ def topic(
         watcher = TopicWatcher(
             ref,
             name,
-            lambda: measured(broker, name, counted),
+            lambda: measure_topic(broker, name, counted),
             measure=counted,
             bookmarks=BookmarkClient(at),
             emitter=emitter,

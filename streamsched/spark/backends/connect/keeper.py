@@ -29,7 +29,7 @@ from streamsched.spark.backends.connect.server import (
     STARTING_S,
     ConnectServer,
     event_log_folder,
-    locked,
+    lock_file,
     start_keeper,
     ticks_of,
 )
@@ -79,7 +79,7 @@ class Keeper:
         events = self._open_events()
         process = self._start(port)
         try:
-            self._until_ready(process, url)
+            self._wait_until_ready(process, url)
             server = ConnectServer(self._id, url, self._token, os.getpid(), ticks_of(os.getpid()))
             server.publish(self._folder)
             os.close(self._lock)
@@ -99,10 +99,10 @@ class Keeper:
     def _open_events(self) -> int:
         """Makes the folder of the event log, and removes those of keepers that were killed. Returns the lock of it."""
         self._events.mkdir(parents=True, exist_ok=True)
-        kept = locked(self._events.with_suffix(".lock"))
+        kept = lock_file(self._events.with_suffix(".lock"))
         assert kept is not None  # no other process knows the name
         for path in self._events.parent.glob("*.lock"):
-            if (lock := locked(path)) is not None:
+            if (lock := lock_file(path)) is not None:
                 _remove_events(path.with_suffix(""))
                 os.close(lock)
         return kept
@@ -120,7 +120,7 @@ class Keeper:
             "spark.log.level": "WARN",
             "spark.connect.session.manager.closedSessionsTombstonesSize": "10000",
             "spark.sql.warehouse.dir": str(self._folder / "warehouse"),
-            **(event_log_settings(self._events) if self._measured(home) else {}),
+            **(event_log_settings(self._events) if self._measure(home) else {}),
         }
         environ = {
             **self._environ,
@@ -146,10 +146,10 @@ class Keeper:
                 preexec_fn=parent_death_signal(),  # noqa: PLW1509 - of a process without threads
             )
 
-    def _measured(self, home: Path) -> bool:
+    def _measure(self, home: Path) -> bool:
         return self._settings.metrics and not defaults_log_events(self._environ, home)
 
-    def _until_ready(self, process: subprocess.Popen[bytes], url: str) -> None:
+    def _wait_until_ready(self, process: subprocess.Popen[bytes], url: str) -> None:
         deadline = time.monotonic() + STARTING_S
         while process.poll() is None and time.monotonic() < deadline:
             with suppress(UnavailableError):
@@ -165,7 +165,7 @@ class Keeper:
             remove_older(self._events, newest=_LOG_FILES)
         if used:
             self._used_at = now
-        if now - self._checked_at > _CHECK_S and not self._healthy(server, now):
+        if now - self._checked_at > _CHECK_S and not self._is_healthy(server, now):
             return False
         current = ConnectServer.read(self._folder)
         if current is None:
@@ -174,18 +174,18 @@ class Keeper:
             return bool(used)
         if self._successor is not None and self._successor.poll() is not None:
             self._successor = None
-        full = self._runs + used >= self._settings.runs or _resident(process.pid) > self._settings.resident
+        full = self._runs + used >= self._settings.runs or _resident_bytes(process.pid) > self._settings.resident
         if full and self._successor is None:
             self._replace()
         if not used and now - self._used_at > self._settings.idle_s:
-            return self._still_used(server)
+            return self._is_used(server)
         return True
 
     def _ended_runs(self, server: ConnectServer) -> int:
         """Ends the sessions of runs that do not use the server any more; returns how many still do."""
         used = 0
         for path in [each for each in self._uses.iterdir() if not each.name.startswith(".")]:
-            lock = locked(path)
+            lock = lock_file(path)
             if lock is None:
                 used += 1
                 continue
@@ -199,7 +199,7 @@ class Keeper:
                 os.close(lock)
         return used
 
-    def _healthy(self, server: ConnectServer, now: float) -> bool:
+    def _is_healthy(self, server: ConnectServer, now: float) -> bool:
         self._checked_at = now
         try:
             release(server.url, server.token, str(uuid4()))
@@ -209,7 +209,7 @@ class Keeper:
         return self._ill < _FAILED
 
     def _replace(self) -> None:
-        lock = locked(self._folder / "start.lock")
+        lock = lock_file(self._folder / "start.lock")
         if lock is None:
             return
         try:
@@ -217,7 +217,7 @@ class Keeper:
         finally:
             os.close(lock)
 
-    def _still_used(self, server: ConnectServer) -> bool:
+    def _is_used(self, server: ConnectServer) -> bool:
         """No run begins to use the server after it was withdrawn; one that did before is seen here."""
         self._withdraw()
         if not self._ended_runs(server):
@@ -231,7 +231,7 @@ class Keeper:
             (self._folder / "server.json").unlink(missing_ok=True)
 
 
-def _resident(pid: int) -> int:
+def _resident_bytes(pid: int) -> int:
     """Bytes of memory that the process takes; 0 where that is unknown."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

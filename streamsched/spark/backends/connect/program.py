@@ -71,7 +71,7 @@ class ConnectProgram(RunProcesses):
         self._failure: str | None = None
         self._killed = False
         self.begun = False
-        self._task = asyncio.ensure_future(self._executed())
+        self._task = asyncio.ensure_future(self._execute())
 
     async def wait(self) -> int:
         return await asyncio.shield(self._task)
@@ -100,7 +100,7 @@ class ConnectProgram(RunProcesses):
     def verdict(self, code: int) -> tuple[RunState, str] | None:
         return None if self._failure is None else (RunState.FAILED, self._failure)
 
-    async def _executed(self) -> int:
+    async def _execute(self) -> int:
         try:
             url, token = await self._server()
             program = self._command(url, token)

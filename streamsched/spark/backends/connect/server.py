@@ -97,7 +97,7 @@ async def use_server(folder: Path, settings: ConnectSettings, run: str, environ:
     started: subprocess.Popen[bytes] | None = None
     while True:
         server = ConnectServer.read(folder)
-        if server is not None and (use := _registered(folder, server, run)) is not None:
+        if server is not None and (use := _register_use(folder, server, run)) is not None:
             return use
         if server is None and started is None:
             started = _start_alone(folder, settings, environ)
@@ -128,7 +128,7 @@ def start_keeper(
         )
 
 
-def locked(path: Path) -> int | None:
+def lock_file(path: Path) -> int | None:
     """The descriptor of the file with an exclusive lock; None when another process has the lock."""
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -146,7 +146,7 @@ def ticks_of(pid: int) -> int:
 
 def _start_alone(folder: Path, settings: ConnectSettings, environ: Mapping[str, str]) -> subprocess.Popen[bytes] | None:
     """A keeper that starts a server; None when another one does already."""
-    lock = locked(folder / "start.lock")
+    lock = lock_file(folder / "start.lock")
     if lock is None:
         return None
     try:
@@ -157,13 +157,13 @@ def _start_alone(folder: Path, settings: ConnectSettings, environ: Mapping[str, 
         os.close(lock)  # the keeper has a copy
 
 
-def _registered(folder: Path, server: ConnectServer, run: str) -> Use | None:
+def _register_use(folder: Path, server: ConnectServer, run: str) -> Use | None:
     """The use, unless the server was replaced meanwhile."""
     uses = folder / "uses" / server.id
     name = file_name(run)
     hidden = uses / f".{name}.{os.getpid()}"  # a file with the run's name is locked as long as the run uses the server
     try:
-        file = locked(hidden)
+        file = lock_file(hidden)
         if file is None:
             return None
         hidden.rename(uses / name)

@@ -10,7 +10,7 @@ from typing import Final
 
 from starlette.responses import RedirectResponse, Response
 
-from streamsched.admin.checks.check_result import worst
+from streamsched.admin.checks.check_result import worst_level
 from streamsched.admin.doctor import examine
 from streamsched.admin.overview import survey
 from streamsched.api.routing.rules import ADMINISTER_ALL
@@ -59,7 +59,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
         overview=overview,
         health=health_lines(overview),
         findings=findings,
-        worst=worst(findings),
+        worst=worst_level(findings),
         checks=checks,
         topics=topics,
         revision=at.revisions[0] if at.revisions else "",
