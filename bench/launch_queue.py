@@ -118,7 +118,7 @@ class NoProcesses:
         del kind
         return 0
 
-    def alive(self, runner: RunnerId) -> bool | None:
+    def is_alive(self, runner: RunnerId) -> bool | None:
         return True
 
     def end_note(self, run: str) -> RunEnd | None:

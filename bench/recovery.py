@@ -106,7 +106,7 @@ class CountingServer(asyncio.Protocol):
 class LocalProcesses(NoProcesses):
     """Knows which processes of this host live."""
 
-    def alive(self, runner: RunnerId) -> bool | None:
+    def is_alive(self, runner: RunnerId) -> bool | None:
         return is_alive(runner.pid, runner.start_ticks)
 
 

@@ -71,7 +71,7 @@ class CodeFlow:
             UnavailableError: the provider cannot be reached.
         """
         address = self._http.address(
-            await self._discover(), "authorization_endpoint", what="address at which people log in"
+            await self._fresh_discovery(), "authorization_endpoint", what="address at which people log in"
         )
         query = {
             "response_type": "code",
@@ -99,7 +99,7 @@ class CodeFlow:
         return found
 
     async def _id_token(self, code: str, secrets: LoginSecrets, redirect_uri: str) -> str:
-        discovery = await self._discover()
+        discovery = await self._fresh_discovery()
         address = self._http.address(discovery, "token_endpoint", what="address at which codes are exchanged")
         form = {
             "grant_type": "authorization_code",
@@ -129,7 +129,7 @@ class CodeFlow:
             return UnauthenticatedError("the OpenID provider does not accept this login any more; log in again")
         return UnavailableError(f"the OpenID provider does not exchange the login for a token: {known}")
 
-    async def _discover(self) -> Mapping[str, Any]:
+    async def _fresh_discovery(self) -> Mapping[str, Any]:
         """The discovery document, read again after `FRESH`. Requests that wait share a read, and its failure."""
         if self._is_due():
             async with self._reading:

@@ -51,7 +51,7 @@ class ShardView:
     report: ShardReport | None
 
     @property
-    def lag(self) -> int:
+    def total_lag(self) -> int:
         return sum(self.lag.values())
 
 
@@ -173,7 +173,7 @@ def _shard_json(view: ShardView) -> dict[str, Any]:
         "epoch": view.epoch,
         "sinceSeconds": None if view.since_s is None else round(view.since_s, 1),
         "toldSecondsAgo": None if view.age_s is None else round(view.age_s, 1),
-        "behind": view.lag,
+        "behind": view.total_lag,
         "lag": view.lag,
         "doing": report.doing if report and fresh else None,
         "turnsPerSecond": report.turns_s if report and fresh else None,

@@ -78,7 +78,7 @@ def keep_numbers(has: Mapping[bytes, bytes], want: Mapping[bytes, bytes], jobs: 
             unchanged.add(key)
         elif now is not None and now.generation == at.generation:
             number = max(number, now.sequence)
-        found[key] = state_codec.numbered(value, number)
+        found[key] = state_codec.raise_sequence(value, number)
     if not unchanged:
         return found
     rows = {key: value for key, value in found.items() if _root(key) not in unchanged}

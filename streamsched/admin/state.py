@@ -14,7 +14,7 @@ from typing import Any, Final
 import orjson
 
 from streamsched.admin.changelog import table
-from streamsched.codec.events.native import plain
+from streamsched.codec.events.native import to_plain
 from streamsched.codec.views import explanation
 from streamsched.domain.errors import NotFoundError
 from streamsched.domain.events.event import schedule_key
@@ -59,9 +59,9 @@ def state_to_json(accumulated: TriggerStates, key: bytes) -> dict[str, Any] | No
         "backlog": definition.backlog,
         "when": str(state.trigger),
         "fired": state.sequence,
-        "progress": plain({**explanation.to_json(explain(state)), **explanation.losses(state)}),
+        "progress": to_plain({**explanation.to_json(explain(state)), **explanation.losses(state)}),
         "open": {
-            name: plain({"openedAt": cell.opened_at, **explanation.to_json(explain_cell(state.plan, cell, name))})
+            name: to_plain({"openedAt": cell.opened_at, **explanation.to_json(explain_cell(state.plan, cell, name))})
             for name, cell in cells.items()
         },
     }

@@ -180,7 +180,7 @@ def reason_of(body: dict[str, Any]) -> str:
         DecodeError: the reason is not a string, or the body has other members.
     """
     reason, rest = reasoned(body)
-    Fields(rest).done()
+    Fields(rest).check_all_read()
     return reason
 
 

@@ -13,7 +13,7 @@ from streamsched.catalog import change, deployment
 from streamsched.catalog.outbox_ack import wait_for_range
 from streamsched.catalog.preview import app_revision
 from streamsched.catalog.requested_change import ChangeServices, Decide, RequestedChange, Scope
-from streamsched.codec.json.reading import below
+from streamsched.codec.json.reading import member_path
 from streamsched.domain.errors import NotFoundError
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.app import AppDefinition
@@ -280,4 +280,4 @@ class Catalog:
         InvalidDefinitionError: a plug-in refuses a schedule.
         """
         for schedule in wanted.schedules:
-            self._check(schedule, below("$.schedules", schedule.ref.name))
+            self._check(schedule, member_path("$.schedules", schedule.ref.name))

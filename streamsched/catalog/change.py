@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from streamsched.catalog.control import control
-from streamsched.codec.json.reading import anchored
+from streamsched.codec.json.reading import prefix_errors
 from streamsched.codec.triggers.trigger import without_defaults
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.limits import add_duration
@@ -237,11 +237,11 @@ def check_trigger(trigger: Trigger) -> None:
         InvalidDefinitionError: a cron expression is wrong or never matches, its zone is unknown, or the trigger
             correlates in a way that can never be satisfied.
     """
-    with anchored("$.trigger"):
+    with prefix_errors("$.trigger"):
         check_correlation(trigger)
     for leaf in time_leaves(trigger).values():
         if isinstance(leaf, Cron):
-            with anchored("$.trigger"):
+            with prefix_errors("$.trigger"):
                 check_cron(leaf)
 
 

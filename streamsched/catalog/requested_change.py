@@ -13,7 +13,7 @@ import structlog
 
 from streamsched.catalog.outbox_ack import wait_for_ack, wait_for_ids
 from streamsched.catalog.preview import Preview, app_revision, check_plan, foresee
-from streamsched.codec.json.reading import below
+from streamsched.codec.json.reading import member_path
 from streamsched.domain.errors import InvalidDefinitionError, PlanChangedError
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.revision import Expected
@@ -192,7 +192,7 @@ class RequestedChange:
         for schedule in decided.schedules if most is not None else ():
             size = max((len(record.key.encode()) + len(record.value) for record in schedule.records), default=0)
             if most is not None and size > most:
-                path = below("$.schedules", schedule.after.definition.ref.name) if self._deploys else "$"
+                path = member_path("$.schedules", schedule.after.definition.ref.name) if self._deploys else "$"
                 raise InvalidDefinitionError(path, f"needs {size} bytes in one log record, the limit is {most}")
         return decided
 

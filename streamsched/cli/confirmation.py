@@ -16,7 +16,7 @@ import typer
 
 from streamsched.cli.output import Format, print_structured
 from streamsched.cli.preview import print_preview
-from streamsched.cli.table import plain
+from streamsched.cli.table import plain_text
 from streamsched.domain.errors import PlanChangedError
 
 #: Exit code: the change would lose something and was not confirmed.
@@ -63,21 +63,21 @@ def confirmed_change(
     for left in reversed(range(_TRIES)):
         planned = plan()
         if dry_run:
-            if output.structured:
+            if output.is_structured:
                 print_structured(planned, output)
             else:
                 show(planned)
             return None
-        if not output.structured and (always_shown or planned["loses"]):
+        if not output.is_structured and (always_shown or planned["loses"]):
             show(planned)
         if planned["loses"] and not yes:
-            if output.structured:
+            if output.is_structured:
                 print_structured(planned, output)
             confirm(
                 "Make this change?",
                 declined="nothing was changed",
                 refused="not changed, because something would be lost; `--yes` makes the change, `--dry-run` shows it",
-                quiet=output.structured,
+                quiet=output.is_structured,
             )
         try:
             return change(planned["plan"])
@@ -99,7 +99,7 @@ def confirm(question: str, *, declined: str, refused: str, quiet: bool) -> None:
         typer.Exit: the answer is no, or there is no terminal (`NOT_CONFIRMED`).
     """
     if not quiet and sys.stdin.isatty() and sys.stdout.isatty():
-        if typer.confirm(plain(question), err=True):
+        if typer.confirm(plain_text(question), err=True):
             return
         typer.secho(declined, err=True)
     else:

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import typer
 
-from streamsched.cli.naming import short
+from streamsched.cli.naming import short_name
 from streamsched.cli.run_metrics import TaskBar
 from streamsched.cli.server import ask, request
 from streamsched.cli.shell.log_text import LogText
-from streamsched.cli.table import plain
+from streamsched.cli.table import plain_text
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
 
@@ -60,14 +60,14 @@ def follow_job(job: str, url: str) -> int:
         state = JobState(found["state"])
         note = _note(found, state)
         if note and note != noted:
-            typer.secho(plain(note), err=True)
+            typer.secho(plain_text(note), err=True)
             noted = note
         if state is JobState.COALESCED:
             job = found["joined"]
             continue
         if len(found["runs"]) > ended:
             run = found["runs"][ended]
-            typer.secho(f"run {short(run)}", err=True)
+            typer.secho(f"run {short_name(run)}", err=True)
             follow_log(f"/v1/runs/{run}/logs", "0", url)
             ended += 1
             continue
@@ -93,12 +93,12 @@ def run_exit_code(run: Mapping[str, Any]) -> int:
 
 def _note(job: Mapping[str, Any], state: JobState) -> str:
     """What a person who waits wants to know about the job; empty while that is nothing."""
-    name = short(job["id"])
+    name = short_name(job["id"])
     match state:
         case JobState.PENDING_CONSTRAINT:
             return f"{name} waits: {job['reason']}" if job["reason"] else ""
         case JobState.COALESCED:
-            return f"{name} joined {short(job['joined'])}, which waited already"
+            return f"{name} joined {short_name(job['joined'])}, which waited already"
         case JobState.ABORTED | JobState.TIMED_OUT | JobState.OBSOLETE | JobState.LAUNCH_FAILED:
             return f"{name} is {state}: {job['reason']}"
         case JobState.PENDING_TRIGGER | JobState.PENDING_LAUNCH | JobState.LAUNCHED:

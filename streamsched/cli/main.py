@@ -20,7 +20,7 @@ from streamsched.cli.naming import field_path
 from streamsched.cli.shell.coercion import quicken_own
 from streamsched.cli.shell.command_table import COMMANDS, CommandTable
 from streamsched.cli.shell.completion import Completion, context_names
-from streamsched.cli.table import plain
+from streamsched.cli.table import plain_text
 from streamsched.domain.errors import (
     ConfigurationError,
     ConflictError,
@@ -92,8 +92,8 @@ def message(error: StreamschedError) -> str:
     """The error for people: paths into documents without `$`, control characters as escapes."""
     if isinstance(error, InvalidError):
         path = field_path(error.path)
-        return plain(f"{path}: {error.reason}" if path else error.reason)
-    return plain(str(error))
+        return plain_text(f"{path}: {error.reason}" if path else error.reason)
+    return plain_text(str(error))
 
 
 def _version(requested: bool) -> None:

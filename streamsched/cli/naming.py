@@ -67,7 +67,7 @@ def full_run(text: str) -> str:
     return _PREFIX + text if _RUN.fullmatch(text) and not text.startswith(_PREFIX) else text
 
 
-def short(name: str) -> str:
+def short_name(name: str) -> str:
     """An id without the default namespace; `full_name` and the like restore it. The id of an app named `default` is
     not shortened.
     """

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from streamsched.cli.naming import short, without_default
-from streamsched.cli.table import Column, layout, plain
+from streamsched.cli.naming import short_name, without_default
+from streamsched.cli.table import Column, layout, plain_text
 from streamsched.domain.errors import ConfigurationError
 from streamsched.domain.time.duration import duration_text
 
@@ -33,12 +33,12 @@ class Format(StrEnum):
     NAME = "name"
 
     @property
-    def structured(self) -> bool:
+    def is_structured(self) -> bool:
         """Whether the output is for programs."""
         return self in {Format.JSON, Format.YAML, Format.NAME}
 
     @property
-    def wide(self) -> bool:
+    def is_wide(self) -> bool:
         """Whether tables have all columns on unbroken lines, wider than the terminal if needed."""
         return self is Format.WIDE
 
@@ -101,7 +101,7 @@ def print_json(value: object) -> None:
         typer.echo(json.dumps(value, ensure_ascii=False))
         return
     text = json.dumps(value, indent=2, ensure_ascii=False)
-    typer.echo("".join(each if plain(each) == each else json.dumps(each)[1:-1] for each in text))
+    typer.echo("".join(each if plain_text(each) == each else json.dumps(each)[1:-1] for each in text))
 
 
 def print_structured(value: Any, output: Format) -> None:
@@ -115,10 +115,10 @@ def print_structured(value: Any, output: Format) -> None:
             import yaml
 
             text = yaml.safe_dump(value, allow_unicode=True, sort_keys=False, width=10_000)
-            typer.echo(plain(text) if sys.stdout.isatty() else text, nl=False)
+            typer.echo(plain_text(text) if sys.stdout.isatty() else text, nl=False)
         case Format.NAME:
             for name in names_of(value):
-                typer.echo(plain(short(name)))
+                typer.echo(plain_text(short_name(name)))
         case _:
             print_json(value)
 
@@ -168,7 +168,7 @@ def print_record(found: Mapping[str, Any]) -> None:
     from rich.text import Text
 
     out = console()
-    rows = {name: _shortened(name, value) for name, value in found.items() if value not in (None, [], {}, "")}
+    rows = {name: _shorten(name, value) for name, value in found.items() if value not in (None, [], {}, "")}
     margin = max(map(len, rows), default=0) + 2
     for name, value in rows.items():
         first, *others = cell(value).split("\n")
@@ -177,10 +177,10 @@ def print_record(found: Mapping[str, Any]) -> None:
             out.print(Text(" " * margin + line))
 
 
-def _shortened(name: str, value: object) -> object:
+def _shorten(name: str, value: object) -> object:
     if name not in _NAMED:
         return value
-    return [short(str(each)) for each in value] if isinstance(value, list) else short(str(value))
+    return [short_name(str(each)) for each in value] if isinstance(value, list) else short_name(str(value))
 
 
 def state_style(state: str) -> str:
@@ -200,15 +200,15 @@ def cell(value: object) -> str:
         case list():
             return ", ".join(cell(each) for each in value)
         case str():
-            return plain(moment(value))
+            return plain_text(moment(value))
         case _:
-            return plain(value)
+            return plain_text(value)
 
 
-def coloured(state: str) -> str:
+def colour_state(state: str) -> str:
     """A state as Rich markup."""
     style = state_style(state)
-    return f"[{style}]{state}[/]" if style else escaped(state)
+    return f"[{style}]{state}[/]" if style else escape_text(state)
 
 
 def duration(begin: str | None, end: str | None) -> str | None:
@@ -219,7 +219,7 @@ def duration(begin: str | None, end: str | None) -> str | None:
     return duration_text(timedelta(seconds=max(0, round(length.total_seconds()))))
 
 
-def counted(count: int, noun: str) -> str:
+def count_text(count: int, noun: str) -> str:
     """The count with its noun, which takes an s in the plural."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
@@ -250,12 +250,12 @@ def _grow(tree: Tree, node: Mapping[str, Any]) -> None:
 
 def _progress_line(node: Mapping[str, Any]) -> str:
     mark = "[green]✓[/]" if node.get("holds") else "[yellow]…[/]"
-    text = escaped(without_default(str(node.get("text", ""))))
+    text = escape_text(without_default(str(node.get("text", ""))))
     due = f", {node['then']} {moment(node['due_at'])}" if node.get("due_at") else ""
-    missing = f", missing {escaped(node['missing_text'])}" if node.get("missing_text") else ""
+    missing = f", missing {escape_text(node['missing_text'])}" if node.get("missing_text") else ""
     return f"{mark} {text}: {node.get('have', 0)} of {node.get('need', 0)}{missing}{due}"
 
 
-def escaped(text: str) -> str:
+def escape_text(text: str) -> str:
     """The text with Rich markup and control characters escaped."""
-    return plain(text).replace("[", r"\[")
+    return plain_text(text).replace("[", r"\[")

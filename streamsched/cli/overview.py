@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-from streamsched.cli.output import console, escaped, print_json
+from streamsched.cli.output import console, escape_text, print_json
 from streamsched.domain.errors import UnavailableError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ async def watch(source: AbstractAsyncContextManager[Read], *, once: bool, every:
             if as_json:
                 print_json(overview)
             else:
-                console().print(_rendered(overview))
+                console().print(_render(overview))
             return
         with Live(console=console(), screen=False, auto_refresh=False) as live:
             began = time.monotonic()
@@ -77,11 +77,11 @@ async def frames(read: Read) -> AsyncIterator[RenderableType]:
             age = time.monotonic() - read_at
             yield Group(f"[red]{escape(str(exc))}[/]; state {age:.0f} s ago:", "", last)
         else:
-            last, read_at = _rendered(overview), time.monotonic()
+            last, read_at = _render(overview), time.monotonic()
             yield last
 
 
-def _rendered(overview: dict[str, Any]) -> RenderableType:
+def _render(overview: dict[str, Any]) -> RenderableType:
     shards = Table(box=None, pad_edge=False)
     for name in _SHARDS:
         shards.add_column(name, justify="left" if name in {"worker", "state"} else "right")
@@ -95,7 +95,7 @@ def _rendered(overview: dict[str, Any]) -> RenderableType:
         oldest = f"{each['oldestSeconds']:g} s" if each["oldestSeconds"] else "-"
         queues.add_row(each["name"], str(each["waiting"]), oldest, owner)
     doubt = overview.get("clock")
-    return Group(shards, "", queues, *(["", f"[red]PostgreSQL's clock {escaped(doubt)}[/]"] if doubt else []))
+    return Group(shards, "", queues, *(["", f"[red]PostgreSQL's clock {escape_text(doubt)}[/]"] if doubt else []))
 
 
 def _cells(each: dict[str, Any]) -> tuple[object, ...]:

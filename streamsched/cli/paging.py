@@ -25,7 +25,7 @@ LimitOption = Annotated[
 ]
 
 
-def listed(
+def fetch_list(
     path: str,
     member: str,
     *,
@@ -38,7 +38,7 @@ def listed(
     """Items of a list and the cursor of the next page, empty when there is none. Without `limit` these are the items of
     one page for a table, and all items for JSON.
     """
-    if limit is None and output.structured:
+    if limit is None and output.is_structured:
         return list(_all(path, member, url=url, after=after, params=params)), ""
     query = {**(params or {}), "after": after, "limit": limit or _PAGE}
     found = ask("GET", path, url=url, params=query)

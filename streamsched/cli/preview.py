@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from streamsched.cli.naming import short, without_default
-from streamsched.cli.output import console, escaped
+from streamsched.cli.naming import short_name, without_default
+from streamsched.cli.output import console, escape_text
 
 #: Most new programs or schedules that are listed; further ones are counted. Changes and deletions are all listed.
 _MOST_CREATED: Final = 50
@@ -28,21 +28,23 @@ def print_preview(preview: Mapping[str, Any]) -> None:
         for each in preview[kind]:
             if each["id"] in hidden:
                 continue
-            because = f": {escaped(without_default(each['reason']))}" if each["reason"] not in {"", "deployed"} else ""
+            because = (
+                f": {escape_text(without_default(each['reason']))}" if each["reason"] not in {"", "deployed"} else ""
+            )
             sign = _SIGNS.get(each["action"], "[yellow]~[/]")
-            out.print(f"{sign} {kind[:-1]} [bold]{short(each['id'])}[/] would be {each['action']}{because}")
+            out.print(f"{sign} {kind[:-1]} [bold]{short_name(each['id'])}[/] would be {each['action']}{because}")
             for line in _lines(each):
                 out.print(f"    {line}")
         if hidden:
             out.print(f"{_SIGNS['created']} {len(hidden)} more {kind} would be created")
     for each in preview.get("expectations", ()):
         sign = _SIGNS.get(each["action"], "[yellow]~[/]")
-        says = f": {escaped(without_default(each['when']))}" if each["action"] != "deleted" else ""
-        out.print(f"{sign} expectation [bold]{short(each['id'])}[/] would be {each['action']}{says}")
+        says = f": {escape_text(without_default(each['when']))}" if each["action"] != "deleted" else ""
+        out.print(f"{sign} expectation [bold]{short_name(each['id'])}[/] would be {each['action']}{says}")
     recipients = preview.get("onFailure")
     if recipients is not None:
         listed = ", ".join(_recipient(each) for each in recipients["after"]) or "none"
-        out.print(f"[yellow]~[/] failures would be sent to: {escaped(listed)}")
+        out.print(f"[yellow]~[/] failures would be sent to: {escape_text(listed)}")
 
 
 def _recipient(recipient: Mapping[str, Any]) -> str:
@@ -53,7 +55,9 @@ def _recipient(recipient: Mapping[str, Any]) -> str:
 def _print_waiting(waiting: Mapping[str, Any]) -> None:
     """What waits in other namespaces for a program that would be removed, and stays as it is."""
     for name in waiting.get("schedules", ()):
-        console().print(f"[yellow]![/] schedule [bold]{short(name)}[/] waits for a removed program; it would say so")
+        console().print(
+            f"[yellow]![/] schedule [bold]{short_name(name)}[/] waits for a removed program; it would say so"
+        )
     others = waiting.get("others", 0)
     if others:
         which = (
@@ -65,8 +69,8 @@ def _print_waiting(waiting: Mapping[str, Any]) -> None:
 def print_broken_joins(change: Mapping[str, Any]) -> None:
     """The joins per run of an ancestor that a change breaks."""
     for each in change.get("brokenJoins", ()):
-        text = escaped(without_default(each["text"]))
-        console().print(f"[yellow]![/] schedule [bold]{short(each['schedule'])}[/] {text}")
+        text = escape_text(without_default(each["text"]))
+        console().print(f"[yellow]![/] schedule [bold]{short_name(each['schedule'])}[/] {text}")
 
 
 def dropped_lines(change: Mapping[str, Any]) -> Iterator[str]:
@@ -90,16 +94,16 @@ def _lines(change: Mapping[str, Any]) -> Iterator[str]:
     has_sentence = any(field["field"] == "when" for field in change.get("fields", ()))
     for field in change.get("fields", ()):
         if not (has_sentence and field["field"] == "trigger"):
-            yield f"{field['field']}: {_shown(field, 'before')} → {_shown(field, 'after')}"
+            yield f"{field['field']}: {_format_field(field, 'before')} → {_format_field(field, 'after')}"
     if change.get("join"):
-        yield escaped(without_default(change["join"]))
+        yield escape_text(without_default(change["join"]))
     can_keep = change["action"] == "updated"
     for stake in change.get("accumulated", ()):
         if change["keeps"] and stake["fits"]:
-            yield f"[green]{escaped(_amount(stake))} would be kept[/]"
+            yield f"[green]{escape_text(_amount(stake))} would be kept[/]"
         else:
             saved = " (--keep would keep it)" if can_keep and stake["fits"] else ""
-            yield f"[red]{escaped(_amount(stake))} would be lost[/]{saved}"
+            yield f"[red]{escape_text(_amount(stake))} would be lost[/]{saved}"
     for name, one, many in () if change.get("keeps") else _COUNTS:
         count = change.get(name, 0)
         if count:
@@ -109,7 +113,7 @@ def _lines(change: Mapping[str, Any]) -> Iterator[str]:
     if change["action"] == "deleted" and change.get("waitingJobs"):
         yield (
             "a new name is a new schedule: to let the jobs of this one run, keep it in the app until it has none, "
-            f"after `streamsched schedule pause {escaped(short(change['id']))} --drain`"
+            f"after `streamsched schedule pause {escape_text(short_name(change['id']))} --drain`"
         )
 
 
@@ -117,8 +121,8 @@ def _amount(stake: Mapping[str, Any]) -> str:
     return f"{stake['have']} of {stake['need']} of '{without_default(stake['leaf'])}'"
 
 
-def _shown(field: Mapping[str, Any], side: str) -> str:
+def _format_field(field: Mapping[str, Any], side: str) -> str:
     value = field[side]
     if field["field"] == "when":
         value = without_default(value or "")
-    return escaped(value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False))
+    return escape_text(value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False))

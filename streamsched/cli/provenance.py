@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from streamsched.cli.naming import short, without_default
+from streamsched.cli.naming import short_name, without_default
 from streamsched.cli.output import console, print_record, print_table, state_style
 from streamsched.cli.run_metrics import metric_lines, size
 from streamsched.cli.table import Column, ColumnKind
@@ -51,8 +51,8 @@ def print_run(found: Mapping[str, Any]) -> None:
             "driver log": driver.get("logs"),
             "muted": found["muted"] or None,
             "origin": without_default(origin["text"]),
-            "rerun of": origin["rerunOf"] and short(origin["rerunOf"]),
-            "backfill": origin["backfill"] and f"job {origin['item']} of {short(origin['backfill'])}",
+            "rerun of": origin["rerunOf"] and short_name(origin["rerunOf"]),
+            "backfill": origin["backfill"] and f"job {origin['item']} of {short_name(origin['backfill'])}",
             "events": "\n".join(map(without_default, origin["events"])),
             **metrics,
         }
@@ -66,7 +66,7 @@ def print_run(found: Mapping[str, Any]) -> None:
         console().print(f"changed since the run was made: {what}; a source may have been another", style="dim")
     if provenance["chain"]:
         console().print()
-        print_table(_chained(provenance["chain"]), _CHAIN, empty="")
+        print_table(_chain_rows(provenance["chain"]), _CHAIN, empty="")
 
 
 def _print_commits(commits: Sequence[Mapping[str, Any]], state: str) -> None:
@@ -86,14 +86,14 @@ def _arguments(arguments: Mapping[str, str], provenance: Mapping[str, Any]) -> I
         yield {"name": name, "value": arguments[name], "source": sources[name]}
 
 
-def _chained(chain: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+def _chain_rows(chain: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """Rows with numbers; `repeats` has the number of the run that a rerun or a further attempt repeats."""
     numbers = {each["run"]: number for number, each in enumerate(chain, 1)}
     for number, each in enumerate(chain, 1):
         former = number - 1 if (each["attempt"] or 1) > 1 else numbers.get(each["rerunOf"] or "")
         yield {
             "number": number,
-            "run": short(each["run"] or each["job"]),
+            "run": short_name(each["run"] or each["job"]),
             "state": each["state"] or "no run yet",
             "repeats": former,
             "startedAt": each["startedAt"],

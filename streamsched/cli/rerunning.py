@@ -11,7 +11,7 @@ import typer
 from streamsched.cli.arguments import pairs
 from streamsched.cli.confirmation import YesOption, confirm
 from streamsched.cli.following import follow_job
-from streamsched.cli.naming import full_job, full_name, full_run, short
+from streamsched.cli.naming import full_job, full_name, full_run, short_name
 from streamsched.cli.output import Format, FormatOption, console, print_json, print_structured, print_table
 from streamsched.cli.server import ReasonOption, UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind
@@ -80,10 +80,10 @@ def rerun(
         parse_duration(since, "--since")
         jobs = ask("POST", path, url=url, body={"since": since}, params={"dry_run": "true"})["jobs"]
         if dry_run:
-            _show(jobs, quiet=output.structured)
+            _show(jobs, quiet=output.is_structured)
             return
         if jobs and not yes:
-            _confirm_jobs(jobs, quiet=output.structured)
+            _confirm_jobs(jobs, quiet=output.is_structured)
         body |= {"since": since, "runs": [job["run"] for job in jobs]}
         made = ask("POST", path, url=url, body=body, headers=headers)["jobs"]
         _print_made(made, output, empty=f"no run of {schedule} failed within {since} and was not rerun")
@@ -92,23 +92,23 @@ def rerun(
         raise InvalidError("--schedule and --dry-run", "are for --failed")
     kind = f"runs/{full_run(name)}" if _RUN.fullmatch(name) else f"jobs/{full_job(name)}"
     found = ask("POST", f"/v1/{kind}/rerun", url=url, body=body, headers=headers)
-    print_structured(found, output) if output.structured else console().print(_made(found), markup=False)
+    print_structured(found, output) if output.is_structured else console().print(_made_text(found), markup=False)
     if wait:
         raise typer.Exit(follow_job(found["job"], url))
 
 
 def _print_made(made: Sequence[Mapping[str, Any]], output: Format, *, empty: str) -> None:
-    if output.structured:
+    if output.is_structured:
         print_structured(list(made), output)
         return
     for each in made:
-        console().print(_made(each), markup=False)
+        console().print(_made_text(each), markup=False)
     if not made:
         console().print(empty)
 
 
-def _made(found: Mapping[str, Any]) -> str:
-    job = short(found["job"])
+def _made_text(found: Mapping[str, Any]) -> str:
+    job = short_name(found["job"])
     return f"{job} {'was submitted before' if found['repeated'] else 'is submitted'}; see `streamsched job why {job}`"
 
 
@@ -132,5 +132,5 @@ def _show(jobs: Sequence[Mapping[str, Any]], *, quiet: bool) -> None:
     if quiet:
         print_json(list(jobs))
     else:
-        rows = [{**job, "id": short(job["id"])} for job in jobs]
+        rows = [{**job, "id": short_name(job["id"])} for job in jobs]
         print_table(rows, _COLUMNS, empty="no job failed that was not rerun")

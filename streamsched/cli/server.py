@@ -13,14 +13,14 @@ import typer
 from streamsched.cli.connection.exchange import Response, exchange
 from streamsched.cli.connection.server_url import CONTEXT, DEFAULT_URL, ContextUrl, found_url, requested_url, token_of
 from streamsched.cli.connection.waiting import notice
-from streamsched.cli.naming import short
+from streamsched.cli.naming import short_name
 from streamsched.codec.problem import error_from_json
 from streamsched.domain.errors import NotFoundError
 
 _TIMEOUT: Final = 60.0
 
 
-def _requested(ctx: typer.Context, given: str) -> str:
+def _requested_url(ctx: typer.Context, given: str) -> str:
     """The value of `--url`, else the URL that a context or the environment gives; empty: none."""
     context = ctx.find_root().params.get("context") or ""
     if ctx.resilient_parsing:
@@ -36,7 +36,7 @@ UrlOption = Annotated[
     str,
     typer.Option(
         "--url",
-        callback=_requested,
+        callback=_requested_url,
         help="URL of the API. Default: that of `--context`, STREAMSCHED_URL, `streamsched dev` in this folder or a "
         f"parent, the current context, else {DEFAULT_URL}.",
     ),
@@ -135,4 +135,4 @@ def request(
     except ValueError:
         answer = None
     error = error_from_json(response.status, answer, url=base + path, etag=response.headers.get("etag", ""))
-    raise NotFoundError(error.kind, short(error.name)) if isinstance(error, NotFoundError) else error
+    raise NotFoundError(error.kind, short_name(error.name)) if isinstance(error, NotFoundError) else error

@@ -82,16 +82,16 @@ def layout(rows: Sequence[Mapping[str, str]], columns: Sequence[Column], width: 
         if _total(widths) > width:
             columns = [column for column in shown if not (column.optional and _is_empty(rows, column))]
             shown, widths = list(columns), _natural(rows, columns)
-        widths = _wrapped(rows, shown, widths, width)
+        widths = _narrow_widths(rows, shown, widths, width)
         while _total(widths) > width and any(column.optional for column in shown):
             shown.remove(max(shown, key=lambda column: column.optional))
-            widths = _wrapped(rows, shown, _natural(rows, shown), width)
+            widths = _narrow_widths(rows, shown, _natural(rows, shown), width)
         if _total(widths) > width:
             return _blocks(rows, columns, width)
     lines = [_line([StyledText(column.head, "bold") for column in shown], list(widths.values()))]
     for row in rows:
         lines += _row(row, shown, list(widths.values()))
-    return [*lines, *_omitted(columns, shown)]
+    return [*lines, *_omitted_lines(columns, shown)]
 
 
 def _is_empty(rows: Sequence[Mapping[str, str]], column: Column) -> bool:
@@ -107,7 +107,7 @@ def _natural(rows: Sequence[Mapping[str, str]], columns: Sequence[Column]) -> di
     return found
 
 
-def _wrapped(
+def _narrow_widths(
     rows: Sequence[Mapping[str, str]], columns: Sequence[Column], widths: Mapping[str, int], width: int
 ) -> dict[str, int]:
     """The widths with the widest texts narrowed just enough to fit, or as far as allowed if they cannot fit."""
@@ -208,20 +208,20 @@ def _line(cells: Sequence[StyledText], widths: Sequence[int]) -> Line:
     return tuple(pieces)
 
 
-def _omitted(columns: Sequence[Column], shown: Sequence[Column]) -> list[Line]:
+def _omitted_lines(columns: Sequence[Column], shown: Sequence[Column]) -> list[Line]:
     names = ", ".join(column.head for column in columns if column not in shown)
     note = f"columns not shown: {names}; use `-o wide`"
     return [(StyledText(line, "dim"),) for line in textwrap.wrap(note, 78)] if names else []
 
 
-def plain(value: Any) -> str:
+def plain_text(value: Any) -> str:
     """The value as text. Characters that move the cursor, change the writing direction or cannot be encoded are shown
     as escapes; line breaks are kept.
     """
-    return "".join(_visible(letter) for letter in str(value))
+    return "".join(_visible_letter(letter) for letter in str(value))
 
 
-def _visible(letter: str) -> str:
+def _visible_letter(letter: str) -> str:
     if letter == "\n" or letter.isprintable() or letter in _JOINERS or unicodedata.category(letter) == "Zs":
         return letter
     code = ord(letter)

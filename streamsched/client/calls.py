@@ -70,7 +70,7 @@ def schedules(
     namespace: str | None = None, app: str | None = None, states: Iterable[str] = ()
 ) -> ApiCall[Page[DeployedSchedule]]:
     params = _params(namespace=namespace, app=app, state=list(states))
-    return _listed("/v1/schedules", "schedules", DeployedSchedule.read, params)
+    return _list_call("/v1/schedules", "schedules", DeployedSchedule.read, params)
 
 
 def schedule(ref: str) -> ApiCall[DeployedSchedule]:
@@ -106,20 +106,20 @@ def run_schedule(
     reason: str,
     idempotency_key: str | None,
 ) -> ApiCall[MadeJob]:
-    call = _order(_path("schedules", ref, "runs"), _submitted, arguments=arguments, key=key, reason=reason)
-    return _keyed(call, idempotency_key)
+    call = _order(_path("schedules", ref, "runs"), _read_submitted, arguments=arguments, key=key, reason=reason)
+    return _add_key(call, idempotency_key)
 
 
 def run_program(
     ref: str, arguments: Mapping[str, str] | None, reason: str, idempotency_key: str | None
 ) -> ApiCall[MadeJob]:
-    return _keyed(
-        _order(_path("programs", ref, "runs"), _submitted, arguments=arguments, reason=reason), idempotency_key
+    return _add_key(
+        _order(_path("programs", ref, "runs"), _read_submitted, arguments=arguments, reason=reason), idempotency_key
     )
 
 
 def jobs(schedule: str | None, app: str | None, states: Iterable[str]) -> ApiCall[Page[Job]]:
-    return _listed("/v1/jobs", "jobs", Job.read, _params(schedule=schedule, app=app, state=list(states)))
+    return _list_call("/v1/jobs", "jobs", Job.read, _params(schedule=schedule, app=app, state=list(states)))
 
 
 def job(ref: str) -> ApiCall[Job]:
@@ -134,13 +134,13 @@ def rerun(
     ref: str, arguments: Mapping[str, str] | None, reason: str, mute: bool | None, idempotency_key: str | None
 ) -> ApiCall[MadeJob]:
     """Without a key the server's own is the number of the attempt, so a second request finds the job of the first."""
-    call = _order(_path("jobs", ref, "rerun"), _submitted, arguments=arguments, reason=reason, mute=mute)
-    return replace(call, repeatable=True) if idempotency_key is None else _keyed(call, idempotency_key)
+    call = _order(_path("jobs", ref, "rerun"), _read_submitted, arguments=arguments, reason=reason, mute=mute)
+    return replace(call, repeatable=True) if idempotency_key is None else _add_key(call, idempotency_key)
 
 
 def runs(program: str | None, app: str | None, states: Iterable[str]) -> ApiCall[Page[Run]]:
     params = _params(program=program, app=app, state=list(states))
-    return _listed("/v1/runs", "runs", Run.read, params)
+    return _list_call("/v1/runs", "runs", Run.read, params)
 
 
 def run(ref: str) -> ApiCall[Run]:
@@ -153,11 +153,11 @@ def kill(ref: str, reason: str, at_once: bool) -> ApiCall[Run]:
 
 
 def backfill(ref: str, span: Mapping[str, Any], idempotency_key: str | None) -> ApiCall[Backfill]:
-    return _keyed(_order(_path("schedules", ref, "backfills"), _backfill, **span), idempotency_key)
+    return _add_key(_order(_path("schedules", ref, "backfills"), _backfill, **span), idempotency_key)
 
 
 def backfills(schedule: str | None, namespace: str | None) -> ApiCall[Page[Backfill]]:
-    return _listed("/v1/backfills", "backfills", Backfill.read, _params(schedule=schedule, namespace=namespace))
+    return _list_call("/v1/backfills", "backfills", Backfill.read, _params(schedule=schedule, namespace=namespace))
 
 
 def one_backfill(ref: str) -> ApiCall[Backfill]:
@@ -169,7 +169,7 @@ def change_backfill(ref: str, order: str, reason: str) -> ApiCall[Backfill]:
 
 
 def webhooks(namespace: str) -> ApiCall[Page[WebhookState]]:
-    return _listed(_path("namespaces", namespace, "webhooks"), "webhooks", WebhookState.read, ())
+    return _list_call(_path("namespaces", namespace, "webhooks"), "webhooks", WebhookState.read, ())
 
 
 def webhook(namespace: str, name: str) -> ApiCall[WebhookState]:
@@ -206,13 +206,13 @@ def emit(events: Sequence[Event]) -> ApiCall[AcceptedEvents]:
     return ApiCall(
         method="POST",
         path="/v1/events",
-        read=_accepted,
+        read=_check_accepted,
         content=b"[" + b",".join(cloudevents.encode(each) for each in events) + b"]",
         headers={"Content-Type": "application/cloudevents-batch+json"},
     )
 
 
-def _accepted(reply: Reply) -> AcceptedEvents:
+def _check_accepted(reply: Reply) -> AcceptedEvents:
     """Raises:
     RefusedError: some were refused; the others were accepted.
     """
@@ -226,7 +226,7 @@ def _schedule(reply: Reply) -> DeployedSchedule:
     return DeployedSchedule.read(reply.data, reply.etag)
 
 
-def _submitted(reply: Reply) -> MadeJob:
+def _read_submitted(reply: Reply) -> MadeJob:
     return MadeJob.read(reply.data)
 
 
@@ -245,12 +245,12 @@ def _order(path: str, read: Callable[[Reply], T], **members: object) -> ApiCall[
     return ApiCall(method="POST", path=path, read=read, content=content, headers=_JSON, repeatable=False)
 
 
-def _keyed(call: ApiCall[T], key: str | None) -> ApiCall[T]:
+def _add_key(call: ApiCall[T], key: str | None) -> ApiCall[T]:
     headers = {**call.headers, "Idempotency-Key": key or secrets.token_hex(16)}
     return replace(call, headers=headers, repeatable=True)
 
 
-def _listed(
+def _list_call(
     path: str, name: str, read: Callable[[Mapping[str, Any]], T], params: Sequence[tuple[str, str]]
 ) -> ApiCall[Page[T]]:
     def page(reply: Reply) -> Page[T]:

@@ -61,9 +61,9 @@ class Following:
                 self._data.append(value)
             case _:
                 pass
-        return None if text else self._ended()
+        return None if text else self._decide_end()
 
-    def _ended(self) -> Decision | None:
+    def _decide_end(self) -> Decision | None:
         event, data = self._event, "\n".join(self._data)
         self._event, self._data = "", []
         if not data:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Final
 
-from streamsched.codec.events.native import dumps, fact_from_json, fact_to_json, plain
+from streamsched.codec.events.native import dumps, fact_from_json, fact_to_json, to_plain
 from streamsched.codec.json.reading import Fields, kind
 from streamsched.domain.backfills.backfill import BackfillOrder, Only
 from streamsched.domain.backfills.key_values import KeyValues, NumberRange, PeriodRange, parse_values
@@ -56,7 +56,7 @@ def request_from_json(schedule: ScheduleRef, token: str, body: Mapping[str, Any]
         DEFAULT_FAILURES if (most := fields.optional_integer("maxFailures", minimum=0)) is None else most,
         fields.optional_boolean("confirmed") or False,
     )
-    fields.done()
+    fields.check_all_read()
     return request
 
 
@@ -77,7 +77,7 @@ def request_to_json(request: BackfillRequest) -> dict[str, Any]:
 def same_request(stored: Mapping[str, Any], request: BackfillRequest) -> bool:
     """Whether a stored request asks for the same; the reason may differ. Earlier releases stored no `maxFailures`."""
     return {"maxFailures": DEFAULT_FAILURES, **stored, "reason": ""} == {
-        **plain(request_to_json(request)),
+        **to_plain(request_to_json(request)),
         "reason": "",
     }
 
@@ -95,22 +95,23 @@ def _span(fields: Fields, schedule: ScheduleRef) -> Span:
     if given and set(given) <= {"dataset", "partitions"}:
         return _partitions(fields, schedule)
     raise DecodeError(
-        "$", f"must have one span: `from` and `to`, or `keys`, or `dataset` and `partitions`; it has {_listed(given)}"
+        "$",
+        f"must have one span: `from` and `to`, or `keys`, or `dataset` and `partitions`; it has {_join_names(given)}",
     )
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     return " and ".join(f"`{name}`" for name in names) or "none"
 
 
 def _values(fields: Fields, name: str) -> KeyValues:
-    value = fields.required(name)
+    value = fields.required_value(name)
     if isinstance(value, str):
-        return parse_values(value, fields.at(name))
+        return parse_values(value, fields.path_of(name))
     if not isinstance(value, list):
         fields.fail(name, f"must be a text or a list of texts but is {kind(value)}")
     values = fields.text_list(name)
-    check_most(len(values), MOST_ITEMS, fields.at(name), "values")
+    check_most(len(values), MOST_ITEMS, fields.path_of(name), "values")
     return KeyValues((values,))
 
 

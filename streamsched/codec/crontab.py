@@ -141,11 +141,11 @@ def _variable(name: str, value: str, path: str, report: Report, reading: _Readin
 
 
 def _entry(time: str, command: str, path: str, draft: AppDraft, reading: _Reading) -> None:
-    script, stdin = _split(command)
+    script, stdin = _split_command(command)
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in reading.variables.items())
     if stdin is not None:
         script = f"printf '%s' {shlex.quote(stdin)} | {{ {script}\n}}"
-    name = f"{_called(command)}-{path.removeprefix('line ')}"
+    name = f"{_called_name(command)}-{path.removeprefix('line ')}"
     program = draft.add_program(name, {"type": "bash", "command": exports + script}, path)
     if program is None:
         return
@@ -158,7 +158,7 @@ def _entry(time: str, command: str, path: str, draft: AppDraft, reading: _Readin
         draft.report.carries(path, f"schedule {program}: {time} in {reading.zone}")
 
 
-def _split(command: str) -> tuple[str, str | None]:
+def _split_command(command: str) -> tuple[str, str | None]:
     """The script and the standard input of a command; None without one."""
     lines, current, at = [], "", 0
     while at < len(command):
@@ -169,19 +169,19 @@ def _split(command: str) -> tuple[str, str | None]:
             lines.append(current)
             current, at = "", at + 1
         else:
-            stop = _next(command, at + 1)
+            stop = _next_special(command, at + 1)
             current, at = current + command[at:stop], stop
     script, *given = [*lines, current]
     return script, "\n".join(given) + "\n" if given else None
 
 
-def _next(command: str, start: int) -> int:
+def _next_special(command: str, start: int) -> int:
     """The place of the next percent sign or backslash, else the end."""
     found = [place for mark in "%\\" if (place := command.find(mark, start)) >= 0]
     return min(found, default=len(command))
 
 
-def _called(command: str) -> str:
+def _called_name(command: str) -> str:
     """The last part of the path of the first word that says what the command is."""
     words = command.replace(";", " ").replace("&", " ").split()[:8]
     for former, word in zip(["", *words], words, strict=False):

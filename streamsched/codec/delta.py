@@ -81,12 +81,12 @@ def decode_commit(version: int, raw: bytes, columns: Sequence[str] = ()) -> Delt
     for action in actions:
         if (transaction := action.optional_object("txn")) is not None:
             transactions[transaction.text("appId")] = transaction.integer("version")
-        if (add := action.optional_object("add")) is not None and add.optional("dataChange") is not False:
+        if (add := action.optional_object("add")) is not None and add.optional_value("dataChange") is not False:
             added.append(_file(add, columns))
         if (info := action.optional_object("commitInfo")) is not None:
-            operation = str(info.optional("operation") or "")
-            at = _instant(info.optional("inCommitTimestamp") or info.optional("timestamp"))
-            ours = info.optional("streamsched")
+            operation = str(info.optional_value("operation") or "")
+            at = _instant(info.optional_value("inCommitTimestamp") or info.optional_value("timestamp"))
+            ours = info.optional_value("streamsched")
             said = ours if isinstance(ours, Mapping) else {}
     return DeltaCommit(version, commit_digest(raw), at, operation, tuple(added), transactions, said)
 
@@ -115,8 +115,8 @@ def _file(add: Fields, columns: Sequence[str]) -> DeltaFile:
         unquote(add.text("path")),
         in_column_order(texts, columns),
         add.optional_integer("size", minimum=0) or 0,
-        _rows(add.optional("stats")),
-        add.optional("deletionVector") is not None,
+        _rows(add.optional_value("stats")),
+        add.optional_value("deletionVector") is not None,
     )
 
 

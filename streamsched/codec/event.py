@@ -14,7 +14,7 @@ from typing import Any
 from streamsched.codec.cdap import notification
 from streamsched.codec.events import cloudevents, native
 from streamsched.codec.events.native import LOG_ID
-from streamsched.codec.json.scalar import elements, loads, mapping, name, parsed
+from streamsched.codec.json.scalar import elements, loads, mapping, name, parse
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.events.event import Event, Ticked
 
@@ -34,7 +34,7 @@ def decode(raw: bytes, *, fallback_id: str, fallback_time: datetime) -> Event:
     Raises:
         DecodeError: it is not an event, or of a type not accepted from outside.
     """
-    return _accepted(loads(raw), "$", fallback_id, fallback_time)
+    return _accept(loads(raw), "$", fallback_id, fallback_time)
 
 
 def decode_batch(raw: bytes, *, fallback_id: str, fallback_time: datetime) -> list[Event | DecodeError]:
@@ -57,23 +57,23 @@ def decode_each(items: Sequence[Any], *, fallback_id: str, fallback_time: dateti
             found.append(item)
             continue
         try:
-            found.append(_accepted(item, f"$[{index}]", f"{fallback_id}:{index}", fallback_time))
+            found.append(_accept(item, f"$[{index}]", f"{fallback_id}:{index}", fallback_time))
         except DecodeError as exc:
             found.append(exc.with_traceback(None))  # its frames would keep the whole list
     return found
 
 
-def claimed(raw: bytes) -> tuple[str, str] | None:
+def find_identity(raw: bytes) -> tuple[str, str] | None:
     """The id and source ("" when missing) in bytes that are not a valid event; None when there is no id."""
     try:
-        found = mapping(parsed(raw), "$")
+        found = mapping(parse(raw), "$")
         event_id, source = name(found.get("id"), "$.id"), found.get("source")
         return None if event_id.startswith(LOG_ID) else (event_id, "" if source is None else name(source, "$.source"))
     except DecodeError:
         return None
 
 
-def _accepted(value: object, path: str, fallback_id: str, fallback_time: datetime) -> Event:
+def _accept(value: object, path: str, fallback_id: str, fallback_time: datetime) -> Event:
     found = mapping(value, path)
     if "specversion" in found:
         event = cloudevents.from_json(found, path, fallback_time=fallback_time)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from streamsched.codec.json.reading import Fields, anchored
+from streamsched.codec.json.reading import Fields, prefix_errors
 from streamsched.domain.access.grant import EVERYWHERE, Grant
 from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.access.token import TokenRecord, TokenRequest
@@ -44,13 +44,13 @@ def _grant(value: object, path: str) -> Grant:
     names = _texts(fields, "names")
     shell = fields.optional_boolean("shell") or False
     masters = _texts(fields, "masters")
-    fields.done()
-    with anchored(path):
+    fields.check_all_read()
+    with prefix_errors(path):
         return Grant(role=AccessRole(role), namespace=namespace, names=names, shell=shell, masters=masters)
 
 
 def _texts(fields: Fields, name: str) -> tuple[str, ...]:
-    values = fields.optional(name) or []
+    values = fields.optional_value(name) or []
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         fields.fail(name, "must be a list of texts")
     return tuple(values)
@@ -64,9 +64,9 @@ def token_request_from_json(body: object) -> TokenRequest:
     """
     fields = Fields(body)
     name = fields.text("name")
-    grants = grants_from_json(fields.required("grants"))
+    grants = grants_from_json(fields.required_value("grants"))
     span = fields.optional_text("expiresIn")
-    fields.done()
+    fields.check_all_read()
     return TokenRequest(name, grants, None if span is None else parse_duration(span, "$.expiresIn"))
 
 

@@ -15,7 +15,7 @@ from streamsched.codec.dapr.job import DEFAULT_FAILURE, DaprJob, check_name, che
 from streamsched.codec.dapr.refusal import JobFault, JobRefusedError
 from streamsched.codec.dapr.scope import DaprScope
 from streamsched.codec.dapr.stored import CONTENT_TYPE, job_from_bytes, job_to_bytes
-from streamsched.codec.json.reading import anchored
+from streamsched.codec.json.reading import prefix_errors
 from streamsched.codec.tasks.task import options_from_json
 from streamsched.domain.errors import ConflictError, InvalidDefinitionError, InvalidError, NotFoundError
 from streamsched.domain.tasks.queue import QueuePolicy, WorkerTarget
@@ -170,7 +170,7 @@ class DaprDesk:
             found: list[tuple[TaskRequest, JobCounters]] = []
             for each in some:
                 job, counters = job_of_line(each)
-                with anchored(f"$[{each.position}]"):
+                with prefix_errors(f"$[{each.position}]"):
                     found.append((_restore_request(job, counters, overwrite=overwrite), counters))
             return found
 

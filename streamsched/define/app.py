@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from streamsched.codec.graph.arrival import Arrival, ArrivalReader
 from streamsched.codec.graph.task import task_from_json
-from streamsched.codec.json.reading import Fields, anchored, below
+from streamsched.codec.json.reading import Fields, member_path, prefix_errors
 from streamsched.define.combinators import TriggerExpression, to_expression
 from streamsched.define.expectations import ExpectationBuilder, Notified
 from streamsched.define.programs import resolve_paths
@@ -71,7 +71,7 @@ class App(ExpectationBuilder):
         """`namespace`: default: the one for which the file is loaded (`deploy --namespace`), else `default`.
         `on_failure`: who is notified, as of the method `on_failure`.
         """
-        with anchored("$.application"):
+        with prefix_errors("$.application"):
             super().__init__(AppRef(loading_namespace.get() if namespace is None else namespace, name))
         if isinstance(on_failure, Iterable) and not isinstance(on_failure, str):
             self.on_failure(*on_failure)
@@ -168,32 +168,32 @@ class App(ExpectationBuilder):
                 `"timeout"`.
             enabled: whether the schedule is enabled when it is created.
         """
-        path = below("$.schedules", name)
+        path = member_path("$.schedules", name)
         if name in self._schedules:
             raise InvalidDefinitionError(path, "is defined twice")
-        with anchored(path):
+        with prefix_errors(path):
             ref = ScheduleRef(self.ref.namespace, self.ref.app, name)
-        with anchored(f"{path}.program"):
+        with prefix_errors(f"{path}.program"):
             program_ref = self._find_program(program)
-        with anchored(f"{path}.when"):
+        with prefix_errors(f"{path}.when"):
             trigger = to_expression(when).build(self.ref)
         limits: list[Constraint] = []
         scope = choice(ConcurrencyScope, of, f"{path}.of")
         if max_concurrent is not None:
-            with anchored(f"{path}.max_concurrent", limit=""):
+            with prefix_errors(f"{path}.max_concurrent", limit=""):
                 limits.append(Concurrency(check_integer(max_concurrent, "$"), wait=wait, of=scope))
         elif scope is not ConcurrencyScope.PROGRAM:
             raise InvalidDefinitionError(f"{path}.of", "says whose runs max_concurrent counts, which is not given")
         if delay is not None:
-            with anchored(f"{path}.delay", delay=""):
+            with prefix_errors(f"{path}.delay", delay=""):
                 limits.append(Delay(duration(delay, "$")))
         if since_last_run is not None:
-            with anchored(f"{path}.since_last_run", interval=""):
+            with prefix_errors(f"{path}.since_last_run", interval=""):
                 limits.append(LastRun(duration(since_last_run, "$"), wait=wait))
         if window is not None:
-            with anchored(f"{path}.window"):
+            with prefix_errors(f"{path}.window"):
                 limits.append(_window(window, wait=wait))
-        with anchored(path):
+        with prefix_errors(path):
             self._schedules[name] = Schedule(
                 ref,
                 program_ref,
@@ -254,7 +254,7 @@ class App(ExpectationBuilder):
                 program names codes other than 0 in `success_codes`.
             schedule: further arguments of `schedule`, such as `max_concurrent`, `retry` or `constraints`.
         """
-        path = below("$.tasks", name)
+        path = member_path("$.tasks", name)
         if isinstance(depends_on, str | TriggerExpression):
             depends_on = [depends_on]
         if depends_on is not None and not isinstance(depends_on, Mapping):
@@ -263,7 +263,7 @@ class App(ExpectationBuilder):
         values |= {"arguments": arguments, "validations": validations}
         values["exit_codes"] = None if exit_codes is None else {str(code): each for code, each in exit_codes.items()}
         alone = task_from_json(name, Fields({"job_id": job_id, "components": components}, path))
-        needed = self._name_triggers(depends_on, alone.template, below(path, "depends_on"))
+        needed = self._name_triggers(depends_on, alone.template, member_path(path, "depends_on"))
         task = task_from_json(name, Fields({"job_id": job_id, "depends_on": needed, **values}, path), self._arriving)
         return self.add_task(task, program, **schedule)
 
@@ -271,13 +271,15 @@ class App(ExpectationBuilder):
         """`depends_on` with the name of the task in place of each trigger."""
         match needed:
             case TriggerExpression():
-                with anchored(path):
+                with prefix_errors(path):
                     trigger = needed.build(self.ref)
                 return self._arriving.add(trigger, child, path)
             case Mapping():
-                return {name: self._name_triggers(each, child, below(path, name)) for name, each in needed.items()}
+                return {
+                    name: self._name_triggers(each, child, member_path(path, name)) for name, each in needed.items()
+                }
             case list() | tuple():
-                return [self._name_triggers(each, child, below(path, index)) for index, each in enumerate(needed)]
+                return [self._name_triggers(each, child, member_path(path, index)) for index, each in enumerate(needed)]
             case _:
                 return needed
 
@@ -318,7 +320,7 @@ def _read_lateness(late: Lateness, path: str) -> Late:
     if not isinstance(late, tuple) or len(late) != 2:
         raise InvalidDefinitionError(path, f"must be a duration or a pair such as ('6h', 'side') but is {late!r}")
     after, then = late
-    with anchored(path, after=""):
+    with prefix_errors(path, after=""):
         return Late(duration(after, "$"), choice(OnLate, then, "$"))
 
 

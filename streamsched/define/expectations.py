@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from datetime import time
 from typing import Any
 
-from streamsched.codec.json.reading import anchored, below
+from streamsched.codec.json.reading import member_path, prefix_errors
 from streamsched.codec.schedules.expectation import days_from_json, default_name, schedule_of, time_from_text
 from streamsched.define.programs import ProgramBuilder
 from streamsched.define.units import check_integer, choice
@@ -95,7 +95,7 @@ class ExpectationBuilder(ProgramBuilder):
             then: a program of the app, or its name. A miss starts it, with arguments under `expectation.`.
             name: unique among the app's expectations. Default: the name of the dataset or schedule.
         """
-        path = below("$.expectations", name or str(what or schedule))
+        path = member_path("$.expectations", name or str(what or schedule))
         subject = self._subject(what, schedule, path)
         often = choice(Frequency, every, f"{path}.every")
         if partition and key:
@@ -104,12 +104,12 @@ class ExpectationBuilder(ProgramBuilder):
             raise InvalidDefinitionError(
                 path, "has a partition of a dataset, or a key of a schedule, and is about the other"
             )
-        with anchored(path):
+        with prefix_errors(path):
             ref = ExpectationRef(self.ref.namespace, self.ref.app, name or default_name(subject))
         if ref.name in self._expectations:
             raise InvalidDefinitionError(path, "is defined twice; give one of them another name")
         due = by if isinstance(by, time) else time_from_text(by, f"{path}.by")
-        with anchored(path):
+        with prefix_errors(path):
             self._expectations[ref.name] = Expectation(
                 ref,
                 subject,
@@ -152,7 +152,7 @@ class ExpectationBuilder(ProgramBuilder):
     ) -> DatasetRef | ScheduleRef:
         if (what is None) == (schedule is None):
             raise InvalidDefinitionError(path, "must name either a dataset or a schedule")
-        with anchored(path):
+        with prefix_errors(path):
             if schedule is not None:
                 return schedule_of(schedule, self.ref)
             return (

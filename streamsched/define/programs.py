@@ -10,7 +10,7 @@ from typing import Any, assert_never
 
 import orjson
 
-from streamsched.codec.json.reading import Fields, anchored, below
+from streamsched.codec.json.reading import Fields, member_path, prefix_errors
 from streamsched.codec.schedules.output import outputs_from_json
 from streamsched.define.needs import check_list, divide_secrets, driver_size, executor_size, located_path, located_spark
 from streamsched.define.units import Duration, duration, texts
@@ -104,10 +104,10 @@ class ProgramBuilder:
             done_when_committed: a job whose run fails or is lost is done, and is not repeated, when each of its outputs
                 has a commit of the job. For programs that write each output once, as the last thing they do.
         """
-        path = below("$.programs", name)
+        path = member_path("$.programs", name)
         if pymodule is None and not str(main or "").strip():
             raise InvalidDefinitionError(f"{path}.main", "is empty")
-        with anchored(path):
+        with prefix_errors(path):
             settings, secret_conf = divide_secrets(conf, "$.conf")
             variables, secret_env = divide_secrets(env, "$.env")
             needs = SparkNeeds(
@@ -164,12 +164,12 @@ class ProgramBuilder:
             defaults: arguments of every run. Preferences and schedules can override them.
             outputs, done_when_committed: as of `spark`.
         """
-        path = below("$.programs", name)
+        path = member_path("$.programs", name)
         if not command.strip():
             raise InvalidDefinitionError(f"{path}.command", "is empty")
         text = fill_for_shell(command, path=f"{path}.command") if fill else command
         written = self._outputs(outputs, path)
-        with anchored(path):
+        with prefix_errors(path):
             job = BashJob(text, tuple(success_codes))
         return self._add(name, job, texts(defaults, f"{path}.defaults"), written, done_when_committed)
 
@@ -200,8 +200,8 @@ class ProgramBuilder:
             defaults: arguments of every run. Preferences and schedules can override them.
             outputs, done_when_committed: as of `spark`.
         """
-        path = below("$.programs", name)
-        with anchored(path):
+        path = member_path("$.programs", name)
+        with prefix_errors(path):
             variables, secret_env = divide_secrets(env, "$.env")
             command_line, codes = check_list(arguments, "$.arguments"), tuple(success_codes)
             job = PythonJob(target, command_line, ".", variables, secret_env, success_codes=codes)
@@ -232,8 +232,8 @@ class ProgramBuilder:
             timeout: longest time to wait for the response.
             defaults: arguments of every run. Preferences and schedules can override them.
         """
-        path = below("$.programs", name)
-        with anchored(path):
+        path = member_path("$.programs", name)
+        with prefix_errors(path):
             plain, secrets = divide_secrets(headers, "$.headers")
             request_headers = {**plain, **{each: str(secret) for each, secret in secrets.items()}}
             content = None if body is None else str(body)
@@ -256,8 +256,8 @@ class ProgramBuilder:
             attributes: `{name}` in their values is replaced by the run's argument of that name.
             defaults: arguments of every run. Preferences and schedules can override them.
         """
-        path = below("$.programs", name)
-        with anchored(f"{path}.event"):
+        path = member_path("$.programs", name)
+        with prefix_errors(f"{path}.event"):
             event_name = EventName.parse(event, self.ref.namespace)
         job = PublishJob(event_name, texts(attributes, f"{path}.attributes"))
         return self._add(name, job, texts(defaults, f"{path}.defaults"))
@@ -286,8 +286,8 @@ class ProgramBuilder:
                 the run as JSON, as in the body of `http`.
             defaults: arguments of every run. Preferences and schedules can override them.
         """
-        path = below("$.programs", name)
-        with anchored(path):
+        path = member_path("$.programs", name)
+        with prefix_errors(path):
             due_after = timedelta(0) if after is None else duration(after, "$.after")
             job = EnqueueJob(queue, lane, key, due_after, _text(data))
         return self._add(name, job, texts(defaults, f"{path}.defaults"))
@@ -307,12 +307,12 @@ class ProgramBuilder:
         outputs: tuple[ProgramOutput, ...] = (),
         done_when_committed: bool = False,
     ) -> ProgramRef:
-        path = below("$.programs", name)
+        path = member_path("$.programs", name)
         if name in self._programs:
             raise InvalidDefinitionError(path, "is defined twice")
-        with anchored(path):
+        with prefix_errors(path):
             ref = ProgramRef(self.ref.namespace, self.ref.app, name)
-        with anchored(path):
+        with prefix_errors(path):
             self._programs[name] = Program(ref, executable, defaults, outputs, done_when_committed)
         return ref
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
-from streamsched.codec.json.reading import anchored, below
+from streamsched.codec.json.reading import member_path, prefix_errors
 from streamsched.define.combinators import TriggerExpression, program_named, quote_errors
 from streamsched.define.units import Duration, Instant, Size, check_integer, choice, duration, instant, size
 from streamsched.domain.errors import InvalidDefinitionError
@@ -220,7 +220,7 @@ def _match(columns: Mapping[str, Accepted] | None) -> Match:
     if not isinstance(columns, Mapping):
         raise InvalidDefinitionError("$.match", f"must be a mapping from column to accepted values but is {columns!r}")
     return Match.from_values(
-        {column: _read_accepted(values, below("$.match", column)) for column, values in columns.items()}
+        {column: _read_accepted(values, member_path("$.match", column)) for column, values in columns.items()}
     )
 
 
@@ -234,7 +234,7 @@ def _read_accepted(values: Accepted, path: str) -> Wanted:
     if isinstance(values, Glob):
         return values
     several = values if isinstance(values, Iterable) and not isinstance(values, str) else (values,)
-    with anchored(path):
+    with prefix_errors(path):
         return OneOf(frozenset(_value(each) for each in several))
 
 

@@ -103,10 +103,10 @@ class Progression:
         stored, graph = await self._graph(app)
         moved, found = 0, batches(graph, nodes)
         while (batch := await asyncio.to_thread(next, found, None)) is not None:
-            moved += await self._move(stored, graph, ends, batch, stuck)
+            moved += await self._move_batch(stored, graph, ends, batch, stuck)
         return moved
 
-    async def _move(
+    async def _move_batch(
         self,
         stored: StoredGraph,
         graph: Graph,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from streamsched.codec.json.reading import anchored, below
+from streamsched.codec.json.reading import member_path, prefix_errors
 from streamsched.domain.constraints.plugin import PlugIn, Question
 from streamsched.domain.decisions.admission import ConstraintVerdict
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError
@@ -38,7 +38,7 @@ def make_plugin(plugin: PlugIn, known: Mapping[str, Callable[[], Maker]]) -> Ans
     if plugin.name not in known:
         names = ", ".join(sorted(known)) or "none"
         raise InvalidDefinitionError("$.name", f"no plug-in '{plugin.name}' is installed here (known: {names})")
-    with anchored("$.config"):
+    with prefix_errors("$.config"):
         try:
             return known[plugin.name]()(plugin.settings)
         except InvalidError:
@@ -53,5 +53,5 @@ def check(schedule: Schedule, path: str, known: Mapping[str, Callable[[], Maker]
     """
     for index, constraint in enumerate(schedule.constraints):
         if isinstance(constraint, PlugIn):
-            with anchored(below(below(path, "constraints"), index)):
+            with prefix_errors(member_path(member_path(path, "constraints"), index)):
                 make_plugin(constraint, known)

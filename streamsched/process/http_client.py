@@ -1,7 +1,7 @@
 """Sends HTTP requests for runs and tasks.
 
 Requests are built and checked by httpx and sent by aiohttp, which sends five times as many a second (`bench.recovery`).
-Of many requests to one target, httpx builds the first (`PreparedRequest.from_request`), and the others are made from it.
+Of many requests to one target, httpx builds the first (`PreparedRequest.from_request`); the others are made from it.
 """
 
 from __future__ import annotations

@@ -106,18 +106,18 @@ class RunContext:
             ProgramRef.parse(fields.text("program")),
             fields.texts("arguments"),
             attempt=fields.optional_integer("attempt", minimum=1) or 1,
-            triggering_schedule_info=fields.optional("triggeringScheduleInfo"),
+            triggering_schedule_info=fields.optional_value("triggeringScheduleInfo"),
         )
         if started_by is None:
             return run
-        when = started_by.optional("when")
+        when = started_by.optional_value("when")
         schedule = started_by.optional_text("schedule")
         return replace(
             run,
             job_id=started_by.text("job"),
             schedule=None if schedule is None else ScheduleRef.parse(schedule),
             key=started_by.optional_text("key") or "",
-            trigger=None if when is None else trigger_codec.from_json(when, started_by.at("when")),
+            trigger=None if when is None else trigger_codec.from_json(when, started_by.path_of("when")),
             contributions=tuple(_contribution(Fields(leaf, path)) for leaf, path in started_by.list("leaves")),
             logical_start_time=started_by.optional_instant("logical_start_time"),
             submitted=started_by.optional_object("submission") is not None,

@@ -139,11 +139,11 @@ class Manifest:
             fields.instant("at"),
             fields.choice("mode", Mode),
             tuple(str(column) for column, _ in fields.list("partition_by")),
-            orjson.dumps(fields.required("schema")).decode(),
+            orjson.dumps(fields.required_value("schema")).decode(),
             tuple(_partition(Fields(partition, path)) for partition, path in fields.list("partitions")),
             _author(fields.optional_object("author")),
             fields.optional_text("work") or "",
-            fields.optional("fence") is True,
+            fields.optional_value("fence") is True,
         )
 
 
@@ -212,7 +212,7 @@ def _join_partition(before: Visible | None, partition: CommittedPartition) -> Vi
 def _author(fields: Fields | None) -> Author | None:
     if fields is None:
         return None
-    ordinal, ordered = fields.optional_integer("ordinal", minimum=0) or 0, fields.optional("ordered") is not False
+    ordinal, ordered = fields.optional_integer("ordinal", minimum=0) or 0, fields.optional_value("ordered") is not False
     return Author(fields.text("job"), fields.integer("attempt", minimum=1), ordinal, ordered)
 
 

@@ -27,7 +27,7 @@ import httpx
 import orjson
 
 from streamsched.codec.pagerduty.partitioner import partition_of_id
-from streamsched.codec.pagerduty.task import GRACE, SCHEDULER, TOO_LATE, Task, encode, to_json, too_late
+from streamsched.codec.pagerduty.task import GRACE, SCHEDULER, TOO_LATE, Task, encode, is_too_late, to_json
 from streamsched.codec.problem import COME_BACK
 from streamsched.domain.backoff import double_pause
 from streamsched.domain.errors import (
@@ -113,7 +113,7 @@ class Scheduler:
             ConflictError: the scheduler is closed.
         """
         scheduled: Future[None] = Future()
-        if too_late(task, self._clock.now(), self._grace):
+        if is_too_late(task, self._clock.now(), self._grace):
             scheduled.set_exception(InvalidError("$.scheduledTime", TOO_LATE))
         elif not self._room.acquire(timeout=_ROOM_S):
             scheduled.set_exception(UnavailableError(f"{_MOST_WAITING} tasks wait to be sent"))
@@ -184,7 +184,7 @@ class Scheduler:
         """Sends a batch; one that is refused is sent in parts, so each task has its own result."""
         search = FailureIsolation(batch)
         for part in search:
-            failure = await self._send([(task, encoded) for task, encoded, _ in part])
+            failure = await self._send_until_deadline([(task, encoded) for task, encoded, _ in part])
             if isinstance(failure, InvalidError | TooLargeError) and search.halve(failure):
                 continue
             for _, _, scheduled in part:
@@ -193,7 +193,7 @@ class Scheduler:
                 else:
                     scheduled.set_exception(failure)
 
-    async def _send(self, batch: Sequence[tuple[Task, bytes]]) -> BaseException | None:
+    async def _send_until_deadline(self, batch: Sequence[tuple[Task, bytes]]) -> BaseException | None:
         loop = asyncio.get_running_loop()
         ends, attempt = loop.time() + self._deadline_s, 0
         while batch:

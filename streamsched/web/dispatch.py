@@ -52,11 +52,11 @@ class Dispatch:
             except UnauthenticatedError as error:
                 return _to_login(request, error)
             except StreamschedError as error:
-                return self._failed(request, visit, status_of(error), str(error))
+                return self._failure_page(request, visit, status_of(error), str(error))
             except Exception as error:
                 log.error("web.page_crashed", page=route.name, exc_info=error)
                 text = "The page could not be made; the log of the API says why."
-                return self._failed(request, visit, HTTPStatus.INTERNAL_SERVER_ERROR, text)
+                return self._failure_page(request, visit, HTTPStatus.INTERNAL_SERVER_ERROR, text)
 
         return endpoint
 
@@ -86,7 +86,7 @@ class Dispatch:
             raise ForbiddenError("this form is of another session: open the page again, then send it")
         return replace(visit, form=form)
 
-    def _failed(self, request: Request, visit: Visit | None, status: int, text: str) -> Response:
+    def _failure_page(self, request: Request, visit: Visit | None, status: int, text: str) -> Response:
         title = _TITLES.get(
             status, "Not available" if status == HTTPStatus.SERVICE_UNAVAILABLE else HTTPStatus(status).phrase
         )

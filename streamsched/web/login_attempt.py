@@ -11,7 +11,7 @@ from typing import Final
 from streamsched.domain.access.claims import LoginSecrets
 from streamsched.domain.errors import UnauthenticatedError
 from streamsched.ports.clock import Clock
-from streamsched.web.signed_text import LONGEST_COOKIE, SignedTexts, packed, seconds, unpacked
+from streamsched.web.signed_text import LONGEST_COOKIE, SignedTexts, pack, seconds, unpack
 
 #: How long a person may take at the provider.
 ATTEMPT: Final = timedelta(minutes=10)
@@ -54,7 +54,7 @@ class LoginAttempts:
         parts = await self._texts.read("attempt", cookie or "", 4)
         if parts is None:
             raise UnauthenticatedError("the login took too long or was begun in another browser; log in again")
-        *texts, wanted = unpacked(parts[1])
+        *texts, wanted = unpack(parts[1])
         attempt = LoginAttempt(LoginSecrets(state=texts[0], nonce=texts[1], verifier=texts[2]), wanted)
         if not hmac.compare_digest(state.encode("utf-8", "replace"), attempt.secrets.state.encode()):
             raise UnauthenticatedError("the OpenID provider answers another login than the last one; log in again")
@@ -64,8 +64,8 @@ class LoginAttempts:
         return attempt
 
     async def _cookie(self, made: LoginSecrets, wanted: str) -> str:
-        content = packed([made.state, made.nonce, made.verifier, wanted])
-        return await self._texts.signed(f"attempt.{content}.{seconds(self._clock.now() + ATTEMPT)}")
+        content = pack([made.state, made.nonce, made.verifier, wanted])
+        return await self._texts.sign(f"attempt.{content}.{seconds(self._clock.now() + ATTEMPT)}")
 
     def _remember(self, state: str) -> None:
         """Until its cookie is too old, or many others have ended since."""

@@ -12,7 +12,7 @@ class NavigationPlace(NamedTuple):
     label: str
     also: tuple[str, ...] = ()
 
-    def current(self, path: str) -> bool:
+    def is_current(self, path: str) -> bool:
         return path == self.href if self.href == "/ui/" else path.startswith((self.href, *self.also))
 
 

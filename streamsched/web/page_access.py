@@ -69,13 +69,13 @@ class PageAccess:
         """
         known: dict[str, bool] = {}
 
-        def kept(found: re.Match[str]) -> str:
+        def keep_link(found: re.Match[str]) -> str:
             href = found[2]
             if href not in known:
                 known[href] = self.may_open(caller, unescape(href))
             return found[0] if known[href] else found[1]
 
-        return _LINK.sub(kept, markup)
+        return _LINK.sub(keep_link, markup)
 
 
 def _within_own_namespace(caller: Caller, rule: Rule, request: Request) -> str:

@@ -69,10 +69,10 @@ class Renderer:
             schedule_word=states.SCHEDULE_WORDS,
         )
         self._environment.filters.update(
-            short=names.short,
-            shortened=names.shortened,
-            clipped=names.clipped,
-            capitalised=names.capitalised,
+            short=names.short_name,
+            shortened=names.shorten,
+            clipped=names.clip,
+            capitalised=names.capitalise,
             size=facts.size_words,
             span=coarse_words,
             seconds=lambda number: coarse_words(timedelta(seconds=number)),

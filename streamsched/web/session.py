@@ -26,7 +26,7 @@ from streamsched.domain.access.token import StoredTokenText, read_token, secret_
 from streamsched.domain.errors import UnauthenticatedError
 from streamsched.ports.clock import Clock
 from streamsched.store.access.tokens import FoundToken, TokenStore
-from streamsched.web.signed_text import LONGEST_COOKIE, SignedTexts, packed, seconds, unpacked
+from streamsched.web.signed_text import LONGEST_COOKIE, SignedTexts, pack, seconds, unpack
 
 #: How long a session lasts, and how long a login code may be used.
 SESSION: Final = timedelta(hours=12)
@@ -59,7 +59,7 @@ class Sessions:
         self._used: dict[str, datetime] = {}
 
     @property
-    def needed(self) -> bool:
+    def are_needed(self) -> bool:
         """Whether pages need a session."""
         return self._everybody is None
 
@@ -84,7 +84,7 @@ class Sessions:
         found = await self._tokens.find(given.id)
         if found is None or not hmac.compare_digest(found.digest, given.digest):
             raise UnauthenticatedError("the token is unknown")
-        self._valid(found)
+        self._check_token(found)
         return await self._session(given.id)
 
     async def begin_person(self, person: Identity) -> tuple[str, datetime]:
@@ -97,8 +97,8 @@ class Sessions:
         if self._rules is None:
             raise UnauthenticatedError("there is no login at an OpenID provider")
         ends = min(person.expires_at, self._clock.now() + SESSION)
-        content = packed([self._rules.issuer, person.name, list(person.roles)])
-        cookie = await self._texts.signed(f"person.{content}.{seconds(ends)}")
+        content = pack([self._rules.issuer, person.name, list(person.roles)])
+        cookie = await self._texts.sign(f"person.{content}.{seconds(ends)}")
         if len(cookie) > LONGEST_COOKIE:
             raise UnauthenticatedError("your roles at the OpenID provider are too many for a session")
         return cookie, ends
@@ -117,13 +117,13 @@ class Sessions:
         if parts[3] in self._used:
             raise UnauthenticatedError("the login link was used before; each works once")
         self._used[parts[3]] = now + CODE
-        self._valid(await self._tokens.find(parts[1]))
+        self._check_token(await self._tokens.find(parts[1]))
         return await self._session(parts[1])
 
     async def code(self, token: str) -> str:
         """A login code for the token of this id."""
         nonce = secrets.token_hex(8)
-        return await self._texts.signed(f"code.{token}.{seconds(self._clock.now() + CODE)}.{nonce}")
+        return await self._texts.sign(f"code.{token}.{seconds(self._clock.now() + CODE)}.{nonce}")
 
     async def read(self, cookie: str | None) -> SignedIn:
         """Who has this cookie.
@@ -139,10 +139,10 @@ class Sessions:
         parts = await self._texts.read("session", cookie or "", 4)
         if parts is None:
             raise UnauthenticatedError("log in to see this page")
-        record = self._valid(await self._tokens.find(parts[1])).record
+        record = self._check_token(await self._tokens.find(parts[1])).record
         return SignedIn(Caller(f"token:{record.name}", record.grants), await self._csrf(cookie or ""))
 
-    def _valid(self, found: FoundToken | None) -> FoundToken:
+    def _check_token(self, found: FoundToken | None) -> FoundToken:
         """Raises:
         UnauthenticatedError: the token has ended.
         """
@@ -160,14 +160,14 @@ class Sessions:
         parts = await self._texts.read("person", cookie, 4)
         if parts is None or self._rules is None:
             raise UnauthenticatedError("log in to see this page")
-        issuer, name, roles = unpacked(parts[1])
+        issuer, name, roles = unpack(parts[1])
         caller = self._rules.caller(name, roles) if issuer == self._rules.issuer else None
         if caller is None:
             raise UnauthenticatedError("the roles of this session give nothing any more")
         return caller
 
     async def _session(self, token: str) -> str:
-        return await self._texts.signed(f"session.{token}.{seconds(self._clock.now() + SESSION)}")
+        return await self._texts.sign(f"session.{token}.{seconds(self._clock.now() + SESSION)}")
 
     async def _csrf(self, cookie: str) -> str:
         return secret_text(hmac.digest(await self._texts.key(), f"csrf\0{cookie}".encode(), "sha256"))

@@ -28,7 +28,7 @@ class SignedTexts:
         self._clock = clock
         self._key: bytes | None = None
 
-    async def signed(self, text: str) -> str:
+    async def sign(self, text: str) -> str:
         """The text with its signature."""
         signature = hmac.digest(await self.key(), f"web\0{text}".encode(), "sha256")
         return f"{text}.{secret_text(signature)}"
@@ -38,7 +38,7 @@ class SignedTexts:
         found = text.split(".")
         if len(text) > LONGEST_COOKIE or len(found) != parts or found[0] != kind or not text.isascii():
             return None
-        if not hmac.compare_digest(await self.signed(text.rpartition(".")[0]), text):
+        if not hmac.compare_digest(await self.sign(text.rpartition(".")[0]), text):
             return None
         return found if int(found[2]) > seconds(self._clock.now()) else None
 
@@ -49,13 +49,13 @@ class SignedTexts:
         return self._key
 
 
-def packed(value: Any) -> str:
+def pack(value: Any) -> str:
     """A value of JSON as the content of a signed text."""
     return urlsafe_b64encode(orjson.dumps(value)).rstrip(b"=").decode()
 
 
-def unpacked(content: str) -> Any:
-    """The value that `packed` made the content of. The signature is checked before."""
+def unpack(content: str) -> Any:
+    """The value that `pack` made the content of. The signature is checked before."""
     return orjson.loads(urlsafe_b64decode(content + "=" * (-len(content) % 4)))
 
 

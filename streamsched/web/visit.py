@@ -87,7 +87,7 @@ class Visit:
         """A parameter of the query; empty when it is not given."""
         return self.request.query_params.get(name, "").strip()
 
-    def visible(self, ids: Iterable[str]) -> list[str]:
+    def visible_ids(self, ids: Iterable[str]) -> list[str]:
         """Those of the ids that are of namespaces which the person may view."""
         return [each for each in ids if self.caller.sees(each.partition(".")[0])]
 

@@ -105,10 +105,10 @@ async def test_a_stopped_worker_a_killed_one_and_its_successor(workers: Workers,
     await cluster.put(schedule(), Partitions(DatasetRef("default", "flights"), 1))
     found = await workers.top(all_are("unowned"))
     assert all(shard.worker is None and shard.since_s is not None for shard in found)
-    assert sum(shard.lag for shard in found) == 2, "what no worker takes is counted from the log"
+    assert sum(shard.total_lag for shard in found) == 2, "what no worker takes is counted from the log"
 
     first.send_signal(signal.SIGCONT)
-    found = await workers.top(lambda now: all_are("ok")(now) and not any(shard.lag for shard in now))
+    found = await workers.top(lambda now: all_are("ok")(now) and not any(shard.total_lag for shard in now))
     assert {shard.worker for shard in found} == {owner}
 
     first.kill()

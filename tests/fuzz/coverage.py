@@ -52,7 +52,7 @@ def decode(raw: bytes) -> None:
         cloudevents.decode_binary({"ce-specversion": "1.0", **headers}, body, fallback_time=_NOW)
     except DecodeError as error:
         _check(error)
-    fast_path.occurred(raw)
+    fast_path.read_occurred(raw)
     try:
         signal_codec.decode(b"event:default.heard", raw)
     except InvalidError as error:

@@ -86,7 +86,7 @@ async def test_what_a_worker_tells_is_shown_until_it_is_stale(pool: asyncpg.Pool
         await cluster.emit(*(landed(n) for n in range(50)))
         async with asyncio.timeout(60):
             while not (found := await survey(cluster.broker, reports)).shards or any(
-                shard.state != "ok" or shard.lag for shard in found.shards
+                shard.state != "ok" or shard.total_lag for shard in found.shards
             ):
                 await reporter.run_once()
                 await asyncio.sleep(0.02)

@@ -33,7 +33,7 @@ FILES = sorted((Path(__file__).parents[2] / "examples").rglob("app.yaml"))
 FILE = jsonschema.Draft202012Validator(app_file_schema(), format_checker=jsonschema.FormatChecker())
 #: Reasons of the reader that a schema can know.
 STRUCTURE = (
-    "is no field we know",
+    "unknown field",
     "is missing",
     "must be an object",
     "must be a text but",

@@ -116,8 +116,8 @@ def valid_documents() -> st.SearchStrategy[Any]:
     """Documents that some decoder takes."""
     outside = world.events(world.facts_from_outside())
     return (
-        outside.map(lambda event: native.plain(native.to_json(event)))
-        | outside.map(lambda event: native.plain(cloudevents.to_json(event)))
+        outside.map(lambda event: native.to_plain(native.to_json(event)))
+        | outside.map(lambda event: native.to_plain(cloudevents.to_json(event)))
         | st.sampled_from([NOTIFICATION, STATUS, STREAM])
         | drawn.signals().map(lambda signal: orjson.loads(signal_codec.encode(signal)[1]))
         | drawn.trigger_states().map(lambda each: orjson.loads(state.encode(each)))
@@ -174,7 +174,7 @@ def test_events_come_back_equal_from_native_json_and_from_cloudevents(event: Eve
 @USUAL
 @given(world.events(world.facts_from_outside()))
 def test_events_come_back_equal_from_binary_cloudevents(event: Event) -> None:
-    said = native.plain(cloudevents.to_json(event))
+    said = native.to_plain(cloudevents.to_json(event))
     headers = {f"Ce-{name}": quote(value) for name, value in said.items() if name != "data"}
 
     assert cloudevents.decode_binary(headers, orjson.dumps(said["data"]), fallback_time=NOW) == event

@@ -198,7 +198,7 @@ def test_a_tick_is_void_when_a_later_job_exists_also_across_a_change_that_keeps(
 def test_a_tick_names_the_job_it_comes_after(after: tuple[int, int]) -> None:
     event = Event("t", "test", START, Ticked(REF, 1, SINCE_ID, START, after))
 
-    assert native.from_json(native.plain(native.to_json(event))) == event
+    assert native.from_json(native.to_plain(native.to_json(event))) == event
 
 
 @pytest.mark.parametrize("consumption", list(Consumption))

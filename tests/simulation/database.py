@@ -146,7 +146,7 @@ class SimulationOutbox:
         self._database = database
         self._wire = wire
 
-    async def pending(self, *, limit: int, beside: Collection[int] = ()) -> Sequence[PendingRecord]:
+    async def list_pending(self, *, limit: int, beside: Collection[int] = ()) -> Sequence[PendingRecord]:
         async def pending() -> list[PendingRecord]:
             return [row for id_, row in sorted(self._database.outbox.items()) if id_ not in beside][:limit]
 
@@ -234,7 +234,7 @@ class SimulationWakes(Positioned):
 
         return await self._wire.call("wakes.fire", fire)
 
-    async def next_due(self) -> datetime | None:
+    async def next_due_at(self) -> datetime | None:
         async def next_due() -> datetime | None:
             return min((row.due_at for row in self._database.wakes.values()), default=None)
 
@@ -263,7 +263,7 @@ class SimulationTimers:
 
         return await self._wire.call("timers.fire", fire)
 
-    async def next_due(self) -> datetime | None:
+    async def next_due_at(self) -> datetime | None:
         async def next_due() -> datetime | None:
             return min((timer.due_at for timer in self._timers.values()), default=None)
 

@@ -44,7 +44,7 @@ def only(found: ImportedDump) -> dict[str, Any]:
 
 
 def refused(found: ImportedDump) -> dict[str, str]:
-    return {note.path: note.text for note in found.imported.noted(NoteKind.REFUSED)}
+    return {note.path: note.text for note in found.imported.notes_of(NoteKind.REFUSED)}
 
 
 def needs(app: dict[str, Any]) -> dict[str, Any]:

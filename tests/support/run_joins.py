@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from streamsched.codec.events import ancestors as ancestors_codec
-from streamsched.codec.events.native import plain
+from streamsched.codec.events.native import to_plain
 from streamsched.codec.json.scalar import loads
 from streamsched.codec.records.state import encode_key
 from streamsched.domain.events.ancestors import NO_ANCESTORS
@@ -50,7 +50,7 @@ def shop(joined: dict[str, Any], **whens: dict[str, Any]) -> dict[str, Any]:
 async def open_key(pool: Pool) -> str:
     """`d` has counted the `c` of a run of `a`, whose `b` failed. Returns the key."""
     for program, state, reason in ((A, "COMPLETED", ""), (B, "FAILED", "exit code 1")):
-        before = None if program is A else plain(ancestors_codec.to_json(FIRST))
+        before = None if program is A else to_plain(ancestors_codec.to_json(FIRST))
         await pool.execute(_JOB, f"{program}.1.1", str(program), NOW, before)
         await pool.execute(_RUN, f"{program}.1.1", str(program), NOW, state, reason)
     record = (await CatalogReader(pool).schedule(D)).record

@@ -22,7 +22,7 @@ from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import VIEW
 from streamsched.api.streams.long_lists import parts_of, stream_list
 from streamsched.catalog.catalog import Catalog
-from streamsched.codec.cdap.extension import readable
+from streamsched.codec.cdap.extension import is_readable
 from streamsched.domain.events.event import Outcome
 from streamsched.domain.names import AppRef, ProgramRef
 from streamsched.domain.triggers.trigger import ProgramStatus, Trigger, leaves
@@ -72,7 +72,7 @@ class Filter:
         return (
             (self.types is None or detail["trigger"]["type"] in self.types)
             and self.status in (None, detail["status"])
-            and (not self.strict or readable(detail))
+            and (not self.strict or is_readable(detail))
         )
 
 

@@ -31,7 +31,7 @@ from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.change import time_leaves
 from streamsched.codec.cdap.schedule import millis
 from streamsched.codec.cdap.trigger import VERSION
-from streamsched.codec.json.reading import Fields, below
+from streamsched.codec.json.reading import Fields, member_path
 from streamsched.codec.json.scalar import loads, sequence
 from streamsched.codec.problem import status_of
 from streamsched.domain.errors import NotFoundError, StreamschedError
@@ -134,7 +134,7 @@ async def _batch(catalog: Catalog, namespace: str, body: bytes, *, tick: _Tick, 
     """
     elements = sequence(await decode_body(body, loads), "$")
     PROGRAMS.check_elements(len(elements))
-    asked = [_asked(namespace, each, below("$", index)) for index, each in enumerate(elements)]
+    asked = [_asked(namespace, each, member_path("$", index)) for index, each in enumerate(elements)]
     counts = Counter(each for each in asked if isinstance(each, ProgramRef))
     known = await catalog.reader.list_enabled(counts, limit=MOST_TICKING + 1)
     if sum(len(known.get(ref, ())) * count for ref, count in counts.items()) > MOST_TICKING:

@@ -61,7 +61,7 @@ async def update(
     obj = await decode_body(body, _object)
 
     def amend(before: Schedule) -> Schedule:
-        after = details.changed(before, obj)
+        after = details.change_schedule(before, obj)
         _check(after, strict)
         return after
 

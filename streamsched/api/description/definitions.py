@@ -23,19 +23,19 @@ from streamsched.codec.schema.shapes import (
     answer,
     any_text,
     anything,
+    array,
     boolean,
-    extended,
+    drop_members,
+    extend,
     instant,
-    listed,
-    named,
+    integer,
     nullable,
+    object_by_name,
     one_of,
     record,
     ref,
     text,
     texts,
-    whole,
-    without,
 )
 
 _ONLY_SUBMITTED: Final = ("enabled", "onChange")
@@ -47,7 +47,7 @@ def _written(schema: Schema, sometimes: tuple[str, ...]) -> Schema:
     return {**schema, "required": [each for each in schema["properties"] if each not in sometimes]}
 
 
-_SCHEDULE: Final = _written(without(DEFINITIONS["Schedule"], *_ONLY_SUBMITTED), _SOMETIMES)
+_SCHEDULE: Final = _written(drop_members(DEFINITIONS["Schedule"], *_ONLY_SUBMITTED), _SOMETIMES)
 _KEY: Final = answer(
     {"key": any_text("day=2026-03-01"), "openedAt": instant(), "updatedAt": instant(), "progress": ref("Progress")},
     {
@@ -55,7 +55,7 @@ _KEY: Final = answer(
             {"program": PROGRAM, "job": nullable(JOB)},
             about="Of a join per run: the key is a run of this program. The job where it is known and may be seen.",
         ),
-        "missing": listed(
+        "missing": array(
             answer(
                 {"program": PROGRAM, "text": any_text("default.flights.join failed in run …")},
                 {"job": JOB, "run": nullable(RUN), "state": any_text("FAILED")},
@@ -67,10 +67,10 @@ _KEY: Final = answer(
 _LOSSES: Final = nullable(
     answer(
         {
-            "expiredKeys": whole(0),
-            "droppedKeys": whole(0),
-            "refusedEvents": whole(0),
-            "keylessEvents": whole(12, about="Events without a key, or with partitions without one."),
+            "expiredKeys": integer(0),
+            "droppedKeys": integer(0),
+            "refusedEvents": integer(0),
+            "keylessEvents": integer(12, about="Events without a key, or with partitions without one."),
             "keylessWhy": any_text("hour='5am' names no hour", "Why the last of them had none."),
         }
     )
@@ -82,12 +82,12 @@ _SHOWN: Final = answer(
         "enabled": boolean(),
         "state": STATE,
         "pause": nullable(answer({"mode": any_text("keep"), "keep": boolean(), "until": WHEN, "note": any_text()})),
-        "generation": whole(1),
+        "generation": integer(1),
         "createdAt": instant(),
         "updatedAt": instant(),
         "nextTickAt": WHEN,
-        "waitingJobs": whole(0),
-        "openKeys": whole(0),
+        "waitingJobs": integer(0),
+        "openKeys": integer(0),
         "losses": _LOSSES,
         "progress": nullable(anything({}, "How far the trigger is.") | {"type": "object"}),
         "error": nullable(
@@ -97,15 +97,15 @@ _SHOWN: Final = answer(
                     "message": any_text("cannot be decoded"),
                     "signal": any_text("topic 3/17"),
                     "at": instant(),
-                    "parked": whole(2),
-                    "attempts": whole(1),
+                    "parked": integer(2),
+                    "attempts": integer(1),
                     "release": any_text("0.1.0"),
                     "why": any_text("the signal cannot be decoded"),
                 }
             )
         ),
         "removed": {
-            **listed(
+            **array(
                 answer(
                     {
                         "program": any_text("sales.orders.load"),
@@ -136,34 +136,36 @@ _FORECAST: Final = answer(
         "leaf": any_text("cron:0 4 * * *"),
         "when": any_text("at 04:00"),
         "zone": nullable(any_text("UTC")),
-        "ticks": listed(
+        "ticks": array(
             answer(
                 {
                     "at": instant(),
                     "local": any_text("2026-03-01T07:00:00+01:00"),
                     "firesAt": instant(),
-                    "notes": listed(answer(_NOTE)),
+                    "notes": array(answer(_NOTE)),
                 }
             )
         ),
-        "omitted": listed(answer({"day": any_text("2026-03-29"), **_NOTE})),
+        "omitted": array(answer({"day": any_text("2026-03-29"), **_NOTE})),
     }
 )
-_COMMIT: Final = answer({"number": whole(1), "commit": any_text("3f1c"), "manifest": any_text("_manifests/3f1c.json")})
+_COMMIT: Final = answer(
+    {"number": integer(1), "commit": any_text("3f1c"), "manifest": any_text("_manifests/3f1c.json")}
+)
 
 ANSWERS: Final[Definitions] = {
     "AppSummary": answer(
         {
             "id": APP,
-            "programs": whole(2),
-            "schedules": named(whole(1), "total"),
+            "programs": integer(2),
+            "schedules": object_by_name(integer(1), "total"),
             "deployedAt": WHEN,
             "deployedFrom": MAYBE_TEXT,
         }
     ),
     "AppPage": paged("apps", ref("AppSummary")),
     "StoredProgram": one_of(
-        *(extended(each, answer({"id": PROGRAM})) for each in KINDS),
+        *(extend(each, answer({"id": PROGRAM})) for each in KINDS),
         about="A program with its id and default arguments.",
     ),
     "ProgramPage": paged("programs", ref("StoredProgram")),
@@ -172,48 +174,46 @@ ANSWERS: Final[Definitions] = {
             {
                 "text": any_text("7 partitions of default.flights"),
                 "holds": boolean(example=False),
-                "have": whole(3),
-                "need": whole(7),
-                "missing": whole(4),
+                "have": integer(3),
+                "need": integer(7),
+                "missing": integer(4),
             },
             {
-                "events": listed({"type": "object"}),
-                "older": whole(0),
+                "events": array({"type": "object"}),
+                "older": integer(0),
                 "due_at": instant(),
                 "then": MAYBE_TEXT,
-                "children": listed(ref("Progress")),
+                "children": array(ref("Progress")),
             },
         ),
         "additionalProperties": True,
         "description": "How far a trigger is, and what it waits for.",
     },
     "StoredSchedule": {
-        **extended(_SCHEDULE, _SHOWN),
+        **extend(_SCHEDULE, _SHOWN),
         "properties": {
-            **extended(_SCHEDULE, _SHOWN)["properties"],
-            "verdicts": listed(ref("VerdictTotal")),
-            "grants": listed(ref("NamespaceGrant")),
+            **extend(_SCHEDULE, _SHOWN)["properties"],
+            "verdicts": array(ref("VerdictTotal")),
+            "grants": array(ref("NamespaceGrant")),
         },
         "description": "A schedule: its definition, its state and its progress.",
     },
-    "SuspendedSchedule": extended(
-        _SCHEDULE, _SHOWN, answer({"dropped": ref("Dropped"), "endedJobs": listed(any_text())})
-    ),
+    "SuspendedSchedule": extend(_SCHEDULE, _SHOWN, answer({"dropped": ref("Dropped"), "endedJobs": array(any_text())})),
     "SchedulePage": paged("schedules", ref("StoredSchedule")),
-    "VerdictTotal": answer({"verdict": any_text("used"), "late": MAYBE_TEXT, "total": whole(7), "lastAt": WHEN}),
-    "KeyPage": answer({"keys": listed(_KEY), "losses": _LOSSES}, {"next": any_text("day=2026-03-01")}),
+    "VerdictTotal": answer({"verdict": any_text("used"), "late": MAYBE_TEXT, "total": integer(7), "lastAt": WHEN}),
+    "KeyPage": answer({"keys": array(_KEY), "losses": _LOSSES}, {"next": any_text("day=2026-03-01")}),
     "History": answer(
         {
-            "history": listed(
+            "history": array(
                 answer({"at": instant(), "action": any_text("created"), "reason": any_text(), "detail": anything()})
             )
         }
     ),
     "ScheduleVersions": answer(
         {
-            "versions": listed(
+            "versions": array(
                 answer(
-                    {"generation": whole(1), "at": WHEN, "reason": any_text(), "definition": ref("ChangedSchedule")},
+                    {"generation": integer(1), "at": WHEN, "reason": any_text(), "definition": ref("ChangedSchedule")},
                 )
             )
         }
@@ -222,20 +222,20 @@ ANSWERS: Final[Definitions] = {
         {
             "schedule": SCHEDULE,
             "summary": any_text("It waits for 4 partitions of default.flights."),
-            "lines": listed(answer({"at": WHEN, "job": MAYBE_TEXT, "text": any_text()})),
-            "events": listed(any_text("1 event was used")),
+            "lines": array(answer({"at": WHEN, "job": MAYBE_TEXT, "text": any_text()})),
+            "events": array(any_text("1 event was used")),
             "progress": anything(),
         }
     ),
-    "TickList": answer({"ticks": listed(_TICK)}),
-    "Forecast": answer({"leaves": listed(_FORECAST)}),
+    "TickList": answer({"ticks": array(_TICK)}),
+    "Forecast": answer({"leaves": array(_FORECAST)}),
     "ScheduleForecast": answer(
         {
             "schedule": SCHEDULE,
             "enabled": boolean(),
             "state": STATE,
-            "leaves": listed(_FORECAST),
-            "sinceLastRun": listed(
+            "leaves": array(_FORECAST),
+            "sinceLastRun": array(
                 answer(
                     {"leaf": any_text(), "when": any_text(), "after": any_text("4h"), "at": WHEN, "active": boolean()}
                 )
@@ -253,19 +253,19 @@ ANSWERS: Final[Definitions] = {
     ),
     "NewPreferences": record({"arguments": texts("region", "EU")}, {"reason": text("the new region")}),
     "ChangedPreferences": record(
-        {"arguments": named(nullable(text("EU")), "region")}, {"reason": text("the new region")}
+        {"arguments": object_by_name(nullable(text("EU")), "region")}, {"reason": text("the new region")}
     ),
     "BookmarkPage": paged(
-        "bookmarks", answer({"name": any_text("watch.default.flights"), "revision": whole(3), "changedAt": WHEN})
+        "bookmarks", answer({"name": any_text("watch.default.flights"), "revision": integer(3), "changedAt": WHEN})
     ),
     "Bookmark": answer(
-        {"name": any_text("watch.default.flights"), "revision": whole(3)},
+        {"name": any_text("watch.default.flights"), "revision": integer(3)},
         {"changedAt": WHEN, "value": any_text("17"), "pending": MAYBE_TEXT},
     ),
     "FileSetCommit": _COMMIT,
     "FileSetCommitPage": answer(
-        {"location": MAYBE_TEXT, "commits": listed(ref("FileSetCommit"))},
-        {"next": whole(1000, about="`after` of the following page.")},
+        {"location": MAYBE_TEXT, "commits": array(ref("FileSetCommit"))},
+        {"next": integer(1000, about="`after` of the following page.")},
     ),
     "NewFileSetCommit": record(
         {
@@ -273,19 +273,21 @@ ANSWERS: Final[Definitions] = {
             "manifest": text("_manifests/3f1c.json", minLength=1),
             "location": text("s3://lake/flights", minLength=1),
         },
-        {"job": text("default.flights.weekly.1.1"), "attempt": whole(1, least=1)},
+        {"job": text("default.flights.weekly.1.1"), "attempt": integer(1, least=1)},
     ),
-    "Fence": record({"job": text("default.flights.weekly.1.1", minLength=1), "attempt": whole(2, least=1)}),
-    "FencedAttempts": answer({"job": text("default.flights.weekly.1.1"), "attempt": whole(2)}),
-    "ForgottenCommits": answer({"deleted": whole(2)}),
-    "Cues": answer({"name": any_text("watch.default.flights"), "cues": whole(2)}),
-    "NewBookmark": record({"value": text("17"), "revision": whole(3)}, {"run": text("default.flights.weekly.1.1.r1")}),
+    "Fence": record({"job": text("default.flights.weekly.1.1", minLength=1), "attempt": integer(2, least=1)}),
+    "FencedAttempts": answer({"job": text("default.flights.weekly.1.1"), "attempt": integer(2)}),
+    "ForgottenCommits": answer({"deleted": integer(2)}),
+    "Cues": answer({"name": any_text("watch.default.flights"), "cues": integer(2)}),
+    "NewBookmark": record(
+        {"value": text("17"), "revision": integer(3)}, {"run": text("default.flights.weekly.1.1.r1")}
+    ),
     "DeletedBookmark": answer({"name": any_text("watch.default.flights"), "deleted": boolean()}),
     "Priority": answer(
         {"id": SCHEDULE, "pool": any_text("nightly"), "priority": nullable({"type": "integer", "examples": [5]})}
     ),
     "NewPriority": {
-        **record({"priority": nullable(whole(5, least=-1000, most=1000))}, {"reason": text("urgent")}),
+        **record({"priority": nullable(integer(5, least=-1000, most=1000))}, {"reason": text("urgent")}),
         "required": ["priority"],
     },
 }

@@ -10,20 +10,20 @@ from streamsched.codec.schema.shapes import (
     Definitions,
     answer,
     any_text,
+    array,
     boolean,
     choice,
     duration,
-    extended,
+    extend,
     instant,
-    listed,
-    named,
+    integer,
     nullable,
+    object_by_name,
     one_of,
     record,
     ref,
     text,
     texts,
-    whole,
 )
 from streamsched.codec.views.run_metrics import NAMES as METRICS
 from streamsched.domain.backfills.backfill import BackfillState, ItemState
@@ -38,25 +38,25 @@ _JOB: Final = answer(
     {
         "id": JOB,
         "schedule": nullable(SCHEDULE),
-        "generation": nullable(whole(1)),
-        "sequence": nullable(whole(1)),
+        "generation": nullable(integer(1)),
+        "sequence": nullable(integer(1)),
         "program": nullable(PROGRAM),
         "state": choice(("LAUNCHED", *(each for each in JobState if each != "LAUNCHED"))),
         "reason": MAYBE_TEXT,
         "satisfiedAt": WHEN,
         "createdAt": instant(),
         "nextCheckAt": WHEN,
-        "waiting": listed(any_text("concurrency 1 of 1")),
-        "joined": nullable(whole(0)),
+        "waiting": array(any_text("concurrency 1 of 1")),
+        "joined": nullable(integer(0)),
         "endedAt": WHEN,
-        "runs": listed(RUN),
-        "missed": listed(any_text("start-by 30m")),
-        "attempts": whole(1),
+        "runs": array(RUN),
+        "missed": array(any_text("start-by 30m")),
+        "attempts": integer(1),
         "outcome": _MAYBE_RUN,
         "outcomeReason": MAYBE_TEXT,
         "lastRunStartedAt": WHEN,
         "lastRunEndedAt": WHEN,
-        "failures": whole(0),
+        "failures": integer(0),
         "submission": nullable(
             answer(
                 {
@@ -73,7 +73,7 @@ _JOB: Final = answer(
     }
 )
 _METRICS: Final = answer(
-    {**{each: whole(0) for each in METRICS.values()}, "complete": boolean()}, about="Of a Spark run."
+    {**{each: integer(0) for each in METRICS.values()}, "complete": boolean()}, about="Of a Spark run."
 )
 _DRIVER: Final = answer(
     {
@@ -83,7 +83,7 @@ _DRIVER: Final = answer(
     },
     about="Of a Spark program that runs in a cluster.",
 )
-_NUMBERS: Final = {name: whole(100) for name in ("partitions", "rows", "bytes")}
+_NUMBERS: Final = {name: integer(100) for name in ("partitions", "rows", "bytes")}
 _COMMIT: Final = answer({"dataset": any_text("default.flights"), "commit": any_text(), "at": instant(), **_NUMBERS})
 _RUN: Final = answer(
     {
@@ -91,7 +91,7 @@ _RUN: Final = answer(
         "job": nullable(JOB),
         "schedule": nullable(SCHEDULE),
         "program": PROGRAM,
-        "attempt": whole(1),
+        "attempt": integer(1),
         "arguments": texts(),
         "state": choice(RunState),
         "reason": MAYBE_TEXT,
@@ -101,8 +101,8 @@ _RUN: Final = answer(
         "exitCode": nullable({"type": "integer", "examples": [0]}),
         "failure": nullable(choice(Failure)),
         "bundle": MAYBE_TEXT,
-        "generation": nullable(whole(1)),
-        "commits": listed(_COMMIT),
+        "generation": nullable(integer(1)),
+        "commits": array(_COMMIT),
         "fence": MAYBE_TEXT,
         "runner": MAYBE_TEXT,
         "start": MAYBE_TEXT,
@@ -121,20 +121,20 @@ _PROVENANCE: Final = answer(
             {
                 "kind": choice(("events", "submission", "rerun", "backfill", "node", "start")),
                 "text": any_text("7 events"),
-                "events": listed(any_text()),
+                "events": array(any_text()),
                 "rerunOf": MAYBE_TEXT,
                 "backfill": MAYBE_TEXT,
-                "item": nullable(whole(1)),
+                "item": nullable(integer(1)),
             }
         ),
         "arguments": texts("day", "property of the schedule"),
-        "changedSince": listed(any_text("program default.flights.join")),
-        "chain": listed(
+        "changedSince": array(any_text("program default.flights.join")),
+        "chain": array(
             answer(
                 {
                     "job": JOB,
                     "run": nullable(RUN),
-                    "attempt": nullable(whole(1)),
+                    "attempt": nullable(integer(1)),
                     "state": _MAYBE_RUN,
                     "rerunOf": MAYBE_TEXT,
                     "startedAt": WHEN,
@@ -150,17 +150,17 @@ _WHY: Final = answer(
         "state": any_text("PENDING_CONSTRAINT"),
         "summary": any_text("It waits for a slot."),
         "since": WHEN,
-        "clauses": listed(
+        "clauses": array(
             answer(
                 {
                     "text": any_text("concurrency 1 of 1"),
                     "needs": any_text("no active run"),
                     "holds": nullable(boolean(example=False)),
                     "at": WHEN,
-                    "others": whole(
+                    "others": integer(
                         0, about="Runs that it waits for besides, of namespaces that the caller may not view."
                     ),
-                    "holders": listed(
+                    "holders": array(
                         answer(
                             {
                                 "run": RUN,
@@ -177,18 +177,18 @@ _WHY: Final = answer(
         "earliest": WHEN,
         "earliestBecause": MAYBE_TEXT,
         "timeout": WHEN,
-        "deadlines": listed(any_text()),
-        "satisfiedBy": listed(any_text()),
-        "runs": listed(any_text()),
-        "history": listed(answer({"at": instant(), "subject": any_text(), "action": any_text(), "reason": MAYBE_TEXT})),
+        "deadlines": array(any_text()),
+        "satisfiedBy": array(any_text()),
+        "runs": array(any_text()),
+        "history": array(answer({"at": instant(), "subject": any_text(), "action": any_text(), "reason": MAYBE_TEXT})),
     }
 )
 _OPTIONS: Final = {"arguments": texts(about="They override all others."), **REASON, "mute": boolean(example=False)}
 _SUBMITTED: Final = answer({"job": JOB, "repeated": boolean(example=False)})
 _COUNTS: Final = answer(
-    {each: whole(0) for each in ("jobs", "skipped", "waiting", "active", "succeeded", "failed", "dropped")}
+    {each: integer(0) for each in ("jobs", "skipped", "waiting", "active", "succeeded", "failed", "dropped")}
 )
-_ITEM: Final = {"job": JOB, "logicalTime": WHEN, "key": MAYBE_TEXT, "events": whole(1)}
+_ITEM: Final = {"job": JOB, "logicalTime": WHEN, "key": MAYBE_TEXT, "events": integer(1)}
 _BACKFILL: Final = answer(
     {
         "id": any_text("default.flights.weekly.backfill-1"),
@@ -201,7 +201,7 @@ _BACKFILL: Final = answer(
         "endedAt": WHEN,
         "only": choice(("missing", "failed", "all")),
         "order": choice(("oldest", "newest")),
-        "maxActive": whole(4),
+        "maxActive": integer(4),
         "mute": boolean(example=False),
         "arguments": texts(),
         "reason": any_text(),
@@ -209,19 +209,19 @@ _BACKFILL: Final = answer(
     {
         "from": any_text("2026-03-01"),
         "to": any_text("2026-03-07"),
-        "keys": named(listed(any_text())),
+        "keys": object_by_name(array(any_text())),
         "dataset": any_text("default.flights"),
         "partitions": {"type": "object"},
-        "maxFailures": whole(20),
+        "maxFailures": integer(20),
     },
 )
-_VALUES: Final = one_of(text("2013-01-01..2013-01-31"), listed(text("AA")))
+_VALUES: Final = one_of(text("2013-01-01..2013-01-31"), array(text("AA")))
 _SPAN: Final = {
     "from": text("2026-03-01"),
     "to": text("2026-03-07"),
-    "keys": named(_VALUES, "day"),
+    "keys": object_by_name(_VALUES, "day"),
     "dataset": text("default.flights"),
-    "partitions": listed(one_of(text("day=2026-03-01"), {"type": "object"})),
+    "partitions": array(one_of(text("day=2026-03-01"), {"type": "object"})),
 }
 _NODE: Final = {"task": any_text("report"), "jobId": any_text("20260301"), "state": nullable(choice(NodeState))}
 _NODE_SHOWN: Final = answer(
@@ -229,7 +229,7 @@ _NODE_SHOWN: Final = answer(
         **_NODE,
         "runState": _MAYBE_RUN,
         "job": nullable(JOB),
-        "round": whole(1),
+        "round": integer(1),
         "reason": MAYBE_TEXT,
         "createdAt": instant(),
         "changedAt": instant(),
@@ -239,18 +239,18 @@ _WAITING_NODE: Final = {**_NODE, "awaits": MAYBE_TEXT}
 _PLAN: Final = answer(
     {
         "task": any_text("report"),
-        "submitted": whole(1),
-        "created": named(whole(1), "report"),
-        "reset": named(whole(0), "report"),
-        "joined": whole(0),
-        "skipped": whole(0),
-        "ended": listed(answer(_NODE)),
-        "endedInAll": whole(0),
-        "awaited": listed(any_text()),
-        "awaitedInAll": whole(0),
-        "jobs": whole(1),
+        "submitted": integer(1),
+        "created": object_by_name(integer(1), "report"),
+        "reset": object_by_name(integer(0), "report"),
+        "joined": integer(0),
+        "skipped": integer(0),
+        "ended": array(answer(_NODE)),
+        "endedInAll": integer(0),
+        "awaited": array(any_text()),
+        "awaitedInAll": integer(0),
+        "jobs": integer(1),
     },
-    {"downstream": named(named(whole(1), "COMPLETED"), "report")},
+    {"downstream": object_by_name(object_by_name(integer(1), "COMPLETED"), "report")},
 )
 
 EXECUTIONS: Final[Definitions] = {
@@ -259,7 +259,7 @@ EXECUTIONS: Final[Definitions] = {
     "Why": _WHY,
     "Run": _RUN,
     "RunPage": paged("runs", ref("Run")),
-    "ExplainedRun": extended(_RUN, answer({"provenance": nullable(_PROVENANCE)})),
+    "ExplainedRun": extend(_RUN, answer({"provenance": nullable(_PROVENANCE)})),
     "Kill": record({}, {**REASON, "atOnce": boolean(example=False)}),
     "ProgramSubmission": record(
         {},
@@ -268,7 +268,7 @@ EXECUTIONS: Final[Definitions] = {
             **REASON,
             "token": text("7f3a", minLength=1, maxLength=255),
             "now": boolean(example=False),
-            "atMost": whole(1, least=1),
+            "atMost": integer(1, least=1),
             "force": boolean(example=False),
         },
     ),
@@ -277,12 +277,12 @@ EXECUTIONS: Final[Definitions] = {
     "SubmittedOrStarted": one_of(_SUBMITTED, answer({"run": RUN})),
     "Rerun": record({}, _OPTIONS),
     "BulkRerun": record(
-        {}, {"since": duration("1d"), "runs": listed(text("default.flights.weekly.1.1.r1")), **_OPTIONS}
+        {}, {"since": duration("1d"), "runs": array(text("default.flights.weekly.1.1.r1")), **_OPTIONS}
     ),
-    "SubmittedJobs": answer({"jobs": listed(_SUBMITTED)}),
+    "SubmittedJobs": answer({"jobs": array(_SUBMITTED)}),
     "FailedJobs": answer(
         {
-            "jobs": listed(
+            "jobs": array(
                 answer(
                     {
                         "id": JOB,
@@ -302,8 +302,8 @@ EXECUTIONS: Final[Definitions] = {
                 **_SPAN,
                 "only": choice(("missing", "failed", "all")),
                 "order": choice(("oldest", "newest")),
-                "maxActive": whole(4, least=1, most=1000),
-                "maxFailures": whole(20, most=1000),
+                "maxActive": integer(4, least=1, most=1000),
+                "maxFailures": integer(20, most=1000),
                 "confirmed": boolean(example=False),
                 **_OPTIONS,
             },
@@ -312,12 +312,12 @@ EXECUTIONS: Final[Definitions] = {
         "examples": [{"from": "2026-03-01", "to": "2026-03-07", "maxActive": 4, "reason": "the feed was down"}],
     },
     "Backfill": _BACKFILL,
-    "StartedBackfill": extended(_BACKFILL, answer({"repeated": boolean(example=False)})),
+    "StartedBackfill": extend(_BACKFILL, answer({"repeated": boolean(example=False)})),
     "BackfillPage": paged("backfills", ref("Backfill")),
     "BackfillPlan": answer(
         {
             "counts": _COUNTS,
-            "jobs": listed(
+            "jobs": array(
                 answer(
                     {
                         **_ITEM,
@@ -331,21 +331,23 @@ EXECUTIONS: Final[Definitions] = {
     ),
     "BackfillJobPage": paged(
         "jobs",
-        answer({"number": whole(1), **_ITEM, "state": choice(ItemState), "outcome": MAYBE_TEXT, "reason": MAYBE_TEXT}),
+        answer(
+            {"number": integer(1), **_ITEM, "state": choice(ItemState), "outcome": MAYBE_TEXT, "reason": MAYBE_TEXT}
+        ),
     ),
     "Graph": answer(
         {
             "app": APP,
-            "generation": whole(1),
-            "tasks": listed(
-                extended(
+            "generation": integer(1),
+            "tasks": array(
+                extend(
                     DEFINITIONS["StoredTask"],
-                    answer({"name": any_text("report"), "nodes": named(whole(1), "COMPLETED")}),
+                    answer({"name": any_text("report"), "nodes": object_by_name(integer(1), "COMPLETED")}),
                 )
             ),
         }
     ),
-    "NodeList": answer({"nodes": listed(_NODE_SHOWN)}),
+    "NodeList": answer({"nodes": array(_NODE_SHOWN)}),
     "Node": answer(
         {
             **_NODE,
@@ -353,45 +355,45 @@ EXECUTIONS: Final[Definitions] = {
             "reason": MAYBE_TEXT,
             "awaits": MAYBE_TEXT,
             "valid": nullable(boolean()),
-            "groups": listed(
+            "groups": array(
                 answer(
                     {
                         "group": any_text("default"),
-                        "parents": whole(1),
-                        "missing": whole(1),
-                        "lacks": listed(answer(_WAITING_NODE)),
+                        "parents": integer(1),
+                        "missing": integer(1),
+                        "lacks": array(answer(_WAITING_NODE)),
                     }
                 )
             ),
-            "roots": listed(answer({**_NODE, "job": nullable(JOB), "reason": MAYBE_TEXT})),
-            "rootsInAll": whole(0),
+            "roots": array(answer({**_NODE, "job": nullable(JOB), "reason": MAYBE_TEXT})),
+            "rootsInAll": integer(0),
             "allRoots": boolean(),
         },
-        {"runState": _MAYBE_RUN, "round": whole(1), "createdAt": instant(), "changedAt": instant()},
+        {"runState": _MAYBE_RUN, "round": integer(1), "createdAt": instant(), "changedAt": instant()},
     ),
     "NodeSubmission": {
         **record(
             {"task": text("report")},
             {
-                "jobIds": listed(text("20260301")),
-                "values": named(listed(text("AA")), "client"),
-                "ranges": named(text("20140101..20140131"), "date"),
-                "all": listed(text("client")),
+                "jobIds": array(text("20260301")),
+                "values": object_by_name(array(text("AA")), "client"),
+                "ranges": object_by_name(text("20140101..20140131"), "date"),
+                "all": array(text("client")),
                 "again": boolean(example=False),
             },
         ),
         "examples": [{"task": "report", "jobIds": ["20260301"]}],
     },
-    "NodeRerun": record({"task": text("report"), "jobIds": listed(text("20260301"), minItems=1)}),
-    "NodeCancellation": record({"task": text("report")}, {"jobIds": listed(text("20260301")), **REASON}),
+    "NodeRerun": record({"task": text("report"), "jobIds": array(text("20260301"), minItems=1)}),
+    "NodeCancellation": record({"task": text("report")}, {"jobIds": array(text("20260301")), **REASON}),
     "NodePlan": _PLAN,
     "CancelledNodes": answer(
         {
-            "failed": whole(1),
-            "cancelled": listed(JOB),
-            "running": listed(JOB),
-            "ended": whole(0),
-            "unknown": whole(0),
+            "failed": integer(1),
+            "cancelled": array(JOB),
+            "running": array(JOB),
+            "ended": integer(0),
+            "unknown": integer(0),
         }
     ),
     "Picture": {"type": "object", "description": "Nodes and edges."},

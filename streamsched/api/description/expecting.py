@@ -10,15 +10,15 @@ from streamsched.codec.schema.shapes import (
     Definitions,
     answer,
     any_text,
+    array,
     boolean,
     choice,
-    extended,
+    extend,
     instant,
-    listed,
+    integer,
     nullable,
     number,
     ref,
-    whole,
 )
 from streamsched.domain.time.grain import Grain
 
@@ -44,28 +44,28 @@ _EXPECTATION: Final = answer(
         "key": MAYBE_TEXT,
         "usual": MAYBE_TEXT,
         "seenAt": WHEN,
-        "openMisses": whole(0),
+        "openMisses": integer(0),
         "lastMiss": nullable(ref("ExpectationMiss")),
         "stopped": MAYBE_TEXT,
         "createdAt": instant(),
         "changedAt": instant(),
     }
 )
-_PERIODS: Final = listed(any_text("2026-03-29T23"), maxItems=100)
+_PERIODS: Final = array(any_text("2026-03-29T23"), maxItems=100)
 _KEY: Final = answer(
     {
         "key": any_text("2026-03-29"),
         "complete": boolean(example=False),
-        "expected": whole(23, about="Periods, or values of a known set, that belong to the key."),
-        "present": whole(22),
-        "needed": whole(23, about="Those that suffice."),
+        "expected": integer(23, about="Periods, or values of a known set, that belong to the key."),
+        "present": integer(22),
+        "needed": integer(23, about="Those that suffice."),
         "missing": nullable(any_text("2026-03-29T23", "What is missing as text.")),
-        "missingCount": whole(1),
+        "missingCount": integer(1),
         "missingPeriods": _PERIODS,
         "late": _PERIODS,
-        "lateCount": whole(0),
+        "lateCount": integer(0),
         "rewritten": _PERIODS,
-        "rewrittenCount": whole(0),
+        "rewrittenCount": integer(0),
     }
 )
 _ROLL_UP: Final = answer(
@@ -76,8 +76,8 @@ _ROLL_UP: Final = answer(
         "rolledUpTo": nullable(choice(Grain)),
         "each": nullable(any_text("region", "The column of a known set, whose values belong to each key.")),
         "zone": MAYBE_TEXT,
-        "keys": listed(_KEY, maxItems=10),
-        "moreKeys": whole(0, about="Other open keys of the schedule."),
+        "keys": array(_KEY, maxItems=10),
+        "moreKeys": integer(0, about="Other open keys of the schedule."),
     }
 )
 _PARTITION: Final = answer(
@@ -86,27 +86,27 @@ _PARTITION: Final = answer(
         "at": instant(),
         "event": any_text("clicks-05"),
         "source": any_text("etl"),
-        "rows": nullable(whole(100)),
-        "bytes": nullable(whole(100)),
+        "rows": nullable(integer(100)),
+        "bytes": nullable(integer(100)),
         "late": boolean(example=False),
-        "rewritten": whole(0, about="How often it was committed before, in the records that were searched."),
+        "rewritten": integer(0, about="How often it was committed before, in the records that were searched."),
     }
 )
 _DATASET: Final = answer(
     {
         "id": any_text("default.clicks"),
         "completeness": choice(DatasetState),
-        "partitions": listed(_PARTITION, maxItems=1000),
-        "morePartitions": whole(0),
-        "sources": listed(answer({"source": any_text("etl"), "events": whole(24)}), maxItems=5),
-        "searched": whole(2000, about="Records of the log that were searched."),
+        "partitions": array(_PARTITION, maxItems=1000),
+        "morePartitions": integer(0),
+        "sources": array(answer({"source": any_text("etl"), "events": integer(24)}), maxItems=5),
+        "searched": integer(2000, about="Records of the log that were searched."),
         "searchedAll": boolean(example=False, about="The log has no older ones."),
-        "schedules": listed(answer({"schedule": SCHEDULE, "state": STATE, "openKeys": whole(0)}), maxItems=20),
-        "moreSchedules": whole(0),
-        "otherSchedules": whole(0, about="Schedules of namespaces that the caller may not view."),
-        "rollUps": listed(_ROLL_UP),
-        "expectations": listed(extended(_EXPECTATION, answer({"missingSince": WHEN})), maxItems=20),
-        "moreExpectations": whole(0),
+        "schedules": array(answer({"schedule": SCHEDULE, "state": STATE, "openKeys": integer(0)}), maxItems=20),
+        "moreSchedules": integer(0),
+        "otherSchedules": integer(0, about="Schedules of namespaces that the caller may not view."),
+        "rollUps": array(_ROLL_UP),
+        "expectations": array(extend(_EXPECTATION, answer({"missingSince": WHEN})), maxItems=20),
+        "moreExpectations": integer(0),
     }
 )
 
@@ -116,14 +116,14 @@ EXPECTING: Final[Definitions] = {
         answer(
             {
                 "id": any_text("default.flights"),
-                "schedules": whole(2, about="Schedules that wait for it and that the caller may view."),
-                "otherSchedules": whole(0, about="Schedules of other namespaces that wait for it."),
+                "schedules": integer(2, about="Schedules that wait for it and that the caller may view."),
+                "otherSchedules": integer(0, about="Schedules of other namespaces that wait for it."),
             }
         ),
     ),
     "Dataset": _DATASET,
     "ExpectationMiss": _MISS,
     "StoredExpectation": _EXPECTATION,
-    "ExplainedExpectation": extended(_EXPECTATION, answer({"misses": listed(ref("ExpectationMiss"), maxItems=100)})),
+    "ExplainedExpectation": extend(_EXPECTATION, answer({"misses": array(ref("ExpectationMiss"), maxItems=100)})),
     "ExpectationPage": paged("expectations", ref("StoredExpectation")),
 }

@@ -11,17 +11,17 @@ from streamsched.codec.schema.shapes import (
     answer,
     any_text,
     anything,
+    array,
     boolean,
     constant,
     instant,
-    listed,
-    named,
+    integer,
     nullable,
+    object_by_name,
     one_of,
     ref,
     text,
     texts,
-    whole,
 )
 
 
@@ -36,12 +36,12 @@ _VERDICT: Final = answer(
         "source": any_text("feeds"),
         "verdict": any_text("used"),
         "text": any_text("was used by job default.flights.weekly.1.1"),
-        "then": listed(any_text()),
+        "then": array(any_text()),
     },
     {
         "schedule": any_text("default.flights.weekly"),
-        "generation": whole(1),
-        "next": whole(1),
+        "generation": integer(1),
+        "next": integer(1),
         "leaves": anything([]),
         "cells": anything([]),
         "why": anything(),
@@ -55,14 +55,14 @@ _VERDICT: Final = answer(
         "progress": {"type": "object"},
     },
 )
-_REFUSED: Final = listed(
-    answer({"index": whole(1), "path": any_text("$.data.dataset"), "reason": any_text("must be text")})
+_REFUSED: Final = array(
+    answer({"index": integer(1), "path": any_text("$.data.dataset"), "reason": any_text("must be text")})
 )
 _ACCEPTED: Final = answer(
-    {"accepted": whole(1), "ids": listed(any_text("e1")), "errors": _REFUSED},
+    {"accepted": integer(1), "ids": array(any_text("e1")), "errors": _REFUSED},
     {
-        "unheard": nullable(listed(any_text("partition:default.flights"))),
-        "keyless": listed(
+        "unheard": nullable(array(any_text("partition:default.flights"))),
+        "keyless": array(
             answer(
                 {
                     "id": any_text("e1"),
@@ -71,11 +71,13 @@ _ACCEPTED: Final = answer(
                 }
             )
         ),
-        "refused": whole(2000, about="All, when `errors` lists only the first."),
+        "refused": integer(2000, about="All, when `errors` lists only the first."),
     },
 )
-_RUNTIME: Final = listed(
-    answer({"id": any_text("DEFAULT.default:flights:-SNAPSHOT:WORKFLOW:join:weekly"), "time": whole(1_772_000_000_000)})
+_RUNTIME: Final = array(
+    answer(
+        {"id": any_text("DEFAULT.default:flights:-SNAPSHOT:WORKFLOW:join:weekly"), "time": integer(1_772_000_000_000)}
+    )
 )
 _CDAP_RECORD: Final = answer(
     {
@@ -89,19 +91,19 @@ _PAGERDUTY_TASK: Final = answer(
     {
         "key": any_text("TaskKey(2016-02-09T01:41:12.959Z,orders,1)"),
         "enqueueingTime": any_text("2016-02-09T01:31:12.959Z"),
-        "partitionId": whole(3),
+        "partitionId": integer(3),
         "data": anything({"to": "x"}),
-        "numberOfAttempts": whole(0),
+        "numberOfAttempts": integer(0),
         "status": any_text("Incomplete"),
         "details": {"type": "object", "examples": [{"attempts": []}]},
     }
 )
-_ERRORS: Final = {"errors": listed(any_text("Unable to parse provided task key"))}
+_ERRORS: Final = {"errors": array(any_text("Unable to parse provided task key"))}
 
 FOREIGN: Final[Definitions] = {
     "EventList": answer(
         {
-            "events": listed(
+            "events": array(
                 answer(
                     {
                         "id": any_text("e1"),
@@ -115,7 +117,7 @@ FOREIGN: Final[Definitions] = {
                     }
                 )
             ),
-            "searched": whole(1000),
+            "searched": integer(1000),
             "searchedAll": boolean(example=False),
         }
     ),
@@ -127,19 +129,19 @@ FOREIGN: Final[Definitions] = {
         "properties": {
             "type": any_text("urn:streamsched:problem:bad-request"),
             "title": any_text("Bad Request"),
-            "status": whole(400),
+            "status": integer(400),
             "detail": any_text("no event was accepted: $.data.dataset: must be text"),
-            "accepted": whole(0),
+            "accepted": integer(0),
             "errors": _REFUSED,
-            "refused": whole(2000, about="All refused events, when not all are listed."),
+            "refused": integer(2000, about="All refused events, when not all are listed."),
         },
     },
     "EventReport": answer(
         {
             "event": any_text("e1"),
             "summary": any_text("1 schedule used it."),
-            "verdicts": listed(_VERDICT),
-            "hints": listed(any_text()),
+            "verdicts": array(_VERDICT),
+            "hints": array(any_text()),
             "behind": anything(),
         }
     ),
@@ -157,17 +159,17 @@ FOREIGN: Final[Definitions] = {
         "CDAP's `ScheduleDetail`, or its older `ScheduleSpecification`.",
     ),
     "CdapDone": constant("OK"),
-    "CdapSchedules": listed(ref("CdapSchedule")),
+    "CdapSchedules": array(ref("CdapSchedule")),
     "CdapApps": one_of(
-        listed(_CDAP_RECORD),
-        answer({"applications": listed(_CDAP_RECORD)}, {"nextPageToken": any_text("flights")}),
+        array(_CDAP_RECORD),
+        answer({"applications": array(_CDAP_RECORD)}, {"nextPageToken": any_text("flights")}),
     ),
     "CdapApp": answer(
         {
             "name": any_text("flights"),
             "appVersion": any_text("-SNAPSHOT"),
             "description": any_text(""),
-            "programs": listed(
+            "programs": array(
                 answer(
                     {
                         "type": constant("Workflow"),
@@ -177,23 +179,23 @@ FOREIGN: Final[Definitions] = {
                     }
                 )
             ),
-            "schedules": listed(ref("CdapSchedule")),
-            "datasets": listed(answer({"name": any_text("lines"), "type": constant("partitionedFileSet")})),
+            "schedules": array(ref("CdapSchedule")),
+            "datasets": array(answer({"name": any_text("lines"), "type": constant("partitionedFileSet")})),
         }
     ),
     "CdapStatus": answer({"status": any_text("SCHEDULED")}),
     "CdapTicks": _RUNTIME,
-    "CdapTicksOfPrograms": listed({"type": "object"}),
-    "CdapPrograms": listed(
+    "CdapTicksOfPrograms": array({"type": "object"}),
+    "CdapPrograms": array(
         _like({"appId": "flights", "programType": "WORKFLOW", "programId": "join"}, "A program."), maxItems=1000
     ),
     "CdapPreferences": texts("region", "EU"),
     "PagerdutyStatus": answer({"status": any_text("OK")}),
     "PagerdutyTask": answer({"task": _PAGERDUTY_TASK, **_ERRORS}),
-    "PagerdutyTasks": answer({"tasks": listed(_PAGERDUTY_TASK), **_ERRORS}),
+    "PagerdutyTasks": answer({"tasks": array(_PAGERDUTY_TASK), **_ERRORS}),
     "PagerdutyProblem": answer(_ERRORS),
     "PagerdutyDrop": _like({"task": {"status": "Dropped"}}, "The task's new status."),
-    "PagerdutyNewTasks": listed(
+    "PagerdutyNewTasks": array(
         _like(
             {
                 "orderingId": "incident-1",
@@ -208,7 +210,7 @@ FOREIGN: Final[Definitions] = {
     ),
     "PagerdutyRegistered": answer(
         {
-            "tasks": listed(answer({"key": any_text(), "verdict": any_text("made"), "id": any_text("5f0c")})),
+            "tasks": array(answer({"key": any_text(), "verdict": any_text("made"), "id": any_text("5f0c")})),
             **_ERRORS,
         }
     ),
@@ -224,22 +226,22 @@ FOREIGN: Final[Definitions] = {
     ),
     "AcceptedLineage": answer(
         {
-            "ids": listed(any_text("lineage-5f0c")),
-            "cued": listed(any_text("default.flights")),
-            "ignored": listed(answer({"output": any_text("s3://lake/flights"), "reason": any_text()})),
+            "ids": array(any_text("lineage-5f0c")),
+            "cued": array(any_text("default.flights")),
+            "ignored": array(answer({"output": any_text("s3://lake/flights"), "reason": any_text()})),
         }
     ),
     "DaprJob": _like({"schedule": "@every 1h", "repeats": 3, "data": {"a": 1}}, "A job as in Dapr's API."),
-    "DaprJobs": answer({"jobs": listed(ref("DaprJob"))}),
-    "DaprFires": answer({"name": any_text("backup"), "next": listed(instant())}),
-    "DaprDeleted": answer({"deleted": whole(2)}),
-    "DaprImported": answer({"imported": whole(2)}),
+    "DaprJobs": answer({"jobs": array(ref("DaprJob"))}),
+    "DaprFires": answer({"name": any_text("backup"), "next": array(instant())}),
+    "DaprDeleted": answer({"deleted": integer(2)}),
+    "DaprImported": answer({"imported": integer(2)}),
     "AnyText": text("a line", pattern="^.*$"),
     "AnyEvents": one_of(
         ref("Event"),
-        listed(one_of(ref("Event"), {"type": "object"})),
+        array(one_of(ref("Event"), {"type": "object"})),
         {"type": "object", "description": "A CDAP notification."},
     ),
-    "Names": named(any_text()),
+    "Names": object_by_name(any_text()),
     "MaybeText": MAYBE_TEXT,
 }

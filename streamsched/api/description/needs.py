@@ -10,14 +10,14 @@ from streamsched.codec.schema.shapes import (
     Definitions,
     answer,
     any_text,
+    array,
     boolean,
     choice,
     instant,
-    listed,
+    integer,
     record,
     ref,
     text,
-    whole,
 )
 from streamsched.domain.access.namespace_grant import GrantState, SharedKind
 
@@ -45,32 +45,34 @@ NEEDS: Final[Definitions] = {
             "shell": boolean(about="Whether who set it has `shell`; else it is for cluster mode only."),
             "reason": any_text("more memory"),
             "changedAt": instant(),
-            "users": listed(PROGRAM),
+            "users": array(PROGRAM),
         },
         {"master": any_text("spark://host:7077"), **SIZES},
     ),
-    "SparkProfileList": answer({"profiles": listed(ref("SparkProfile"))}),
+    "SparkProfileList": answer({"profiles": array(ref("SparkProfile"))}),
     "NewSparkProfile": record({}, {"master": text("spark://host:7077"), "conf": _CONF, **SIZES, **REASON}),
     "BundleList": answer(
         {
-            "bundles": listed(
+            "bundles": array(
                 answer(
                     {
                         "namespace": _NAMESPACE,
                         "digest": _DIGEST,
-                        "bytes": whole(10240),
-                        "files": whole(3),
+                        "bytes": integer(10240),
+                        "files": integer(3),
                         "createdAt": instant(),
                         "usedAt": instant(),
-                        "programs": whole(1),
+                        "programs": integer(1),
                     }
                 )
             )
         }
     ),
-    "BundleUse": answer({"namespace": _NAMESPACE, "digest": _DIGEST, "exists": boolean(), "limit": whole(268_435_456)}),
+    "BundleUse": answer(
+        {"namespace": _NAMESPACE, "digest": _DIGEST, "exists": boolean(), "limit": integer(268_435_456)}
+    ),
     "StoredBundle": answer(
-        {"namespace": _NAMESPACE, "digest": _DIGEST, "bytes": whole(10240), "files": whole(3), "new": boolean()}
+        {"namespace": _NAMESPACE, "digest": _DIGEST, "bytes": integer(10240), "files": integer(3), "new": boolean()}
     ),
     "NamespaceGrant": answer(_GRANT),
     "NamespaceGrantPage": paged("grants", ref("NamespaceGrant")),
@@ -78,7 +80,7 @@ NEEDS: Final[Definitions] = {
         {"kind": choice(SharedKind), "name": text("pay.payroll"), "grantee": text("sales", pattern=r"^[a-zA-Z0-9_]+$")},
         {"state": choice(("granted", "refused")), "details": boolean(), **REASON},
     ),
-    "DecidedNamespaceGrant": answer({**_GRANT, "suspended": listed(any_text("sales.flights.weekly"))}),
+    "DecidedNamespaceGrant": answer({**_GRANT, "suspended": array(any_text("sales.flights.weekly"))}),
     "NewOwner": record({"namespace": text("sales", pattern=r"^[a-zA-Z0-9_]+$")}),
     "SharedName": answer(
         {"kind": choice(("group", "pool")), "name": any_text("licences"), "namespace": any_text("sales")}

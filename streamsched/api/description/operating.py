@@ -10,22 +10,22 @@ from streamsched.codec.schema.shapes import (
     answer,
     any_text,
     anything,
+    array,
     boolean,
     choice,
     constant,
     duration,
-    extended,
+    extend,
     instant,
-    listed,
-    named,
+    integer,
     nullable,
     number,
+    object_by_name,
     one_of,
     record,
     ref,
     text,
     texts,
-    whole,
 )
 from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.clock_judge import ClockFact
@@ -34,21 +34,21 @@ from streamsched.domain.schedules.schedule import Misfire
 from streamsched.domain.tasks.queue import TaskIdentity
 from streamsched.domain.tasks.task import OnExisting, TaskState
 
-_SLOTS: Final = nullable({**whole(4), "maximum": 2**31 - 1})
+_SLOTS: Final = nullable({**integer(4), "maximum": 2**31 - 1})
 _GRANT: Final = {
     "role": choice(AccessRole),
 }
 _GRANT_OPTIONS: Final = {
     "namespace": text("sales", pattern=r"^([a-zA-Z0-9_]+|\*)$"),
-    "names": listed(text("raw_*", minLength=1, maxLength=255)),
+    "names": array(text("raw_*", minLength=1, maxLength=255)),
     "shell": boolean(example=False),
-    "masters": listed(text("spark://host:*", minLength=1, maxLength=255)),
+    "masters": array(text("spark://host:*", minLength=1, maxLength=255)),
 }
 _TOKEN: Final = answer(
     {
         "id": any_text("0a1b2c3d4e5f"),
         "name": any_text("ci"),
-        "grants": listed(ref("Grant")),
+        "grants": array(ref("Grant")),
         "createdAt": instant(),
         "createdBy": any_text("token:admin"),
         "expiresAt": WHEN,
@@ -61,22 +61,22 @@ _TOKEN: Final = answer(
 _QUOTA: Final = {
     "namespace": any_text("sales"),
     "quota": choice(Quota),
-    "limit": whole(1000),
+    "limit": integer(1000),
     "used": nullable(number(812.0)),
     "ratio": nullable(number(0.812)),
     "reason": any_text("the pilot"),
     "changedAt": instant(),
 }
-_QUOTAS: Final = answer({"namespace": any_text("sales"), "quotas": listed(answer(_QUOTA))})
+_QUOTAS: Final = answer({"namespace": any_text("sales"), "quotas": array(answer(_QUOTA))})
 _POLICY: Final = record(
     {"target": ref("TaskTarget")},
     {
         "retry": ref("TaskRetry"),
         "grace": duration("10s"),
         "dedupe": duration("14d"),
-        "maxInFlight": whole(10, least=1, most=2**31 - 1),
+        "maxInFlight": integer(10, least=1, most=2**31 - 1),
         "rate": number(5.0),
-        "burst": whole(10, least=1, most=2**31 - 1),
+        "burst": integer(10, least=1, most=2**31 - 1),
         "identity": choice(TaskIdentity),
         "ends": text("default.mailed", pattern=r"^([a-zA-Z0-9_]+\.)?[$a-zA-Z0-9_-]+$"),
     },
@@ -86,8 +86,8 @@ _QUEUE: Final = answer(
         "name": any_text("mail"),
         **_POLICY["properties"],
         "paused": boolean(example=False),
-        "tasks": whole(0),
-        "inFlight": whole(0),
+        "tasks": integer(0),
+        "inFlight": integer(0),
         "readyAt": WHEN,
     }
 )
@@ -100,22 +100,22 @@ _TASK: Final = answer(
         "state": choice(TaskState),
         "due": instant(),
         "nextAt": WHEN,
-        "generation": whole(1),
-        "fired": whole(0),
-        "failures": whole(0),
-        "losses": whole(0),
-        "interruptions": whole(0),
+        "generation": integer(1),
+        "fired": integer(0),
+        "failures": integer(0),
+        "losses": integer(0),
+        "interruptions": integer(0),
         "createdAt": instant(),
         "endedAt": WHEN,
         "final": nullable(boolean()),
         "reason": MAYBE_TEXT,
         "recurrence": anything(None),
         "retry": anything(None),
-        "bytes": whole(0),
-        "attempts": listed({"type": "object"}),
+        "bytes": integer(0),
+        "attempts": array({"type": "object"}),
     }
 )
-_REASONS: Final = listed(answer({"text": any_text("due in 5m"), "until": WHEN}))
+_REASONS: Final = array(answer({"text": any_text("due in 5m"), "until": WHEN}))
 _NEW_TASK: Final = record(
     {"key": text("welcome")},
     {
@@ -129,7 +129,7 @@ _NEW_TASK: Final = record(
         "recurrence": record(
             {"rhythm": {"type": "object", "examples": [{"type": "EVERY", "interval": "1h"}]}},
             {
-                "repeats": whole(10, least=1),
+                "repeats": integer(10, least=1),
                 "until": instant(),
                 "ttl": duration("1d"),
                 "misfire": choice(Misfire),
@@ -144,8 +144,8 @@ _LETTER: Final = answer(
     {
         "id": any_text("0/17"),
         "topic": any_text("events.partitions"),
-        "partition": whole(0),
-        "offset": whole(17),
+        "partition": integer(0),
+        "offset": integer(17),
         "at": instant(),
         "path": any_text("$.data.dataset"),
         "reason": any_text("must be text but is null"),
@@ -157,23 +157,23 @@ _LETTER: Final = answer(
 _CLUSTER: Final = {
     "name": any_text("main"),
     "probe": MAYBE_TEXT,
-    "freeCores": nullable(whole(8)),
-    "freeMemory": nullable(whole(16_000_000_000)),
-    "running": nullable(whole(2)),
+    "freeCores": nullable(integer(8)),
+    "freeMemory": nullable(integer(16_000_000_000)),
+    "running": nullable(integer(2)),
     "readAt": WHEN,
     "stale": boolean(example=False),
     "failed": MAYBE_TEXT,
     "failingSince": WHEN,
-    "waiting": whole(0),
-    "gates": listed(
+    "waiting": integer(0),
+    "gates": array(
         answer(
             {
                 "needs": any_text("8 free cores of main"),
                 "open": boolean(),
                 "since": WHEN,
-                "started": whole(0),
-                "startsPerReading": whole(1),
-                "waiting": whole(0),
+                "started": integer(0),
+                "startsPerReading": integer(1),
+                "waiting": integer(0),
             }
         )
     ),
@@ -184,9 +184,9 @@ OPERATING: Final[Definitions] = {
         {
             "name": any_text("warehouse"),
             "limit": _SLOTS,
-            "taken": whole(1),
-            "slots": listed(answer({"run": RUN, "weight": whole(1)})),
-            "waiting": whole(0),
+            "taken": integer(1),
+            "slots": array(answer({"run": RUN, "weight": integer(1)})),
+            "waiting": integer(0),
             "changedAt": WHEN,
         }
     ),
@@ -196,11 +196,11 @@ OPERATING: Final[Definitions] = {
         {
             "name": any_text("nightly"),
             "size": _SLOTS,
-            "taken": whole(1),
-            "runs": listed(RUN),
-            "waiting": whole(0),
+            "taken": integer(1),
+            "runs": array(RUN),
+            "waiting": integer(0),
             "age": any_text("10m"),
-            "schedules": listed(
+            "schedules": array(
                 answer(
                     {"id": SCHEDULE, "priority": {"type": "integer", "examples": [0]}, "online": boolean(example=False)}
                 )
@@ -213,7 +213,7 @@ OPERATING: Final[Definitions] = {
     "Quota": answer(_QUOTA),
     "NamespaceQuotas": _QUOTAS,
     "QuotaPage": paged("namespaces", _QUOTAS),
-    "NewQuota": record({"limit": whole(1000)}, REASON),
+    "NewQuota": record({"limit": integer(1000)}, REASON),
     "ClusterPage": paged("clusters", answer(_CLUSTER)),
     "TaskTarget": one_of(
         record(
@@ -221,28 +221,28 @@ OPERATING: Final[Definitions] = {
             {"timeout": duration("30s"), "headers": texts("X-Team", "data")},
         ),
         record({"type": constant("publish"), "event": text("default.mailed")}),
-        record({"type": constant("worker")}, {"timeout": duration("1m"), "maxLosses": whole(5)}),
+        record({"type": constant("worker")}, {"timeout": duration("1m"), "maxLosses": integer(5)}),
         record({"type": constant("webhook")}),
     ),
     "TaskRetry": one_of(
         record(
             {"type": constant("backoff")},
-            {"retries": whole(100), "delay": duration("20s"), "longest": duration("2m"), "jitter": number(0.5)},
+            {"retries": integer(100), "delay": duration("20s"), "longest": duration("2m"), "jitter": number(0.5)},
         ),
         record({"type": constant("period"), "period": duration("30s")}),
-        record({"type": constant("constant"), "interval": duration("1s")}, {"retries": whole(3)}),
+        record({"type": constant("constant"), "interval": duration("1s")}, {"retries": integer(3)}),
     ),
-    "QueuePolicy": extended(_POLICY, record({}, REASON)),
+    "QueuePolicy": extend(_POLICY, record({}, REASON)),
     "Queue": _QUEUE,
     "QueuePage": paged("queues", ref("Queue")),
     "NewTask": _NEW_TASK,
     "RegisteredTasks": answer(
         {
-            "tasks": listed(
+            "tasks": array(
                 answer(
                     {
                         "id": any_text("5f0c"),
-                        "generation": whole(1),
+                        "generation": integer(1),
                         "verdict": choice(("made", "replaced", "started", "ended", "exists")),
                     }
                 )
@@ -251,15 +251,15 @@ OPERATING: Final[Definitions] = {
     ),
     "QueuedTask": _TASK,
     "QueuedTaskPage": paged("tasks", ref("QueuedTask")),
-    "TaskWithEnds": extended(_TASK, answer({"ends": listed(ref("QueuedTask"))})),
-    "ExplainedTask": extended(_TASK, answer({"reasons": _REASONS})),
+    "TaskWithEnds": extend(_TASK, answer({"ends": array(ref("QueuedTask"))})),
+    "ExplainedTask": extend(_TASK, answer({"reasons": _REASONS})),
     "NewDue": {**record({}, {"due": instant(), "after": duration("10m"), **REASON}), "examples": [{"after": "10m"}]},
     "Lane": answer(
         {
             "queue": any_text("mail"),
             "name": any_text("customer-7"),
-            "partition": whole(3),
-            "tasks": whole(1),
+            "partition": integer(3),
+            "tasks": integer(1),
             "head": nullable(
                 answer(
                     {
@@ -267,8 +267,8 @@ OPERATING: Final[Definitions] = {
                         "key": any_text("welcome"),
                         "state": choice(TaskState),
                         "nextAt": WHEN,
-                        "failures": whole(0),
-                        "losses": whole(0),
+                        "failures": integer(0),
+                        "losses": integer(0),
                         "error": MAYBE_TEXT,
                     }
                 )
@@ -278,29 +278,29 @@ OPERATING: Final[Definitions] = {
     ),
     "LanePartitions": answer(
         {
-            "partitions": whole(16),
-            "wanted": nullable(whole(16)),
+            "partitions": integer(16),
+            "wanted": nullable(integer(16)),
             "settled": boolean(),
             "step": MAYBE_TEXT,
-            "taken": whole(16),
+            "taken": integer(16),
         }
     ),
-    "NewLanePartitions": record({"partitions": whole(32, least=1, most=256)}),
-    "TaskOwners": answer({"owners": listed(answer({"id": any_text("host-1"), "url": any_text("http://host:1234")}))}),
+    "NewLanePartitions": record({"partitions": integer(32, least=1, most=256)}),
+    "TaskOwners": answer({"owners": array(answer({"id": any_text("host-1"), "url": any_text("http://host:1234")}))}),
     "Grant": record(_GRANT, _GRANT_OPTIONS, "A role in a namespace, or in all."),
-    "Caller": answer({"name": any_text("token:ci"), "grants": listed(ref("Grant"))}),
+    "Caller": answer({"name": any_text("token:ci"), "grants": array(ref("Grant"))}),
     "Token": _TOKEN,
     "TokenPage": paged("tokens", ref("Token")),
     "NewToken": record(
-        {"name": text("ci", minLength=1, maxLength=255), "grants": listed(ref("Grant"), minItems=1, maxItems=100)},
+        {"name": text("ci", minLength=1, maxLength=255), "grants": array(ref("Grant"), minItems=1, maxItems=100)},
         {"expiresIn": duration("30d")},
     ),
-    "CreatedToken": extended(_TOKEN, answer({"text": any_text("sst_…", "The token. It is shown only here.")})),
+    "CreatedToken": extend(_TOKEN, answer({"text": any_text("sst_…", "The token. It is shown only here.")})),
     "AuditPage": paged(
         "entries",
         answer(
             {
-                "number": whole(1),
+                "number": integer(1),
                 "at": instant(),
                 "caller": any_text("token:ci"),
                 "action": any_text("PUT /v1/groups/{name}"),
@@ -311,14 +311,14 @@ OPERATING: Final[Definitions] = {
         ),
     ),
     "AuditVerdict": one_of(
-        answer({"intact": boolean(), "entries": whole(4), "last": any_text("9f86d0")}),
-        answer({"intact": boolean(example=False), "number": whole(2), "reason": any_text("its content has changed")}),
+        answer({"intact": boolean(), "entries": integer(4), "last": any_text("9f86d0")}),
+        answer({"intact": boolean(example=False), "number": integer(2), "reason": any_text("its content has changed")}),
     ),
     "Overview": {"type": "object", "description": "Shards, and what waits for the relay, timers and launchers."},
     "Checks": answer(
         {
             "health": any_text("ok"),
-            "findings": listed(
+            "findings": array(
                 answer(
                     {"check": any_text("clocks"), "health": any_text("ok"), "found": any_text(), "advice": any_text("")}
                 )
@@ -331,31 +331,31 @@ OPERATING: Final[Definitions] = {
             "counted": instant(),
             "aheadSeconds": number(31536000.0),
             "doubt": MAYBE_TEXT,
-            "number": whole(1),
+            "number": integer(1),
             "last": nullable(
                 answer({"fact": choice(ClockFact), "at": instant(), "by": any_text("launcher-1")}),
             ),
         }
     ),
-    "SeenJudgement": record({"number": whole(1)}),
+    "SeenJudgement": record({"number": integer(1)}),
     "DeadLetter": _LETTER,
     "DeadLetterPage": paged("letters", ref("DeadLetter")),
-    "Purged": answer({"purged": whole(3)}),
-    "Replayed": answer({"id": any_text("0/17"), "topic": any_text("events.partitions"), "partition": whole(0)}),
+    "Purged": answer({"purged": integer(3)}),
+    "Replayed": answer({"id": any_text("0/17"), "topic": any_text("events.partitions"), "partition": integer(0)}),
     "ShardState": answer(
         {
             "schedule": SCHEDULE,
-            "shard": whole(0),
-            "generation": whole(1),
+            "shard": integer(0),
+            "generation": integer(1),
             "enabled": boolean(),
             "keeping": boolean(),
             "draining": boolean(example=False),
             "backlog": boolean(example=False),
             "when": any_text(),
-            "fired": whole(0),
+            "fired": integer(0),
             "progress": {"type": "object"},
-            "open": named({"type": "object"}, "day=2026-03-01"),
+            "open": object_by_name({"type": "object"}, "day=2026-03-01"),
         }
     ),
-    "Health": answer({"status": any_text("ready"), "checks": named(any_text("ok"), "database")}),
+    "Health": answer({"status": any_text("ready"), "checks": object_by_name(any_text("ok"), "database")}),
 }

@@ -9,17 +9,17 @@ from streamsched.codec.schema.shapes import (
     Definitions,
     answer,
     any_text,
+    array,
     boolean,
     choice,
     duration,
-    extended,
+    extend,
     instant,
-    listed,
+    integer,
     nullable,
     record,
     ref,
     text,
-    whole,
 )
 from streamsched.domain.webhooks.change import FAILURE, GROUPS, OTHERS, RECOVERY, STATES
 from streamsched.domain.webhooks.webhook import EventMode, WebhookFormat
@@ -29,9 +29,9 @@ _CHANGE: Final = {"type": "string", "enum": _CHANGES, "examples": ["run.failed"]
 _SECRET: Final = record({"secret": text("env:HOOK_KEY")}, about="A secret by reference.")
 _URL: Final = text("https://alerts.example.com/hook", maxLength=2000)
 _CHOSEN: Final = {
-    "changes": listed(_CHANGE),
-    "schedules": listed(text("default.flights.weekly"), maxItems=100),
-    "programs": listed(text("default.flights.join"), maxItems=100),
+    "changes": array(_CHANGE),
+    "schedules": array(text("default.flights.weekly"), maxItems=100),
+    "programs": array(text("default.flights.join"), maxItems=100),
     "mode": choice(EventMode),
     "timeout": duration("15s"),
     "format": choice(WebhookFormat),
@@ -41,9 +41,9 @@ _WEBHOOK: Final = answer(
         "namespace": any_text("default"),
         "name": any_text("alerts"),
         "url": any_text("https://alerts.example.com/hook"),
-        "changes": listed(any_text("run.failed")),
-        "schedules": listed(any_text("default.flights.weekly")),
-        "programs": listed(any_text("default.flights.join")),
+        "changes": array(any_text("run.failed")),
+        "schedules": array(any_text("default.flights.weekly")),
+        "programs": array(any_text("default.flights.join")),
         "secret": nullable(_SECRET),
         "mode": choice(EventMode),
         "timeout": any_text("15s"),
@@ -54,12 +54,12 @@ _WEBHOOK: Final = answer(
         "changedAt": instant(),
         "createdAt": instant(),
         "createdBy": any_text("token:ci"),
-        "queued": whole(2),
-        "unread": whole(0),
+        "queued": integer(2),
+        "unread": integer(0),
         "deliveredAt": WHEN,
         "failingSince": WHEN,
         "error": MAYBE_TEXT,
-        "attempts": whole(3),
+        "attempts": integer(3),
         "nextAt": WHEN,
         "oldSecretUntil": WHEN,
     }
@@ -73,7 +73,7 @@ SENDING: Final[Definitions] = {
         {**_CHOSEN, "secret": _SECRET},
     ),
     "ChangedWebhook": record({}, {"url": _URL, **_CHOSEN, "secret": nullable(_SECRET), "oldSecretFor": duration("1d")}),
-    "CreatedWebhook": extended(
+    "CreatedWebhook": extend(
         _WEBHOOK, answer({}, {"signingSecret": any_text("whsec_…", "The generated secret. It is shown only here.")})
     ),
     "DecisionStream": any_text(

@@ -10,17 +10,17 @@ from streamsched.codec.schema.shapes import (
     answer,
     any_text,
     anything,
+    array,
     boolean,
     choice,
-    extended,
+    extend,
     instant,
-    listed,
+    integer,
     nullable,
     number,
     record,
     ref,
     text,
-    whole,
 )
 
 #: Names in answers, as examples.
@@ -39,12 +39,12 @@ _ACTION: Final = choice(("created", "updated", "unchanged", "deleted", "kept"))
 
 def paged(name: str, item: Schema) -> Schema:
     """A page of a list."""
-    return answer({name: listed(item)}, {"next": any_text("default.flights.weekly", "`after` of the following page.")})
+    return answer({name: array(item)}, {"next": any_text("default.flights.weekly", "`after` of the following page.")})
 
 
 _CHANGED_PROGRAM: Final = answer({"id": PROGRAM, "action": any_text("created"), "reason": MAYBE_TEXT})
 _FIELDS: Final = {
-    "fields": listed(answer({"field": any_text("timeout"), "before": anything("1h"), "after": anything("2h")}))
+    "fields": array(answer({"field": any_text("timeout"), "before": anything("1h"), "after": anything("2h")}))
 }
 _JOIN: Final = {
     "join": any_text(
@@ -55,7 +55,7 @@ _CHANGED_SCHEDULE: Final = answer(
     {
         "id": SCHEDULE,
         "action": any_text("created"),
-        "generation": whole(1),
+        "generation": integer(1),
         "enabled": boolean(),
         "state": STATE,
         "keeps": boolean(example=False),
@@ -65,13 +65,13 @@ _CHANGED_SCHEDULE: Final = answer(
 )
 _ELSEWHERE: Final = {
     "waitingElsewhere": answer(
-        {"schedules": listed(any_text("finance.pay.critical")), "others": whole(0)},
+        {"schedules": array(any_text("finance.pay.critical")), "others": integer(0)},
         about="Schedules of other namespaces that wait for a removed program. They stay as they are: those that the "
         "caller may view, and how many others.",
     )
 }
 _BROKEN: Final = {
-    "brokenJoins": listed(
+    "brokenJoins": array(
         answer({"schedule": SCHEDULE, "ancestor": PROGRAM, "program": PROGRAM, "text": any_text("joins per run of …")}),
         about="Schedules that count ends of programs per run of an ancestor, which leads to one of these no more.",
     )
@@ -85,18 +85,18 @@ _CHANGED_EXPECTATION: Final = answer(
 )
 _ON_FAILURE: Final = nullable(
     answer(
-        {"before": listed(ref("Recipient")), "after": listed(ref("Recipient"))},
+        {"before": array(ref("Recipient")), "after": array(ref("Recipient"))},
         about="Who is notified of failures, where that changes.",
     )
 )
 _CHANGES: Final = {
-    "programs": listed(_CHANGED_PROGRAM),
-    "schedules": listed(_CHANGED_SCHEDULE),
-    "expectations": listed(_CHANGED_EXPECTATION),
+    "programs": array(_CHANGED_PROGRAM),
+    "schedules": array(_CHANGED_SCHEDULE),
+    "expectations": array(_CHANGED_EXPECTATION),
     "onFailure": _ON_FAILURE,
     **_ELSEWHERE,
 }
-_STAKE: Final = {"leaf": any_text("partition:default.flights"), "have": whole(3), "need": whole(7)}
+_STAKE: Final = {"leaf": any_text("partition:default.flights"), "have": integer(3), "need": integer(7)}
 _PLANNED: Final = answer(
     {
         "id": SCHEDULE,
@@ -105,10 +105,10 @@ _PLANNED: Final = answer(
         "keeps": boolean(example=False),
         "loses": boolean(),
         **_FIELDS,
-        "accumulated": listed(answer({**_STAKE, "fits": boolean()})),
-        "waitingJobs": whole(1),
-        "openKeys": whole(0),
-        "parkedSignals": whole(0),
+        "accumulated": array(answer({**_STAKE, "fits": boolean()})),
+        "waitingJobs": integer(1),
+        "openKeys": integer(0),
+        "parkedSignals": integer(0),
     },
     _JOIN,
 )
@@ -120,7 +120,7 @@ SHARED: Final[Definitions] = {
         {
             "type": any_text("urn:streamsched:problem:bad-request"),
             "title": any_text("Bad Request"),
-            "status": {**whole(400, least=400, most=599)},
+            "status": {**integer(400, least=400, most=599)},
             "detail": any_text("$.trigger.numPartitions: must be at least 1 but is 0"),
         },
         {
@@ -131,31 +131,31 @@ SHARED: Final[Definitions] = {
             "retriable": boolean(example=False, about="Whether the same request can succeed later."),
             "namespace": any_text("sales", "The namespace whose quota the request would exceed."),
             "quota": any_text("schedules"),
-            "limit": whole(100),
+            "limit": integer(100),
             "used": number(98.0),
-            "wanted": whole(5, about="What the request would add."),
+            "wanted": integer(5, about="What the request would add."),
         },
         "A problem as in RFC 9457.",
     ),
-    "Changes": answer({"app": APP, **_CHANGES}, {"installation": any_text(), "endedJobs": listed(JOB), **_BROKEN}),
+    "Changes": answer({"app": APP, **_CHANGES}, {"installation": any_text(), "endedJobs": array(JOB), **_BROKEN}),
     "ProgramChanges": answer(_CHANGES, _BROKEN),
     "PendingChanges": answer(
         {
             "app": APP,
             **_CHANGES,
             "change": any_text("1-2"),
-            "pending": whole(2),
+            "pending": integer(2),
             "acknowledged": boolean(example=False),
         },
         _BROKEN,
     ),
-    "Change": answer({"change": any_text("1-2"), "pending": whole(0), "acknowledged": boolean()}),
+    "Change": answer({"change": any_text("1-2"), "pending": integer(0), "acknowledged": boolean()}),
     "Dropped": answer(
         {
-            "accumulated": listed(answer(_STAKE)),
-            "waitingJobs": whole(0),
-            "openKeys": whole(0),
-            "parkedSignals": whole(0),
+            "accumulated": array(answer(_STAKE)),
+            "waitingJobs": integer(0),
+            "openKeys": integer(0),
+            "parkedSignals": integer(0),
         },
         about="What a schedule lost.",
     ),
@@ -166,10 +166,10 @@ SHARED: Final[Definitions] = {
             "differs": boolean(),
             "loses": boolean(about="Accumulated events, waiting jobs or schedules would be lost."),
             "deployedFrom": MAYBE_TEXT,
-            "expectations": listed(extended(_CHANGED_EXPECTATION, answer(_FIELDS))),
+            "expectations": array(extend(_CHANGED_EXPECTATION, answer(_FIELDS))),
             "onFailure": _ON_FAILURE,
-            "programs": listed(extended(_CHANGED_PROGRAM, answer(_FIELDS))),
-            "schedules": listed(_PLANNED),
+            "programs": array(extend(_CHANGED_PROGRAM, answer(_FIELDS))),
+            "schedules": array(_PLANNED),
             **_ELSEWHERE,
         },
         {"app": APP, "installation": any_text("postgresql://host/streamsched"), **_BROKEN},

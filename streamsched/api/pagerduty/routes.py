@@ -157,7 +157,7 @@ async def drop_task(
     """With `{"task": {"status": "Dropped"}}`: ends the task in any state, so that its lane goes on; other lanes notice
     nothing. 204. 400 for another status, 404 when there is no such task, 409 when it has ended otherwise.
     """
-    asked = Fields(parsed(body)).object("task").text("status")
+    asked = Fields(parse(body)).object("task").text("status")
     if asked != _DROPPED:
         raise DecodeError("$.task.status", f"must be {_DROPPED}")
     await tasks.drop(await _id(queues, queue, key), "dropped by PagerDuty's admin interface", now=clock.now())
@@ -190,17 +190,17 @@ async def schedule_tasks(
     created when it is missing.
     """
     require(caller.may_emit(None, queue))
-    content = await decode_body(body, parsed)
+    content = await decode_body(body, parse)
     if not isinstance(content, list) or len(content) > MOST_TASKS:
         raise DecodeError("$", f"must be a list of at most {MOST_TASKS} tasks")
-    given = [codec.from_json(each, below("$", index)) for index, each in enumerate(content)]
+    given = [codec.from_json(each, member_path("$", index)) for index, each in enumerate(content)]
     if queue == SCHEDULER:
         await open_pagerduty_queue(queues, queue, clock)
     now = clock.now()
     grace = (await queues.get(queue)).queue.policy.grace
     for index, each in enumerate(given):
-        if grace is not None and codec.too_late(each, now, grace):
-            raise InvalidError(below("$", index), TOO_LATE)
+        if grace is not None and codec.is_too_late(each, now, grace):
+            raise InvalidError(member_path("$", index), TOO_LATE)
     found = await tasks.register(queue, [each.request() for each in given], now=now)
     answer = [
         {"key": str(task.key), "verdict": each.verdict, "id": each.task}

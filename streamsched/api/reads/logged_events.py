@@ -58,7 +58,7 @@ def logged_event(found: TailRecord) -> LoggedEvent:
     try:
         event = event_codec.decode(raw, fallback_id=position, fallback_time=found.appended)
     except DecodeError as error:
-        name, source = event_codec.claimed(raw) or (position, "")
+        name, source = event_codec.find_identity(raw) or (position, "")
         return LoggedEvent(found.name, found.appended, name, source, None, str(error), raw)
     return LoggedEvent(found.name, found.appended, event.id, event.source, event, "", raw)
 

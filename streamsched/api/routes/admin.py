@@ -67,7 +67,7 @@ async def confirm_clock(body: BodyObject, caller: CallerDep, at: InstallationDep
     """
     fields = Fields(body)
     number = fields.integer("number", minimum=0)
-    fields.done()
+    fields.check_all_read()
     return rendered(clock_json(await confirm(at.judgements, number, by=caller.name)))
 
 

@@ -133,7 +133,7 @@ async def rerun(
     ref = AppRef(namespace, app)
     fields = Fields(body)
     name, job_ids = fields.text("task"), fields.text_list("jobIds")
-    fields.done()
+    fields.check_all_read()
     if not job_ids:
         raise InvalidError("$.jobIds", "is empty; name the job ids that run again")
     check_most(len(job_ids), MOST_VALUES, "$.jobIds", "job ids")
@@ -169,7 +169,7 @@ async def submit(
     name, again = fields.text("task"), fields.optional_boolean("again") or False
     _, graph = await graphs.graph(ref)
     job_ids = _job_ids(graph.task(name), fields)
-    fields.done()
+    fields.check_all_read()
     targets = [NodeId(name, each) for each in job_ids]
     plan = await graphs.submit(ref, targets, again=again, dry_run=dry_run)
     status = HTTPStatus.OK if dry_run else HTTPStatus.ACCEPTED
@@ -196,7 +196,7 @@ async def cancel(
     fields = Fields(body)
     name, job_ids = fields.text("task"), fields.text_list("jobIds")
     reason = fields.optional_text("reason") or ""
-    fields.done()
+    fields.check_all_read()
     check_most(len(job_ids), MOST_VALUES, "$.jobIds", "job ids")
     ref = AppRef(namespace, app)
     nodes = await graphs.canonical(ref, [NodeId(name, each) for each in job_ids], "$.jobIds")

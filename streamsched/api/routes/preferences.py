@@ -49,9 +49,9 @@ async def set_preferences(
     that exist keep their arguments. `reason` (optional) is stored in the history.
     """
     fields = Fields(body)
-    fields.required("arguments")
+    fields.required_value("arguments")
     wanted, reason = fields.texts("arguments"), fields.optional_text("reason") or ""
-    fields.done()
+    fields.check_all_read()
     changed = await preferences.change(namespace, lambda _: changed_preferences({}, wanted), reason, now=clock.now())
     return rendered(preference_view(changed))
 
@@ -66,7 +66,7 @@ async def change_preferences(
     fields = Fields(body)
     given, reason = fields.object("arguments"), fields.optional_text("reason") or ""
     changes = {name: given.optional_text(name) for name in given.names()}
-    fields.done()
+    fields.check_all_read()
     changed = await preferences.change(
         namespace, lambda before: changed_preferences(before, changes), reason, now=clock.now()
     )

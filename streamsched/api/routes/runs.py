@@ -124,7 +124,7 @@ async def kill_run(run: str, body: BodyObject, runs: RunsDep, clock: ClockDep) -
     """
     fields = Fields(body)
     stop = StopRequest(fields.optional_text("reason") or "killed by hand", fields.optional_boolean("atOnce") or False)
-    fields.done()
+    fields.check_all_read()
     await runs.stop(run, stop, now=clock.now())
     return rendered(run_view(await runs.get(run)), status=HTTPStatus.ACCEPTED)
 

@@ -95,7 +95,7 @@ async def submit_program(
     at_once = fields.optional_boolean("now") or False
     at_most = fields.optional_integer("atMost", minimum=1)
     force = fields.optional_boolean("force") or False
-    fields.done()
+    fields.check_all_read()
     ref = ProgramRef.parse(program)
     request = SubmissionRequest(ref, secrets.token_hex(8) if token is None else token, arguments, reason=reason)
     if not at_once:
@@ -147,7 +147,7 @@ async def submit_schedule(
         fields.texts("key"),
         fields.optional_text("reason") or "",
     )
-    fields.done()
+    fields.check_all_read()
     return await _submit(submissions, clock, request)
 
 
@@ -236,7 +236,7 @@ async def rerun_failed_jobs(
         fields.optional_text("reason") or "",
         fields.optional_boolean("mute") or False,
     )
-    fields.done()
+    fields.check_all_read()
     if dry_run:
         return rendered(
             {"jobs": [_failed_view(job) for job in await submissions.list_failed(request, now=clock.now())]}
@@ -255,7 +255,7 @@ def _rerun_request(job: str, run: str | None, token: str | None, body: dict[str,
         fields.optional_text("reason") or "",
         fields.optional_boolean("mute") or False,
     )
-    fields.done()
+    fields.check_all_read()
     return request
 
 

@@ -21,8 +21,8 @@ from urllib.parse import urlsplit
 import typer
 
 from streamsched.cli.group import new_group
-from streamsched.cli.naming import full_name, short
-from streamsched.cli.output import Format, FormatOption, console, escaped, print_json, print_structured, print_table
+from streamsched.cli.naming import full_name, short_name
+from streamsched.cli.output import Format, FormatOption, console, escape_text, print_json, print_structured, print_table
 from streamsched.cli.server import UrlOption, ask, find_url, folder_here
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.errors import ConfigurationError, InvalidError
@@ -82,14 +82,14 @@ def doctor(*, direct: DirectOption = False, output: FormatOption = Format.TABLE,
         location = _database_here()
         findings = [finding_json(each) for each in administer(run)]
     findings = [{"check": "installation", "health": "ok", "found": location, "advice": ""}, *findings]
-    if output.structured:
+    if output.is_structured:
         print_structured(findings, output)
     else:
         out = console()
         for each in findings:
-            advice = f" → {escaped(each['advice'])}" if each["advice"] else ""
+            advice = f" → {escape_text(each['advice'])}" if each["advice"] else ""
             health = each["health"]
-            out.print(f"[{_COLOURS[health]}]{health:8}[/] {each['check']}: {escaped(each['found'])}{advice}")
+            out.print(f"[{_COLOURS[health]}]{health:8}[/] {each['check']}: {escape_text(each['found'])}{advice}")
     if any(each["health"] == "failed" for each in findings):
         raise typer.Exit(WRONG)
 
@@ -136,14 +136,14 @@ def resync(
         return len(sent), await admin.examine(broker=at.broker, reader=at.reader, outbox=at.outbox, numbers=at.numbers)
 
     sent, faults = administer(run)
-    if output.structured:
+    if output.is_structured:
         rows = [{"schedule": str(f.schedule), "fault": f.text, "curable": bool(f.repair)} for f in faults]
         print_json({"told": sent, "faults": rows})
     else:
         out = console()
         for fault in faults:
             note = "" if fault.repair else " (cannot be mended)"
-            out.print(f"{short(str(fault.schedule))}: {escaped(fault.text)}{note}")
+            out.print(f"{short_name(str(fault.schedule))}: {escape_text(fault.text)}{note}")
         if sent:
             out.print(f"{sent} records were sent again")
         out.print("shards and PostgreSQL agree" if not faults else "`streamsched resync --mend` sends them again")
@@ -250,11 +250,11 @@ def _report(reports: tuple[TopicReport, ...], output: Format) -> None:
         }
         for report in reports
     ]
-    if output.structured:
+    if output.is_structured:
         print_structured(rows, output)
     else:
         columns = (Column("topic", kind=ColumnKind.ID), "partitions", "cleanup", Column("wrong", kind=ColumnKind.TEXT))
-        print_table(rows, columns, wide=output.wide, empty="no topics")
+        print_table(rows, columns, wide=output.is_wide, empty="no topics")
     if any(report.wrong for report in reports):
         raise typer.Exit(WRONG)
 

@@ -9,9 +9,9 @@ import typer
 
 from streamsched.cli.confirmation import DryRunOption, YesOption, confirmed_change
 from streamsched.cli.group import new_group
-from streamsched.cli.naming import full_app, short, without_default
+from streamsched.cli.naming import full_app, short_name, without_default
 from streamsched.cli.output import Format, FormatOption, console, moment, print_structured, print_table
-from streamsched.cli.paging import AfterOption, LimitOption, listed, print_more
+from streamsched.cli.paging import AfterOption, LimitOption, fetch_list, print_more
 from streamsched.cli.server import ReasonOption, UrlOption, ask
 from streamsched.cli.shell.completion import app_names
 from streamsched.cli.table import Column, ColumnKind
@@ -41,11 +41,11 @@ def list_apps(
 ) -> None:
     """Lists apps with the number of their programs and schedules, ordered by id."""
     query = {"namespace": namespace}
-    apps, more = listed("/v1/apps", "apps", url=url, output=output, after=after, limit=limit, params=query)
-    if output.structured:
+    apps, more = fetch_list("/v1/apps", "apps", url=url, output=output, after=after, limit=limit, params=query)
+    if output.is_structured:
         print_structured(apps, output)
         return
-    rows = [{**each, "id": short(each["id"]), "schedules": _schedules(each["schedules"])} for each in apps]
+    rows = [{**each, "id": short_name(each["id"]), "schedules": _schedules(each["schedules"])} for each in apps]
     columns = (
         Column("id", "app", ColumnKind.ID),
         "programs",
@@ -54,7 +54,7 @@ def list_apps(
         Column("deployedFrom", "from", ColumnKind.ID, optional=1),
     )
     empty = "no apps in this namespace" if namespace else "no apps yet: `streamsched deploy FILE`"
-    print_table(rows, columns, wide=output.wide, empty=empty)
+    print_table(rows, columns, wide=output.is_wide, empty=empty)
     print_more(more)
 
 
@@ -65,24 +65,26 @@ def show(app: AppArgument, *, output: FormatOption = Format.TABLE, url: UrlOptio
     query = {"app": ref, "limit": _SHOWN}
     programs = ask("GET", "/v1/programs", url=url, params=query)
     schedules = ask("GET", "/v1/schedules", url=url, params=query)
-    if output.structured:
+    if output.is_structured:
         print_structured({**found, "programs": programs["programs"], "schedules": schedules["schedules"]}, output)
         return
     out = console()
     where = f" from {found['deployedFrom']}" if found["deployedFrom"] else ""
-    out.print(f"{short(ref)}: {found['programs']} programs, {_schedules(found['schedules'])} schedules", markup=False)
+    out.print(
+        f"{short_name(ref)}: {found['programs']} programs, {_schedules(found['schedules'])} schedules", markup=False
+    )
     out.print(f"deployed {moment(found['deployedAt'])}{where}", markup=False)
     for each in programs["programs"]:
-        out.print(f"  program  {short(each['id'])} ({each['type']})", markup=False)
+        out.print(f"  program  {short_name(each['id'])} ({each['type']})", markup=False)
     for each in schedules["schedules"]:
         out.print(
-            f"  schedule {short(each['id'])} is {each['state']}: starts {short(each['program'])} when"
+            f"  schedule {short_name(each['id'])} is {each['state']}: starts {short_name(each['program'])} when"
             f" {without_default(each['when'])}",
             markup=False,
         )
     for kind, page in (("program", programs), ("schedule", schedules)):
         if page.get("next"):
-            out.print(f"  more: `streamsched {kind} list --app {short(ref)}`", markup=False)
+            out.print(f"  more: `streamsched {kind} list --app {short_name(ref)}`", markup=False)
 
 
 def delete(
@@ -111,12 +113,12 @@ def delete(
     )
     if changed is None:
         return
-    if output.structured:
+    if output.is_structured:
         print_structured(changed, output)
         return
     programs, schedules = len(changed["programs"]), len(changed["schedules"])
     console().print(
-        f"{short(full_app(app))} is deleted: {programs} programs; {schedules} schedules deleted or updated;"
+        f"{short_name(full_app(app))} is deleted: {programs} programs; {schedules} schedules deleted or updated;"
         f" {len(changed['endedJobs'])} waiting jobs ended",
         markup=False,
     )

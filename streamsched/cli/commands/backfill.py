@@ -12,7 +12,7 @@ import typer
 
 from streamsched.cli.arguments import pairs
 from streamsched.cli.group import new_group
-from streamsched.cli.naming import full_backfill, full_name, short
+from streamsched.cli.naming import full_backfill, full_name, short_name
 from streamsched.cli.output import (
     Format,
     FormatOption,
@@ -22,7 +22,7 @@ from streamsched.cli.output import (
     print_table,
     state_style,
 )
-from streamsched.cli.paging import AfterOption, LimitOption, listed, print_more
+from streamsched.cli.paging import AfterOption, LimitOption, fetch_list, print_more
 from streamsched.cli.progress_bar import bar
 from streamsched.cli.server import ReasonOption, UrlOption, ask
 from streamsched.cli.shell.completion import schedule_names
@@ -138,12 +138,12 @@ def start(
     params = {"dry_run": "true", "limit": limit} if dry_run else None
     path = f"/v1/schedules/{full_name(schedule)}/backfills"
     found = ask("POST", path, url=url, body=body, params=params, headers=headers)
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
     elif dry_run:
         _print_plan(found)
     else:
-        name, jobs = short(found["id"]), found["counts"]["jobs"]
+        name, jobs = short_name(found["id"]), found["counts"]["jobs"]
         said = "was started before" if found["repeated"] else f"is started with {jobs} jobs"
         console().print(f"{name} {said}; see `streamsched backfill show {name}`", markup=False)
 
@@ -160,8 +160,10 @@ def list_backfills(
 ) -> None:
     """Lists backfills, newest first."""
     params = {"schedule": full_name(schedule)}
-    found, more = listed("/v1/backfills", "backfills", url=url, output=output, after=after, limit=limit, params=params)
-    if output.structured:
+    found, more = fetch_list(
+        "/v1/backfills", "backfills", url=url, output=output, after=after, limit=limit, params=params
+    )
+    if output.is_structured:
         print_structured(found, output)
         return
     columns = (
@@ -173,7 +175,7 @@ def list_backfills(
         Column("failed", optional=1),
         Column("createdAt", "started", optional=2),
     )
-    print_table((_row(each) for each in found), columns, wide=output.wide, empty="no backfills")
+    print_table((_row(each) for each in found), columns, wide=output.is_wide, empty="no backfills")
     print_more(more)
 
 
@@ -181,7 +183,7 @@ def show(backfill: Backfill, *, output: FormatOption = Format.TABLE, url: UrlOpt
     """Shows a backfill with its progress, and its active and failed jobs."""
     path = f"/v1/backfills/{quote(full_backfill(backfill), safe='')}"
     found = ask("GET", path, url=url)
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
         return
     console().print(progress(found["counts"]), markup=False)
@@ -198,7 +200,9 @@ def show(backfill: Backfill, *, output: FormatOption = Format.TABLE, url: UrlOpt
             Column("outcome", style=state_style),
             Column("reason", kind=ColumnKind.TEXT, breakable=True, optional=1),
         )
-        print_table(({**each, "job": short(each["job"])} for each in jobs["jobs"]), columns, wide=output.wide, empty="")
+        print_table(
+            ({**each, "job": short_name(each["job"])} for each in jobs["jobs"]), columns, wide=output.is_wide, empty=""
+        )
         if "next" in jobs:
             console().print("and more", style="dim")
 
@@ -233,7 +237,7 @@ def progress(counts: Mapping[str, int]) -> str:
 def _change(order: str, backfill: str, reason: str, url: str) -> None:
     path = f"/v1/backfills/{quote(full_backfill(backfill), safe='')}/{order}"
     found = ask("POST", path, url=url, body={"reason": reason} if reason else {})
-    console().print(f"{short(found['id'])} is {found['state']}", markup=False)
+    console().print(f"{short_name(found['id'])} is {found['state']}", markup=False)
 
 
 def _keyed_span(keys: list[str]) -> dict[str, Any]:
@@ -248,10 +252,10 @@ def _partition_span(manifests: Path | None, dataset: str, partitions: list[str])
         return {"dataset": dataset or None, "partitions": partitions} if dataset or partitions else {}
     if dataset or partitions:
         raise InvalidError("--manifests", "names dataset and partitions; leave --dataset and --partition out")
-    return _held(manifests)
+    return _read_held(manifests)
 
 
-def _held(folder: Path) -> dict[str, Any]:
+def _read_held(folder: Path) -> dict[str, Any]:
     """The dataset and the partitions of the manifests in a folder.
 
     Raises:
@@ -294,8 +298,8 @@ def _planned_row(job: Mapping[str, Any]) -> dict[str, Any]:
     own = {name: value for name, value in job["arguments"].items() if not name.startswith(_FACTS)}
     return {
         **job,
-        "job": short(job["job"]),
-        "latest": job["latest"] and short(job["latest"]),
+        "job": short_name(job["job"]),
+        "latest": job["latest"] and short_name(job["latest"]),
         "arguments": " ".join(f"{name}={value}" for name, value in own.items()) or None,
     }
 
@@ -304,19 +308,19 @@ def _row(found: Mapping[str, Any]) -> dict[str, Any]:
     counts = found["counts"]
     ended = counts["succeeded"] + counts["failed"] + counts["dropped"]
     failed = counts["failed"] + counts["dropped"]
-    return {**found, **counts, "id": short(found["id"]), "ended": ended, "failed": failed}
+    return {**found, **counts, "id": short_name(found["id"]), "ended": ended, "failed": failed}
 
 
 def _shown_span(found: Mapping[str, Any]) -> dict[str, Any]:
     """Members of a request whose values are objects, as texts."""
     shown: dict[str, Any] = {}
     if "keys" in found:
-        shown["keys"] = _listed(f"{name}={','.join(values)}" for name, values in found["keys"].items())
+        shown["keys"] = _join_texts(f"{name}={','.join(values)}" for name, values in found["keys"].items())
     if "partitions" in found:
         shown["partitions"] = str(found["partitions"]["count"])
-    shown["arguments"] = _listed(f"{name}={value}" for name, value in found["arguments"].items())
+    shown["arguments"] = _join_texts(f"{name}={value}" for name, value in found["arguments"].items())
     return shown
 
 
-def _listed(texts: Iterable[str]) -> str:
+def _join_texts(texts: Iterable[str]) -> str:
     return " ".join(texts)

@@ -51,11 +51,11 @@ def list_contexts(*, output: FormatOption = Format.TABLE) -> None:
         {"name": each.name, "url": each.url, "token": each.token_source, "current": each.name == contexts.current}
         for each in contexts.known.values()
     ]
-    if output.structured:
+    if output.is_structured:
         print_structured(rows, output)
         return
     shown = [{**row, "current": "*" if row["current"] else ""} for row in rows]
-    print_table(shown, _COLUMNS, wide=output.wide, empty="no contexts: `streamsched context set NAME --url URL`")
+    print_table(shown, _COLUMNS, wide=output.is_wide, empty="no contexts: `streamsched context set NAME --url URL`")
     console().print(f"here: {describe_server(os.environ.get('STREAMSCHED_URL', ''))}", markup=False)
 
 
@@ -74,7 +74,7 @@ def use(
     --url, --context, STREAMSCHED_URL, and a `streamsched dev` that runs in this folder or a parent come first.
     """
     contexts = read_contexts(os.environ)
-    chosen = "" if name == "-" else contexts.named(name).name
+    chosen = "" if name == "-" else contexts.find(name).name
     write_contexts(replace(contexts, current=chosen), os.environ)
     console().print(f"the current context is {chosen}" if chosen else "there is no current context", markup=False)
 
@@ -109,7 +109,7 @@ def set_context(
     if sum(given) > 1:
         raise typer.BadParameter("at most one of --token-env, --token-file, --token-stdin and --no-token can be given")
     context = (
-        replace(known, url=_checked(server)) if known and server else known or ServerContext(name, _checked(server))
+        replace(known, url=_check_url(server)) if known and server else known or ServerContext(name, _check_url(server))
     )
     if any(given):
         token = sys.stdin.readline().strip() if token_stdin else ""
@@ -127,14 +127,14 @@ def set_context(
 def delete(name: Name) -> None:
     """Deletes a context. The server is not changed."""
     contexts = read_contexts(os.environ)
-    context = contexts.named(name)
-    write_contexts(contexts.without(name), os.environ)
+    context = contexts.find(name)
+    write_contexts(contexts.remove(name), os.environ)
     console().print(f"context {context.name} is deleted from {contexts_file(os.environ)}", markup=False)
     if contexts.current == name:
         console().print("there is no current context", markup=False)
 
 
-def _checked(url: str) -> str:
+def _check_url(url: str) -> str:
     """Raises:
     InvalidError: it is not the URL of a server.
     """

@@ -68,7 +68,7 @@ def next_ticks(
     check_cron(leaf)
     since = _instant(after) if after else SystemClock().now()
     found = {"when": str(leaf), **forecast_codec.to_json(forecast(leaf, since, count, created_at=since))}
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
     else:
         print_forecast(found)
@@ -118,12 +118,12 @@ def _tick_row(tick: Mapping[str, Any], zone: str) -> dict[str, str]:
         "order": tick["local"][:10] + tick["at"],
         "local": f"{local:%a %Y-%m-%d %H:%M:%S}{offset}",
         "utc": f"{at:%Y-%m-%d %H:%M:%SZ}",
-        "delay": "" if fires == at else f"+{duration_text(_rounded(fires - at))}",
+        "delay": "" if fires == at else f"+{duration_text(_round(fires - at))}",
         "note": "; ".join(note["text"] for note in tick["notes"]),
     }
 
 
-def _rounded(length: timedelta) -> timedelta:
+def _round(length: timedelta) -> timedelta:
     return timedelta(seconds=round(length.total_seconds()))
 
 

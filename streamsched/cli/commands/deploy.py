@@ -12,8 +12,8 @@ import typer
 
 from streamsched.cli.commands.programs.bundle import bundled_app
 from streamsched.cli.confirmation import DryRunOption, YesOption, confirmed_change
-from streamsched.cli.naming import short
-from streamsched.cli.output import Format, FormatOption, console, counted, print_structured
+from streamsched.cli.naming import short_name
+from streamsched.cli.output import Format, FormatOption, console, count_text, print_structured
 from streamsched.cli.preview import print_preview
 from streamsched.cli.server import UrlOption, ask, describe_server
 from streamsched.domain.errors import UnavailableError
@@ -87,7 +87,7 @@ def deploy(
     if not elsewhere:
         missing_files(app)
     if bundle:
-        app = bundled_app(app, folder, url, upload=not dry_run, quiet=output.structured)
+        app = bundled_app(app, folder, url, upload=not dry_run, quiet=output.is_structured)
     body = app_to_json(app)
     path, origin = f"/v1/apps/{app.ref.namespace}/{app.ref.app}", origin_of(target)
     params = {"updateSchedules": update_schedules, "keep": keep}
@@ -106,15 +106,15 @@ def deploy(
     if changed is None:
         return
     if changed.get("pending"):
-        await_log(short(str(app.ref)), changed, url)
-    if output.structured:
+        await_log(short_name(str(app.ref)), changed, url)
+    if output.is_structured:
         print_structured(changed, output)
         return
     kinds = [kind for kind in ("programs", "schedules", "expectations") if changed.get(kind)]
-    counts = [counted(len(changed[kind]), kind[:-1]) for kind in kinds]
+    counts = [count_text(len(changed[kind]), kind[:-1]) for kind in kinds]
     counts += ["recipients of failures"] if changed.get("onFailure") else []
     done = f"{' and '.join(counts)} changed" if counts else "nothing has changed"
-    console().print(f"[bold]{short(str(app.ref))}[/] is deployed: {done}")
+    console().print(f"[bold]{short_name(str(app.ref))}[/] is deployed: {done}")
 
 
 def diff(
@@ -140,7 +140,7 @@ def diff(
     params = {"updateSchedules": update_schedules, "keep": keep, "dry_run": True}
     path = f"/v1/apps/{app.ref.namespace}/{app.ref.app}"
     preview = ask("PUT", path, url=url, params=params, body=app_to_json(app))
-    if output.structured:
+    if output.is_structured:
         print_structured(preview, output)
     else:
         print_plan(preview, origin_of(target), url)
@@ -157,7 +157,7 @@ def origin_of(target: str) -> str:
 
 def print_plan(planned: Mapping[str, Any], origin: str, url: str) -> None:
     """Prints the server and the plan, and warns when the app was last deployed from another file."""
-    print_server(short(planned["app"]), planned, url)
+    print_server(short_name(planned["app"]), planned, url)
     print_preview(planned)
     print_former_origin(planned, origin)
 
@@ -172,11 +172,11 @@ def print_server(what: str, planned: Mapping[str, Any], url: str) -> None:
 
 def print_former_origin(planned: Mapping[str, Any], origin: str) -> None:
     """Warns when the app was last deployed from another file."""
-    out, app = console(), short(planned["app"])
+    out, app = console(), short_name(planned["app"])
     before = planned.get("deployedFrom")
     if before and before != origin:
         out.print(f"{app} was last deployed from another file: {before}", style="yellow", markup=False)
-        deleted = [short(each["id"]) for each in planned["schedules"] if each["action"] == "deleted"]
+        deleted = [short_name(each["id"]) for each in planned["schedules"] if each["action"] == "deleted"]
         if deleted:
             out.print("schedules of the app that are not in this file would be deleted:", style="yellow")
             for name in deleted:

@@ -58,11 +58,11 @@ def list_letters(
         found = ask("GET", _PATH, url=url, params={"after": after, "limit": limit})
     else:
         found = administer(read)
-    if output.structured:
+    if output.is_structured:
         print_structured(found["letters"], output)
     else:
         rows = [{**each, "path": field_path(each.get("path") or "") or None} for each in found["letters"]]
-        print_table(rows, _COLUMNS, wide=output.wide, empty="no dead letters")
+        print_table(rows, _COLUMNS, wide=output.is_wide, empty="no dead letters")
         print_more(found.get("next", ""))
 
 
@@ -72,7 +72,7 @@ def show(letter: Letter, *, direct: DirectOption = False, url: UrlOption = "") -
     from streamsched.admin.dead_letters import to_json
 
     if through_api(url, direct=direct):
-        print_json(ask("GET", f"{_PATH}/{_checked(letter)}", url=url))
+        print_json(ask("GET", f"{_PATH}/{_check_letter(letter)}", url=url))
     else:
         print_json(to_json(administer(lambda at: read(at.broker, letter))))
 
@@ -94,7 +94,7 @@ def replay(
         return [(one.id, "/".join(map(str, await admin.replay(at.broker, one)))) for one in letters]
 
     if through_api(url, direct=direct):
-        paths = [f"{_PATH}/{_checked(name)}" for name in letter_ids]
+        paths = [f"{_PATH}/{_check_letter(name)}" for name in letter_ids]
         for path in paths:  # when one does not exist, none is replayed
             ask("GET", path, url=url)
         replayed = [ask("POST", f"{path}/replay", url=url) for path in paths]
@@ -116,7 +116,7 @@ def purge(*, direct: DirectOption = False, url: UrlOption = "") -> None:
     typer.echo(f"{count} letters are archived")
 
 
-def _checked(letter: str) -> str:
+def _check_letter(letter: str) -> str:
     """The id of a letter, which has the form of a part of a URL path.
 
     Raises:

@@ -16,9 +16,9 @@ import typer
 from streamsched.cli.arguments import pairs
 from streamsched.cli.group import new_group
 from streamsched.cli.naming import field_path, without_default
-from streamsched.cli.output import Format, FormatOption, console, escaped, moment, print_structured, print_table
+from streamsched.cli.output import Format, FormatOption, console, escape_text, moment, print_structured, print_table
 from streamsched.cli.server import UrlOption, ask
-from streamsched.cli.table import Column, ColumnKind, plain
+from streamsched.cli.table import Column, ColumnKind, plain_text
 from streamsched.domain.errors import InvalidError
 
 _COLUMNS: Final = (
@@ -60,14 +60,14 @@ def list_events(
 ) -> None:
     """Lists the newest events of the log, newest first."""
     found = ask("GET", "/v1/events", url=url, params={"text": text, "depth": depth, "limit": limit})
-    if output.structured:
+    if output.is_structured:
         print_structured(found["events"], output)
         return
     rows = [
         {**each, "key": without_default(each["key"] or "-"), "what": without_default(each["problem"] or each["what"])}
         for each in found["events"]
     ]
-    print_table(rows, _COLUMNS, wide=output.wide, empty="no such event" if text else "no events yet")
+    print_table(rows, _COLUMNS, wide=output.is_wide, empty="no such event" if text else "no events yet")
     if not found["searchedAll"]:
         console().print(f"{found['searched']} records were searched; more: --depth", style="dim")
 
@@ -86,7 +86,7 @@ def partitions(
     url: UrlOption = "",
 ) -> None:
     """Emits the event that a dataset has new partitions."""
-    data: dict[str, Any] = {"dataset": _full(dataset), "partitions": keys or []}
+    data: dict[str, Any] = {"dataset": _full_name(dataset), "partitions": keys or []}
     if count is not None or not keys:
         data["count"] = 1 if count is None else count
     _emit("partitions.added", data, event_id=event_id, output=output, url=url)
@@ -102,7 +102,7 @@ def stream(
     url: UrlOption = "",
 ) -> None:
     """Emits the event that a stream has a new size."""
-    data = {"stream": _full(name), "bytes": size, "absolute": not growth}
+    data = {"stream": _full_name(name), "bytes": size, "absolute": not growth}
     _emit("stream.size", data, event_id=event_id, output=output, url=url)
 
 
@@ -117,7 +117,7 @@ def custom(
     url: UrlOption = "",
 ) -> None:
     """Emits a custom event."""
-    data = {"name": _full(name), "attributes": pairs(attributes or ())}
+    data = {"name": _full_name(name), "attributes": pairs(attributes or ())}
     _emit("custom", data, event_id=event_id, output=output, url=url)
 
 
@@ -153,13 +153,13 @@ def why(
     Exit code 3: no verdict is known.
     """
     found = ask("GET", f"/v1/events/{quote(event, safe='')}/verdicts", url=url, params={"source": source})
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
     else:
         out = console()
         out.print(found["summary"], markup=False)
         for line in found["verdicts"]:
-            out.print(f"[bold]{moment(line['at'])}[/]  {escaped(line['text'])}")
+            out.print(f"[bold]{moment(line['at'])}[/]  {escape_text(line['text'])}")
             for then in line["then"]:
                 out.print(f"    {then}", markup=False)
         for hint in found["hints"]:
@@ -168,7 +168,7 @@ def why(
         raise typer.Exit(3)
 
 
-def _full(name: str) -> str:
+def _full_name(name: str) -> str:
     """A name with a namespace. Default: the namespace of the run that executes this command, else `default`."""
     from streamsched.emit.destination import namespace
 
@@ -197,7 +197,7 @@ def _print_result(result: dict[str, Any], output: Format) -> None:
     Raises:
         typer.Exit: some events were refused (exit code 2).
     """
-    if output.structured:
+    if output.is_structured:
         print_structured(result, output)
     else:
         count = result["accepted"]
@@ -207,20 +207,22 @@ def _print_result(result: dict[str, Any], output: Format) -> None:
             console().print(f"verdicts: `{command}`", markup=False, style="dim")
     for key in result.get("unheard") or ():
         typer.secho(
-            plain(f"warning: no schedule listens to {key}, so the event starts nothing"),
+            plain_text(f"warning: no schedule listens to {key}, so the event starts nothing"),
             fg=typer.colors.YELLOW,
             err=True,
         )
     for each in result.get("keyless") or ():
         of = "" if result["accepted"] == 1 else f"event {each['id']}: "
         typer.secho(
-            plain(f"warning: {of}schedules listen to {each['key']}, but {each['why']}"),
+            plain_text(f"warning: {of}schedules listen to {each['key']}, but {each['why']}"),
             fg=typer.colors.YELLOW,
             err=True,
         )
     for error in result["errors"]:
         prefix = f"{path}: " if (path := field_path(error["path"])) else ""
-        typer.secho(plain(f"error: event {error['index']}: {prefix}{error['reason']}"), fg=typer.colors.RED, err=True)
+        typer.secho(
+            plain_text(f"error: event {error['index']}: {prefix}{error['reason']}"), fg=typer.colors.RED, err=True
+        )
     if (more := result.get("refused", 0) - len(result["errors"])) > 0:
         typer.secho(f"error: {more} more events were refused", fg=typer.colors.RED, err=True)
     if result["errors"]:

@@ -9,14 +9,14 @@ from typing import Annotated, Any, Final
 import typer
 
 from streamsched.cli.group import new_group
-from streamsched.cli.naming import full_app, full_job, full_name, short
+from streamsched.cli.naming import full_app, full_job, full_name, short_name
 from streamsched.cli.output import (
     Format,
     FormatOption,
-    coloured,
+    colour_state,
     console,
     duration,
-    escaped,
+    escape_text,
     moment,
     print_record,
     print_structured,
@@ -26,7 +26,7 @@ from streamsched.cli.output import (
 from streamsched.cli.paging import AfterOption, print_more
 from streamsched.cli.server import ReasonOption, UrlOption, ask, find_url
 from streamsched.cli.shell.completion import app_names, job_names, schedule_names
-from streamsched.cli.table import Column, ColumnKind, plain
+from streamsched.cli.table import Column, ColumnKind, plain_text
 from streamsched.ports.clock import SystemClock
 
 _COLUMNS: Final = (
@@ -78,11 +78,11 @@ def follow(
     wanted = full_name(schedule) if schedule else None
     with Client(where, token=token_of(where)) as client, suppress(KeyboardInterrupt):
         for each in client.decisions(namespace=namespace or None, schedule=wanted, after=after):
-            if output.structured:
+            if output.is_structured:
                 typer.echo(json.dumps(each.data))
             else:
-                line = f"{moment(each.data['at'])}  {short(each.subject)}  {each.action}  {each.reason}"
-                typer.echo(plain(line))
+                line = f"{moment(each.data['at'])}  {short_name(each.subject)}  {each.action}  {each.reason}"
+                typer.echo(plain_text(line))
 
 
 def list_jobs(
@@ -109,13 +109,13 @@ def list_jobs(
     params |= {"state": states, "after": after, "limit": limit}
     found = ask("GET", "/v1/jobs", url=url, params=params)
     jobs = found["jobs"]
-    if output.structured:
+    if output.is_structured:
         print_structured(jobs, output)
     else:
         empty = (
             "no such jobs" if schedule or app or namespace or state else "no jobs yet: no schedule has been satisfied"
         )
-        print_table(map(_row, jobs), _COLUMNS, wide=output.wide, empty=empty)
+        print_table(map(_row, jobs), _COLUMNS, wide=output.is_wide, empty=empty)
         print_more(found.get("next", ""))
 
 
@@ -125,7 +125,7 @@ def _row(job: Mapping[str, Any]) -> dict[str, Any]:
     now = SystemClock().now().isoformat()
     return {
         **job,
-        "id": short(job["id"]),
+        "id": short_name(job["id"]),
         "state": job["outcome"] if launched else job["state"],
         "attempts": job.get("attempts") or None,
         "duration": duration(job.get("lastRunStartedAt"), job.get("lastRunEndedAt") or now),
@@ -136,7 +136,7 @@ def _row(job: Mapping[str, Any]) -> dict[str, Any]:
 def show(job: Job, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
     """Shows a job."""
     found = ask("GET", f"/v1/jobs/{full_job(job)}", url=url)
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
     else:
         print_record(found)
@@ -145,11 +145,11 @@ def show(job: Job, *, output: FormatOption = Format.TABLE, url: UrlOption = "") 
 def why(job: Job, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
     """Explains the state of a job: its constraints, and the earliest time at which it can start."""
     found = ask("GET", f"/v1/jobs/{full_job(job)}/why", url=url)
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
         return
     out = console()
-    out.print(f"[bold]{short(found['job'])}[/] is {coloured(found['state'])}")
+    out.print(f"[bold]{short_name(found['job'])}[/] is {colour_state(found['state'])}")
     out.print(found["summary"], markup=False)
     for line in found["satisfiedBy"]:
         out.print(f"  satisfied by {line}", markup=False)
@@ -157,10 +157,10 @@ def why(job: Job, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -
         out.print(f"  waiting since {moment(found['since'])}", markup=False)
     for clause in found["clauses"]:
         mark = "[green]✓[/]" if clause["holds"] else "[yellow]…[/]"
-        out.print(f"  {mark} {escaped(clause['needs'])}: {escaped(clause['text'])}")
+        out.print(f"  {mark} {escape_text(clause['needs'])}: {escape_text(clause['text'])}")
         for holder in clause["holders"]:
             out.print(
-                f"      {short(holder['run'])} is {holder['state']} since {moment(holder['since'])}", markup=False
+                f"      {short_name(holder['run'])} is {holder['state']} since {moment(holder['since'])}", markup=False
             )
     if found["earliest"]:
         because = f" ({found['earliestBecause']})" if found["earliestBecause"] else ""

@@ -11,7 +11,7 @@ from streamsched.cli.arguments import pairs
 from streamsched.cli.group import new_group
 from streamsched.cli.output import Format, FormatOption, console, moment, print_structured
 from streamsched.cli.server import ReasonOption, UrlOption, ask
-from streamsched.cli.table import plain
+from streamsched.cli.table import plain_text
 from streamsched.domain.errors import InvalidError
 
 NamespaceArgument = Annotated[str, typer.Argument(metavar="NAMESPACE", help="Name of the namespace.")]
@@ -77,16 +77,16 @@ def _path(namespace: str) -> str:
 
 
 def _print(found: dict[str, Any], output: Format) -> None:
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
         return
     out = console()
     for name, value in found["arguments"].items():
-        out.print(f"{plain(name)}={plain(value)}", markup=False, highlight=False, soft_wrap=True)
+        out.print(f"{plain_text(name)}={plain_text(value)}", markup=False, highlight=False, soft_wrap=True)
     if not found["arguments"]:
         out.print(f"namespace {found['namespace']} has no preferences", style="dim")
     if found["changedAt"] is not None:
-        because = f": {plain(found['reason'])}" if found["reason"] else ""
+        because = f": {plain_text(found['reason'])}" if found["reason"] else ""
         out.print(f"last changed {moment(found['changedAt'])}{because}", markup=False, soft_wrap=True)
     if not found["deployed"]:
         out.print(f"no app was ever deployed to namespace {found['namespace']}", markup=False)

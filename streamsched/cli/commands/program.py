@@ -9,9 +9,9 @@ import typer
 from streamsched.cli.arguments import pairs
 from streamsched.cli.confirmation import DryRunOption, YesOption, confirmed_change
 from streamsched.cli.group import new_group
-from streamsched.cli.naming import full_app, full_name, short
+from streamsched.cli.naming import full_app, full_name, short_name
 from streamsched.cli.output import Format, FormatOption, console, print_structured, print_table
-from streamsched.cli.paging import AfterOption, LimitOption, listed, print_more
+from streamsched.cli.paging import AfterOption, LimitOption, fetch_list, print_more
 from streamsched.cli.server import UrlOption, ask
 from streamsched.cli.shell.completion import app_names, program_names
 from streamsched.cli.table import Column, ColumnKind
@@ -42,19 +42,21 @@ def list_programs(
 ) -> None:
     """Lists programs, ordered by id."""
     query = {"namespace": namespace, "app": full_app(app)}
-    programs, more = listed("/v1/programs", "programs", url=url, output=output, after=after, limit=limit, params=query)
-    if output.structured:
+    programs, more = fetch_list(
+        "/v1/programs", "programs", url=url, output=output, after=after, limit=limit, params=query
+    )
+    if output.is_structured:
         print_structured(programs, output)
     else:
         rows = [
-            {**each, "id": short(each["id"]), "runs": next((each[kind] for kind in _RUNS if kind in each), None)}
+            {**each, "id": short_name(each["id"]), "runs": next((each[kind] for kind in _RUNS if kind in each), None)}
             for each in programs
         ]
         empty = "no such programs" if namespace or app else "no programs yet: `streamsched deploy FILE`"
         print_table(
             rows,
             (Column("id", "program", ColumnKind.ID), "type", Column("runs", kind=ColumnKind.ID)),
-            wide=output.wide,
+            wide=output.is_wide,
             empty=empty,
         )
         print_more(more)
@@ -78,10 +80,12 @@ def start(
     """Starts a run of a program at once, without a job; refuses when a limit is reached. `run start` waits instead."""
     body = {"arguments": pairs(arguments or ()), "atMost": at_most, "force": force, "now": True}
     found = ask("POST", f"/v1/programs/{full_name(program)}/runs", url=url, body=body)
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
     else:
-        console().print(f"{short(found['run'])} is starting; see `streamsched run show {short(found['run'])}`")
+        console().print(
+            f"{short_name(found['run'])} is starting; see `streamsched run show {short_name(found['run'])}`"
+        )
 
 
 def delete(
@@ -111,11 +115,11 @@ def delete(
     )
     if changed is None:
         return
-    if output.structured:
+    if output.is_structured:
         print_structured(changed, output)
         return
     out = console()
     for kind in ("programs", "schedules"):
         for each in changed[kind]:
             because = f": {each['reason']}" if each["reason"] else ""
-            out.print(f"{short(each['id'])} is {each['action']}{because}", markup=False)
+            out.print(f"{short_name(each['id'])} is {each['action']}{because}", markup=False)

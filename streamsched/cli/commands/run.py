@@ -11,7 +11,7 @@ import typer
 from streamsched.cli.arguments import pairs
 from streamsched.cli.following import follow_job, follow_log, run_exit_code
 from streamsched.cli.group import new_group
-from streamsched.cli.naming import full_app, full_name, full_run, short
+from streamsched.cli.naming import full_app, full_name, full_run, short_name
 from streamsched.cli.output import (
     Format,
     FormatOption,
@@ -119,10 +119,10 @@ def start(
     path = f"/v1/schedules/{full_name(schedule)}/runs" if schedule else f"/v1/programs/{full_name(program)}/runs"
     headers = {"Idempotency-Key": idempotency_key} if idempotency_key else None
     found = ask("POST", path, url=url, body=body, headers=headers)
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
     else:
-        console().print(_started(found), markup=False)
+        console().print(_started_text(found), markup=False)
     if wait and "run" in found:
         follow_log(f"/v1/runs/{found['run']}/logs", "0", url)
         raise typer.Exit(run_exit_code(ask("GET", f"/v1/runs/{found['run']}", url=url)))
@@ -130,11 +130,11 @@ def start(
         raise typer.Exit(follow_job(found["job"], url))
 
 
-def _started(found: Mapping[str, Any]) -> str:
+def _started_text(found: Mapping[str, Any]) -> str:
     if "run" in found:
-        run = short(found["run"])
+        run = short_name(found["run"])
         return f"{run} is starting; see `streamsched run show {run}`"
-    job = short(found["job"])
+    job = short_name(found["job"])
     return f"{job} {'was submitted before' if found['repeated'] else 'is submitted'}; see `streamsched job why {job}`"
 
 
@@ -161,13 +161,13 @@ def list_runs(
     params |= {"state": states, "after": after, "limit": limit}
     found = ask("GET", "/v1/runs", url=url, params=params)
     runs = found["runs"]
-    if output.structured:
+    if output.is_structured:
         print_structured(runs, output)
     else:
         print_table(
             map(_row, runs),
             _COLUMNS,
-            wide=output.wide,
+            wide=output.is_wide,
             empty="no such runs" if program or app or namespace or state else "no runs yet",
         )
         print_more(found.get("next", ""))
@@ -178,8 +178,8 @@ def _row(run: Mapping[str, Any]) -> dict[str, Any]:
     now = SystemClock().now().isoformat()
     return {
         **run,
-        "id": short(run["id"]),
-        "program": short(run["program"]),
+        "id": short_name(run["id"]),
+        "program": short_name(run["program"]),
         "duration": duration(run["startedAt"], run["endedAt"] or now),
         "reason": run["reason"] or None,
     }
@@ -188,7 +188,7 @@ def _row(run: Mapping[str, Any]) -> dict[str, Any]:
 def show(run: Run, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
     """Shows a run, what made it, where each argument comes from, and its chain of attempts and reruns."""
     found = ask("GET", f"/v1/runs/{full_run(run)}", url=url)
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
     else:
         print_run(found)
@@ -227,4 +227,4 @@ def kill(
     """Requests the end of a run; `run show` shows when it has ended."""
     body = {"atOnce": at_once, **({"reason": reason} if reason else {})}
     found = ask("POST", f"/v1/runs/{full_run(run)}/kill", url=url, body=body)
-    console().print(f"{short(found['id'])}: kill requested; its state is {found['state']}")
+    console().print(f"{short_name(found['id'])}: kill requested; its state is {found['state']}")

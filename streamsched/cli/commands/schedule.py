@@ -14,18 +14,18 @@ from streamsched.cli.commands.schedule_changes import state_in_words
 from streamsched.cli.commands.schedules import versions
 from streamsched.cli.commands.schedules.open_keys import joins_runs, keys, print_losses, print_some_keys
 from streamsched.cli.group import new_group
-from streamsched.cli.naming import full_app, full_name, short, without_default
+from streamsched.cli.naming import full_app, full_name, short_name, without_default
 from streamsched.cli.output import (
     Format,
     FormatOption,
     console,
-    escaped,
+    escape_text,
     moment,
     print_structured,
     print_table,
     progress_tree,
 )
-from streamsched.cli.paging import AfterOption, LimitOption, listed, print_more
+from streamsched.cli.paging import AfterOption, LimitOption, fetch_list, print_more
 from streamsched.cli.server import UrlOption, ask
 from streamsched.cli.shell.completion import schedule_names
 from streamsched.cli.table import Column, ColumnKind
@@ -98,15 +98,15 @@ def list_schedules(
 ) -> None:
     """Lists schedules with their state and progress, ordered by id."""
     params = {"namespace": namespace, "app": full_app(app), "state": [each.value for each in state or ()]}
-    schedules, more = listed(
+    schedules, more = fetch_list(
         "/v1/schedules", "schedules", url=url, output=output, after=after, limit=limit, params=params
     )
-    if output.structured:
+    if output.is_structured:
         print_structured(schedules, output)
         return
     filtered = namespace or app or state
     empty = "no such schedules" if filtered else "no schedules yet: `streamsched deploy FILE`"
-    print_table(map(_row, schedules), _COLUMNS, wide=output.wide, empty=empty)
+    print_table(map(_row, schedules), _COLUMNS, wide=output.is_wide, empty=empty)
     print_more(more)
 
 
@@ -142,7 +142,7 @@ def next_ticks(
     if app or within:
         raise typer.BadParameter("--app and --within need the ticks of all schedules; omit SCHEDULE")
     found = ask("GET", f"/v1/schedules/{full_name(schedule)}/next", url=url, params={"count": count})
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
         return
     if not found["leaves"] and not found["sinceLastRun"]:
@@ -163,31 +163,38 @@ def _print_all_ticks(app: str, within: str, count: int, output: Format, url: str
         "until": until.isoformat().replace("+00:00", "Z") if until else None,
     }
     ticks = ask("GET", "/v1/ticks", url=url, params=params)["ticks"]
-    if output.structured:
+    if output.is_structured:
         print_structured(ticks, output)
         return
     rows = [
-        {**each, "schedule": short(each["schedule"]), "program": short(each["program"]), "at": each["firesAt"]}
+        {
+            **each,
+            "schedule": short_name(each["schedule"]),
+            "program": short_name(each["program"]),
+            "at": each["firesAt"],
+        }
         for each in ticks
     ]
     print_table(
-        rows, _TICKS, wide=output.wide, empty=f"no schedule ticks within {within}" if within else "no schedule ticks"
+        rows, _TICKS, wide=output.is_wide, empty=f"no schedule ticks within {within}" if within else "no schedule ticks"
     )
 
 
 def show(schedule: Schedule, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
     """Shows a schedule: state, trigger, next tick, waiting jobs, verdicts and progress."""
     found = ask("GET", f"/v1/schedules/{full_name(schedule)}", url=url)
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
         return
-    out, name = console(), short(found["id"])
+    out, name = console(), short_name(found["id"])
     colour = "green" if found["enabled"] else "yellow"
-    out.print(f"[bold]{name}[/] is [{colour}]{escaped(state_in_words(found))}[/] (generation {found['generation']})")
+    out.print(
+        f"[bold]{name}[/] is [{colour}]{escape_text(state_in_words(found))}[/] (generation {found['generation']})"
+    )
     if found.get("description"):
-        out.print(escaped(found["description"]))
-    program = short(f"{found['namespace']}.{found['application']}.{found['program']}")
-    out.print(escaped(f"starts {program} when {without_default(found['when'])}"))
+        out.print(escape_text(found["description"]))
+    program = short_name(f"{found['namespace']}.{found['application']}.{found['program']}")
+    out.print(escape_text(f"starts {program} when {without_default(found['when'])}"))
     if found.get("error"):
         _print_error(found)
     for each in found.get("removed", ()):
@@ -200,7 +207,7 @@ def show(schedule: Schedule, *, output: FormatOption = Format.TABLE, url: UrlOpt
         out.print(f"events so far: {', '.join(map(_total, found['verdicts']))}")
     print_losses(found)
     if found.get("openKeys"):
-        out.print(f"{_open(found)}, each with its own progress: `streamsched schedule keys {name}`")
+        out.print(f"{_open_keys_text(found)}, each with its own progress: `streamsched schedule keys {name}`")
         if joins_runs(found["trigger"]):
             print_some_keys(found["id"], url)
     else:
@@ -224,13 +231,13 @@ def why_not(
     """Explains why a schedule did not start its program between two instants."""
     params = {name: value for name, value in (("since", since), ("until", until)) if value}
     found = ask("GET", f"/v1/schedules/{full_name(schedule)}/why-not", url=url, params=params)
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
         return
     out = console()
-    out.print(f"{short(found['schedule'])}: {found['summary']}", markup=False)
+    out.print(f"{short_name(found['schedule'])}: {found['summary']}", markup=False)
     for line in found["lines"]:
-        subject = f"{short(line['job'])} " if line["job"] else ""
+        subject = f"{short_name(line['job'])} " if line["job"] else ""
         out.print(f"  {moment(line['at'])}  {subject}{line['text']}", markup=False)
     if found["events"]:
         out.print(f"events so far: {'; '.join(found['events'])}", markup=False)
@@ -249,7 +256,7 @@ def replay(
     Exit code 1: the schedule is still in error, or the replay did not finish in time.
     """
     name, out = full_name(schedule), console()
-    shown = short(name)
+    shown = short_name(name)
     before = ask("POST", f"/v1/schedules/{name}/replay", url=url)["error"]
     out.print(f"{shown}: replaying {before['parked']} signals")
     deadline = time.monotonic() + wait
@@ -280,12 +287,12 @@ def history(
 ) -> None:
     """Lists the changes of a schedule with their reasons, newest first. Also works for a deleted schedule."""
     lines = ask("GET", f"/v1/schedules/{full_name(schedule)}/history", url=url, params={"limit": limit})["history"]
-    if output.structured:
+    if output.is_structured:
         print_structured(lines, output)
     else:
         rows = [{**each, "generation": (each["detail"] or {}).get("generation")} for each in lines]
         columns = ("at", "action", "generation", Column("reason", kind=ColumnKind.TEXT))
-        print_table(rows, columns, wide=output.wide, empty="no changes")
+        print_table(rows, columns, wide=output.is_wide, empty="no changes")
 
 
 def _print_error(found: dict[str, Any]) -> None:
@@ -293,7 +300,7 @@ def _print_error(found: dict[str, Any]) -> None:
     out.print(f"in error since {error['signal']}, at {moment(error['at'])}: {error['why']}", style="red", markup=False)
     attempts = f", {error['attempts']} replays failed" if error["attempts"] else ""
     out.print(
-        f"{error['parked']} signals are parked{attempts}: `streamsched schedule replay {short(found['id'])}`",
+        f"{error['parked']} signals are parked{attempts}: `streamsched schedule replay {short_name(found['id'])}`",
         markup=False,
     )
 
@@ -303,25 +310,25 @@ def _row(schedule: dict[str, Any]) -> dict[str, Any]:
     error = schedule.get("error")
     return {
         **schedule,
-        "id": short(schedule["id"]),
+        "id": short_name(schedule["id"]),
         "state": f"error, {error['parked']} parked" if error else schedule["state"],
-        "progress": _short(schedule),
+        "progress": _progress_line(schedule),
         "when": without_default(schedule["when"]),
     }
 
 
-def _short(schedule: dict[str, Any]) -> str:
+def _progress_line(schedule: dict[str, Any]) -> str:
     """The progress of a schedule in one line: the removed programs it waits for, the number of open keys, or the counts
     of its simple triggers.
     """
     if schedule.get("removed"):
         return "; ".join(without_default(each["text"]) for each in schedule["removed"])
     if schedule.get("openKeys"):
-        return _open(schedule)
+        return _open_keys_text(schedule)
     return _counts(schedule["progress"]) if schedule.get("progress") else "-"
 
 
-def _open(schedule: dict[str, Any]) -> str:
+def _open_keys_text(schedule: dict[str, Any]) -> str:
     """`1 key is open`."""
     return "1 key is open" if schedule["openKeys"] == 1 else f"{schedule['openKeys']} keys are open"
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from streamsched.cli.confirmation import DryRunOption, YesOption, confirmed_change
-from streamsched.cli.naming import full_app, full_name, short
-from streamsched.cli.output import Format, FormatOption, console, escaped, moment, print_structured
+from streamsched.cli.naming import full_app, full_name, short_name
+from streamsched.cli.output import Format, FormatOption, console, escape_text, moment, print_structured
 from streamsched.cli.preview import dropped_lines
 from streamsched.cli.server import ReasonOption, UrlOption, ask
 from streamsched.cli.shell.completion import schedule_names
@@ -153,7 +153,7 @@ def update(
     )
     if found is None:
         return
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
     else:
         _report(found, "update")
@@ -184,10 +184,10 @@ def delete(
     )
     if found is None:
         return
-    if output.structured:
+    if output.is_structured:
         print_structured({"id": name, "action": "deleted"}, output)
     else:
-        console().print(f"{short(name)} is deleted")
+        console().print(f"{short_name(name)} is deleted")
 
 
 def state_in_words(found: Mapping[str, Any]) -> str:
@@ -228,7 +228,7 @@ def _change(path: str, body: object, verb: str, *, yes: bool, dry_run: bool, out
     )
     if found is None:
         return
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
     else:
         _report(found, verb)
@@ -238,14 +238,16 @@ def _report(found: Mapping[str, Any], verb: str) -> None:
     """Prints the changed schedules and their losses."""
     out = console()
     if "app" not in found:
-        out.print(escaped(f"{short(found['id'])} is {state_in_words(found)} (generation {found['generation']})"))
+        out.print(
+            escape_text(f"{short_name(found['id'])} is {state_in_words(found)} (generation {found['generation']})")
+        )
         _print_dropped(found)
         return
     for each in found["schedules"]:
-        out.print(f"{short(each['id'])} is {each['action']} (generation {each['generation']})")
+        out.print(f"{short_name(each['id'])} is {each['action']} (generation {each['generation']})")
         _print_dropped(each)
     if not found["schedules"]:
-        out.print(f"nothing to {verb} in {short(found['app'])}", style="dim")
+        out.print(f"nothing to {verb} in {short_name(found['app'])}", style="dim")
 
 
 def _print_dropped(found: Mapping[str, Any]) -> None:

@@ -10,9 +10,9 @@ import typer
 from streamsched.cli.confirmation import YesOption, confirm
 from streamsched.cli.group import new_group
 from streamsched.cli.output import Format, FormatOption, console, print_record, print_structured, print_table
-from streamsched.cli.paging import AfterOption, LimitOption, listed, print_more
+from streamsched.cli.paging import AfterOption, LimitOption, fetch_list, print_more
 from streamsched.cli.server import ReasonOption, UrlOption, ask
-from streamsched.cli.table import Column, ColumnKind, plain
+from streamsched.cli.table import Column, ColumnKind, plain_text
 
 #: Exit code of a test that was not accepted.
 REFUSED = 1
@@ -81,14 +81,14 @@ def create(
         **({"secret": {"secret": secret}} if secret else {}),
     }
     found = ask("POST", _path(namespace), url=url, body=body)
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
         return
     if "signingSecret" in found:
         typer.echo(found["signingSecret"])
-        typer.secho(f"webhook '{plain(name)}' is created; its secret is shown only now", err=True, dim=True)
+        typer.secho(f"webhook '{plain_text(name)}' is created; its secret is shown only now", err=True, dim=True)
     else:
-        typer.secho(f"webhook '{plain(name)}' is created", err=True, dim=True)
+        typer.secho(f"webhook '{plain_text(name)}' is created", err=True, dim=True)
 
 
 def change(
@@ -132,11 +132,11 @@ def change(
     if not body:
         raise typer.BadParameter("name what is to change, such as --to URL")
     found = ask("PATCH", _path(namespace, name), url=url, body=body)
-    if "signingSecret" in found and not output.structured:
+    if "signingSecret" in found and not output.is_structured:
         typer.echo(found["signingSecret"])
         until = found["oldSecretUntil"]
-        old = f"; the old one signs too until {plain(until)}" if until else "; the old one signs no more"
-        typer.secho(f"webhook '{plain(name)}' has a new secret, which is shown only now{old}", err=True, dim=True)
+        old = f"; the old one signs too until {plain_text(until)}" if until else "; the old one signs no more"
+        typer.secho(f"webhook '{plain_text(name)}' has a new secret, which is shown only now{old}", err=True, dim=True)
     else:
         _print(found, output)
 
@@ -150,8 +150,8 @@ def list_webhooks(
     url: UrlOption = "",
 ) -> None:
     """Lists the webhooks of a namespace with how their deliveries go."""
-    rows, cursor = listed(_path(namespace), "webhooks", url=url, output=output, after=after, limit=limit)
-    if output.structured:
+    rows, cursor = fetch_list(_path(namespace), "webhooks", url=url, output=output, after=after, limit=limit)
+    if output.is_structured:
         print_structured(rows, output)
         return
     columns = (
@@ -164,7 +164,9 @@ def list_webhooks(
         Column("error", kind=ColumnKind.TEXT, breakable=True, optional=1),
     )
     shown = [{**row, "error": row["error"] or (None if row["enabled"] else row["reason"])} for row in rows]
-    print_table(shown, columns, wide=output.wide, empty="no webhooks; `streamsched webhook create NAME URL` makes one")
+    print_table(
+        shown, columns, wide=output.is_wide, empty="no webhooks; `streamsched webhook create NAME URL` makes one"
+    )
     print_more(cursor)
 
 
@@ -191,11 +193,11 @@ def send_test(
     Exit code 1: the target has not accepted it.
     """
     found = ask("POST", f"{_path(namespace, name)}/test", url=url, body={})
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
     else:
         console().print(
-            f"{'accepted' if found['accepted'] else 'not accepted'}: {plain(found['answer'])}", markup=False
+            f"{'accepted' if found['accepted'] else 'not accepted'}: {plain_text(found['answer'])}", markup=False
         )
     if not found["accepted"]:
         raise typer.Exit(REFUSED)
@@ -240,16 +242,16 @@ def delete(
     waiting = ask("GET", _path(namespace, name), url=url)["queued"]
     if waiting and not yes:
         confirm(
-            f"{waiting} changes wait for webhook {plain(name)}. Delete them too?",
+            f"{waiting} changes wait for webhook {plain_text(name)}. Delete them too?",
             declined="nothing was changed",
             refused=f"not deleted, because {waiting} changes wait for it; `--yes` deletes them too",
-            quiet=output.structured,
+            quiet=output.is_structured,
         )
     deleted = ask("DELETE", _path(namespace, name), url=url)
-    if output.structured:
+    if output.is_structured:
         print_structured(deleted, output)
     else:
-        console().print(f"webhook {plain(name)} was deleted", markup=False)
+        console().print(f"webhook {plain_text(name)} was deleted", markup=False)
 
 
 def _path(namespace: str, name: str | None = None) -> str:
@@ -258,7 +260,7 @@ def _path(namespace: str, name: str | None = None) -> str:
 
 
 def _print(found: dict[str, Any], output: Format) -> None:
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
         return
     reference = found["secret"]

@@ -69,7 +69,7 @@ class Contexts:
     known: Mapping[str, ServerContext]
     current: str = ""
 
-    def named(self, name: str) -> ServerContext:
+    def find(self, name: str) -> ServerContext:
         """Raises:
         NotFoundError: there is no such context.
         """
@@ -81,7 +81,7 @@ class Contexts:
         """These with one more, or with one replaced."""
         return replace(self, known={**self.known, context.name: context})
 
-    def without(self, name: str) -> Contexts:
+    def remove(self, name: str) -> Contexts:
         """These without one; if it was the current one, there is none."""
         kept = {each: context for each, context in self.known.items() if each != name}
         return Contexts(kept, "" if self.current == name else self.current)

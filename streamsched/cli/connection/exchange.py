@@ -86,14 +86,14 @@ def exchange(
     except urllib.error.URLError as exc:
         if isinstance(exc.reason, TimeoutError):
             raise UnavailableError(f"{base}://{host} did not respond within {timeout:g} s") from exc
-        raise _absent(f"{base}://{host}", exc.reason) from exc
+        raise _unreachable_error(f"{base}://{host}", exc.reason) from exc
     except TimeoutError as exc:
         raise UnavailableError(f"{base}://{host} did not respond within {timeout:g} s") from exc
     except (OSError, HTTPException, ValueError) as exc:
-        raise _absent(f"{base}://{host}", exc) from exc
+        raise _unreachable_error(f"{base}://{host}", exc) from exc
 
 
-def _absent(base: str, why: object) -> UnavailableError:
+def _unreachable_error(base: str, why: object) -> UnavailableError:
     return UnavailableError(
         f"no streamsched API at {base} ({why}); start one with `streamsched dev`, or set another URL with --url"
     )

@@ -45,7 +45,7 @@ def requested_url(context: str, environ: Mapping[str, str]) -> str:
         ConfigurationError: the file of contexts cannot be read.
     """
     if context:
-        return ContextUrl(read_contexts(environ).named(context))
+        return ContextUrl(read_contexts(environ).find(context))
     return environ.get(_URL, "").rstrip("/")
 
 
@@ -61,7 +61,7 @@ def found_url(environ: Mapping[str, str], folder: Path | None = None) -> str:
     if running is not None or folder is not None:
         return running or DEFAULT_URL
     contexts = read_contexts(environ)
-    return ContextUrl(contexts.named(contexts.current)) if contexts.current else DEFAULT_URL
+    return ContextUrl(contexts.find(contexts.current)) if contexts.current else DEFAULT_URL
 
 
 def token_of(url: str) -> str | None:

@@ -189,7 +189,7 @@ class CommandTable(MutableMapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._built:
-            self._built[name] = quicken(_built(name, COMMANDS[name]))
+            self._built[name] = quicken(_build(name, COMMANDS[name]))
         return self._built[name]
 
     def __setitem__(self, name: str, command: Any) -> None:
@@ -205,7 +205,7 @@ class CommandTable(MutableMapping[str, Any]):
         return len(COMMANDS)
 
 
-def _built(name: str, source: Source) -> Any:
+def _build(name: str, source: Source) -> Any:
     found = getattr(import_module(f"{_ROOM}.{source.module}"), source.function)
     if source.function.endswith("commands"):
         group = typer.main.get_group(add_watch(found()))

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import typer
 
-from streamsched.cli.naming import short
+from streamsched.cli.naming import short_name
 from streamsched.domain.errors import StreamschedError
 from streamsched.domain.names import DEFAULT_NAMESPACE
 
@@ -33,17 +33,17 @@ class Completion(NamedTuple):
 
 def schedule_names(ctx: typer.Context, incomplete: str) -> list[str]:
     """Ids of schedules that begin with the text."""
-    return _quietly(lambda: _ordered(ctx, "/v1/schedules", "schedules", incomplete))
+    return _quietly(lambda: _complete_ordered(ctx, "/v1/schedules", "schedules", incomplete))
 
 
 def program_names(ctx: typer.Context, incomplete: str) -> list[str]:
     """Ids of programs that begin with the text."""
-    return _quietly(lambda: _ordered(ctx, "/v1/programs", "programs", incomplete))
+    return _quietly(lambda: _complete_ordered(ctx, "/v1/programs", "programs", incomplete))
 
 
 def app_names(ctx: typer.Context, incomplete: str) -> list[str]:
     """Ids of apps that begin with the text."""
-    return _quietly(lambda: _ordered(ctx, "/v1/apps", "apps", incomplete))
+    return _quietly(lambda: _complete_ordered(ctx, "/v1/apps", "apps", incomplete))
 
 
 def job_names(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -72,20 +72,22 @@ def _quietly(names: Callable[[], list[str]]) -> list[str]:
 
 
 def _matching(ids: Iterator[str] | Mapping[str, Any], incomplete: str) -> list[str]:
-    return [name for name in map(short, ids) if name.startswith(incomplete)] or [
+    return [name for name in map(short_name, ids) if name.startswith(incomplete)] or [
         each for each in ids if each.startswith(incomplete)
     ]
 
 
-def _ordered(ctx: typer.Context, path: str, member: str, incomplete: str) -> list[str]:
+def _complete_ordered(ctx: typer.Context, path: str, member: str, incomplete: str) -> list[str]:
     """Ids of a list that is ordered by id. The text begins an id, or one of the default namespace without it."""
     found: list[str] = []
     for prefix in dict.fromkeys((f"{DEFAULT_NAMESPACE}.{incomplete}", incomplete)):
-        found += [each for each in _ids(ctx, path, member, after=_before(prefix)) if each.startswith(prefix)]
-    return list(dict.fromkeys(name for each in found for name in (short(each), each) if name.startswith(incomplete)))
+        found += [each for each in _ids(ctx, path, member, after=_cursor_before(prefix)) if each.startswith(prefix)]
+    return list(
+        dict.fromkeys(name for each in found for name in (short_name(each), each) if name.startswith(incomplete))
+    )
 
 
-def _before(prefix: str) -> str:
+def _cursor_before(prefix: str) -> str:
     """A cursor before all ids with the prefix and after most others."""
     return prefix[:-1] + chr(ord(prefix[-1]) - 1) + "\x7e" if prefix else ""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from streamsched.cli.table import plain
+from streamsched.cli.table import plain_text
 
 #: Colours and weights.
 _STYLE: Final = re.compile(r"(\x1b\[[0-9;:]{0,40}m)")
@@ -35,24 +35,24 @@ class LogText:
         text = self._held + text
         begun = _BEGUN.search(text)
         self._held = begun[0] if begun else ""
-        return self._shown(text[: len(text) - len(self._held)])
+        return self._escape_text(text[: len(text) - len(self._held)])
 
     def end(self) -> str:
         """What is printed after the last part: what was held back, and the end of its colours."""
         held, self._held = self._held, ""
-        return self._shown(held) + (_RESET if self._styled else "")
+        return self._escape_text(held) + (_RESET if self._styled else "")
 
-    def _shown(self, text: str) -> str:
+    def _escape_text(self, text: str) -> str:
         pieces = _STYLE.split(text.replace("\r\n", "\n").replace("\r", "\n"))
-        return "".join(self._style(each) if place % 2 else _visible(each) for place, each in enumerate(pieces))
+        return "".join(self._style(each) if place % 2 else _visible_text(each) for place, each in enumerate(pieces))
 
     def _style(self, sequence: str) -> str:
         numbers = {each.lstrip("0") for each in re.split("[;:]", sequence[2:-1])}
         if _CONCEALED in numbers and not numbers & _COLOURED:
-            return plain(sequence)
+            return plain_text(sequence)
         self._styled = True
         return sequence
 
 
-def _visible(text: str) -> str:
-    return "\t".join(map(plain, text.split("\t")))
+def _visible_text(text: str) -> str:
+    return "\t".join(map(plain_text, text.split("\t")))

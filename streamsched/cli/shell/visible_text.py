@@ -8,7 +8,7 @@ from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderHook
 from rich.measure import Measurement
 from rich.segment import Segment
 
-from streamsched.cli.table import plain
+from streamsched.cli.table import plain_text
 
 
 class VisibleText(RenderHook):
@@ -27,7 +27,7 @@ class _Visible:
             if segment.control or segment.text.isprintable():
                 yield segment
             else:
-                yield Segment(plain(segment.text), segment.style)
+                yield Segment(plain_text(segment.text), segment.style)
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
         return Measurement.get(console, options, self._shown)

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from streamsched.cli.table import plain
+from streamsched.cli.table import plain_text
 from streamsched.domain.errors import UnavailableError
 
 #: Seconds between two displays.
@@ -36,28 +36,28 @@ def add_watch(app: typer.Typer) -> typer.Typer:
     for info in app.registered_commands:
         callback = info.callback
         if info.name in _SHOWING and callback is not None and "url" in inspect.signature(callback).parameters:
-            info.callback = watchable(callback)
+            info.callback = add_watch_option(callback)
     for each in app.registered_groups:
         if each.typer_instance is not None:
             add_watch(each.typer_instance)
     return app
 
 
-def watchable(command: Callable[..., Any]) -> Callable[..., Any]:
+def add_watch_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """The command with the option `--watch`."""
     signature = inspect.signature(command, eval_str=True)
     option = inspect.Parameter("watch", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=WatchOption)
 
     @wraps(command)
-    def repeated(*arguments: Any, watch: bool = False, **options: Any) -> Any:
+    def repeat(*arguments: Any, watch: bool = False, **options: Any) -> Any:
         if not watch:
             return command(*arguments, **options)
         return repeat(lambda: command(*arguments, **options))
 
-    vars(repeated)["__signature__"] = signature.replace(parameters=[*signature.parameters.values(), option])
+    vars(repeat)["__signature__"] = signature.replace(parameters=[*signature.parameters.values(), option])
     evaluated = {name: each.annotation for name, each in signature.parameters.items()}
-    repeated.__annotations__ = {**evaluated, "watch": WatchOption}
-    return repeated
+    repeat.__annotations__ = {**evaluated, "watch": WatchOption}
+    return repeat
 
 
 def repeat(show: Callable[[], object], *, pause: Callable[[float], None] = time.sleep) -> None:
@@ -70,7 +70,7 @@ def repeat(show: Callable[[], object], *, pause: Callable[[float], None] = time.
         while True:
             shown = _Screen(terminal=terminal)
             with redirect_stdout(shown):
-                _tried(show)
+                _try(show)
             text = shown.getvalue()
             if text and (terminal or text != before):
                 before = text
@@ -92,8 +92,8 @@ class _Screen(io.StringIO):
         return self._terminal
 
 
-def _tried(show: Callable[[], object]) -> None:
+def _try(show: Callable[[], object]) -> None:
     try:
         show()
     except UnavailableError as exc:
-        typer.secho(f"error: {plain(str(exc))}; asked again in {_INTERVAL:g} s", fg=typer.colors.RED, err=True)
+        typer.secho(f"error: {plain_text(str(exc))}; asked again in {_INTERVAL:g} s", fg=typer.colors.RED, err=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from streamsched.codec.airflow.source.dag_task import Branch, DagTask, TaskProgram
-from streamsched.codec.airflow.source.functions import Function, named_choices, returned
+from streamsched.codec.airflow.source.functions import Function, named_choices, returned_value
 from streamsched.codec.airflow.source.literal import LiteralReader, UnreadableError
 from streamsched.codec.airflow.source.order import TaskOrder
 from streamsched.codec.moving.draft import placeholder
@@ -36,7 +36,7 @@ def branch_of(
     choices: tuple[tuple[str, ...], ...] = ()
     if function is not None and not doubt:
         try:
-            fixed = returned(function, reader, task.bound)
+            fixed = returned_value(function, reader, task.bound)
             fixed = bool(fixed) if short else _ids(fixed)
         except UnreadableError:
             choices = () if short else named_choices(function, reader)
@@ -66,7 +66,7 @@ class ChosenBranch:
     waits_for_person: str = ""
 
 
-def chosen(
+def choose_branch(
     branch: Branch, task: DagTask, children: Sequence[str], order: TaskOrder, ids: Mapping[str, str]
 ) -> ChosenBranch:
     """The exit codes of a branch.
@@ -79,7 +79,7 @@ def chosen(
         why = f"{task.id} chooses among {len(children)} tasks, more than {_MOST}"
         return ChosenBranch({}, placeholder(why), why)
     if branch.short:
-        return _short(branch, task, children)
+        return _branch_of_condition(branch, task, children)
     choices = [branch.fixed] if isinstance(branch.fixed, tuple) else [*branch.choices]
     single = [(each,) for each in dict.fromkeys(ids[child] for child in children)]
     if not isinstance(branch.fixed, tuple):
@@ -96,7 +96,7 @@ def chosen(
     return ChosenBranch(codes, _exits(placeholder(why)["command"], codes), why)
 
 
-def _short(branch: Branch, task: DagTask, children: Sequence[str]) -> ChosenBranch:
+def _branch_of_condition(branch: Branch, task: DagTask, children: Sequence[str]) -> ChosenBranch:
     codes: dict[int, tuple[str, ...]] = {0: tuple(children), _NONE: ()}
     if isinstance(branch.fixed, bool):
         return ChosenBranch(codes, _exits("exit 0" if branch.fixed else f"exit {_NONE}", codes))

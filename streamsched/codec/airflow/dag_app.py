@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from streamsched.codec.airflow.answers import AirflowAnswers
-from streamsched.codec.airflow.branches import chosen
+from streamsched.codec.airflow.branches import choose_branch
 from streamsched.codec.airflow.dag import DagSchedule, arrival_program
 from streamsched.codec.airflow.jinja import DUE
 from streamsched.codec.airflow.mail import MailReader
@@ -51,7 +51,7 @@ class DagApp:
     def document(self, dag: DagSchedule, programs: ProgramReader) -> dict[str, Any]:
         """The app as the JSON of an app file."""
         found = {name: programs.read(task) for name, task in self._tasks.items()}
-        besides = self._overruled(found)
+        besides = self._find_overruled(found)
         made: dict[str, Any] = {self._arrival: arrival_program()}
         mail = MailReader()
         graph: dict[str, Any] = {self._arrival: {**_JOB, "arrives": f"{self._ref.app} {{key}}"}}
@@ -61,13 +61,13 @@ class DagApp:
             if own.branch is not None:
                 children = [each for each in self._order.children[name] if self._rules[each] != ALWAYS]
                 children += [each for each, shorts in besides.items() if name in shorts]
-                choice = chosen(own.branch, task, children, self._order, self._ids())
+                choice = choose_branch(own.branch, task, children, self._order, self._ids())
                 own.program, codes = choice.program, dict(choice.exit_codes)
                 own.waits_for_person = own.waits_for_person or choice.waits_for_person
                 for keyword in ("python_callable", "follow_task_ids_if_true", "follow_task_ids_if_false"):
                     task.keywords.refuse(keyword, choice.waits_for_person or "see the task")
             needed = self._depends_on(task, own, besides.get(name, ()))
-            made[name] = self._checked(name, task, own, codes)
+            made[name] = self._check_program(name, task, own, codes)
             if own.waits_for_person or self._answers.program(self._ref.app, name) is not None:
                 own.arguments = programs.usual_arguments
             reactions = TaskTemplate(name, JobTemplate((DUE,)), arguments=own.arguments, exit_codes=codes)
@@ -82,7 +82,7 @@ class DagApp:
                 **reactions_to_json(reactions),
                 **({"schedule": schedule} if schedule else {}),
             }
-            self._summed_up(task, own)
+            self._summarise(task, own)
         schedules = {self._arrival: {"program": self._arrival, **dag.schedule}}
         return {
             "namespace": self._ref.namespace,
@@ -109,13 +109,13 @@ class DagApp:
         keywords.carry("trigger_rule", rule)
         return rule
 
-    def _overruled(self, found: Mapping[str, TaskProgram]) -> dict[str, list[str]]:
+    def _find_overruled(self, found: Mapping[str, TaskProgram]) -> dict[str, list[str]]:
         """The tasks, not directly after a condition, that it skips whatever their rules say, with the conditions."""
         besides: dict[str, list[str]] = {}
         for name, own in found.items():
             if own.branch is None or not own.branch.short or not own.branch.overrules:
                 continue
-            for each in self._order.names(self._order.below(name)):
+            for each in self._order.names(self._order.tasks_below(name)):
                 if self._rules[each] not in (DEFAULT, ALWAYS) and name not in self._tasks[each].after:
                     besides.setdefault(each, []).append(name)
         return besides
@@ -136,7 +136,7 @@ class DagApp:
         """Airflow's ids of tasks by name, without the numbers of elements."""
         return {name: task.id.partition("[")[0] for name, task in self._tasks.items()}
 
-    def _checked(self, name: str, task: DagTask, own: TaskProgram, codes: Mapping[int, Any]) -> dict[str, Any]:
+    def _check_program(self, name: str, task: DagTask, own: TaskProgram, codes: Mapping[int, Any]) -> dict[str, Any]:
         """The program, or the given one in its place; a placeholder when it is none that is accepted."""
         given = self._answers.program(self._ref.app, name)
         if isinstance(given, Mapping):
@@ -153,7 +153,7 @@ class DagApp:
             own.program.setdefault("success_codes", list(own.skip_codes))
         return own.program
 
-    def _summed_up(self, task: DagTask, own: TaskProgram) -> None:
+    def _summarise(self, task: DagTask, own: TaskProgram) -> None:
         after = f" after {', '.join(list(task.after)[:5])}" if task.after else ""
         if len(task.after) > 5:
             after += f" and {len(task.after) - 5} more"

@@ -19,7 +19,7 @@ from streamsched.codec.airflow.dag_app import DagApp
 from streamsched.codec.airflow.operators import DagContext, ProgramReader
 from streamsched.codec.airflow.source.calls import DAG, decorator_of, making_calls
 from streamsched.codec.airflow.source.keywords import DEFAULTS, ImportTable, Keywords
-from streamsched.codec.airflow.source.literal import LiteralReader, UnreadableError, called
+from streamsched.codec.airflow.source.literal import LiteralReader, UnreadableError, called_name
 from streamsched.codec.airflow.source.making import TaskMaker
 from streamsched.codec.airflow.source.order import CircleError, TaskOrder
 from streamsched.codec.airflow.source.statements import StatementReader
@@ -54,14 +54,14 @@ def dags_from_source(raw: bytes, *, namespace: str, answers: AirflowAnswers | No
     Raises:
         DecodeError: it is too large, or not Python.
     """
-    module = _parsed(raw)
+    module = _parse(raw)
     file = _DagFile(module, raw.decode("utf-8", "replace"), namespace, answers or AirflowAnswers())
     apps = [app for dag in _dags(module) if (app := file.app_of(dag)) is not None]
     file.finish(found=bool(apps))
     return Imported(tuple(apps), file.table.notes())
 
 
-def _parsed(raw: bytes) -> ast.Module:
+def _parse(raw: bytes) -> ast.Module:
     if len(raw) > LARGEST:
         raise DecodeError("$", f"has {len(raw)} bytes, the most are {LARGEST}")
     try:
@@ -81,10 +81,10 @@ def _dags(module: ast.Module) -> Iterator[_Dag]:
         match statement:
             case ast.With(items=items):
                 for item in items:
-                    if isinstance(item.context_expr, ast.Call) and called(item.context_expr) == "DAG":
+                    if isinstance(item.context_expr, ast.Call) and called_name(item.context_expr) == "DAG":
                         name = item.optional_vars.id if isinstance(item.optional_vars, ast.Name) else ""
                         yield _Dag(item.context_expr, statement.lineno, variable=name)
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call) if called(call) == "DAG":
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call) if called_name(call) == "DAG":
                 yield _Dag(call, statement.lineno, variable=name)
             case ast.FunctionDef() | ast.AsyncFunctionDef() if decorator := decorator_of(statement, DAG):
                 yield _Dag(decorator.call, statement.lineno, statement)
@@ -112,10 +112,10 @@ class _DagFile:
         try:
             dag_id = self._keywords(dag, "DAG", "", ImportTable()).value("dag_id")
         except UnreadableError as exc:
-            return self._left_out(dag, self._keywords(dag, "DAG", ""), exc.text)
+            return self._leave_out(dag, self._keywords(dag, "DAG", ""), exc.text)
         dag_id = dag_id if dag_id is not None or dag.function is None else dag.function.name
         if not isinstance(dag_id, str) or not dag_id:
-            return self._left_out(dag, self._keywords(dag, "DAG", ""), "it has no name")
+            return self._leave_out(dag, self._keywords(dag, "DAG", ""), "it has no name")
         name = free_name(dag_id, self._names)
         self._names.add(name)
         keywords = self._keywords(dag, f"DAG {dag_id[:60]}", name)
@@ -123,7 +123,7 @@ class _DagFile:
             return self._app(dag, dag_id, name, keywords)
         except (UnreadableError, CircleError, InvalidError, RecursionError) as exc:
             why = f"{exc} wait for each other" if isinstance(exc, CircleError) else str(exc) or type(exc).__name__
-            return self._left_out(dag, keywords, why)
+            return self._leave_out(dag, keywords, why)
 
     def _keywords(self, dag: _Dag, owner: str, app: str, table: ImportTable | None = None) -> Keywords:
         found = Keywords(table or self.table, self._reader, owner, app)
@@ -169,7 +169,7 @@ class _DagFile:
             self.table.note(NoteKind.REFUSED, dag.line, f"DAG {dag_id}", "it has no task that can be read", app=name)
         return document
 
-    def _left_out(self, dag: _Dag, keywords: Keywords, why: str) -> None:
+    def _leave_out(self, dag: _Dag, keywords: Keywords, why: str) -> None:
         self.table.note(NoteKind.REFUSED, dag.line, "DAG", f"is left out: {why}")
         keywords.app = ""
         keywords.finish("the DAG is left out")
@@ -180,8 +180,8 @@ class _DagFile:
             if id(call) in self._visited:
                 continue
             keywords = Keywords(self.table, self._reader, name, "")
-            keywords.add_call(call, ("dag_id",) if called(call) == "DAG" and call.args else ())
-            if isinstance(call.func, ast.Attribute | ast.Name) and called(call) in ("task", "task_group"):
+            keywords.add_call(call, ("dag_id",) if called_name(call) == "DAG" and call.args else ())
+            if isinstance(call.func, ast.Attribute | ast.Name) and called_name(call) in ("task", "task_group"):
                 keywords.finish("no task is made: the function is not called where it can be read")
                 continue
             self.table.note(NoteKind.REFUSED, call.lineno, name, "is left out: it is made where it cannot be read")

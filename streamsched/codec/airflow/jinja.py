@@ -54,7 +54,7 @@ class MomentOfRun:
     tick: NearTick | None = None
     moved: timedelta = timedelta(0)
 
-    def shown(self, form: str) -> TimeArgument:
+    def time_argument(self, form: str) -> TimeArgument:
         """Raises:
         InvalidDefinitionError: the format has unknown parts.
         """
@@ -100,8 +100,11 @@ def usual_arguments(times: LogicalTimes) -> dict[str, TimeArgument]:
     """The arguments that programs most often need, by the names of Airflow's templates."""
     found: dict[str, TimeArgument] = {}
     if times.start is not None and times.end is not None:
-        found = {name: times.start.shown(_FORMATS[name]) for name in ("ds", "ds_nodash", "ts")}
-        found |= {"data_interval_start": times.start.shown(_PLAIN), "data_interval_end": times.end.shown(_PLAIN)}
+        found = {name: times.start.time_argument(_FORMATS[name]) for name in ("ds", "ds_nodash", "ts")}
+        found |= {
+            "data_interval_start": times.start.time_argument(_PLAIN),
+            "data_interval_end": times.end.time_argument(_PLAIN),
+        }
     return found
 
 
@@ -126,30 +129,30 @@ class Templates:
             return filled
         at, parts = 0, list[str]()
         for found in _TOKEN.finditer(text):
-            parts.append(self._plain(text[at : found.start()], doubled=doubled))
+            parts.append(self._plain_text(text[at : found.start()], doubled=doubled))
             at = found.end()
             if found[1] is not None:
-                parts.append(self._written(found[0], found[1], filled, doubled=doubled))
+                parts.append(self._write_expression(found[0], found[1], filled, doubled=doubled))
             elif found[2] is None:
                 raise TemplateError(found[0])
-        parts.append(self._plain(text[at:], doubled=doubled))
+        parts.append(self._plain_text(text[at:], doubled=doubled))
         filled.text = "".join(parts)
         return filled
 
     @staticmethod
-    def _plain(text: str, *, doubled: bool) -> str:
+    def _plain_text(text: str, *, doubled: bool) -> str:
         if found := _OPEN.search(text):
             raise TemplateError(text[found.start() :])
         return text.replace("{", "{{").replace("}", "}}") if doubled else text
 
-    def _written(self, template: str, inner: str, filled: Filled, *, doubled: bool) -> str:
+    def _write_expression(self, template: str, inner: str, filled: Filled, *, doubled: bool) -> str:
         try:
             tree = ast.parse(inner.strip(), mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             raise TemplateError(template) from None
         match self._value(tree, template, 0):
             case str() as text:
-                return self._plain(text, doubled=doubled)
+                return self._plain_text(text, doubled=doubled)
             case ("params", str() as name):
                 filled.params[f"params.{name}"] = name
                 return f"{{params.{name}}}"
@@ -157,15 +160,15 @@ class Templates:
                 filled.variables[f"var.{name}"] = name
                 return f"{{var.{name}}}"
             case _Shown(moment=moment, form=form):
-                return f"{{{self._named(tree, template, moment, form, filled)}}}"
+                return f"{{{self._name_argument(tree, template, moment, form, filled)}}}"
             case MomentOfRun() as moment:
-                return f"{{{self._named(tree, template, moment, _PLAIN, filled)}}}"
+                return f"{{{self._name_argument(tree, template, moment, _PLAIN, filled)}}}"
             case _:
                 raise TemplateError(template)
 
-    def _named(self, tree: ast.expr, template: str, moment: MomentOfRun, form: str, filled: Filled) -> str:
+    def _name_argument(self, tree: ast.expr, template: str, moment: MomentOfRun, form: str, filled: Filled) -> str:
         try:
-            argument = moment.shown(form)
+            argument = moment.time_argument(form)
         except InvalidDefinitionError:
             raise TemplateError(template) from None
         name = next((known for known, each in self.arguments.items() if each == argument), None)
@@ -205,7 +208,7 @@ class Templates:
             case ast.BinOp(left=left, op=(ast.Add() | ast.Sub()) as operator, right=right):
                 step = self._duration(right, template)
                 moment = self._moment(left, template, depth)
-                return _moved(moment, step if isinstance(operator, ast.Add) else -step, template)
+                return _move(moment, step if isinstance(operator, ast.Add) else -step, template)
             case ast.Call(func=ast.Attribute(value=ast.Name(id="macros"), attr=name), args=given, keywords=[]):
                 return self._macro(name, given, template, depth)
             case ast.Call(func=ast.Attribute(value=owner, attr=name)):
@@ -227,7 +230,7 @@ class Templates:
         }.get(name, (None, "", timedelta(0)))
         if base is None:
             raise TemplateError(template)
-        moment = _moved(base, moved, template)
+        moment = _move(base, moved, template)
         return _Shown(moment, form) if form else moment
 
     def _moment(self, node: ast.expr, template: str, depth: int) -> MomentOfRun:
@@ -243,7 +246,7 @@ class Templates:
             raise TemplateError(template)
         match name, [_constant(each) for each in given[1:]]:
             case "ds_add", [int() as days]:
-                return _Shown(_moved(of.moment, _days(days, template), template), _DAY)
+                return _Shown(_move(of.moment, _days(days, template), template), _DAY)
             case "ds_format", [str() as read, str() as form] if read == _DAY and not re.search(r"%[HMS]", form):
                 return replace(of, form=form)
             case _:
@@ -257,7 +260,7 @@ class Templates:
             return _Shown(moment, form)
         if name in ("add", "subtract") and not call.args:
             step = self._duration(call, template)
-            return _moved(moment, step if name == "add" else -step, template)
+            return _move(moment, step if name == "add" else -step, template)
         raise TemplateError(template)
 
     @staticmethod
@@ -293,7 +296,7 @@ def _days(days: int, template: str) -> timedelta:
     return timedelta(days=days)
 
 
-def _moved(moment: MomentOfRun, step: timedelta, template: str) -> MomentOfRun:
+def _move(moment: MomentOfRun, step: timedelta, template: str) -> MomentOfRun:
     try:
         return replace(moment, moved=moment.moved + step)
     except OverflowError:

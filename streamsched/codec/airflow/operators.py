@@ -10,7 +10,7 @@ from typing import Any, Final
 from streamsched.codec.airflow.branches import BRANCHES, branch_of
 from streamsched.codec.airflow.jinja import Filled, LogicalTimes, TemplateError, Templates, usual_arguments
 from streamsched.codec.airflow.source.dag_task import DagTask, TaskProgram
-from streamsched.codec.airflow.source.functions import Function, does_nothing, returned
+from streamsched.codec.airflow.source.functions import Function, does_nothing, returned_value
 from streamsched.codec.airflow.source.keywords import Keywords
 from streamsched.codec.airflow.source.literal import LiteralReader, UnreadableError, source_of
 from streamsched.codec.moving.draft import placeholder
@@ -93,7 +93,7 @@ class ProgramReader:
                 return self._bash(task, templates, task.keywords.value("bash_command"), "bash_command")
             case "@task.bash":
                 assert task.function is not None
-                return self._bash(task, templates, returned(task.function, self._reader, task.bound), "")
+                return self._bash(task, templates, returned_value(task.function, self._reader, task.bound), "")
             case "SparkSubmitOperator":
                 return self._spark(task, templates)
             case "TriggerDagRunOperator":
@@ -132,10 +132,10 @@ class ProgramReader:
         filled = any(each.templated for each in read.values())
         if filled:
             _check_shell(command)
-            read = {each: found if found.templated else _doubled(found) for each, found in read.items()}
+            read = {each: found if found.templated else _double_braces(found) for each, found in read.items()}
         lines = [self._guard(found, defaults_known=self._variables) for found in read.values()]
-        lines += [f"export {each}={_quoted(read[f'env {each}'].text)}" for each in environment]
-        lines += [f"cd {_quoted(read['cwd'].text)} || exit 1"] if "cwd" in read else []
+        lines += [f"export {each}={_quote(read[f'env {each}'].text)}" for each in environment]
+        lines += [f"cd {_quote(read['cwd'].text)} || exit 1"] if "cwd" in read else []
         text = "\n".join([*(line for line in lines if line), read[""].text])
         program: dict[str, Any] = {"type": "bash", "command": text, **({"fill": True} if filled else {})}
         keywords.carry(name, "the command" if not filled else "the command, its templates as arguments")
@@ -292,9 +292,9 @@ def _check_shell(command: str) -> None:
         raise _NeedsPersonError("its command has templates beside a here-document or a comment with quotes")
 
 
-def _doubled(found: Filled) -> Filled:
+def _double_braces(found: Filled) -> Filled:
     return replace(found, text=found.text.replace("{", "{{").replace("}", "}}"))
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"

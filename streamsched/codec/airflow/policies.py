@@ -252,9 +252,9 @@ def priority_weights(tasks: Mapping[str, DagTask], order: TaskOrder) -> dict[str
             case "absolute":
                 extra = 0
             case "upstream":
-                extra = order.total(order.above(name), own)
+                extra = order.total(order.tasks_above(name), own)
             case _:
-                extra = order.total(order.below(name), own)
+                extra = order.total(order.tasks_below(name), own)
         found[name] = own[name] + extra
     return found
 

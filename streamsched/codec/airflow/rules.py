@@ -70,7 +70,7 @@ def depends_on(
     extra = [_entry(besides, _EVERY)] if besides else []
     if rule in _ALL or len(parents) == 1:
         entry = _entry(parents, _ends_of(rule))
-        return {_named("all", taken): [entry, *extra]} if extra else entry
+        return {_free_name("all", taken): [entry, *extra]} if extra else entry
     if len(parents) > MOST_GROUPS:
         raise RuleError(f"trigger_rule {rule} has {len(parents)} tasks before it, more than {MOST_GROUPS}")
     found: dict[str, Any] = {}
@@ -78,7 +78,7 @@ def depends_on(
         others = [each for each in parents if each != parent]
         rest = [_entry(others, _ALL["none_failed"])] if rule == _MIN_ONE else []
         entries = [_entry([parent], _ends_of(rule)), *rest, *extra]
-        found[_named(f"any-{number}", taken)] = entries[0] if len(entries) == 1 else entries
+        found[_free_name(f"any-{number}", taken)] = entries[0] if len(entries) == 1 else entries
     return found
 
 
@@ -90,7 +90,7 @@ def _entry(parents: Sequence[str], ends: Sequence[str]) -> dict[str, Any]:
     return {"task": list(parents), "ends": list(ends)}
 
 
-def _named(wanted: str, taken: Container[str]) -> str:
+def _free_name(wanted: str, taken: Container[str]) -> str:
     while wanted in taken:
         wanted = f"{wanted}-of"
     return wanted

@@ -64,7 +64,7 @@ def add_schedule(draft: AppDraft, item: object, path: str, programs: Mapping[str
         programs, namespace: as of `schedules_from_json`, the programs for those that the app does not have yet.
     """
     try:
-        return _add(draft, _schedule(item, path, namespace), path, programs, enabled=_enabled(item))
+        return _add(draft, _schedule(item, path, namespace), path, programs, enabled=_read_enabled(item))
     except InvalidError as exc:
         _add_unread(draft, item, exc.path if exc.path.startswith(path) else path, exc.reason)
         return False
@@ -120,7 +120,7 @@ def _add_unread(draft: AppDraft, item: object, path: str, reason: str) -> None:
     draft.report.cannot(path, f"{reason}; program {name} is a placeholder, which nothing starts: give it a schedule")
 
 
-def _enabled(item: object) -> bool:
+def _read_enabled(item: object) -> bool:
     status = cast("dict[str, Any]", item).get("status") or cast("dict[str, Any]", item).get("scheduleStatus")
     return status != "SUSPENDED"
 

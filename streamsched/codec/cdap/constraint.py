@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from streamsched.codec.cdap.zone import iana
-from streamsched.codec.json.reading import below
+from streamsched.codec.json.reading import member_path
 from streamsched.codec.schedules import constraint as native
 from streamsched.domain.constraints.constraint import Constraint
 from streamsched.domain.errors import DecodeError
@@ -38,9 +38,9 @@ def _to_native(obj: object, path: str) -> Any:
     given = obj.get("type")
     kind = native.kind_of(given) if isinstance(given, str) else None
     if isinstance(zone := obj.get("timeZone"), str):
-        found["timeZone"] = iana(zone, below(path, "timeZone"))
+        found["timeZone"] = iana(zone, member_path(path, "timeZone"))
     elif kind == "TIME_RANGE" and zone is None:
-        raise DecodeError(below(path, "timeZone"), "is missing: whose wall clock startTime and endTime mean")
+        raise DecodeError(member_path(path, "timeZone"), "is missing: whose wall clock startTime and endTime mean")
     if kind in _ABORT and obj.get("waitUntilMet") is None:
         found["waitUntilMet"] = False
     return found

@@ -29,10 +29,10 @@ def to_quartz(expression: str) -> str | None:
     named = _DAY.sub(lambda digit: _NAMES[int(digit[0])], weekdays)
     by_weekday = " ".join([*others, "?" if days == "*" else days, months, named])
     by_day = " ".join([*others, days, months, "*" if len(parts) == 5 else "?"])
-    return next((quartz for quartz in (by_day, by_weekday) if _same(expression, quartz)), None)
+    return next((quartz for quartz in (by_day, by_weekday) if _is_same(expression, quartz)), None)
 
 
-def _same(unix: str, quartz: str) -> bool:
+def _is_same(unix: str, quartz: str) -> bool:
     """Whether both match the same times, by comparing the parsed values."""
     try:
         return parse_cron(unix).ticks == parse_cron(quartz, Dialect.QUARTZ).ticks

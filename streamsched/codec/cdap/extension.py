@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from streamsched.codec.json.reading import below
+from streamsched.codec.json.reading import member_path
 
 _DETAIL: Final = frozenset(
     {
@@ -51,43 +51,43 @@ _CONSTRAINTS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
 _STATUSES: Final = frozenset({"COMPLETED", "FAILED", "KILLED"})
 
 
-def readable(detail: Mapping[str, Any]) -> bool:
+def is_readable(detail: Mapping[str, Any]) -> bool:
     """Whether CDAP's clients can read it, ignoring unknown fields."""
     return not any(path.endswith(".type") for path in extensions(detail))
 
 
 def extensions(detail: Mapping[str, Any], path: str = "$") -> Iterator[str]:
     """The paths of everything in a `ScheduleDetail` (`codec.cdap.schedule`) that CDAP does not have."""
-    yield from _of_trigger(detail.get("trigger", {}), below(path, "trigger"))
+    yield from _of_trigger(detail.get("trigger", {}), member_path(path, "trigger"))
     for index, constraint in enumerate(detail.get("constraints", ())):
-        yield from _of_constraint(constraint, below(below(path, "constraints"), index))
+        yield from _of_constraint(constraint, member_path(member_path(path, "constraints"), index))
     for name in detail:
         if name not in _DETAIL:
-            yield below(path, name)
+            yield member_path(path, name)
 
 
 def _of_trigger(trigger: Mapping[str, Any], path: str) -> Iterator[str]:
-    yield from _of(trigger, _TRIGGERS, path)
+    yield from _unknown_fields(trigger, _TRIGGERS, path)
     for index, status in enumerate(trigger.get("programStatuses", ())):
         if status not in _STATUSES:
-            yield below(below(path, "programStatuses"), index)
+            yield member_path(member_path(path, "programStatuses"), index)
     if trigger.get("type") in {"AND", "OR"}:
         for index, child in enumerate(trigger["triggers"]):
-            yield from _of_trigger(child, below(below(path, "triggers"), index))
+            yield from _of_trigger(child, member_path(member_path(path, "triggers"), index))
 
 
 def _of_constraint(constraint: Mapping[str, Any], path: str) -> Iterator[str]:
-    yield from _of(constraint, _CONSTRAINTS, path)
+    yield from _unknown_fields(constraint, _CONSTRAINTS, path)
     for name in ("startTime", "endTime"):
         if len(constraint.get(name, "")) > len("HH:mm"):
-            yield below(path, name)
+            yield member_path(path, name)
 
 
-def _of(thing: Mapping[str, Any], known: Mapping[str, frozenset[str]], path: str) -> Iterator[str]:
+def _unknown_fields(thing: Mapping[str, Any], known: Mapping[str, frozenset[str]], path: str) -> Iterator[str]:
     fields = known.get(thing.get("type", ""))
     if fields is None:
-        yield below(path, "type")
+        yield member_path(path, "type")
         return
     for name in thing:
         if name != "type" and name not in fields:
-            yield below(path, name)
+            yield member_path(path, name)

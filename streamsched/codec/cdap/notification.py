@@ -183,10 +183,10 @@ def _partition(properties: Mapping[str, Any], path: str) -> Fact:
         return _own_partitions(properties, own, path)
     keys = properties.get("partitionKeys")
     where = f"{path}.partitionKeys"
-    listed = [] if keys is None else sequence(_inner(keys, where), where)
+    listed = [] if keys is None else sequence(_unwrap(keys, where), where)
     found = tuple(_partition_key(item, f"{where}[{index}]") for index, item in enumerate(listed))
     stated = properties.get("numPartitions")
-    count = None if stated is None else _whole(stated, f"{path}.numPartitions")
+    count = None if stated is None else _read_integer(stated, f"{path}.numPartitions")
     return PartitionsAdded(
         dataset(_entity(properties.get("datasetId"), "dataset", f"{path}.datasetId"), f"{path}.datasetId"),
         found,
@@ -198,8 +198,8 @@ def _own_partitions(properties: Mapping[str, Any], own: object, path: str) -> Fa
     stated = properties.get("numPartitions")
     data = {
         "dataset": _entity(properties.get("datasetId"), "dataset", f"{path}.datasetId"),
-        "partitions": _inner(own, f"{path}.partitions"),
-        "count": None if stated is None else _whole(stated, f"{path}.numPartitions"),
+        "partitions": _unwrap(own, f"{path}.partitions"),
+        "count": None if stated is None else _read_integer(stated, f"{path}.numPartitions"),
     }
     try:
         return fact_from_json(PARTITIONS_ADDED, data, path)
@@ -212,7 +212,7 @@ def _event(properties: Mapping[str, Any], path: str) -> Fact:
     where = f"{path}.attributes"
     return CustomHappened(
         event_name(properties.get("event"), f"{path}.event"),
-        {} if attributes is None else texts(_inner(attributes, where), where),
+        {} if attributes is None else texts(_unwrap(attributes, where), where),
     )
 
 
@@ -230,7 +230,7 @@ def _partition_key(item: object, path: str) -> Partition:
 
 def _program_status(properties: Mapping[str, Any], path: str) -> Fact:
     where = f"{path}.programRunId"
-    run = mapping(_inner(_required(properties.get("programRunId"), where), where), where)
+    run = mapping(_unwrap(_require(properties.get("programRunId"), where), where), where)
     status = text(properties.get("programStatus"), f"{path}.programStatus")
     outcome = _STATUSES.get(status)
     if outcome is None:
@@ -242,7 +242,7 @@ def _program_status(properties: Mapping[str, Any], path: str) -> Fact:
         _program(run, where),
         text(run.get("run"), f"{where}.run"),
         outcome,
-        {} if overrides is None else texts(_inner(overrides, f"{path}.userOverrides"), f"{path}.userOverrides"),
+        {} if overrides is None else texts(_unwrap(overrides, f"{path}.userOverrides"), f"{path}.userOverrides"),
         None if ended is None else _millis(ended, f"{path}.endTime"),
         None if error is None else text(error, f"{path}.programError"),
     )
@@ -262,8 +262,8 @@ def _stream_size(properties: Mapping[str, Any], path: str) -> Fact:
     where = f"{path}.streamId"
     return StreamSize(
         stream(_entity(properties.get("streamId"), "stream", where), where),
-        integer(_whole(properties.get("streamSize"), f"{path}.streamSize"), f"{path}.streamSize"),
-        absolute=boolean(_inner(properties.get("absolute", True), f"{path}.absolute"), f"{path}.absolute"),
+        integer(_read_integer(properties.get("streamSize"), f"{path}.streamSize"), f"{path}.streamSize"),
+        absolute=boolean(_unwrap(properties.get("absolute", True), f"{path}.absolute"), f"{path}.absolute"),
     )
 
 
@@ -271,23 +271,23 @@ def _entity(value: object, noun: str, path: str) -> str:
     """`<noun>:ns.name`, `ns.name`, or the JSON of `{noun, namespace}`, as `ns.name`."""
     if type(value) is str and not value.startswith("{"):
         return value.removeprefix(f"{noun}:")
-    found = mapping(_inner(_required(value, path), path), path)
+    found = mapping(_unwrap(_require(value, path), path), path)
     namespace = text(found.get("namespace", DEFAULT_NAMESPACE), f"{path}.namespace")
     return f"{namespace}.{text(found.get(noun), f'{path}.{noun}')}"
 
 
-def _required(value: object, path: str) -> object:
+def _require(value: object, path: str) -> object:
     if value is None:
         raise DecodeError(path, "is missing")
     return value
 
 
-def _inner(value: object, path: str) -> object:
+def _unwrap(value: object, path: str) -> object:
     """The value of JSON text; JSON that is not wrapped in text is accepted too."""
     return loads(value, path) if type(value) is str else value
 
 
-def _whole(value: object, path: str) -> object:
+def _read_integer(value: object, path: str) -> object:
     """A whole number given as a number or as text."""
     if type(value) is str and value.isascii() and value.isdigit() and len(value) < 20:
         return int(value)
@@ -296,7 +296,7 @@ def _whole(value: object, path: str) -> object:
 
 def _millis(value: object, path: str) -> datetime:
     try:
-        return _EPOCH + timedelta(milliseconds=integer(_whole(value, path), path))
+        return _EPOCH + timedelta(milliseconds=integer(_read_integer(value, path), path))
     except OverflowError as exc:
         raise DecodeError(path, f"is no time in milliseconds: {value}") from exc
 

@@ -20,7 +20,7 @@ from streamsched.codec.cdap import constraint as constraints
 from streamsched.codec.cdap import timeout as timeouts
 from streamsched.codec.cdap import trigger as triggers
 from streamsched.codec.cdap.trigger import VERSION
-from streamsched.codec.json.reading import Fields, anchored, shown
+from streamsched.codec.json.reading import Fields, format_value, prefix_errors
 from streamsched.codec.json.scalar import texts
 from streamsched.codec.schedules import policy
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
@@ -72,12 +72,14 @@ def from_json(obj: object, ref: ScheduleRef, path: str = "$") -> Schedule:
     check_name(fields, ref)
     program = _program(fields, ref.owner)
     limits = tuple(constraints.from_json(each, where) for each, where in fields.optional_list("constraints"))
-    properties = texts(fields.required("properties"), fields.at("properties")) if fields.has("properties") else {}
+    properties = (
+        texts(fields.required_value("properties"), fields.path_of("properties")) if fields.has("properties") else {}
+    )
     description = fields.optional_text("description") or ""
     trigger, timeout = timeouts.read(fields, _trigger(fields, ref.owner))
     policies = {"overlap": _OVERLAP, **policy.read(fields)}
-    fields.done()
-    with anchored(path):
+    fields.check_all_read()
+    with prefix_errors(path):
         return Schedule(
             ref,
             program,
@@ -90,7 +92,7 @@ def from_json(obj: object, ref: ScheduleRef, path: str = "$") -> Schedule:
         )
 
 
-def changed(schedule: Schedule, obj: object, path: str = "$") -> Schedule:
+def change_schedule(schedule: Schedule, obj: object, path: str = "$") -> Schedule:
     """The schedule after an update: missing and null fields keep their values, given ones are replaced as a whole. So
     `{}` changes nothing, and neither does the output of `to_json`.
 
@@ -148,16 +150,16 @@ def _program(fields: Fields, app: AppRef, known: ProgramRef | None = None) -> Pr
     if given.upper() in _OTHER_PROGRAMS:
         inner.fail("programType", f"Cannot schedule program {name} of type {given}: Only workflows can be scheduled")
     if given.upper() not in _SCHEDULABLE:
-        inner.fail("programType", f"must be one of {', '.join(_SCHEDULABLE)} but is {shown(given)}")
-    inner.done()
-    with anchored(inner.at("programName")):
+        inner.fail("programType", f"must be one of {', '.join(_SCHEDULABLE)} but is {format_value(given)}")
+    inner.check_all_read()
+    with prefix_errors(inner.path_of("programName")):
         return ProgramRef(app.namespace, app.app, name)
 
 
 def _trigger(fields: Fields, app: AppRef) -> Trigger:
     if not fields.has("trigger"):
         fields.fail("trigger", "No trigger was specified for the schedule")
-    return triggers.from_json(fields.required("trigger"), fields.at("trigger"), app=app)
+    return triggers.from_json(fields.required_value("trigger"), fields.path_of("trigger"), app=app)
 
 
 def _policies_to_json(schedule: Schedule) -> Mapping[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from streamsched.codec.cdap import schedule as details
 from streamsched.codec.cdap import trigger as triggers
-from streamsched.codec.json.reading import Fields, anchored, shown
+from streamsched.codec.json.reading import Fields, format_value, prefix_errors
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedules.schedule import Schedule
 
@@ -29,7 +29,7 @@ def is_specification(obj: object) -> bool:
 def to_json(schedule: Schedule) -> dict[str, Any] | None:
     """The specification, or None when the trigger has none."""
     detail = details.to_json(schedule)
-    own = _own(schedule, detail["trigger"])
+    own = _own_properties(schedule, detail["trigger"])
     if own is None:
         return None
     limits = (
@@ -49,7 +49,7 @@ def to_json(schedule: Schedule) -> dict[str, Any] | None:
     }
 
 
-def _own(schedule: Schedule, trigger: Mapping[str, Any]) -> dict[str, Any] | None:
+def _own_properties(schedule: Schedule, trigger: Mapping[str, Any]) -> dict[str, Any] | None:
     match trigger:
         case {"type": "TIME", "cronExpression": expression, **others} if not others.keys() - {"unix"}:
             return {"cronEntry": expression}
@@ -81,13 +81,13 @@ def from_json(obj: object, ref: ScheduleRef, path: str = "$") -> Schedule:
             stream = {"stream": name, "namespace": ref.namespace}
             trigger = {"type": "STREAM_SIZE", "streamId": stream, "triggerMB": amount}
         case _:
-            fields.fail("scheduleType", f"must be one of TIME, STREAM but is {shown(kind)}")
-    with anchored(inner.path, cronExpression="cronEntry", streamId="streamName", triggerMB="dataTriggerMB"):
+            fields.fail("scheduleType", f"must be one of TIME, STREAM but is {format_value(kind)}")
+    with prefix_errors(inner.path, cronExpression="cronEntry", streamId="streamName", triggerMB="dataTriggerMB"):
         triggers.from_json(trigger, app=ref.owner)
     limit = _limit(inner)
     description = inner.optional_text("description")
-    inner.done()
-    fields.done()
+    inner.check_all_read()
+    fields.check_all_read()
     constraints = [] if limit is None else [{"type": "CONCURRENCY", "maxConcurrency": limit}]
     detail = {"description": description, "trigger": trigger, "constraints": constraints}
     given = {name: fields.raw().get(name) for name in ("program", "properties")}
@@ -99,5 +99,5 @@ def _limit(fields: Fields) -> int | None:
     if inner is None:
         return None
     limit = inner.optional_integer("maxConcurrentRuns", minimum=1)
-    inner.done()
+    inner.check_all_read()
     return limit

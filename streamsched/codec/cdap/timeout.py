@@ -70,8 +70,8 @@ def read(fields: Fields, trigger: Trigger) -> tuple[Trigger, timedelta | None]:
     amount = fields.optional_integer("timeoutMillis", minimum=1)
     text = fields.optional_text("timeout")
     if text is not None:
-        return trigger, parse_duration(text, fields.at("timeout"))
-    timeout = DEFAULT if amount is None else _millis(amount, fields.at("timeoutMillis"))
+        return trigger, parse_duration(text, fields.path_of("timeout"))
+    timeout = DEFAULT if amount is None else _millis(amount, fields.path_of("timeoutMillis"))
     if timeout is None or not _limits(trigger):
         return trigger, timeout
     return Within(trigger, timeout), timeout

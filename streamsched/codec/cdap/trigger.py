@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from streamsched.codec.cdap.cron import to_quartz
 from streamsched.codec.cdap.zone import iana
-from streamsched.codec.json.reading import below
+from streamsched.codec.json.reading import member_path
 from streamsched.codec.triggers import trigger as native
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.names import AppRef
@@ -37,7 +37,7 @@ _Restate = Callable[[dict[str, Any], str], dict[str, Any]]
 
 def to_json(trigger: Trigger) -> dict[str, Any]:
     """The canonical JSON: equal triggers give equal JSON."""
-    return _each(native.to_json(trigger), _from_native, "$")
+    return _restate_each(native.to_json(trigger), _from_native, "$")
 
 
 def from_json(obj: object, path: str = "$", *, app: AppRef | None = None) -> Trigger:
@@ -47,17 +47,19 @@ def from_json(obj: object, path: str = "$", *, app: AppRef | None = None) -> Tri
         DecodeError: a field is missing, of the wrong kind or unknown; the path names it.
         InvalidDefinitionError: the trigger could never hold.
     """
-    return native.from_json(_each(obj, _to_native, path), path, app=app)
+    return native.from_json(_restate_each(obj, _to_native, path), path, app=app)
 
 
-def _each(obj: Any, restate: _Restate, path: str, depth: int = 0) -> Any:
+def _restate_each(obj: Any, restate: _Restate, path: str, depth: int = 0) -> Any:
     """`obj` with `restate` applied to every object in it that has a `type`, innermost first."""
     if depth > _DEEPEST:
         return obj
     if isinstance(obj, list):
-        return [_each(element, restate, below(path, index), depth + 1) for index, element in enumerate(obj)]
+        return [
+            _restate_each(element, restate, member_path(path, index), depth + 1) for index, element in enumerate(obj)
+        ]
     if isinstance(obj, Mapping):
-        inner = {name: _each(value, restate, below(path, name), depth + 1) for name, value in obj.items()}
+        inner = {name: _restate_each(value, restate, member_path(path, name), depth + 1) for name, value in obj.items()}
         return restate(inner, path) if isinstance(inner.get("type"), str) else inner
     return obj
 
@@ -81,7 +83,7 @@ def _to_native(trigger: dict[str, Any], path: str) -> dict[str, Any]:
     if trigger["type"].upper() != "TIME":
         return trigger
     if isinstance(zone := trigger.get("timeZone"), str):
-        trigger = {**trigger, "timeZone": iana(zone, below(path, "timeZone"))}
+        trigger = {**trigger, "timeZone": iana(zone, member_path(path, "timeZone"))}
     expression = trigger.get("cronExpression")
     if trigger.get("dialect") is not None or not isinstance(expression, str):
         return trigger
@@ -91,7 +93,7 @@ def _to_native(trigger: dict[str, Any], path: str) -> dict[str, Any]:
             return {**trigger, "cronExpression": unix}
     if not _has_cdap_fields(expression):
         raise DecodeError(
-            below(path, "cronExpression"),
+            member_path(path, "cronExpression"),
             f"Invalid cron entry format in '{expression}'. Cron entry must contain 5 or 6 fields, separated by one "
             "space.",
         )

@@ -22,7 +22,7 @@ import orjson
 
 from streamsched.codec.dapr.job import DaprData, DaprJob
 from streamsched.codec.dapr.job_json import job_from_object, job_to_json
-from streamsched.codec.json.reading import Fields, anchored, shown
+from streamsched.codec.json.reading import Fields, format_value, prefix_errors
 from streamsched.codec.json.scalar import loads
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.limits import MOST_SLOTS
@@ -62,10 +62,10 @@ class JobCounters:
         """
         for name, value in (("fired", self.fired), ("failures", self.failures)):
             if not 0 <= value <= MOST_SLOTS:
-                raise DecodeError(f"$.{name}", f"must be from 0 to {MOST_SLOTS} but is {shown(value)}")
+                raise DecodeError(f"$.{name}", f"must be from 0 to {MOST_SLOTS} but is {format_value(value)}")
         for name, value in (("skipped", self.skipped), ("unhandled", self.unhandled)):
             if not 0 <= value <= MOST_COUNTED:
-                raise DecodeError(f"$.{name}", f"must be from 0 to {MOST_COUNTED} but is {shown(value)}")
+                raise DecodeError(f"$.{name}", f"must be from 0 to {MOST_COUNTED} but is {format_value(value)}")
 
 
 class ExportedLine(NamedTuple):
@@ -112,7 +112,9 @@ class ExportReader:
             if position == 0:
                 version = fields.integer("version")
                 if version != VERSION:
-                    fields.fail("version", f"must be {VERSION} but is {shown(version)}: it is of another release")
+                    fields.fail(
+                        "version", f"must be {VERSION} but is {format_value(version)}: it is of another release"
+                    )
                 continue
             if self._ended:
                 raise DecodeError(f"$[{position}]", "follows the end of the export")
@@ -170,14 +172,14 @@ def _data(data: DaprData) -> dict[str, str]:
 
 def _read(fields: Fields, value: dict[str, Any]) -> tuple[DaprJob, JobCounters]:
     name, data, counters = fields.text("name"), fields.optional_object("data"), fields.object("counters")
-    with anchored(fields.path):
+    with prefix_errors(fields.path):
         job = job_from_object(name, {key: each for key, each in value.items() if key != "data"})
     if data is not None:
         try:
             job = replace(job, data=DaprData(data.text("type"), b64decode(data.text("base64"), validate=True)))
         except (binascii.Error, ValueError):
             data.fail("base64", "is not base64")
-    with anchored(counters.path):
+    with prefix_errors(counters.path):
         return job, JobCounters(
             due_at=counters.instant("dueAt"),
             planned_at=counters.instant("plannedAt"),

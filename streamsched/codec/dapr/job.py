@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from streamsched.codec.dapr.moment import absolute, go_duration_text, period, point_in_time
+from streamsched.codec.dapr.moment import go_duration_text, is_absolute, period, point_in_time
 from streamsched.codec.dapr.refusal import JobFault, JobRefusedError
-from streamsched.codec.json.reading import anchored
+from streamsched.codec.json.reading import prefix_errors
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.limits import abridge
 from streamsched.domain.schedules.schedule import Misfire
@@ -135,11 +135,11 @@ def timing(job: DaprJob, now: datetime, *, strict: bool = False) -> JobTiming:
     until = None
     if job.ttl:
         until = point_in_time(job.ttl, due_at or now, "$.ttl", strict=strict)
-        if until < (due_at or now) and (due_at is not None or not absolute(job.ttl)):
+        if until < (due_at or now) and (due_at is not None or not is_absolute(job.ttl)):
             raise InvalidDefinitionError("$.ttl", "ttl must be greater than due time")
     if repeats is not None and repeats > MOST_REPEATS:
         repeats = None
-    with anchored("$", expression="schedule", until="ttl"):
+    with prefix_errors("$", expression="schedule", until="ttl"):
         recurrence = Recurrence(Cron(expression, dialect=Dialect.DAPR), repeats, until, job.misfire or Misfire.ALL)
     return JobTiming(due_at, recurrence, first_tick(recurrence, due_at, now) is None)
 
@@ -152,7 +152,7 @@ def retry_of(policy: FailurePolicy | None) -> ConstantRetry:
     """
     match policy or DEFAULT_FAILURE:
         case ConstantFailure(interval=interval, max_retries=retries):
-            with anchored("$.failurePolicy.constant"):
+            with prefix_errors("$.failurePolicy.constant"):
                 return ConstantRetry(interval, retries)
         case DropFailure():
             return ConstantRetry(timedelta(0), 0)

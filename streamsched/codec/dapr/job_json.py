@@ -28,8 +28,8 @@ from streamsched.codec.dapr.job import (
 )
 from streamsched.codec.dapr.refusal import JobFault, JobRefusedError
 from streamsched.codec.dapr.value import VALUE, value_from_bytes, value_to_bytes
-from streamsched.codec.json.reading import below, shown
-from streamsched.codec.json.scalar import parsed
+from streamsched.codec.json.reading import format_value, member_path
+from streamsched.codec.json.scalar import parse
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.schedules.schedule import Misfire
 
@@ -46,11 +46,11 @@ def job_from_json(name: str, body: bytes, *, strict: bool = False) -> tuple[Dapr
         JobRefusedError: the body has another form, or names the job.
     """
     try:
-        value = parsed(body)
+        value = parse(body)
     except InvalidError as exc:
         raise JobRefusedError(JobFault.MALFORMED, exc.reason, exc.path) from exc
     if not isinstance(value, Mapping):
-        _malformed("$", f"must be an object but is {shown(value)}")
+        _fail("$", f"must be an object but is {format_value(value)}")
     if _member(value, "$", "name") not in (None, ""):
         raise JobRefusedError(JobFault.NAME_IN_BODY, path="$.name")
     return job_from_object(name, value, strict=strict), _boolean(value, "overwrite")
@@ -68,7 +68,7 @@ def job_from_object(name: str, value: Mapping[str, Any], *, strict: bool = False
         schedule = schedule or _text(value, "period")
         asked = _text(value, "misfire")
         if asked is not None and asked not in [each.value for each in Misfire]:
-            _malformed("$.misfire", f"must be one of {', '.join(Misfire)} but is {shown(asked)}")
+            _fail("$.misfire", f"must be one of {', '.join(Misfire)} but is {format_value(asked)}")
         misfire = None if asked is None else Misfire(asked)
     return DaprJob(
         name=name,
@@ -141,7 +141,7 @@ def _policy(value: object) -> FailurePolicy | None:
     policy = _object(value, path)
     drop, constant = policy.get("drop"), policy.get("constant")
     if drop is not None and constant is not None:
-        _malformed(path, "has both drop and constant")
+        _fail(path, "has both drop and constant")
     if drop is not None:
         _object(drop, f"{path}.drop")
         return DropFailure()
@@ -159,7 +159,7 @@ def _policy(value: object) -> FailurePolicy | None:
 def _duration(value: object, path: str) -> timedelta:
     matched = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if matched is None or int(matched[2]) > MOST_SECONDS:
-        _malformed(path, f"must be seconds, as in '1.5s', but is {shown(value)}")
+        _fail(path, f"must be seconds, as in '1.5s', but is {format_value(value)}")
     length = timedelta(seconds=int(matched[2]), microseconds=int((matched[3] or "").ljust(9, "0")) // 1000)
     return -length if matched[1] else length
 
@@ -173,21 +173,21 @@ def _value(data: object) -> bytes:
 
 def _member(value: Mapping[str, Any], path: str, name: str, other: str = "") -> Any:
     if other and name in value and other in value:
-        _malformed(below(path, other), f"is the same as {name}")
+        _fail(member_path(path, other), f"is the same as {name}")
     return value.get(name) if name in value or not other else value.get(other)
 
 
 def _text(value: Mapping[str, Any], name: str, other: str = "") -> str | None:
     found = _member(value, "$", name, other)
     if found is not None and not isinstance(found, str):
-        _malformed(f"$.{name}", f"must be a text but is {shown(found)}")
+        _fail(f"$.{name}", f"must be a text but is {format_value(found)}")
     return found
 
 
 def _boolean(value: Mapping[str, Any], name: str) -> bool:
     found = _member(value, "$", name)
     if found is not None and not isinstance(found, bool):
-        _malformed(f"$.{name}", f"must be true or false but is {shown(found)}")
+        _fail(f"$.{name}", f"must be true or false but is {format_value(found)}")
     return bool(found)
 
 
@@ -201,15 +201,15 @@ def _uint32(value: Mapping[str, Any], path: str, name: str, other: str = "") -> 
     if isinstance(found, float) and found.is_integer():
         found = int(found)
     if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found <= _UINT32:
-        _malformed(below(path, name), f"must be a whole number from 0 to {_UINT32} but is {shown(found)}")
+        _fail(member_path(path, name), f"must be a whole number from 0 to {_UINT32} but is {format_value(found)}")
     return found
 
 
 def _object(value: object, path: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        _malformed(path, f"must be an object but is {shown(value)}")
+        _fail(path, f"must be an object but is {format_value(value)}")
     return value
 
 
-def _malformed(path: str, reason: str) -> NoReturn:
+def _fail(path: str, reason: str) -> NoReturn:
     raise JobRefusedError(JobFault.MALFORMED, f"{path}: {reason}", path)

@@ -41,7 +41,7 @@ class IsoDuration:
     days: int = 0
     time: timedelta = timedelta(0)
 
-    def after(self, base: datetime) -> datetime:
+    def add_to(self, base: datetime) -> datetime:
         """The instant (UTC) this long after another.
 
         Raises:
@@ -61,14 +61,14 @@ def point_in_time(text: str, base: datetime, path: str, *, strict: bool = False)
         InvalidDefinitionError: it is none, or beyond the years that can be stored.
     """
     try:
-        found = _absolute(text) or base + _relative(text, base, path, strict)
+        found = _parse_absolute(text) or base + _parse_relative(text, base, path, strict)
         check_instant(found, path)
     except (ValueError, OverflowError):
-        _unsupported(text, path)
+        _fail_unsupported(text, path)
     return found
 
 
-def absolute(text: str) -> bool:
+def is_absolute(text: str) -> bool:
     """Whether a valid point in time does not count from a base."""
     return _RFC3339.fullmatch(text) is not None
 
@@ -96,7 +96,7 @@ def period(text: str, path: str) -> tuple[timedelta | None, int | None]:
     except InvalidError:
         duration = _iso(text, strict=False)
     if duration is None:
-        _unsupported(text, path)
+        _fail_unsupported(text, path)
     if duration.years or duration.months or duration.days:
         raise InvalidDefinitionError(path, f"unsupported period format: {abridge(text)} has more than hours")
     return duration.time, repeats
@@ -118,7 +118,7 @@ def go_duration_text(duration: timedelta) -> str:
     return "".join(f"{number}{unit}" for number, unit in units if number) or "0s"
 
 
-def _absolute(text: str) -> datetime | None:
+def _parse_absolute(text: str) -> datetime | None:
     matched = _RFC3339.fullmatch(text[: LONGEST + 1])
     if matched is None:
         return None
@@ -128,7 +128,7 @@ def _absolute(text: str) -> datetime | None:
     return found.astimezone(UTC) + -(-nanoseconds // 1000) * _MICROSECOND
 
 
-def _relative(text: str, base: datetime, path: str, strict: bool) -> timedelta:
+def _parse_relative(text: str, base: datetime, path: str, strict: bool) -> timedelta:
     try:
         return parse_go_duration(text, path)
     except InvalidError:
@@ -140,8 +140,8 @@ def _relative(text: str, base: datetime, path: str, strict: bool) -> timedelta:
         text = repeated[2]
     duration = _iso(text, strict)
     if duration is None:
-        _unsupported(text, path)
-    return duration.after(base) - base
+        _fail_unsupported(text, path)
+    return duration.add_to(base) - base
 
 
 def _iso(text: str, strict: bool) -> IsoDuration | None:
@@ -173,5 +173,5 @@ def _iso(text: str, strict: bool) -> IsoDuration | None:
     return IsoDuration(years, months, days, time)
 
 
-def _unsupported(text: str, path: str) -> NoReturn:
+def _fail_unsupported(text: str, path: str) -> NoReturn:
     raise InvalidDefinitionError(path, f"unsupported time/duration format: {abridge(text)}")

@@ -28,15 +28,15 @@ def value_to_bytes(value: Any) -> bytes:
         case int() | float():
             return bytes((_NUMBER,)) + struct.pack("<d", _double(value))
         case str():
-            return _delimited(_STRING, value.encode())
+            return _delimited_field(_STRING, value.encode())
         case dict():
             entries = (
-                _delimited(_KEY, name.encode()) + _delimited(_VALUE, value_to_bytes(each))
+                _delimited_field(_KEY, name.encode()) + _delimited_field(_VALUE, value_to_bytes(each))
                 for name, each in value.items()
             )
-            return _delimited(_STRUCT, b"".join(_delimited(_FIELD, entry) for entry in entries))
+            return _delimited_field(_STRUCT, b"".join(_delimited_field(_FIELD, entry) for entry in entries))
         case _:
-            return _delimited(_LIST, b"".join(_delimited(_ITEM, value_to_bytes(each)) for each in value))
+            return _delimited_field(_LIST, b"".join(_delimited_field(_ITEM, value_to_bytes(each)) for each in value))
 
 
 def value_from_bytes(content: bytes) -> Any:
@@ -121,7 +121,7 @@ def _varint(content: bytes, at: int) -> tuple[int, int]:
     raise ValueError("a number is too long")
 
 
-def _delimited(tag: int, content: bytes) -> bytes:
+def _delimited_field(tag: int, content: bytes) -> bytes:
     length, head = len(content), bytearray((tag,))
     while length > 0x7F:
         head.append(length & 0x7F | 0x80)

@@ -110,13 +110,13 @@ def _data(found: Mapping[str, Any], path: str) -> object:
 def _fact(kind: str, data: object, path: str) -> Fact:
     own = kind.removeprefix(PREFIX)
     if own == kind:
-        return _foreign(kind, data, path)
+        return _foreign_fact(kind, data, path)
     if own == TICK:
         raise DecodeError(f"{path}.type", "ticks come from the timers, never from outside")
     return fact_from_json(own, data, path)
 
 
-def _foreign(kind: str, data: object, path: str) -> Fact:
+def _foreign_fact(kind: str, data: object, path: str) -> Fact:
     members = {} if data is None else mapping(data, f"{path}.data")
     try:
         event = EventName(DEFAULT_NAMESPACE, kind)

@@ -38,7 +38,7 @@ class EventTable:
 
     def to_json(self) -> list[Any]:
         """The events as values for `native.dumps`, from their cached bytes."""
-        return [orjson.Fragment(native.encoded(event)) for event in self.events]
+        return [orjson.Fragment(native.encode_event(event)) for event in self.events]
 
 
 def read_event_table(value: object, path: str) -> list[Event]:

@@ -26,7 +26,7 @@ BEGINS: Final = b'{"id":"'
 _CACHED_DATASETS: Final = 1 << 14
 
 
-def occurred(raw: bytes) -> tuple[bytes, Occurred] | None:
+def read_occurred(raw: bytes) -> tuple[bytes, Occurred] | None:
     """The record key and signal of `raw`, if `raw` itself is the value of that signal's record. None when in doubt."""
     try:
         found = orjson.loads(raw)
@@ -65,7 +65,7 @@ def occurred(raw: bytes) -> tuple[bytes, Occurred] | None:
 
 
 def _partition(item: dict[str, Any]) -> Partition:
-    """Raises an error that `occurred` catches when the item is unusual."""
+    """Raises an error that `read_occurred` catches when the item is unusual."""
     key, values, size, rows = item["key"], item["values"], item.get("bytes"), item.get("rows")
     if type(key) is not str or not key or type(values) is not dict:
         raise TypeError

@@ -83,7 +83,7 @@ def to_json(event: Event) -> dict[str, Any]:
     return found
 
 
-def encoded(event: Event) -> bytes:
+def encode_event(event: Event) -> bytes:
     """The event as JSON bytes, cached in `Event.encoded`."""
     raw = event.encoded
     if raw is None:
@@ -94,10 +94,10 @@ def encoded(event: Event) -> bytes:
 
 def dumps(value: object) -> bytes:
     """JSON bytes; instants in UTC, any mapping as an object."""
-    return trimmed(orjson.dumps(value, option=orjson.OPT_UTC_Z, default=_plain))
+    return trim(orjson.dumps(value, option=orjson.OPT_UTC_Z, default=_to_plain))
 
 
-def trimmed(written: bytes) -> bytes:
+def trim(written: bytes) -> bytes:
     """A copy without excess memory: bytes written by orjson keep its buffer of at least 4 KB."""
     return b"%b" % written
 
@@ -128,7 +128,7 @@ def from_json(
     )
 
 
-def plain(value: object) -> Any:
+def to_plain(value: object) -> Any:
     """`value` after encoding and decoding: instants become text, mappings dicts."""
     return orjson.loads(dumps(value))
 
@@ -200,7 +200,7 @@ def hive_key(values: Mapping[str, str]) -> str:
     return "/".join(f"{column}={value}" for column, value in values.items())
 
 
-def _plain(value: object) -> dict[Any, Any]:
+def _to_plain(value: object) -> dict[Any, Any]:
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{type(value).__name__} cannot be encoded as JSON")

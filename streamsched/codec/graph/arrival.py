@@ -17,7 +17,7 @@ from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 from streamsched.codec.events.native import dumps
-from streamsched.codec.json.reading import Fields, anchored
+from streamsched.codec.json.reading import Fields, prefix_errors
 from streamsched.codec.triggers import trigger as trigger_codec
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.graph.arrival_job import ArrivalJob
@@ -80,20 +80,20 @@ class ArrivalReader:
     @staticmethod
     def conditions(fields: Fields) -> tuple[str, ...]:
         """The fields of an entry that are conditions."""
-        return tuple(name for name in _FIELDS if _is_condition(fields.optional(name)))
+        return tuple(name for name in _FIELDS if _is_condition(fields.optional_value(name)))
 
     def _read(self, fields: Fields, name: str, child: JobTemplate) -> str:
         fixed, subject = _FIELDS[name]
-        given = fields.required(name)
-        own = Fields({subject: given} if isinstance(given, str) else given, fields.at(name))
+        given = fields.required_value(name)
+        own = Fields({subject: given} if isinstance(given, str) else given, fields.path_of(name))
         by = own.text_list("by") if own.has("by") else None
         formats = own.texts("format")
         text = own.optional_text("back")
-        back = parse_duration("0s" if text is None else text, own.at("back"))
+        back = parse_duration("0s" if text is None else text, own.path_of("back"))
         rest = {key: value for key, value in own.raw().items() if key not in ("by", "format", "back")}
         trigger = trigger_codec.from_json({**fixed, **rest}, own.path, app=self._app, distinct=True)
         if by is not None:
-            with anchored(own.path):
+            with prefix_errors(own.path):
                 trigger = Per(trigger, by)
         return self.add(trigger, child, own.path, formats=formats, back=back)
 
@@ -116,7 +116,7 @@ class ArrivalReader:
         Raises:
             InvalidDefinitionError: it has no job id, or its name is that of another arrival.
         """
-        with anchored(path):
+        with prefix_errors(path):
             if isinstance(trigger, Cron):
                 chosen = dict(formats) if formats else _day_of(child)
                 job = ArrivalJob(_template(child, chosen), chosen, trigger.zone, *((back,) if back else ()))
@@ -127,7 +127,7 @@ class ArrivalReader:
                 check_correlation(trigger)
                 trigger = trigger_codec.with_text_keys(trigger)  # its template says what a component is
                 job = ArrivalJob(_template(child, _columns(trigger)))
-            made = self._made(trigger, job)
+            made = self._make_arrival(trigger, job)
         known = self.found.setdefault(made.task.name, made)
         if known != made:
             raise InvalidDefinitionError(
@@ -136,7 +136,7 @@ class ArrivalReader:
             )
         return made.task.name
 
-    def _made(self, trigger: Trigger, job: ArrivalJob) -> Arrival:
+    def _make_arrival(self, trigger: Trigger, job: ArrivalJob) -> Arrival:
         name = _name(self._app, trigger, job)
         program = Program(ProgramRef(self._app.namespace, self._app.app, name), job)
         ref = ScheduleRef(self._app.namespace, self._app.app, name)
@@ -175,9 +175,9 @@ def arrival_job_from_json(fields: Fields) -> ArrivalJob:
     """
     found = fields.optional_object("components")
     kinds = {} if found is None else {name: found.choice(name, ComponentKind) for name in found.names()}
-    template = JobTemplate.parse(fields.text("node"), fields.text("delimiter"), kinds, fields.at("node"))
+    template = JobTemplate.parse(fields.text("node"), fields.text("delimiter"), kinds, fields.path_of("node"))
     formats, zone, back = fields.texts("format"), fields.optional_text("zone"), fields.optional_text("back")
-    with anchored(fields.path):
+    with prefix_errors(fields.path):
         return ArrivalJob(template, formats, zone or "UTC", parse_duration(back or "0s", "$.back"))
 
 

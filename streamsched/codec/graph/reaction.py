@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from streamsched.codec.json.reading import Fields, anchored, below, shown
+from streamsched.codec.json.reading import Fields, format_value, member_path, prefix_errors
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.graph.node import ParentOutcome
 from streamsched.domain.graph.task import TaskTemplate
@@ -27,7 +27,8 @@ def ends_from_json(fields: Fields, name: str) -> tuple[ParentOutcome, ...]:
     for number, each in enumerate(named):
         if each not in WANTED:
             raise DecodeError(
-                below(fields.at(name), number), f"must be one of {', '.join(WANTED)} but is {shown(each)}"
+                member_path(fields.path_of(name), number),
+                f"must be one of {', '.join(WANTED)} but is {format_value(each)}",
             )
     return tuple(outcome for outcome in ParentOutcome if outcome.value in named)
 
@@ -39,12 +40,14 @@ def arguments_from_json(fields: Fields | None) -> dict[str, TimeArgument]:
 
 def _argument(fields: Fields) -> TimeArgument:
     of, form, zone = fields.text("of"), fields.text("format"), fields.optional_text("timeZone") or "UTC"
-    back, ahead = (parse_duration(fields.optional_text(name) or "0s", fields.at(name)) for name in ("back", "ahead"))
+    back, ahead = (
+        parse_duration(fields.optional_text(name) or "0s", fields.path_of(name)) for name in ("back", "ahead")
+    )
     if fields.has("previous") and fields.has("next"):
         fields.fail("next", "is given beside previous; an argument shows one of the ticks")
     tick = _tick(fields.optional_object("previous"), after=False) or _tick(fields.optional_object("next"), after=True)
-    fields.done()
-    with anchored(fields.path):
+    fields.check_all_read()
+    with prefix_errors(fields.path):
         return TimeArgument(of, form, zone, tick, back, ahead)
 
 
@@ -52,8 +55,8 @@ def _tick(fields: Fields | None, *, after: bool) -> NearTick | None:
     if fields is None:
         return None
     expression, zone = fields.text("cronExpression"), fields.optional_text("timeZone") or "UTC"
-    fields.done()
-    with anchored(fields.path):
+    fields.check_all_read()
+    with prefix_errors(fields.path):
         return NearTick(expression, zone, after)
 
 
@@ -79,7 +82,7 @@ def exit_codes_from_json(fields: Fields | None) -> dict[int, tuple[str, ...] | N
     for name in fields.names():
         if not _CODE.fullmatch(name):
             fields.fail(name, "must be an exit code, from 0 to 125")
-        if isinstance(fields.required(name), str):
+        if isinstance(fields.required_value(name), str):
             if fields.text(name) != SKIP:
                 fields.fail(name, f'must be a list of tasks or the text "{SKIP}"')
             found[int(name)] = None

@@ -19,7 +19,7 @@ from typing import Final
 
 from streamsched.codec.graph.arrival import Arrival, ArrivalReader
 from streamsched.codec.graph.task import autofill_from_json, groups_from_json, valid_if_from_json
-from streamsched.codec.json.reading import Fields, anchored
+from streamsched.codec.json.reading import Fields, prefix_errors
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.graph.job_template import DELIMITER, ComponentKind, JobTemplate
 from streamsched.domain.graph.task import DependencyGroup, Entry, TaskTemplate, member_path
@@ -114,7 +114,7 @@ def stolos_from_json(
     for name in document.names():
         fields = document.object(name)
         text = fields.optional_text("job_id") or default_template
-        template = JobTemplate.parse(text, delimiter, kinds, fields.at("job_id"))
+        template = JobTemplate.parse(text, delimiter, kinds, fields.path_of("job_id"))
         template = replace(template, validations=validations)
         unchecked.update((each, fields) for each in template.components if each not in {**template.kinds, **unchecked})
         tasks.append(
@@ -128,7 +128,7 @@ def stolos_from_json(
         )
     for component, fields in unchecked.items():
         if validated is not None and component not in validated:
-            where = fields.at("job_id") if fields.has("job_id") else fields.path
+            where = fields.path_of("job_id") if fields.has("job_id") else fields.path
             differences.append(StolosDifference(where, f"'{component}' has no validator: any text is one"))
     return StolosTasks(tuple(tasks), tuple(differences), tuple(arriving.found.values()), names)
 
@@ -140,8 +140,8 @@ def _task(
     differences: list[StolosDifference],
     arriving: ArrivalReader,
 ) -> StolosTask:
-    path = fields.at("depends_on")
-    groups = groups_from_json(fields.optional("depends_on"), path, task.template, arriving, word="app_name")
+    path = fields.path_of("depends_on")
+    groups = groups_from_json(fields.optional_value("depends_on"), path, task.template, arriving, word="app_name")
     if len(groups) > 1:
         differences.append(
             StolosDifference(path, "one complete group is enough; Stolos waits for all groups that fit a job id")
@@ -152,24 +152,24 @@ def _task(
                 path, "a literal job_id is a parent of job ids with the same values of the components both have"
             )
         )
-    valid = valid_if_from_json(fields.optional("valid_if_or"), fields.at("valid_if_or"))
+    valid = valid_if_from_json(fields.optional_value("valid_if_or"), fields.path_of("valid_if_or"))
     if valid is not None and valid.function is not None:
         differences.append(
             StolosDifference(
-                f"{fields.at('valid_if_or')}._func", f"'{valid.function}' is found by an entry point of this name"
+                f"{fields.path_of('valid_if_or')}._func", f"'{valid.function}' is found by an entry point of this name"
             )
         )
-    autofill = autofill_from_json(fields.optional("autofill_values"), fields.at("autofill_values"))
-    task = replace(task, groups=tuple(_renamed(each, names) for each in groups), autofill=autofill, valid_if=valid)
+    autofill = autofill_from_json(fields.optional_value("autofill_values"), fields.path_of("autofill_values"))
+    task = replace(task, groups=tuple(_rename(each, names) for each in groups), autofill=autofill, valid_if=valid)
     kind = fields.optional_text("job_type") or "bash"
     known = _KNOWN | _OF_SPARK if kind == "pyspark" else _KNOWN
     for unknown in fields.names():
         if unknown not in known:
-            differences.append(StolosDifference(fields.at(unknown), "is not used"))
-    return StolosTask(task, _executable(kind, task, fields, differences))
+            differences.append(StolosDifference(fields.path_of(unknown), "is not used"))
+    return StolosTask(task, _read_executable(kind, task, fields, differences))
 
 
-def _renamed(group: DependencyGroup, names: Mapping[str, str]) -> DependencyGroup:
+def _rename(group: DependencyGroup, names: Mapping[str, str]) -> DependencyGroup:
     entries = (
         Entry(tuple(names.get(each, each) for each in entry.tasks), entry.values, entry.job_ids, entry.function)
         for entry in group.entries
@@ -177,35 +177,35 @@ def _renamed(group: DependencyGroup, names: Mapping[str, str]) -> DependencyGrou
     return DependencyGroup(group.name, tuple(entries))
 
 
-def _executable(kind: str, task: TaskTemplate, fields: Fields, differences: list[StolosDifference]) -> Executable:
+def _read_executable(kind: str, task: TaskTemplate, fields: Fields, differences: list[StolosDifference]) -> Executable:
     options = fields.text_list("options")
     if kind == "pyspark":
         folder, name = _module(fields)
         differences.append(
-            StolosDifference(fields.at("pymodule"), "gets the parts of the job id as texts, and runs on Python 3")
+            StolosDifference(fields.path_of("pymodule"), "gets the parts of the job id as texts, and runs on Python 3")
         )
         conf, env = _texts(fields, "spark_conf"), _texts(fields, "env")
         inherited, uris = fields.text_list("env_from_os"), fields.text_list("uris")
-        with anchored(fields.path):
+        with prefix_errors(fields.path):
             return SparkJob("", options, None, conf, name, folder, env, inherited, uris)
     if kind != "bash":
         differences.append(
             StolosDifference(
-                fields.at("job_type"),
+                fields.path_of("job_type"),
                 f"'{kind}' is an entry point of group streamsched.task_kinds or a module where the launcher runs; its "
                 "main(ns) gets the parts of the job id in ns, as texts",
             )
         )
-        with anchored(fields.path, target="job_type"):
+        with prefix_errors(fields.path, target="job_type"):
             return PythonJob(kind, options, ".")
-    where = fields.at("bash_cmd" if fields.has("bash_cmd") else "bash_opts")
+    where = fields.path_of("bash_cmd" if fields.has("bash_cmd") else "bash_opts")
     command = fields.optional_text("bash_cmd") or fields.optional_text("bash_opts") or ""
     if options:
         command = f"{command} {' '.join(options)}".strip()
     if not command:
         differences.append(
             StolosDifference(
-                fields.at("bash_cmd"),
+                fields.path_of("bash_cmd"),
                 "is missing: the program does nothing. Stolos takes the command from its command line: give it here or "
                 "in options",
             )
@@ -232,7 +232,7 @@ def _texts(fields: Fields, name: str) -> dict[str, str]:
 
 
 def _text(fields: Fields, name: str) -> str:
-    match fields.required(name):
+    match fields.required_value(name):
         case bool() as value:
             return str(value).lower()
         case str() | int() | float() as value:

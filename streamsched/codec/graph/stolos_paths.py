@@ -45,7 +45,7 @@ def given_path(path: str, document: Any, names: Mapping[str, str]) -> str:
     found = "$"
     value: Any = document
     while parts:
-        part: Any = _there(parts[0], value)
+        part: Any = _find_part(parts[0], value)
         if part is not None:
             parts = parts[1:]
         elif isinstance(value, Mapping) and DEFAULT_GROUP in value:
@@ -61,7 +61,7 @@ def given_path(path: str, document: Any, names: Mapping[str, str]) -> str:
     return found
 
 
-def _there(part: str | int, value: Any) -> str | int | None:
+def _find_part(part: str | int, value: Any) -> str | int | None:
     """The part under its name in the document; None when the value has none."""
     if isinstance(part, int):
         return part if isinstance(value, list) and part < len(value) else None

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from streamsched.codec.graph import reaction
 from streamsched.codec.graph.arrival import ArrivalReader
-from streamsched.codec.json.reading import Fields, below, kind, shown
+from streamsched.codec.json.reading import Fields, format_value, kind, member_path
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.graph.job_template import DELIMITER, ComponentKind, JobTemplate
 from streamsched.domain.graph.node import ParentOutcome
@@ -64,20 +64,20 @@ def task_from_json(name: str, fields: Fields, arriving: ArrivalReader | None = N
     kinds = {} if (found := fields.optional_object("components")) is None else component_kinds(found)
     delimiter = fields.optional_text("delimiter")
     text = fields.text("job_id")
-    template = JobTemplate.parse(text, DELIMITER if delimiter is None else delimiter, kinds, fields.at("job_id"))
+    template = JobTemplate.parse(text, DELIMITER if delimiter is None else delimiter, kinds, fields.path_of("job_id"))
     template = replace(template, validations=fields.optional_text("validations") or "")
     task = TaskTemplate(
         name,
         template,
-        groups_from_json(fields.optional("depends_on"), fields.at("depends_on"), template, arriving),
-        autofill_from_json(fields.optional("autofill_values"), fields.at("autofill_values")),
-        valid_if_from_json(fields.optional("valid_if_or"), fields.at("valid_if_or")),
+        groups_from_json(fields.optional_value("depends_on"), fields.path_of("depends_on"), template, arriving),
+        autofill_from_json(fields.optional_value("autofill_values"), fields.path_of("autofill_values")),
+        valid_if_from_json(fields.optional_value("valid_if_or"), fields.path_of("valid_if_or")),
         fields.optional_text("arrives") or "",
         reaction.arguments_from_json(fields.optional_object("arguments")),
         reaction.exit_codes_from_json(fields.optional_object("exit_codes")),
         fields.optional_text("title") or "",
     )
-    fields.done()
+    fields.check_all_read()
     return task
 
 
@@ -109,11 +109,11 @@ def groups_from_json(
         return (DependencyGroup(DEFAULT_GROUP, (entry(fields),)),)
     groups = []
     for name in fields.names():
-        found, where = fields.required(name), fields.at(name)
+        found, where = fields.required_value(name), fields.path_of(name)
         if isinstance(found, Mapping):
             groups.append(DependencyGroup(name, (entry(Fields(found, where)),)))
         elif isinstance(found, list | tuple):
-            entries = (Fields(each, below(where, index)) for index, each in enumerate(found))
+            entries = (Fields(each, member_path(where, index)) for index, each in enumerate(found))
             groups.append(DependencyGroup(name, tuple(entry(each) for each in entries)))
         else:
             raise DecodeError(
@@ -125,24 +125,24 @@ def groups_from_json(
 def _entry(fields: Fields, word: str, arriving: tuple[str, ...], ends: tuple[ParentOutcome, ...] | None) -> Entry:
     names: tuple[str, ...] = ()
     if fields.has(word) or not arriving:
-        tasks = fields.required(word)
+        tasks = fields.required_value(word)
         if not isinstance(tasks, list | tuple):
-            raise DecodeError(fields.at(word), f"must be a list of names of tasks but is {kind(tasks)}")
+            raise DecodeError(fields.path_of(word), f"must be a list of names of tasks but is {kind(tasks)}")
         names = fields.text_list(word)
     function = fields.optional_text("function")
-    job_ids = _values(fields.required("job_id"), fields.at("job_id")) if fields.has("job_id") else None
+    job_ids = _values(fields.required_value("job_id"), fields.path_of("job_id")) if fields.has("job_id") else None
     conditions = ArrivalReader.conditions(fields) if arriving else ()
     others = [name for name in fields.names() if name not in (word, "function", "job_id", *conditions)]
     if ends is not None:
         others.remove(ENDS)
-    values = {name: _listed(fields.required(name), fields.at(name)) for name in others}
+    values = {name: _read_values(fields.required_value(name), fields.path_of(name)) for name in others}
     return Entry((*names, *arriving), values, job_ids, function, ends)
 
 
-def _listed(value: object, path: str) -> Values:
+def _read_values(value: object, path: str) -> Values:
     if isinstance(value, str):
         if value != ALL.value:
-            raise DecodeError(path, f'must be a list of values or the text "all" but is {shown(value)}')
+            raise DecodeError(path, f'must be a list of values or the text "all" but is {format_value(value)}')
         return ALL
     return _values(value, path)
 
@@ -151,7 +151,7 @@ def _values(value: object, path: str) -> tuple[str, ...]:
     if not isinstance(value, list | tuple):
         raise DecodeError(path, f"must be a list of values but is {kind(value)}")
     check_most(len(value), MOST_VALUES, path, "values")
-    return tuple(_value(each, below(path, index)) for index, each in enumerate(value))
+    return tuple(_value(each, member_path(path, index)) for index, each in enumerate(value))
 
 
 def _value(value: object, path: str) -> str:
@@ -173,7 +173,7 @@ def autofill_from_json(value: object, path: str) -> dict[str, tuple[str, ...]]:
     if value is None:
         return {}
     fields = Fields(value, path)
-    return {name: _filling(fields.required(name), fields.at(name)) for name in fields.names()}
+    return {name: _filling(fields.required_value(name), fields.path_of(name)) for name in fields.names()}
 
 
 def _filling(value: object, path: str) -> tuple[str, ...]:
@@ -182,7 +182,7 @@ def _filling(value: object, path: str) -> tuple[str, ...]:
     found = _RANGE.fullmatch(value)
     if found is None:
         raise DecodeError(
-            path, f'must be a list of values or a range such as "1:5" or "0:100:10" but is {shown(value)}'
+            path, f'must be a list of values or a range such as "1:5" or "0:100:10" but is {format_value(value)}'
         )
     first, last, step = (None if each is None else int(each) for each in found.groups())
     assert first is not None
@@ -190,7 +190,7 @@ def _filling(value: object, path: str) -> tuple[str, ...]:
         raise DecodeError(path, "has step 0")
     numbers = range(first) if last is None else range(first, last, 1 if step is None else step)
     if not numbers:
-        raise DecodeError(path, f"is a range without values: {shown(value)}")
+        raise DecodeError(path, f"is a range without values: {format_value(value)}")
     if numbers[-1] - numbers[0] > MOST_VALUES * abs(numbers.step):  # len() fails for the largest
         raise DecodeError(path, f"has more than {MOST_VALUES} values")
     return tuple(map(str, numbers))
@@ -203,7 +203,7 @@ def valid_if_from_json(value: object, path: str) -> ValidIf | None:
     fields = Fields(value, path)
     function = fields.optional_text(FUNCTION)
     names = [name for name in fields.names() if name != FUNCTION]
-    return ValidIf({name: _values(fields.required(name), fields.at(name)) for name in names}, function)
+    return ValidIf({name: _values(fields.required_value(name), fields.path_of(name)) for name in names}, function)
 
 
 def task_to_json(task: TaskTemplate) -> dict[str, Any]:

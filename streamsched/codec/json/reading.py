@@ -25,7 +25,7 @@ _PLAIN = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*")
 _SHOWN = 60
 
 
-def below(path: str, name: str | int) -> str:
+def member_path(path: str, name: str | int) -> str:
     """The path of a field or an element of the value at `path`.
 
     >>> below("$.a", "b"), below("$.a", 2), below("$", "odd name")
@@ -55,13 +55,13 @@ def kind(value: object) -> str:
             return f"a {type(value).__name__}"
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """A value for messages, cut when long."""
     return abridge(value, _SHOWN)
 
 
 @contextmanager
-def anchored(path: str, **renamed: str) -> Iterator[None]:
+def prefix_errors(path: str, **renamed: str) -> Iterator[None]:
     """Prefixes the paths of errors raised inside with `path`; `renamed` maps domain field names to JSON names.
 
     Raises:
@@ -93,7 +93,7 @@ def instant(value: object, path: str) -> datetime:
         if read.tzinfo is not None:
             return read.astimezone(UTC)
     except (ValueError, OverflowError) as exc:
-        raise DecodeError(path, f"must be an ISO 8601 instant but is {shown(value)}") from exc
+        raise DecodeError(path, f"must be an ISO 8601 instant but is {format_value(value)}") from exc
     raise DecodeError(path, f"must name its offset from UTC, as in {value}Z")
 
 
@@ -114,7 +114,7 @@ def moment_ago(text: str, path: str, now: datetime) -> datetime:
 
 
 class Fields:
-    """Reads the fields of one JSON object; `done` refuses fields that were not read.
+    """Reads the fields of one JSON object; `check_all_read` refuses fields that were not read.
 
     A null field counts as absent. Every method raises `DecodeError` with the field's path.
     """
@@ -128,22 +128,22 @@ class Fields:
         self._read: set[str] = set()
         self.path = path
 
-    def at(self, name: str) -> str:
+    def path_of(self, name: str) -> str:
         """The path of a field."""
-        return below(self.path, name)
+        return member_path(self.path, name)
 
     def fail(self, name: str, reason: str) -> NoReturn:
         """Refuses a field."""
-        raise DecodeError(self.at(name), reason)
+        raise DecodeError(self.path_of(name), reason)
 
-    def optional(self, name: str) -> Any:
+    def optional_value(self, name: str) -> Any:
         """The unchecked value, or None."""
         self._read.add(name)
         return self._object.get(name)
 
-    def required(self, name: str) -> Any:
+    def required_value(self, name: str) -> Any:
         """The unchecked value; not None."""
-        value = self.optional(name)
+        value = self.optional_value(name)
         if value is None:
             self.fail(name, "is missing")
         return value
@@ -157,67 +157,67 @@ class Fields:
         self._read.update(names)
 
     def text(self, name: str) -> str:
-        value = self.required(name)
+        value = self.required_value(name)
         if not isinstance(value, str):
             self.fail(name, f"must be a text but is {kind(value)}")
         return value
 
     def optional_text(self, name: str) -> str | None:
-        return self.text(name) if self._present(name) else None
+        return self.text(name) if self._has(name) else None
 
     def integer(self, name: str, *, minimum: int | None = None) -> int:
-        value = self.required(name)
+        value = self.required_value(name)
         if not isinstance(value, int) or isinstance(value, bool):
-            self.fail(name, f"must be a whole number but is {shown(value)}")
+            self.fail(name, f"must be a whole number but is {format_value(value)}")
         if minimum is not None and value < minimum:
             self.fail(name, f"must be at least {minimum} but is {value}")
         return value
 
     def optional_integer(self, name: str, *, minimum: int | None = None) -> int | None:
-        return self.integer(name, minimum=minimum) if self._present(name) else None
+        return self.integer(name, minimum=minimum) if self._has(name) else None
 
     def nullable_integer(self, name: str, *, minimum: int | None = None) -> int | None:
         """A whole number or an explicit null; unlike in other methods an absent field is an error."""
-        if name in self._object and not self._present(name):
+        if name in self._object and not self._has(name):
             return None
         return self.integer(name, minimum=minimum)
 
     def boolean(self, name: str) -> bool:
-        value = self.required(name)
+        value = self.required_value(name)
         if not isinstance(value, bool):
-            self.fail(name, f"must be true or false but is {shown(value)}")
+            self.fail(name, f"must be true or false but is {format_value(value)}")
         return value
 
     def optional_boolean(self, name: str) -> bool | None:
-        return self.boolean(name) if self._present(name) else None
+        return self.boolean(name) if self._has(name) else None
 
     def instant(self, name: str) -> datetime:
         """An ISO 8601 instant with an offset, as UTC."""
-        return instant(self.required(name), self.at(name))
+        return instant(self.required_value(name), self.path_of(name))
 
     def optional_instant(self, name: str) -> datetime | None:
-        return self.instant(name) if self._present(name) else None
+        return self.instant(name) if self._has(name) else None
 
     def list(self, name: str) -> list[tuple[Any, str]]:
         """The elements with their paths, in order."""
-        value = self.required(name)
+        value = self.required_value(name)
         if not isinstance(value, list | tuple):
             self.fail(name, f"must be a list but is {kind(value)}")
-        return [(element, below(self.at(name), index)) for index, element in enumerate(value)]
+        return [(element, member_path(self.path_of(name), index)) for index, element in enumerate(value)]
 
     def optional_list(self, name: str) -> list[tuple[Any, str]]:
         """The elements with their paths; none when the field is absent."""
-        return self.list(name) if self._present(name) else []
+        return self.list(name) if self._has(name) else []
 
     def object(self, name: str) -> Fields:
-        return Fields(self.required(name), self.at(name))
+        return Fields(self.required_value(name), self.path_of(name))
 
     def optional_object(self, name: str) -> Fields | None:
-        return self.object(name) if self._present(name) else None
+        return self.object(name) if self._has(name) else None
 
     def texts(self, name: str) -> dict[str, str]:
         """An object of texts; empty when the field is absent."""
-        if not self._present(name):
+        if not self._has(name):
             return {}
         inner = self.object(name)
         return {key: inner.text(key) for key in inner.names()}
@@ -236,10 +236,10 @@ class Fields:
         for option in options:
             if text.casefold() == option.value.casefold():
                 return option
-        return self.fail(name, f"must be one of {', '.join(options)} but is {shown(text)}")
+        return self.fail(name, f"must be one of {', '.join(options)} but is {format_value(text)}")
 
     def optional_choice(self, name: str, options: type[_E]) -> _E | None:
-        return self.choice(name, options) if self._present(name) else None
+        return self.choice(name, options) if self._has(name) else None
 
     def names(self) -> list[str]:
         """The names of all fields, read or not."""
@@ -249,12 +249,12 @@ class Fields:
         """The object itself."""
         return self._object
 
-    def done(self) -> None:
+    def check_all_read(self) -> None:
         """Refuses fields that were not read."""
         for name in self._object:
             if name not in self._read:
                 known = ", ".join(sorted(self._read))
-                raise DecodeError(self.at(str(name)), f"is no field we know here (known: {known})")
+                raise DecodeError(self.path_of(str(name)), f"unknown field (known: {known})")
 
-    def _present(self, name: str) -> bool:
-        return self.optional(name) is not None
+    def _has(self, name: str) -> bool:
+        return self.optional_value(name) is not None

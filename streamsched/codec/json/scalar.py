@@ -36,19 +36,19 @@ def loads(raw: bytes | str, path: str = "$") -> Any:
         DecodeError: not JSON (NaN, infinities and invalid UTF-8 included), with line and column; or a text contains
             NUL, with its path.
     """
-    found = parsed(raw, path)
+    found = parse(raw, path)
     if may_hold_nul(raw):
         _refuse_nul(found, path)
     return found
 
 
-def parsed(raw: bytes | str, path: str = "$") -> Any:
+def parse(raw: bytes | str, path: str = "$") -> Any:
     """As `loads`, without the check for NUL.
 
     Raises:
         DecodeError: not JSON, or nested deeper than `DEEPEST` levels.
     """
-    found = _parsed(raw, path)
+    found = _parse(raw, path)
     if _may_be_deep(raw):
         _refuse_deep(found, path)
     return found
@@ -60,7 +60,7 @@ def elements(raw: bytes | str, path: str = "$") -> list[Any]:
     Raises:
         DecodeError: it is not a JSON list.
     """
-    found = sequence(_parsed(raw, path), path)
+    found = sequence(_parse(raw, path), path)
     deep, nul = _may_be_deep(raw), may_hold_nul(raw)
     if deep or nul:
         for index, item in enumerate(found):
@@ -74,7 +74,7 @@ def elements(raw: bytes | str, path: str = "$") -> list[Any]:
     return found
 
 
-def _parsed(raw: bytes | str, path: str) -> Any:
+def _parse(raw: bytes | str, path: str) -> Any:
     try:
         return orjson.loads(raw)
     except orjson.JSONDecodeError as exc:
@@ -146,21 +146,21 @@ def mapping(value: object, path: str, field: str = "") -> dict[str, Any]:
     """A JSON object."""
     if type(value) is dict:
         return value
-    raise _refused(value, path + field, "an object")
+    raise _refusal(value, path + field, "an object")
 
 
 def sequence(value: object, path: str, field: str = "") -> list[Any]:
     """A JSON list."""
     if type(value) is list:
         return value
-    raise _refused(value, path + field, "a list")
+    raise _refusal(value, path + field, "a list")
 
 
 def text(value: object, path: str, field: str = "") -> str:
     """Non-empty text."""
     if type(value) is str and value:
         return value
-    raise _refused(value, path + field, "text")
+    raise _refusal(value, path + field, "text")
 
 
 def name(value: object, path: str, field: str = "") -> str:
@@ -180,20 +180,20 @@ def integer(value: object, path: str, field: str = "", minimum: int = 0) -> int:
             return value
         bound = f"at least {minimum}" if value < minimum else f"less than 2**63 ({LARGEST + 1})"
         raise DecodeError(path + field, f"must be {bound} but is {value}")
-    raise _refused(value, path + field, "a whole number")
+    raise _refusal(value, path + field, "a whole number")
 
 
 def boolean(value: object, path: str, field: str = "") -> bool:
     """True or false."""
     if type(value) is bool:
         return value
-    raise _refused(value, path + field, "true or false")
+    raise _refusal(value, path + field, "true or false")
 
 
 def instant(value: object, path: str, field: str = "") -> datetime:
     """An ISO 8601 instant with an offset, as UTC."""
     if type(value) is not str:
-        raise _refused(value, path + field, "an ISO 8601 instant")
+        raise _refusal(value, path + field, "an ISO 8601 instant")
     try:
         found = datetime.fromisoformat(value)
         if found.tzinfo is UTC:
@@ -225,7 +225,7 @@ def _as_text(value: object, path: str) -> str:
         raise DecodeError(path, "is too large a number to be kept exactly; write it as text")
     if type(value) in (bool, int, float):
         return orjson.dumps(value).decode()
-    raise _refused(value, path, "text, a number or a boolean")
+    raise _refusal(value, path, "text, a number or a boolean")
 
 
 def dataset(value: object, path: str, field: str = "") -> DatasetRef:
@@ -262,14 +262,14 @@ _schedule = lru_cache(_REFS)(ScheduleRef.parse)
 
 def _reference(parse: Callable[[str], _R], value: object, path: str, field: str) -> _R:
     if type(value) is not str:
-        raise _refused(value, path + field, "text")
+        raise _refusal(value, path + field, "text")
     try:
         return parse(value)
     except InvalidError as exc:
         raise DecodeError(path + field, exc.reason) from exc
 
 
-def _refused(value: object, path: str, wanted: str) -> DecodeError:
+def _refusal(value: object, path: str, wanted: str) -> DecodeError:
     if value is None:
         return DecodeError(path, f"is missing; it must be {wanted}")
     if value == "":

@@ -59,7 +59,7 @@ class Imported:
         """The notes that concern an app."""
         return tuple(note for note in self.notes if note.app in ("", app))
 
-    def noted(self, kind: NoteKind) -> Iterator[ImportNote]:
+    def notes_of(self, kind: NoteKind) -> Iterator[ImportNote]:
         """The notes of one kind."""
         return (note for note in self.notes if note.kind is kind)
 

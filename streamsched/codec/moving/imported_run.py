@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamsched.codec.json.reading import Fields, anchored
+from streamsched.codec.json.reading import Fields, prefix_errors
 from streamsched.domain.jobs.imported_run import ImportedRun
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef
@@ -34,13 +34,13 @@ def imported_run_from_json(obj: object, path: str = "$") -> ImportedRun:
     DecodeError, InvalidDefinitionError: the path is that of the field.
     """
     fields = Fields(obj, path)
-    with anchored(fields.at("program")):
+    with prefix_errors(fields.path_of("program")):
         program = ProgramRef.parse(fields.text("program"))
     name, state = fields.text("id"), fields.choice("state", RunState)
     created_at, ended_at = fields.instant("createdAt"), fields.instant("endedAt")
     started_at, arguments = fields.optional_instant("startedAt"), fields.texts("arguments")
     reason = fields.optional_text("reason") or ""
-    fields.done()
-    check_texts(arguments, fields.at("arguments"), "arguments")
-    with anchored(path):
+    fields.check_all_read()
+    check_texts(arguments, fields.path_of("arguments"), "arguments")
+    with prefix_errors(path):
         return ImportedRun(program, name, state, created_at, started_at, ended_at, arguments, reason)

@@ -41,15 +41,15 @@ class _Coordinator:
     report: Report
     properties: Mapping[str, str]
 
-    def filled(self, text: str, path: str) -> str:
+    def fill(self, text: str, path: str) -> str:
         """A text with the properties in it."""
 
-        def replaced(found: re.Match[str]) -> str:
+        def replace_property(found: re.Match[str]) -> str:
             if found[1] not in self.properties:
                 self.report.cannot(path, f"${{{found[1]}}} has no value; `--set {found[1]}=…`")
             return self.properties.get(found[1], found[0])
 
-        return _VARIABLE.sub(replaced, text).strip()
+        return _VARIABLE.sub(replace_property, text).strip()
 
 
 def coordinator_from_xml(raw: bytes, app: AppRef | None, *, properties: Mapping[str, str]) -> Imported:
@@ -78,14 +78,14 @@ def coordinator_from_xml(raw: bytes, app: AppRef | None, *, properties: Mapping[
 
 
 def _workflow(found: _Coordinator) -> str:
-    action = found.root.first("action")
-    workflow = None if action is None else action.first("workflow")
+    action = found.root.first_child("action")
+    workflow = None if action is None else action.first_child("workflow")
     if workflow is None:
         found.report.cannot(found.root.path, "has no workflow")
         return "the workflow"
-    path = found.filled(workflow.value("app-path"), workflow.path)
+    path = found.fill(workflow.value("app-path"), workflow.path)
     found.report.cannot(workflow.path, f"workflow {path}: its program is a placeholder that fails until it is replaced")
-    configuration = workflow.first("configuration")
+    configuration = workflow.first_child("configuration")
     for each in () if configuration is None else configuration.all("property"):
         text = f"property {each.value('name')} = {each.value('value')} is left out; see `properties` of a schedule"
         found.report.cannot(each.path, text)
@@ -94,7 +94,7 @@ def _workflow(found: _Coordinator) -> str:
 
 def _controls(found: _Coordinator) -> dict[str, Any]:
     """Policies and constraints of the schedule."""
-    controls, report = found.root.first("controls"), found.report
+    controls, report = found.root.first_child("controls"), found.report
     if controls is None:
         controls = Element("controls", {}, found.root.line)
     fields: dict[str, Any] = {}
@@ -106,7 +106,7 @@ def _controls(found: _Coordinator) -> dict[str, Any]:
     if timeout is not None and timeout > 0:
         fields["timeout"] = f"{timeout}m"
         report.differs(controls.path, f"timeout of {timeout} min: here of a job that waits for its constraints")
-    execution = found.filled(controls.value("execution"), controls.path).upper() or "FIFO"
+    execution = found.fill(controls.value("execution"), controls.path).upper() or "FIFO"
     if execution in _OVERLAPS:
         fields["overlap"] = _OVERLAPS[execution]
         report.carries(controls.path, f"execution {execution}: overlap `{_OVERLAPS[execution]}`")
@@ -121,7 +121,7 @@ def _controls(found: _Coordinator) -> dict[str, Any]:
 
 
 def _number(found: _Coordinator, parent: Element, tag: str) -> int | None:
-    text = found.filled(parent.value(tag), parent.path)
+    text = found.fill(parent.value(tag), parent.path)
     if not text:
         return None
     try:
@@ -133,13 +133,13 @@ def _number(found: _Coordinator, parent: Element, tag: str) -> int | None:
 
 def _trigger(found: _Coordinator) -> dict[str, Any]:
     root, report = found.root, found.report
-    zone = found.filled(root.attributes.get("timezone", ""), root.path) or "UTC"
+    zone = found.fill(root.attributes.get("timezone", ""), root.path) or "UTC"
     start = _start(found, zone)
-    frequency = found.filled(root.attributes.get("frequency", ""), root.path)
+    frequency = found.fill(root.attributes.get("frequency", ""), root.path)
     tick = trigger_of(frequency, start, zone, root.path, report)
     report.differs(root.path, "`start`: a schedule begins when it is deployed and enabled")
     inputs = _inputs(found)
-    logic = root.first("input-logic")
+    logic = root.first_child("input-logic")
     data = None
     if logic is not None:
         data = _join(found, [_logic(found, child, inputs) for child in logic.children], "AND")
@@ -157,7 +157,7 @@ def _trigger(found: _Coordinator) -> dict[str, Any]:
 def _start(found: _Coordinator, zone: str) -> datetime:
     """The start in the zone of the coordinator."""
     root = found.root
-    begin = moment(found.filled(root.attributes.get("start", ""), root.path), root.path)
+    begin = moment(found.fill(root.attributes.get("start", ""), root.path), root.path)
     try:
         return begin.astimezone(zone_of(zone))
     except InvalidError as exc:
@@ -168,11 +168,11 @@ def _start(found: _Coordinator, zone: str) -> datetime:
 
 def _inputs(found: _Coordinator) -> dict[str, dict[str, Any]]:
     """The trigger of each `data-in` by its name."""
-    events, datasets = found.root.first("input-events"), found.root.first("datasets")
+    events, datasets = found.root.first_child("input-events"), found.root.first_child("datasets")
     known = {} if datasets is None else {each.attributes.get("name", ""): each for each in datasets.all("dataset")}
     for name, each in known.items():
         uri = each.value("uri-template")
-        flag = each.first("done-flag")
+        flag = each.first_child("done-flag")
         done = "_SUCCESS" if flag is None else flag.text.strip() or "the folder itself"
         found.report.differs(
             each.path, f"dataset {name} ({uri}, done-flag {done}): a run must write it, or `watch` must watch it"

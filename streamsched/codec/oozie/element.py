@@ -34,13 +34,13 @@ class Element:
         """The children with this tag."""
         return (child for child in self.children if child.tag == tag)
 
-    def first(self, tag: str) -> Element | None:
+    def first_child(self, tag: str) -> Element | None:
         """The first child with this tag."""
         return next(self.all(tag), None)
 
     def value(self, tag: str) -> str:
         """The text of the first child with this tag, without space around it; empty when there is none."""
-        found = self.first(tag)
+        found = self.first_child(tag)
         return "" if found is None else found.text.strip()
 
 

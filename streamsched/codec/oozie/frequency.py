@@ -30,7 +30,7 @@ def moment(text: str, path: str) -> datetime:
     try:
         found = datetime.fromisoformat(text)
     except ValueError as exc:
-        raise DecodeError(path, f"'{text}' is no time such as 2009-01-01T05:00Z{_unset(text)}") from exc
+        raise DecodeError(path, f"'{text}' is no time such as 2009-01-01T05:00Z{_missing_property_hint(text)}") from exc
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
@@ -48,7 +48,7 @@ def trigger_of(frequency: str, start: datetime, zone: str, path: str, report: Re
         return _every(int(text), start, zone, path, report)
     found = _FUNCTION.fullmatch(text)
     if found is None:
-        raise DecodeError(path, f"frequency '{text}' is not known here{_unset(text)}")
+        raise DecodeError(path, f"frequency '{text}' is not known here{_missing_property_hint(text)}")
     kind, count = found[1], int(found[2])
     if not count:
         raise DecodeError(path, f"frequency '{text}' is zero")
@@ -67,7 +67,7 @@ def trigger_of(frequency: str, start: datetime, zone: str, path: str, report: Re
             raise DecodeError(path, f"frequency '{text}' has no expression here; use `every`")
 
 
-def _unset(text: str) -> str:
+def _missing_property_hint(text: str) -> str:
     """How to give the property that the text still names; empty when it names none."""
     found = _PROPERTY.search(text)
     return f"; `--set {found[1]}=…` gives its value" if found else ""

@@ -112,7 +112,7 @@ def facts(run: RunEvent, *, namespace: str, known: Mapping[str, DatasetRef]) -> 
         elif location not in found:
             dataset = dataset_of(output, namespace, known)
             found[location] = DatasetEvent(dataset, _commit(run, location, dataset, output))
-    return LineageFacts(_reached(run, namespace), tuple(found.values()), tuple(ignored))
+    return LineageFacts(_end_event(run, namespace), tuple(found.values()), tuple(ignored))
 
 
 def _commit(run: RunEvent, location: str, dataset: DatasetRef, output: Output) -> Event:
@@ -123,7 +123,7 @@ def _commit(run: RunEvent, location: str, dataset: DatasetRef, output: Output) -
     return Event(f"{run.run_id}.{run.type.lower()}.{_digest(location)}", SOURCE, run.at, added)
 
 
-def _reached(run: RunEvent, namespace: str) -> Event | None:
+def _end_event(run: RunEvent, namespace: str) -> Event | None:
     outcome = _OUTCOMES.get(run.type)
     if outcome is None or (run.job_type in _ACTIONS and run.parent is not None):
         return None

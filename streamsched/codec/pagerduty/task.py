@@ -18,8 +18,8 @@ from typing import Any, Final
 
 import orjson
 
-from streamsched.codec.json.reading import Fields, anchored, instant, shown
-from streamsched.codec.json.scalar import parsed
+from streamsched.codec.json.reading import Fields, format_value, instant, prefix_errors
+from streamsched.codec.json.scalar import parse
 from streamsched.domain.errors import DecodeError, InvalidError
 from streamsched.domain.limits import add_duration, check_instant
 from streamsched.domain.tasks.identity import TaskLane, check_task_key
@@ -73,7 +73,7 @@ class TaskKey:
         """
         found = _KEY.fullmatch(text)
         if found is None:
-            raise DecodeError("$", f"must be TaskKey(time,orderingId,uniquenessKey) but is {shown(text)}")
+            raise DecodeError("$", f"must be TaskKey(time,orderingId,uniquenessKey) but is {format_value(text)}")
         time, ordering_id, uniqueness_key = found.groups()
         return cls(read_time(time, "$"), ordering_id, uniqueness_key)
 
@@ -101,15 +101,15 @@ class Task:
     def __post_init__(self) -> None:
         if self.scheduled_time.tzinfo is None:
             raise InvalidError("$.scheduledTime", "must have a time zone")
-        with anchored("$", due="scheduledTime"):
+        with prefix_errors("$", due="scheduledTime"):
             check_instant(self.scheduled_time, "$.due")
         object.__setattr__(self, "scheduled_time", _milliseconds(self.scheduled_time.astimezone(UTC)))
         for name, text in (("orderingId", self.ordering_id), ("uniquenessKey", self.uniqueness_key)):
-            with anchored("$", key=name):
+            with prefix_errors("$", key=name):
                 check_task_key(text)
         for name, text in self.data.items():
             if not isinstance(name, str) or not isinstance(text, str):
-                raise InvalidError("$.taskData", f"must be an object of texts, but has {shown({name: text})}")
+                raise InvalidError("$.taskData", f"must be an object of texts, but has {format_value({name: text})}")
         self.request()
 
     @property
@@ -118,12 +118,12 @@ class Task:
 
     def request(self) -> TaskRequest:
         """Its registration in a queue."""
-        with anchored("$", data="taskData", due="scheduledTime"):
+        with prefix_errors("$", data="taskData", due="scheduledTime"):
             return TaskRequest(
                 key=self.uniqueness_key,
                 lane=self.ordering_id,
                 due_at=self.scheduled_time,
-                data=_dumped(self.data),
+                data=_dump(self.data),
                 content_type="application/json",
             )
 
@@ -141,7 +141,7 @@ def request_of(key: TaskKey) -> TaskRequest:
 
 def encode(task: Task) -> bytes:
     """The value of its record."""
-    return _dumped(to_json(task))
+    return _dump(to_json(task))
 
 
 def to_json(task: Task) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def decode(value: bytes | None) -> Task:
     """
     if value is None:
         raise DecodeError("$", "is a tombstone; a task is cancelled by hand, not by a record")
-    return from_json(parsed(value))
+    return from_json(parse(value))
 
 
 def from_json(value: object, path: str = "$") -> Task:
@@ -196,11 +196,11 @@ def read_time(text: str, path: str) -> datetime:
         DecodeError: it is none.
     """
     if not _TIME.fullmatch(text):
-        raise DecodeError(path, f"must be a time such as 2016-02-09T01:41:12.959Z but is {shown(text)}")
+        raise DecodeError(path, f"must be a time such as 2016-02-09T01:41:12.959Z but is {format_value(text)}")
     return _milliseconds(instant(text, path))
 
 
-def too_late(task: Task, now: datetime, grace: timedelta = GRACE) -> bool:
+def is_too_late(task: Task, now: datetime, grace: timedelta = GRACE) -> bool:
     """Whether it was due too long ago to be enqueued."""
     return task.scheduled_time < add_duration(now, -grace)
 
@@ -211,7 +211,7 @@ def _milliseconds(time: datetime) -> datetime:
     return add_duration(time, _MILLISECOND - timedelta(microseconds=rest)) if rest else time
 
 
-def _dumped(value: object) -> bytes:
+def _dump(value: object) -> bytes:
     try:
         return orjson.dumps(value if isinstance(value, dict) else dict(value))  # type: ignore[call-overload]
     except (TypeError, ValueError) as exc:

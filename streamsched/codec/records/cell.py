@@ -86,7 +86,9 @@ def from_json(value: object, path: str, plan: Plan, *, key: str = "", pages: Pag
         if index >= len(plan.slots):
             raise DecodeError(where, "is no leaf of the trigger")
         has, slot = _accumulation(item, index, table, where, pages), plan.slots[index]
-        accumulations[slot.id] = replace(has, present=_present(item, slot, key, where)) if has.events.older else has
+        accumulations[slot.id] = (
+            replace(has, present=_present_parts(item, slot, key, where)) if has.events.older else has
+        )
     clocks: dict[int, TimedNodeState] = {}
     for number, item in enumerate(sequence(found.get("clocks", []), f"{path}.clocks")):
         where = f"{path}.clocks[{number}]"
@@ -104,7 +106,7 @@ def from_json(value: object, path: str, plan: Plan, *, key: str = "", pages: Pag
         asked=_instant(found.get("asked"), f"{path}.asked"),
         number=integer(found.get("number", 0), f"{path}.number"),
         key=key,
-        finished=_finished(found.get("finished"), f"{path}.finished"),
+        finished=_read_finished(found.get("finished"), f"{path}.finished"),
     )
 
 
@@ -117,8 +119,8 @@ def encode_page(events: EventList, number: int) -> bytes:
     """One page as bytes."""
     first = max(events.first_number, number * PAGE)
     some = events.events_between(first, (number + 1) * PAGE)
-    page = {"first": first, "events": [orjson.Fragment(native.encoded(event)) for event in some]}
-    return native.trimmed(orjson.dumps(page))
+    page = {"first": first, "events": [orjson.Fragment(native.encode_event(event)) for event in some]}
+    return native.trim(orjson.dumps(page))
 
 
 def decode_page(raw: bytes) -> tuple[int, Sequence[Event]]:
@@ -131,7 +133,7 @@ def decode_page(raw: bytes) -> tuple[int, Sequence[Event]]:
     return integer(found.get("first"), "$.first"), read_event_table(found.get("events"), "$.events")
 
 
-def _finished(value: object, path: str) -> Finished | None:
+def _read_finished(value: object, path: str) -> Finished | None:
     if value is None:
         return None
     return Finished(text(_part(value, 0, path), path), _instant(_part(value, 1, path), path))
@@ -146,7 +148,7 @@ def _came(slot: LeafSlot, key: str, has: Accumulation) -> list[str]:
     return [f"{int(''.join('1' if each in came else '0' for each in reversed(parts)), 2):x}"]
 
 
-def _present(item: Any, slot: LeafSlot, key: str, path: str) -> frozenset[str] | None:
+def _present_parts(item: Any, slot: LeafSlot, key: str, path: str) -> frozenset[str] | None:
     """The inverse of `_came`; None where it was not written."""
     if len(item) <= _CAME or slot.per is None:
         return None
@@ -165,14 +167,14 @@ def _accumulation(item: Any, index: int, table: list[Event], path: str, pages: P
     if pages is None:
         first, older = here, here - first
     elif first < here:
-        events = [*_paged(pages, index, first, here, path), *events]
+        events = [*_read_paged(pages, index, first, here, path), *events]
     listed = EventList(events, first=first, older=older)
     if cut is not None and not older:
         listed = listed.drop_first(0, events_at([cut], table, path)[0])
     return Accumulation(integer(_part(item, 1, path), path), None if level is None else integer(level, path), listed)
 
 
-def _paged(pages: Pages, index: int, first: int, here: int, path: str) -> list[Event]:
+def _read_paged(pages: Pages, index: int, first: int, here: int, path: str) -> list[Event]:
     found: list[Event] = []
     for number in range(first // PAGE, here // PAGE):
         start, some = pages(index, number)

@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple, assert_never
 
 import orjson
 
-from streamsched.codec.json.scalar import LARGEST, integer, mapping, name, parsed, schedule, sequence, text
+from streamsched.codec.json.scalar import LARGEST, integer, mapping, name, parse, schedule, sequence, text
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.events.lateness import OnLate
 from streamsched.domain.signals.finding import (
@@ -64,18 +64,18 @@ def encode(groups: Iterable[FindingGroup]) -> Iterator[bytes]:
     page: list[FindingGroup] = []
     room = EVENTS
     for group in groups:
-        rest = _shortened(group)
+        rest = _shorten(group)
         while len(rest.events) > 2 * room:
             head, rest = _cut(rest, room)
-            yield from _written([*page, head])
+            yield from _write_page([*page, head])
             page, room = [], EVENTS
         page.append(rest)
         room -= len(rest.events) // 2
     if page:
-        yield from _written(page)
+        yield from _write_page(page)
 
 
-def _shortened(group: FindingGroup) -> FindingGroup:
+def _shorten(group: FindingGroup) -> FindingGroup:
     if max(map(len, group.events)) <= KNOWN_BY:
         return group
     return group._replace(events=[text[:KNOWN_BY] for text in group.events])
@@ -89,17 +89,17 @@ def _cut(group: FindingGroup, events: int) -> tuple[FindingGroup, FindingGroup]:
     )
 
 
-def _written(page: Sequence[FindingGroup]) -> Iterator[bytes]:
+def _write_page(page: Sequence[FindingGroup]) -> Iterator[bytes]:
     """The page as one record; halved while it is too large."""
     raw = orjson.dumps({"v": VERSION, "findings": [_to_json(*group) for group in page if group.events]})
     if len(raw) <= BYTES or (len(page) == 1 and len(page[0].events) == 2):
         yield raw
     elif len(page) > 1:
-        yield from _written(page[: len(page) // 2])
-        yield from _written(page[len(page) // 2 :])
+        yield from _write_page(page[: len(page) // 2])
+        yield from _write_page(page[len(page) // 2 :])
     else:
         for half in _cut(page[0], len(page[0].events) // 4):
-            yield from _written([half])
+            yield from _write_page([half])
 
 
 def decode(raw: bytes, *, at: datetime) -> Iterator[Finding]:
@@ -108,7 +108,7 @@ def decode(raw: bytes, *, at: datetime) -> Iterator[Finding]:
     Raises:
         DecodeError: the bytes are not findings of a known version; findings before the error were yielded already.
     """
-    found = mapping(parsed(raw), "$")
+    found = mapping(parse(raw), "$")
     if (version := integer(found.get("v"), "$.v", minimum=1)) != VERSION:
         raise DecodeError("$.v", f"is version {version}; this code knows {VERSION}")
     for place, item in enumerate(sequence(found.get("findings"), "$.findings")):
@@ -181,7 +181,7 @@ def _reason(found: Mapping[str, Any], path: str) -> FindingReason:
                 integer(found.get("generation"), path, ".generation"),
                 integer(found.get("next"), path, ".next"),
                 JudgedEvent(verdict, _texts(found, path, "leaves"), _texts(found, path, "cells"), why),
-                _late(found.get("late"), path),
+                _read_late(found.get("late"), path),
             )
         case Verdict.DUPLICATE:
             return Duplicate(text(found.get("key"), path, ".key"))
@@ -193,7 +193,7 @@ def _reason(found: Mapping[str, Any], path: str) -> FindingReason:
             assert_never(verdict)
 
 
-def _late(value: object, path: str) -> OnLate | None:
+def _read_late(value: object, path: str) -> OnLate | None:
     for policy in OnLate:
         if policy.value == value:
             return policy

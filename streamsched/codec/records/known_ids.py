@@ -51,7 +51,7 @@ def digest(key: bytes, source: bytes, event_id: bytes) -> bytes:
     return blake2b(b"%d,%d,%b%b%b" % (len(key), len(source), key, source, event_id), digest_size=DIGEST).digest()
 
 
-def mixed(digest: bytes, salt: int) -> int:
+def mix(digest: bytes, salt: int) -> int:
     """A number whose low bits are an entry's cell. `salt`, odd and below 2^64, is private to the shard, so that ids
     cannot be chosen to collide.
     """
@@ -59,11 +59,11 @@ def mixed(digest: bytes, salt: int) -> int:
 
 
 def entry(digest: bytes, first_ms: int, key_hash: int) -> bytes:
-    """`first_ms`: as `clamped` gives it."""
+    """`first_ms`: as `clamp` gives it."""
     return _ENTRY.pack(digest, first_ms >> 32, first_ms & 0xFFFFFFFF, key_hash)
 
 
-def clamped(time_ms: int) -> int:
+def clamp(time_ms: int) -> int:
     """A time in the range of an entry."""
     return min(max(time_ms, 0), _LATEST)
 
@@ -146,7 +146,7 @@ def cells_of(bits: int) -> int:
 
 
 def encode_batch(opened_ms: int, salt: int, body: bytes) -> bytes:
-    return _BATCH.pack(_VERSION, clamped(opened_ms), salt) + body
+    return _BATCH.pack(_VERSION, clamp(opened_ms), salt) + body
 
 
 def decode_batch(raw: bytes) -> Batch:
@@ -167,7 +167,7 @@ def encode_part(opened_ms: int, salt: int, newest_ms: int, bits: int, cells: Seq
     offsets = [at]
     for cell in cells:
         offsets.append(at := at + len(cell))
-    head = _PART.pack(_VERSION, clamped(opened_ms), salt, clamped(newest_ms), bits)
+    head = _PART.pack(_VERSION, clamp(opened_ms), salt, clamp(newest_ms), bits)
     return b"".join((head, Struct(f">{len(offsets)}I").pack(*offsets), *cells))
 
 

@@ -72,7 +72,7 @@ def decode(raw: bytes | str) -> ReadyJob:
     Raises:
         DecodeError: it is not a job of a known version.
     """
-    found = _versioned(raw, VERSION, SUBMITTED)
+    found = _read_versioned(raw, VERSION, SUBMITTED)
     table = read_event_table(found.get("events"), "$.events")
     listed = sequence(found.get("contributions"), "$.contributions")
     submission = None
@@ -96,7 +96,7 @@ def peek(raw: bytes) -> LaunchHeader:
     Raises:
         DecodeError: the header is not that of a job of a known version.
     """
-    found = _versioned(raw, VERSION)
+    found = _read_versioned(raw, VERSION)
     sequence(found.get("events"), "$.events")
     sequence(found.get("contributions"), "$.contributions")
     return LaunchHeader(schedule(found.get("schedule"), "$.schedule"), *_numbers(found, least=1))
@@ -154,7 +154,7 @@ def _rerun_to_json(rerun: Rerun) -> dict[str, object]:
     }
 
 
-def _versioned(raw: bytes | str, *known: int) -> Mapping[str, object]:
+def _read_versioned(raw: bytes | str, *known: int) -> Mapping[str, object]:
     found = mapping(loads(raw), "$")
     if (version := integer(found.get("v"), "$.v", minimum=1)) not in known:
         raise DecodeError("$.v", f"is version {version}; this code knows {' and '.join(map(str, known))}")

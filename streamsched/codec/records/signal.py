@@ -47,7 +47,7 @@ def encode(signal: Signal) -> tuple[bytes, bytes]:
     match signal:
         case Occurred(event=event, delay=delay):
             value = native.dumps(native.to_json(event))
-            value = delayed(value, delay) if delay else value
+            value = add_delay(value, delay) if delay else value
             return event.key.encode(), statistics_of(value) if signal.statistics else value
         case Put(schedule=ref, generation=generation):
             return schedule_key(ref).encode(), _control("put", ref, generation, _put_to_json(signal))
@@ -65,7 +65,7 @@ def encode(signal: Signal) -> tuple[bytes, bytes]:
             assert_never(signal)
 
 
-def delayed(value: bytes, delay: timedelta) -> bytes:
+def add_delay(value: bytes, delay: timedelta) -> bytes:
     """Adds a delay to the value of an `Occurred` in canonical form without one."""
     return b'%b,"delay":%d}' % (value.rstrip()[:-1], delay // _MILLISECOND)
 
@@ -81,17 +81,17 @@ def decode(key: bytes, value: bytes) -> Signal:
     Raises:
         DecodeError: the value is not a signal, or the key of a control signal is not text.
     """
-    found = mapping(parsed(value), "$")
+    found = mapping(parse(value), "$")
     kind = found.get("signal")
     if kind is None:
-        return _occurred(found, "$")
+        return _read_occurred(found, "$")
     if kind == "statistics":
-        return _occurred(mapping(found.get("occurred"), "$.occurred"), "$.occurred")._replace(statistics=True)
+        return _read_occurred(mapping(found.get("occurred"), "$.occurred"), "$.occurred")._replace(statistics=True)
     ref = schedule(found.get("schedule"), "$.schedule")
     generation = integer(found.get("generation"), "$.generation")
     match kind:
         case "put":
-            return _put(found, ref, generation)
+            return _read_put(found, ref, generation)
         case "drop":
             return Drop(ref, generation)
         case "replay":
@@ -110,7 +110,7 @@ def decode(key: bytes, value: bytes) -> Signal:
             raise DecodeError("$.signal", f"must be one of {known} but is {text(kind, '$.signal')!r}")
 
 
-def _occurred(found: Mapping[str, Any], path: str) -> Occurred:
+def _read_occurred(found: Mapping[str, Any], path: str) -> Occurred:
     event = native.from_json(found, path)
     if "delay" not in found:
         return Occurred(event)
@@ -130,7 +130,7 @@ def _put_to_json(put: Put) -> dict[str, Any]:
     }
 
 
-def _put(found: Mapping[str, Any], ref: ScheduleRef, generation: int) -> Put:
+def _read_put(found: Mapping[str, Any], ref: ScheduleRef, generation: int) -> Put:
     late = found.get("late")
     return Put(
         ref,

@@ -104,7 +104,7 @@ def peek(raw: bytes) -> StateHeader:
     return _header(mapping(loads(raw), "$"))
 
 
-def numbered(raw: bytes, sequence: int) -> bytes:
+def raise_sequence(raw: bytes, sequence: int) -> bytes:
     """The state with its sequence raised to at least `sequence`; the same bytes when it is already.
 
     Raises:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from streamsched.codec.events.native import dumps
-from streamsched.codec.json.scalar import instant, integer, mapping, parsed, schedule
+from streamsched.codec.json.scalar import instant, integer, mapping, parse, schedule
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.fold.effect import Wake
 
@@ -29,7 +29,7 @@ def decode(value: bytes) -> Wake:
     Raises:
         DecodeError: the bytes are not a wake-up.
     """
-    found = mapping(parsed(value), "$")
+    found = mapping(parse(value), "$")
     at = found.get("at")
     cell = found.get("cell")
     if not isinstance(cell, str):

@@ -40,13 +40,13 @@ def without_details(ready: str, programs: Collection[ProgramRef]) -> str:
     for index, event in enumerate(job["events"]):
         if _program(event) in programs:
             contexts.add(event.get("traceparent"))
-            job["events"][index] = _trimmed(event)
+            job["events"][index] = _trim(event)
     if job.get("traceparent") in contexts - {None}:
         del job["traceparent"]
     return orjson.dumps(job).decode()
 
 
-def _trimmed(event: dict[str, Any]) -> dict[str, Any]:
+def _trim(event: dict[str, Any]) -> dict[str, Any]:
     data = event["data"]
     digest = sha256(f"{event.get('source')}\0{event.get('id')}".encode()).hexdigest()[:16]
     kept = {name: data[name] for name in ("program", "outcome", "ended_at") if name in data}

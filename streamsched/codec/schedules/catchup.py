@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamsched.codec.json.reading import Fields, anchored
+from streamsched.codec.json.reading import Fields, prefix_errors
 from streamsched.domain.schedules.catchup import UNBOUNDED, CatchUp
 from streamsched.domain.time.duration import duration_text, parse_duration
 
@@ -23,8 +23,8 @@ def from_json(fields: Fields) -> CatchUp:
     """
     window, spacing = fields.optional_text("window"), fields.optional_text("spacing")
     at_most = fields.optional_integer("atMost")
-    fields.done()
-    with anchored(fields.path, at_most="atMost"):
+    fields.check_all_read()
+    with prefix_errors(fields.path, at_most="atMost"):
         return CatchUp(
             None if window is None else parse_duration(window, "$.window"),
             UNBOUNDED.at_most if at_most is None else at_most,

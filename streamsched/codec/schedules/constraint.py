@@ -16,7 +16,7 @@ from datetime import time, timedelta
 from types import MappingProxyType
 from typing import Any, Final, assert_never
 
-from streamsched.codec.json.reading import Fields, anchored, shown
+from streamsched.codec.json.reading import Fields, format_value, prefix_errors
 from streamsched.codec.schedules import load
 from streamsched.codec.triggers import calendar as calendars
 from streamsched.domain.constraints.constraint import Concurrency, ConcurrencyScope, Constraint, Delay, LastRun
@@ -89,9 +89,9 @@ def from_json(obj: object, path: str = "$") -> Constraint:
     given = fields.text("type")
     reader = _READERS.get(kind_of(given))
     if reader is None:
-        fields.fail("type", f"is no constraint we know: {shown(given)} (known: {', '.join(sorted(_READERS))})")
+        fields.fail("type", f"unknown constraint type {format_value(given)} (known: {', '.join(sorted(_READERS))})")
     constraint = reader(fields)
-    fields.done()
+    fields.check_all_read()
     return constraint
 
 
@@ -99,7 +99,7 @@ def _concurrency(fields: Fields) -> Concurrency:
     limit = fields.integer("maxConcurrency", minimum=1)
     of = fields.optional_choice("of", ConcurrencyScope) or ConcurrencyScope.PROGRAM
     wait = fields.optional_boolean("waitUntilMet")
-    with anchored(fields.path, limit="maxConcurrency"):
+    with prefix_errors(fields.path, limit="maxConcurrency"):
         return Concurrency(limit, wait=wait is not False, of=of)
 
 
@@ -107,7 +107,7 @@ def _delay(fields: Fields) -> Delay:
     delay = _read_duration(fields, "millisAfterTrigger", "delay")
     if fields.optional_boolean("waitUntilMet") is False:
         fields.fail("waitUntilMet", "must be true: a delay always waits")
-    with anchored(fields.path, delay=_duration_field(fields, "millisAfterTrigger", "delay")):
+    with prefix_errors(fields.path, delay=_duration_field(fields, "millisAfterTrigger", "delay")):
         return Delay(delay)
 
 
@@ -115,14 +115,14 @@ def _group(fields: Fields) -> Group:
     name, limit = fields.text("group"), fields.integer("limit", minimum=1)
     weight = fields.optional_integer("weight", minimum=1)
     wait = fields.optional_boolean("waitUntilMet")
-    with anchored(fields.path, name="group"):
+    with prefix_errors(fields.path, name="group"):
         return Group(name, limit, 1 if weight is None else weight, wait=wait is not False)
 
 
 def _last_run(fields: Fields) -> LastRun:
     interval = _read_duration(fields, "millisSinceLastRun", "interval")
     wait = fields.optional_boolean("waitUntilMet")
-    with anchored(fields.path, interval=_duration_field(fields, "millisSinceLastRun", "interval")):
+    with prefix_errors(fields.path, interval=_duration_field(fields, "millisSinceLastRun", "interval")):
         return LastRun(interval, wait=wait is not False)
 
 
@@ -133,14 +133,14 @@ def _plugin(fields: Fields) -> PlugIn:
         text = canonical(config.raw() if config is not None else {})
     except (TypeError, ValueError) as exc:
         fields.fail("config", f"cannot be encoded as JSON: {exc}")
-    with anchored(fields.path):
+    with prefix_errors(fields.path):
         return PlugIn(name, text, wait=wait is not False)
 
 
 def _pool(fields: Fields) -> Pool:
     name, size = fields.text("pool"), fields.integer("size", minimum=1)
     priority, wait = fields.optional_integer("priority"), fields.optional_boolean("waitUntilMet")
-    with anchored(fields.path, name="pool"):
+    with prefix_errors(fields.path, name="pool"):
         return Pool(name, size, priority or 0, wait=wait is not False)
 
 
@@ -149,7 +149,7 @@ def _rate(fields: Fields) -> Rate:
     burst, group = fields.optional_integer("burst", minimum=1), fields.optional_text("group")
     of = fields.optional_choice("of", RateScope) or (RateScope.PROGRAM if group is None else RateScope.GROUP)
     wait = fields.optional_boolean("waitUntilMet")
-    with anchored(fields.path, limit="maxRuns", per=_duration_field(fields, "perMillis", "per")):
+    with prefix_errors(fields.path, limit="maxRuns", per=_duration_field(fields, "perMillis", "per")):
         return Rate(limit, per, wait=wait is not False, burst=burst, of=of, group=group)
 
 
@@ -157,7 +157,7 @@ def _time_range(fields: Fields) -> TimeWindow:
     start, end = _wall(fields, "startTime"), _wall(fields, "endTime")
     zone = fields.optional_text("timeZone") or "UTC"
     wait, calendar = fields.optional_boolean("waitUntilMet"), calendars.field(fields)
-    with anchored(fields.path, start="startTime", end="endTime", zone="timeZone"):
+    with prefix_errors(fields.path, start="startTime", end="endTime", zone="timeZone"):
         return TimeWindow(start, end, zone, wait=wait is not False, calendar=calendar)
 
 
@@ -192,7 +192,7 @@ def _read_duration(fields: Fields, millis: str, text: str) -> timedelta:
         if fields.has(millis):
             fields.fail(text, f"says the duration a second time, beside {millis}")
         fields.ignore(millis)
-        return parse_duration(fields.text(text), fields.at(text))
+        return parse_duration(fields.text(text), fields.path_of(text))
     fields.ignore(text)
     amount = fields.integer(millis, minimum=1)
     try:
@@ -206,7 +206,7 @@ def _wall(fields: Fields, name: str) -> time:
     text = fields.text(name)
     matched = _WALL.fullmatch(text)
     if matched is None:
-        return fields.fail(name, f"must be a time of day from 00:00 to 23:59 but is {shown(text)}")
+        return fields.fail(name, f"must be a time of day from 00:00 to 23:59 but is {format_value(text)}")
     return time(int(matched[1]), int(matched[2]), int(matched[3] or 0))
 
 

@@ -8,7 +8,7 @@ import re
 from datetime import time
 from typing import Any, Final
 
-from streamsched.codec.json.reading import Fields, anchored, shown
+from streamsched.codec.json.reading import Fields, format_value, prefix_errors
 from streamsched.domain.schedules.deadline import Deadline, DeadlineKind, OnMiss
 from streamsched.domain.time.duration import duration_text, parse_duration
 
@@ -40,8 +40,8 @@ def from_json(obj: object, path: str = "$") -> Deadline:
         fields.fail("timeZone", "goes with 'at'")
     given = {"zone": fields.optional_text("timeZone"), "then": fields.optional_choice("then", OnMiss)}
     program = fields.optional_text("program")
-    fields.done()
-    with anchored(path, zone="timeZone"):
+    fields.check_all_read()
+    with prefix_errors(path, zone="timeZone"):
         return Deadline(
             promise,
             None if within is None else parse_duration(within, "$.within"),
@@ -54,5 +54,5 @@ def from_json(obj: object, path: str = "$") -> Deadline:
 def _wall(fields: Fields, text: str) -> time:
     matched = _WALL.fullmatch(text)
     if matched is None:
-        return fields.fail("at", f"must be a time of day from 00:00 to 23:59 but is {shown(text)}")
+        return fields.fail("at", f"must be a time of day from 00:00 to 23:59 but is {format_value(text)}")
     return time(int(matched[1]), int(matched[2]), int(matched[3] or 0))

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from datetime import time
 from typing import Any, Final
 
-from streamsched.codec.json.reading import Fields, anchored, shown
+from streamsched.codec.json.reading import Fields, format_value, prefix_errors
 from streamsched.codec.triggers import calendar as calendar_codec
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.expectations.expectation import Expectation, Frequency, SubjectKind, weekdays_of
@@ -75,24 +75,24 @@ def expectation_from_json(obj: object, path: str = "$", *, app: AppRef) -> Expec
         raise DecodeError(path, "must name either a dataset or a schedule")
     subject: DatasetRef | ScheduleRef
     if dataset is not None:
-        with anchored(fields.at("dataset")):
+        with prefix_errors(fields.path_of("dataset")):
             subject = DatasetRef.parse(dataset, app.namespace)
     else:
-        with anchored(fields.at("schedule")):
+        with prefix_errors(fields.path_of("schedule")):
             subject = schedule_of(schedule or "", app)
     kind = SubjectKind.SCHEDULE if dataset is None else SubjectKind.DATASET
     every = fields.optional_choice("every", Frequency) or Frequency.DAY
-    by = time_from_text(fields.text("by"), fields.at("by"))
+    by = time_from_text(fields.text("by"), fields.path_of("by"))
     given: dict[str, Any] = {"calendar": calendar_codec.field(fields), "program": fields.optional_text("program")}
-    given |= days_from_json(fields.optional("on"), every, fields.at("on"))
+    given |= days_from_json(fields.optional_value("on"), every, fields.path_of("on"))
     given["key"] = fields.optional_text(_KEYS[kind]) or ""
     if (zone := fields.optional_text("timeZone")) is not None:
         given["zone"] = zone
     if (lag := fields.optional_integer("lag")) is not None:
         given["lag"] = lag
     name = fields.optional_text("name") or default_name(subject)
-    fields.done()
-    with anchored(path, key=_KEYS[kind], zone="timeZone"):
+    fields.check_all_read()
+    with prefix_errors(path, key=_KEYS[kind], zone="timeZone"):
         return Expectation(ExpectationRef(app.namespace, app.app, name), subject, by, every, **given)
 
 
@@ -121,7 +121,7 @@ def time_from_text(text: str, path: str) -> time | None:
     found = _WALL.fullmatch(text)
     if found is None:
         raise DecodeError(
-            path, f"must be a time of day such as 08:00, a minute such as :15, or usual, but is {shown(text)}"
+            path, f"must be a time of day such as 08:00, a minute such as :15, or usual, but is {format_value(text)}"
         )
     return time(int(found[1] or 0), int(found[2]))
 
@@ -144,7 +144,7 @@ def days_from_json(value: object, every: Frequency, path: str) -> dict[str, Any]
         case list() | tuple():
             return {"weekdays": weekdays_of(every, _weekdays(value, path))}
         case _:
-            raise DecodeError(path, f"must be weekdays or a day of the month but is {shown(value)}")
+            raise DecodeError(path, f"must be weekdays or a day of the month but is {format_value(value)}")
 
 
 def _weekdays(listed: Sequence[object], path: str) -> frozenset[int]:
@@ -154,7 +154,7 @@ def _weekdays(listed: Sequence[object], path: str) -> frozenset[int]:
         names = [] if named is None else [name.upper() for name in named.groups() if name]
         if not names or any(name not in WEEKDAYS for name in names):
             raise DecodeError(
-                path, f"must be of {', '.join(WEEKDAYS)}, or ranges such as MON-FRI, but has {shown(each)}"
+                path, f"must be of {', '.join(WEEKDAYS)}, or ranges such as MON-FRI, but has {format_value(each)}"
             )
         first, last = WEEKDAYS.index(names[0]), WEEKDAYS.index(names[-1])
         found |= {day % len(WEEKDAYS) for day in range(first, last + 1 if last >= first else last + 1 + len(WEEKDAYS))}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamsched.codec.json.reading import Fields, anchored
+from streamsched.codec.json.reading import Fields, prefix_errors
 from streamsched.domain.events.lateness import Late, OnLate
 from streamsched.domain.time.duration import duration_text, parse_duration
 
@@ -18,11 +18,11 @@ def from_json(obj: object, path: str = "$") -> Late:
     InvalidDefinitionError: `after` is not positive.
     """
     if isinstance(obj, str):
-        with anchored(path, after=""):
+        with prefix_errors(path, after=""):
             return Late(parse_duration(obj, "$"))
     fields = Fields(obj, path)
-    after = parse_duration(fields.text("after"), fields.at("after"))
+    after = parse_duration(fields.text("after"), fields.path_of("after"))
     then = fields.optional_choice("then", OnLate) or OnLate.DROP
-    fields.done()
-    with anchored(path):
+    fields.check_all_read()
+    with prefix_errors(path):
         return Late(after, then)

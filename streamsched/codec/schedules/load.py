@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from streamsched.codec.json.reading import Fields, anchored
+from streamsched.codec.json.reading import Fields, prefix_errors
 from streamsched.domain.constraints.load import ClusterReading, Hysteresis, Load
 
 
@@ -37,7 +37,7 @@ def read(fields: Fields) -> Load:
     cluster = fields.text("cluster")
     cores, memory, running = (_band(fields, name) for name in ("freeCores", "freeMemory", "running"))
     starts, wait = fields.optional_integer("startsPerReading", minimum=1), fields.optional_boolean("waitUntilMet")
-    with anchored(fields.path, free_cores="freeCores", free_memory="freeMemory", starts="startsPerReading"):
+    with prefix_errors(fields.path, free_cores="freeCores", free_memory="freeMemory", starts="startsPerReading"):
         return Load(cluster, cores, memory, running, 1 if starts is None else starts, wait=wait is not False)
 
 
@@ -52,12 +52,12 @@ def reading_from_json(obj: Mapping[str, Any]) -> ClusterReading:
 
 
 def _band(fields: Fields, name: str) -> Hysteresis | None:
-    if isinstance(fields.optional(name), Mapping):
+    if isinstance(fields.optional_value(name), Mapping):
         inner = fields.object(name)
         enter, leave = inner.integer("enter", minimum=0), inner.integer("leave", minimum=0)
-        inner.done()
-        with anchored(inner.path):
+        inner.check_all_read()
+        with prefix_errors(inner.path):
             return Hysteresis(enter, leave)
     amount = fields.optional_integer(name, minimum=0)
-    with anchored(fields.at(name), enter="", leave=""):
+    with prefix_errors(fields.path_of(name), enter="", leave=""):
         return None if amount is None else Hysteresis(amount, amount)

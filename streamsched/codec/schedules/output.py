@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamsched.codec.json.reading import Fields, anchored
+from streamsched.codec.json.reading import Fields, prefix_errors
 from streamsched.domain.names import DEFAULT_NAMESPACE, DatasetRef
 from streamsched.domain.programs.output import OutputFormat, ProgramOutput
 from streamsched.domain.schedules.schedule import Program
@@ -46,8 +46,8 @@ def output_from_json(given: object, path: str, namespace: str = DEFAULT_NAMESPAC
     fields = Fields({"dataset": given} if isinstance(given, str) else given, path)
     name, found = fields.text("dataset"), fields.optional_choice("format", OutputFormat)
     location = fields.optional_text("location") or ""
-    fields.done()
-    with anchored(fields.at("dataset")):
+    fields.check_all_read()
+    with prefix_errors(fields.path_of("dataset")):
         dataset = DatasetRef.parse(name, namespace)
-    with anchored(path):
+    with prefix_errors(path):
         return ProgramOutput(dataset, found or OutputFormat.FILES, location)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from streamsched.codec.json.reading import Fields, anchored, instant
+from streamsched.codec.json.reading import Fields, instant, prefix_errors
 from streamsched.domain.errors import DecodeError, InvalidError
 from streamsched.domain.schedules.pause import ACTIVITIES, Pause, PauseAfter, PauseMode
 from streamsched.domain.time.duration import duration_text, parse_duration
@@ -34,10 +34,10 @@ def from_json(obj: object, path: str = "$", *, now: datetime) -> Pause:
     until = fields.optional_text("until")
     pause = Pause(
         _mode(fields),
-        None if until is None else _end(until, fields.at("until"), now),
+        None if until is None else _end(until, fields.path_of("until"), now),
         fields.optional_text("note") or "",
     )
-    fields.done()
+    fields.check_all_read()
     pause.check(now)
     return pause
 
@@ -54,8 +54,8 @@ def after_from_json(fields: Fields) -> PauseAfter:
     """
     failures, keep = fields.integer("failures", minimum=1), fields.optional_boolean("keep")
     lasting = fields.optional_text("lasting")
-    fields.done()
-    with anchored(fields.path):
+    fields.check_all_read()
+    with prefix_errors(fields.path):
         return PauseAfter(
             failures, keep is not False, None if lasting is None else parse_duration(lasting, "$.lasting")
         )
@@ -66,7 +66,7 @@ def _mode(fields: Fields) -> PauseMode:
     if mode is None:
         return PauseMode.DROP if keep is False else PauseMode.KEEP
     if keep is not None and keep != ACTIVITIES[mode].keeps:
-        raise DecodeError(fields.at("keep"), f"is {str(keep).lower()}, which mode '{mode}' is not; leave it out")
+        raise DecodeError(fields.path_of("keep"), f"is {str(keep).lower()}, which mode '{mode}' is not; leave it out")
     return mode
 
 

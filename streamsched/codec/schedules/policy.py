@@ -40,18 +40,18 @@ def read(fields: Fields) -> dict[str, Any]:
         DecodeError: a value is invalid; the path names it.
         InvalidDefinitionError: a duration is invalid, or not positive.
     """
-    late = fields.optional("late")
+    late = fields.optional_value("late")
     given = {
         "overlap": fields.optional_choice("overlap", Overlap),
         "misfire": fields.optional_choice("misfire", Misfire),
         "on_timeout": fields.optional_choice("onTimeout", OnTimeout),
         "consumption": fields.optional_choice("consumption", Consumption),
-        "max_duration": parse_duration(longest, fields.at("maxDuration"))
+        "max_duration": parse_duration(longest, fields.path_of("maxDuration"))
         if (longest := fields.optional_text("maxDuration")) is not None
         else None,
         "retry": retry.from_json(inner) if (inner := fields.optional_object("retry")) is not None else None,
         "catch_up": catchup.from_json(inner) if (inner := fields.optional_object("catchUp")) is not None else None,
-        "late": None if late is None else lateness.from_json(late, fields.at("late")),
+        "late": None if late is None else lateness.from_json(late, fields.path_of("late")),
         "pause_after": pause.after_from_json(inner) if (inner := fields.optional_object("pauseAfter")) else None,
         "deadlines": tuple(deadline.from_json(each, path) for each, path in fields.optional_list("deadlines")) or None,
     }

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Any, assert_never
 
-from streamsched.codec.json.reading import Fields, anchored
+from streamsched.codec.json.reading import Fields, prefix_errors
 from streamsched.codec.schedules.secret import plain_and_secret, with_secrets
 from streamsched.codec.schedules.spark_needs import needs_from_json, needs_to_json
 from streamsched.domain.jobs.failure import LARGEST_EXIT_CODE
@@ -37,7 +37,7 @@ def process_job_to_json(job: SparkJob | BashJob | PythonJob) -> dict[str, Any]:
                 "arguments": list(job.arguments),
                 **({} if job.master is None else {"master": job.master}),
                 "conf": with_secrets(job.conf, job.needs.secret_conf),
-                **_some(
+                **_without_none(
                     folder=job.folder,
                     env=with_secrets(job.env, job.needs.secret_env),
                     env_from_os=list(job.env_from_os),
@@ -47,11 +47,11 @@ def process_job_to_json(job: SparkJob | BashJob | PythonJob) -> dict[str, Any]:
                 **({} if job.deploy_mode is DeployMode.CLIENT else {"deploy_mode": job.deploy_mode.value}),
             }
         case BashJob(command=command, success_codes=codes):
-            return {"type": "bash", "command": command, **_some(success_codes=list(codes))}
+            return {"type": "bash", "command": command, **_without_none(success_codes=list(codes))}
         case PythonJob():
             env = with_secrets(job.env, job.secret_env)
-            own = _some(arguments=list(job.arguments), folder=job.folder, env=env, bundle=job.bundle)
-            own |= _some(success_codes=list(job.success_codes))
+            own = _without_none(arguments=list(job.arguments), folder=job.folder, env=env, bundle=job.bundle)
+            own |= _without_none(success_codes=list(job.success_codes))
             return {"type": "python", "target": job.target, **own}
         case _:
             assert_never(job)
@@ -68,8 +68,8 @@ def spark_from_json(fields: Fields) -> SparkJob:
     folder = fields.optional_text("folder") or ""
     inherited, uris = fields.text_list("env_from_os"), fields.text_list("uris")
     needs = needs_from_json(fields, conf.secret, env.secret)
-    mode = deploy_mode(fields.optional_text("deploy_mode") or DeployMode.CLIENT, fields.at("deploy_mode"))
-    with anchored(fields.path):
+    mode = deploy_mode(fields.optional_text("deploy_mode") or DeployMode.CLIENT, fields.path_of("deploy_mode"))
+    with prefix_errors(fields.path):
         return SparkJob(main, arguments, master, conf.plain, module, folder, env.plain, inherited, uris, needs, mode)
 
 
@@ -79,9 +79,9 @@ def bash_from_json(fields: Fields) -> BashJob:
     """
     command = fields.text("command")
     if fields.optional_boolean("fill"):
-        command = fill_for_shell(command, path=fields.at("command"))
+        command = fill_for_shell(command, path=fields.path_of("command"))
     codes = _success_codes(fields)
-    with anchored(fields.path):
+    with prefix_errors(fields.path):
         return BashJob(command, codes)
 
 
@@ -92,15 +92,15 @@ def python_from_json(fields: Fields) -> PythonJob:
     target, arguments = fields.text("target"), fields.text_list("arguments")
     folder, env = fields.optional_text("folder") or "", plain_and_secret(fields, "env")
     bundle, codes = fields.optional_text("bundle") or "", _success_codes(fields)
-    with anchored(fields.path):
+    with prefix_errors(fields.path):
         return PythonJob(target, arguments, folder, env.plain, env.secret, bundle, codes)
 
 
 def _success_codes(fields: Fields) -> tuple[int, ...]:
     name = "success_codes"
-    check_most(len(fields.optional_list(name)), LARGEST_EXIT_CODE, fields.at(name), "exit codes")
+    check_most(len(fields.optional_list(name)), LARGEST_EXIT_CODE, fields.path_of(name), "exit codes")
     return tuple(each for each, _ in fields.optional_list(name))
 
 
-def _some(**fields: Any) -> dict[str, Any]:
+def _without_none(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value}

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, assert_never
 
-from streamsched.codec.json.reading import Fields, anchored
+from streamsched.codec.json.reading import Fields, prefix_errors
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.notices.recipient import MailRecipient, ProgramRecipient, Recipient, WebhookRecipient
 
@@ -43,7 +43,7 @@ def recipient_from_json(obj: object, path: str = "$") -> Recipient:
     schedules = frozenset(fields.text_list("schedules"))
     recovered = fields.optional_boolean("recovered") is True
     recipient: Recipient
-    with anchored(path):
+    with prefix_errors(path):
         match kinds[0]:
             case "mail":
                 to = tuple(dict.fromkeys(fields.text_list("mail")))
@@ -54,5 +54,5 @@ def recipient_from_json(obj: object, path: str = "$") -> Recipient:
             case _:
                 name = fields.text("program")
                 recipient = ProgramRecipient(program=name, schedules=schedules, recovered=recovered)
-    fields.done()
+    fields.check_all_read()
     return recipient

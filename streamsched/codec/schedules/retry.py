@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamsched.codec.json.reading import Fields, anchored, shown
+from streamsched.codec.json.reading import Fields, format_value, prefix_errors
 from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.schedules.retry import Retry
 from streamsched.domain.time.duration import duration_text, parse_duration
@@ -33,10 +33,10 @@ def from_json(fields: Fields) -> Retry:
     for name in ("delay", "longest"):
         text = fields.optional_text(name)
         if text is not None:
-            given[name] = parse_duration(text, fields.at(name))
+            given[name] = parse_duration(text, fields.path_of(name))
     attempts = fields.integer("attempts", minimum=1)
-    fields.done()
-    with anchored(fields.path):
+    fields.check_all_read()
+    with prefix_errors(fields.path):
         return Retry(attempts, **given)
 
 
@@ -44,4 +44,4 @@ def _failure(fields: Fields, name: str) -> Failure:
     for failure in Failure:
         if failure.value == name:
             return failure
-    return fields.fail("on", f"names no failure we know: {shown(name)} (known: {', '.join(Failure)})")
+    return fields.fail("on", f"unknown failure {format_value(name)} (known: {', '.join(Failure)})")

@@ -34,7 +34,7 @@ import orjson
 from streamsched.codec.graph.app_tasks import app_tasks_from_json
 from streamsched.codec.graph.arrival import ArrivalReader, arrival_job_from_json, arrival_job_to_json
 from streamsched.codec.graph.task import task_to_json
-from streamsched.codec.json.reading import Fields, anchored, shown
+from streamsched.codec.json.reading import Fields, format_value, prefix_errors
 from streamsched.codec.schedules import constraint as constraint_codec
 from streamsched.codec.schedules import policy
 from streamsched.codec.schedules.expectation import expectation_from_json, expectation_to_json
@@ -104,7 +104,7 @@ def executable_to_json(executable: Executable) -> dict[str, Any]:
 def program_to_json(program: Program) -> dict[str, Any]:
     """The canonical JSON of a program; `defaults` are its default arguments."""
     return {
-        **_named(program.ref),
+        **_name_fields(program.ref),
         **executable_to_json(program.executable),
         "defaults": dict(program.arguments),
         **outputs_to_json(program),
@@ -119,17 +119,17 @@ def program_from_json(obj: object, path: str = "$", *, app: AppRef | None = None
     """
     fields = Fields(obj, path)
     ref = _ref(fields, ProgramRef, app)
-    executable, defaults = _executable(fields, ref.namespace), fields.texts("defaults")
+    executable, defaults = _read_executable(fields, ref.namespace), fields.texts("defaults")
     outputs, done = outputs_from_json(fields, ref.namespace), fields.optional_boolean("done_when_committed")
-    fields.done()
-    with anchored(path):
+    fields.check_all_read()
+    with prefix_errors(path):
         return Program(ref, executable, defaults, outputs, done is True)
 
 
 def schedule_to_json(schedule: Schedule) -> dict[str, Any]:
     """The canonical JSON of a schedule: equal schedules give equal JSON."""
     return {
-        **_named(schedule.ref),
+        **_name_fields(schedule.ref),
         "description": schedule.description,
         "program": schedule.program.name,
         "trigger": trigger_codec.to_json(schedule.trigger, explicit=True),
@@ -149,7 +149,7 @@ def schedule_from_json(obj: object, path: str = "$", *, app: AppRef | None = Non
     """
     fields = Fields(obj, path)
     schedule = _schedule(fields, app, distinct=False)
-    fields.done()
+    fields.check_all_read()
     return schedule
 
 
@@ -176,7 +176,7 @@ def submitted_schedule_from_json(obj: object, path: str = "$", *, app: AppRef | 
     enabled = fields.optional_boolean("enabled")
     on_change = fields.optional_choice("onChange", OnChange)
     schedule = _schedule(fields, app, distinct=True)
-    fields.done()
+    fields.check_all_read()
     return Submitted(schedule, enabled is not False, on_change is OnChange.KEEP)
 
 
@@ -210,17 +210,17 @@ def app_from_json(obj: object, path: str = "$") -> AppDefinition:
     fields = Fields(obj, path)
     name = fields.text("application")
     namespace = fields.optional_text("namespace") or DEFAULT_NAMESPACE
-    with anchored(path):
+    with prefix_errors(path):
         ref = AppRef(namespace, name)
     for member, most in MOST_IN_APP.items():
-        if isinstance(found := fields.optional(member), Mapping | list):
-            check_most(len(found), most, fields.at(member), member)
+        if isinstance(found := fields.optional_value(member), Mapping | list):
+            check_most(len(found), most, fields.path_of(member), member)
     programs = tuple(program_from_json(each, where, app=ref) for each, where in _definitions(fields, "programs"))
-    named = calendars.named(fields)
+    named = calendars.read_named(fields)
     listed = list(_definitions(fields, "schedules"))
     arriving = ArrivalReader(ref)
     tasks, implicit = app_tasks_from_json(
-        fields.optional("tasks"), fields.at("tasks"), ref, [each for each, _ in listed], arriving
+        fields.optional_value("tasks"), fields.path_of("tasks"), ref, [each for each, _ in listed], arriving
     )
     submitted = [
         submitted_schedule_from_json(_with_calendars(each, named, where), where, app=ref)
@@ -231,8 +231,8 @@ def app_from_json(obj: object, path: str = "$") -> AppDefinition:
         for each, where in _definitions(fields, "expectations")
     )
     on_failure = tuple(recipient_from_json(each, where) for each, where in fields.optional_list("onFailure"))
-    fields.done()
-    with anchored(path):
+    fields.check_all_read()
+    with prefix_errors(path):
         return AppDefinition(
             ref,
             (*programs, *(each.program for each in arriving.found.values())),
@@ -247,7 +247,7 @@ def app_from_json(obj: object, path: str = "$") -> AppDefinition:
 
 def _definitions(fields: Fields, name: str) -> Iterator[tuple[Any, str]]:
     """The definitions of a list, or of an object from name to definition."""
-    if not isinstance(fields.optional(name), Mapping):
+    if not isinstance(fields.optional_value(name), Mapping):
         yield from fields.optional_list(name)
         return
     inner = fields.object(name)
@@ -263,19 +263,21 @@ def _with_calendars(definition: Any, named: Mapping[str, Any], path: str) -> Any
     if not isinstance(definition, Mapping):
         return definition
     parts = {name: definition[name] for name in ("trigger", "constraints", "calendar") if name in definition}
-    return {**definition, **calendars.resolved(parts, named, path)}
+    return {**definition, **calendars.resolve_references(parts, named, path)}
 
 
 def _schedule(fields: Fields, app: AppRef | None, *, distinct: bool) -> Schedule:
     ref = _ref(fields, ScheduleRef, app)
     owner = ref.owner
     timeout = fields.optional_text("timeout")
-    program = _started(fields, owner)
-    trigger = trigger_codec.from_json(fields.required("trigger"), fields.at("trigger"), app=owner, distinct=distinct)
+    program = _started_program(fields, owner)
+    trigger = trigger_codec.from_json(
+        fields.required_value("trigger"), fields.path_of("trigger"), app=owner, distinct=distinct
+    )
     constraints = tuple(constraint_codec.from_json(each, path) for each, path in fields.optional_list("constraints"))
     policies = policy.read(fields)
     properties = fields.texts("properties")
-    with anchored(fields.path):
+    with prefix_errors(fields.path):
         return Schedule(
             ref,
             program,
@@ -283,25 +285,25 @@ def _schedule(fields: Fields, app: AppRef | None, *, distinct: bool) -> Schedule
             constraints=usual_constraints(trigger, constraints) if distinct else constraints,
             properties=properties,
             description=fields.optional_text("description") or "",
-            timeout=None if timeout is None else parse_duration(timeout, fields.at("timeout")),
+            timeout=None if timeout is None else parse_duration(timeout, fields.path_of("timeout")),
             **policies,
         )
 
 
-def _started(fields: Fields, owner: AppRef) -> ProgramRef:
+def _started_program(fields: Fields, owner: AppRef) -> ProgramRef:
     """The program a schedule starts: its name, or CDAP's `{"programName", "programType"}`."""
-    if isinstance(fields.optional("program"), Mapping):
+    if isinstance(fields.optional_value("program"), Mapping):
         inner = fields.object("program")
         inner.ignore("programType")
-        name, path = inner.text("programName"), inner.at("programName")
-        inner.done()
+        name, path = inner.text("programName"), inner.path_of("programName")
+        inner.check_all_read()
     else:
-        name, path = fields.text("program"), fields.at("program")
-    with anchored(path):
+        name, path = fields.text("program"), fields.path_of("program")
+    with prefix_errors(path):
         return ProgramRef(owner.namespace, owner.app, name)
 
 
-def _executable(fields: Fields, namespace: str = DEFAULT_NAMESPACE) -> Executable:
+def _read_executable(fields: Fields, namespace: str = DEFAULT_NAMESPACE) -> Executable:
     match fields.text("type").casefold():
         case "spark":
             return spark_from_json(fields)
@@ -314,24 +316,25 @@ def _executable(fields: Fields, namespace: str = DEFAULT_NAMESPACE) -> Executabl
         case "publish" if fields.has("node"):
             return arrival_job_from_json(fields)
         case "publish":
-            with anchored(fields.at("event")):
+            with prefix_errors(fields.path_of("event")):
                 event = EventName.parse(fields.text("event"), namespace)
             return PublishJob(event, fields.texts("attributes"))
         case "enqueue":
             return _enqueue(fields)
         case other:
             return fields.fail(
-                "type", f"is no program we know: {shown(other)} (known: bash, enqueue, http, publish, python, spark)"
+                "type",
+                f"unknown program type {format_value(other)} (known: bash, enqueue, http, publish, python, spark)",
             )
 
 
 def _enqueue(fields: Fields) -> EnqueueJob:
-    text, data = fields.optional_text("after"), fields.optional("data")
-    after = timedelta(0) if text is None else parse_duration(text, fields.at("after"))
+    text, data = fields.optional_text("after"), fields.optional_value("data")
+    after = timedelta(0) if text is None else parse_duration(text, fields.path_of("after"))
     if data is not None and not isinstance(data, str):
         data = orjson.dumps(data).decode()
     queue, lane, key = fields.text("queue"), fields.optional_text("lane"), fields.optional_text("key")
-    with anchored(fields.path):
+    with prefix_errors(fields.path):
         return EnqueueJob(queue, lane or "", key or "", after, data)
 
 
@@ -341,12 +344,12 @@ def _http(fields: Fields) -> HttpJob:
     url = optional_template(fields, "url") or fields.text("url")
     method = fields.optional_text("method") or plain.method
     text = fields.optional_text("timeout")
-    timeout = plain.timeout if text is None else parse_duration(text, fields.at("timeout"))
-    with anchored(fields.path):
+    timeout = plain.timeout if text is None else parse_duration(text, fields.path_of("timeout"))
+    with prefix_errors(fields.path):
         return HttpJob(url, method.upper(), headers, body, timeout)
 
 
-def _named(ref: ProgramRef | ScheduleRef) -> dict[str, str]:
+def _name_fields(ref: ProgramRef | ScheduleRef) -> dict[str, str]:
     return {"namespace": ref.namespace, "application": ref.app, "name": ref.name}
 
 
@@ -356,5 +359,5 @@ def _ref(fields: Fields, kind_of: type[_R], app: AppRef | None) -> _R:
     application = fields.optional_text("application") or (app.app if app else fields.text("application"))
     if app and (namespace, application) != (app.namespace, app.app):
         fields.fail("application", f"is {namespace}.{application}, but this belongs to {app}")
-    with anchored(fields.path):
+    with prefix_errors(fields.path):
         return kind_of(namespace, application, name)

@@ -35,10 +35,10 @@ def plain_and_secret(fields: Fields, name: str) -> PlainAndSecret:
     found = PlainAndSecret({}, {})
     for each in [] if inner is None else inner.names():
         assert inner is not None
-        if isinstance(inner.optional(each), Mapping):
+        if isinstance(inner.optional_value(each), Mapping):
             reference = inner.object(each)
-            found.secret[each] = Secret.parse(reference.text("secret"), reference.at("secret"))
-            reference.done()
+            found.secret[each] = Secret.parse(reference.text("secret"), reference.path_of("secret"))
+            reference.check_all_read()
         else:
             found.plain[each] = inner.text(each)
     return found
@@ -52,9 +52,9 @@ def templates(fields: Fields, name: str) -> dict[str, str]:
 
 def optional_template(fields: Fields, name: str) -> str | None:
     """A text with placeholders; a reference is its placeholder; None when the field is absent."""
-    if not isinstance(fields.optional(name), Mapping):
+    if not isinstance(fields.optional_value(name), Mapping):
         return fields.optional_text(name)
     reference = fields.object(name)
-    secret = Secret.parse(reference.text("secret"), reference.at("secret"))
-    reference.done()
+    secret = Secret.parse(reference.text("secret"), reference.path_of("secret"))
+    reference.check_all_read()
     return str(secret)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from streamsched.codec.json.reading import Fields, anchored
+from streamsched.codec.json.reading import Fields, prefix_errors
 from streamsched.codec.schedules.secret import plain_and_secret, with_secrets
 from streamsched.domain.programs.secret import Secret
 from streamsched.domain.programs.spark_needs import DriverSize, ExecutorSize, SparkNeeds
@@ -41,7 +41,7 @@ def needs_from_json(fields: Fields, secret_conf: Mapping[str, Secret], secret_en
     profile, bundle = fields.optional_text("profile") or "", fields.optional_text("bundle") or ""
     driver, executors = _driver(fields), _executors(fields)
     requirements = fields.optional_text("requirements") or ""
-    with anchored(fields.path):
+    with prefix_errors(fields.path):
         return SparkNeeds(
             profile=profile,
             requirements=requirements,
@@ -73,8 +73,8 @@ def profile_from_json(name: str, obj: object, path: str = "$") -> SparkProfile:
     fields = Fields(obj, path)
     master, conf = fields.optional_text("master"), plain_and_secret(fields, "conf")
     driver, executors = _driver(fields), _executors(fields)
-    fields.done()
-    with anchored(path):
+    fields.check_all_read()
+    with prefix_errors(path):
         return SparkProfile(name, master, conf.plain, conf.secret, driver, executors)
 
 
@@ -83,8 +83,8 @@ def _driver(fields: Fields) -> DriverSize:
     if inner is None:
         return DriverSize()
     cores, memory = inner.optional_integer("cores"), inner.optional_text("memory")
-    inner.done()
-    with anchored(fields.path):
+    inner.check_all_read()
+    with prefix_errors(fields.path):
         return DriverSize(cores, memory)
 
 
@@ -94,8 +94,8 @@ def _executors(fields: Fields) -> ExecutorSize:
         return ExecutorSize()
     instances, cores = inner.optional_integer("instances"), inner.optional_integer("cores")
     memory = inner.optional_text("memory")
-    inner.done()
-    with anchored(fields.path):
+    inner.check_all_read()
+    with prefix_errors(fields.path):
         return ExecutorSize(instances, cores, memory)
 
 

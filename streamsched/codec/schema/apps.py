@@ -15,18 +15,18 @@ from streamsched.codec.schema.shapes import (
     Definitions,
     Schema,
     any_text,
+    array,
     choice,
     constant,
+    drop_members,
     duration,
-    extended,
-    listed,
+    extend,
     name,
-    named,
+    object_by_name,
     one_of,
     record,
     ref,
     text,
-    without,
 )
 from streamsched.codec.schema.triggers import TRIGGERS
 from streamsched.domain.graph.job_template import ComponentKind
@@ -39,20 +39,20 @@ _VALUE: Final = one_of(text("AA"), {"type": "integer"})
 _CONDITION: Final = one_of(
     text("default.flights"),
     {"type": "object", "description": "Fields of the trigger, and `by`, `format` and `back`."},
-    listed(_VALUE),
+    array(_VALUE),
 )
 _ENTRY: Final[Schema] = {
     "type": "object",
     "properties": {
-        "task": listed(text("extract")),
-        "job_id": listed(_VALUE),
+        "task": array(text("extract")),
+        "job_id": array(_VALUE),
         "function": text("previous_day"),
-        "ends": one_of(listed(choice(WANTED)), listed(_VALUE)),
+        "ends": one_of(array(choice(WANTED)), array(_VALUE)),
         "partitions": _CONDITION,
         "event": _CONDITION,
         "cron": _CONDITION,
     },
-    "additionalProperties": one_of(constant("all"), listed(_VALUE)),
+    "additionalProperties": one_of(constant("all"), array(_VALUE)),
     "description": "Parents: tasks, with values of components; or events and clocks.",
 }
 _TICK: Final = record({"cronExpression": text("0 6 * * 1-5")}, {"timeZone": text("Europe/Berlin")})
@@ -69,24 +69,24 @@ _ARGUMENT: Final = record(
 _TASK: Final = record(
     {"job_id": text("{date}")},
     {
-        "components": named(choice(ComponentKind), "date"),
+        "components": object_by_name(choice(ComponentKind), "date"),
         "delimiter": text("_"),
         "validations": text("shop"),
         "arrives": any_text(),
         "title": any_text("sales/clean"),
-        "depends_on": one_of(ref("Entry"), named(one_of(ref("Entry"), listed(ref("Entry"))), "group")),
-        "autofill_values": named(one_of(listed(_VALUE), text("1:5")), "number"),
-        "arguments": named(_ARGUMENT, "day"),
-        "exit_codes": named(one_of(constant(SKIP), listed(text("extract"))), "99"),
-        "valid_if_or": named(one_of(listed(_VALUE), text("function")), "client"),
+        "depends_on": one_of(ref("Entry"), object_by_name(one_of(ref("Entry"), array(ref("Entry"))), "group")),
+        "autofill_values": object_by_name(one_of(array(_VALUE), text("1:5")), "number"),
+        "arguments": object_by_name(_ARGUMENT, "day"),
+        "exit_codes": object_by_name(one_of(constant(SKIP), array(text("extract"))), "99"),
+        "valid_if_or": object_by_name(one_of(array(_VALUE), text("function")), "client"),
     },
 )
 
 
-def _many(what: str, item: Schema, of_name: Schema, key: str) -> Schema:
+def _list_or_object(what: str, item: Schema, of_name: Schema, key: str) -> Schema:
     """A list, or an object by name."""
     most = MOST_IN_APP[what]
-    return one_of(listed(item, maxItems=most), named(of_name, key, maxProperties=most))
+    return one_of(array(item, maxItems=most), object_by_name(of_name, key, maxProperties=most))
 
 
 #: All named schemas of definitions.
@@ -98,7 +98,7 @@ DEFINITIONS: Final[Definitions] = {
     **EXPECTATIONS,
     "Entry": _ENTRY,
     "StoredTask": _TASK,
-    "Task": extended(
+    "Task": extend(
         _TASK,
         record(
             {}, {"program": name("extract"), "schedule": {"type": "object", "description": "Fields of a schedule."}}
@@ -108,19 +108,19 @@ DEFINITIONS: Final[Definitions] = {
         {},
         {
             **OWNED,
-            "programs": _many("programs", ref("Program"), ref("NamedProgram"), "join"),
-            "schedules": _many("schedules", ref("Schedule"), ref("NamedSchedule"), "weekly"),
-            "calendars": named(ref("Calendar"), "exchange"),
-            "tasks": named(ref("Task"), "report", maxProperties=MOST_IN_APP["tasks"]),
-            "expectations": _many("expectations", ref("Expectation"), ref("NamedExpectation"), "flights"),
-            "onFailure": listed(ref("Recipient"), maxItems=MOST_IN_APP["onFailure"]),
+            "programs": _list_or_object("programs", ref("Program"), ref("NamedProgram"), "join"),
+            "schedules": _list_or_object("schedules", ref("Schedule"), ref("NamedSchedule"), "weekly"),
+            "calendars": object_by_name(ref("Calendar"), "exchange"),
+            "tasks": object_by_name(ref("Task"), "report", maxProperties=MOST_IN_APP["tasks"]),
+            "expectations": _list_or_object("expectations", ref("Expectation"), ref("NamedExpectation"), "flights"),
+            "onFailure": array(ref("Recipient"), maxItems=MOST_IN_APP["onFailure"]),
         },
         "An app: programs and schedules that are deployed together.",
     ),
 }
 
 
-def reachable(schema: Schema, definitions: Definitions = DEFINITIONS) -> Schema:
+def reachable_definitions(schema: Schema, definitions: Definitions = DEFINITIONS) -> Schema:
     """The definitions that the schema names, directly or through others, by name."""
     found: Schema = {}
     waiting = list(_names(schema))
@@ -140,7 +140,7 @@ def app_file_schema() -> Schema:
         "title": "streamsched app",
         **app,
         "required": ["application"],
-        "$defs": reachable(app),
+        "$defs": reachable_definitions(app),
     }
 
 
@@ -158,4 +158,4 @@ def _names(schema: object) -> list[str]:
 
 def stored_task() -> Schema:
     """A task as it is shown: without what it runs."""
-    return without(DEFINITIONS["StoredTask"])
+    return drop_members(DEFINITIONS["StoredTask"])

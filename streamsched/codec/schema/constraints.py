@@ -12,12 +12,12 @@ from streamsched.codec.schema.shapes import (
     choice,
     constant,
     duration,
-    named,
+    integer,
+    object_by_name,
     one_of,
     record,
     ref,
     text,
-    whole,
 )
 from streamsched.domain.constraints.constraint import ConcurrencyScope
 from streamsched.domain.constraints.rate import RateScope
@@ -34,9 +34,11 @@ def _constraint(
     return record({"type": constant(kind), **required}, {**(optional or {}), **_WAIT}, **rules)
 
 
-def _lasting(kind: str, millis: str, words: str, required: dict[str, Schema], optional: dict[str, Schema]) -> Schema:
+def _duration_constraint(
+    kind: str, millis: str, words: str, required: dict[str, Schema], optional: dict[str, Schema]
+) -> Schema:
     """A constraint with one duration: in milliseconds, or as text."""
-    ways = {millis: whole(900_000, least=1), words: duration()}
+    ways = {millis: integer(900_000, least=1), words: duration()}
     one = [
         {"required": [own], "properties": {own: {"not": {"type": "null"}}, other: {"type": "null"}}}
         for own, other in ((words, millis), (millis, words))
@@ -45,20 +47,22 @@ def _lasting(kind: str, millis: str, words: str, required: dict[str, Schema], op
 
 
 _BAND: Final = one_of(
-    whole(8), record({"enter": whole(8), "leave": whole(4)}), about="A threshold, or one to open and one to close."
+    integer(8),
+    record({"enter": integer(8), "leave": integer(4)}),
+    about="A threshold, or one to open and one to close.",
 )
 
 CONSTRAINTS: Final[Definitions] = {
     "Constraint": one_of(
-        _constraint("CONCURRENCY", {"maxConcurrency": whole(1, least=1)}, {"of": choice(ConcurrencyScope)}),
-        _lasting("DELAY", "millisAfterTrigger", "delay", {}, {}),
-        _lasting("LAST_RUN", "millisSinceLastRun", "interval", {}, {}),
-        _lasting(
+        _constraint("CONCURRENCY", {"maxConcurrency": integer(1, least=1)}, {"of": choice(ConcurrencyScope)}),
+        _duration_constraint("DELAY", "millisAfterTrigger", "delay", {}, {}),
+        _duration_constraint("LAST_RUN", "millisSinceLastRun", "interval", {}, {}),
+        _duration_constraint(
             "RATE",
             "perMillis",
             "per",
-            {"maxRuns": whole(1, least=1)},
-            {"burst": whole(1, least=1), "of": choice(RateScope), "group": text("warehouse", **_NAME)},
+            {"maxRuns": integer(1, least=1)},
+            {"burst": integer(1, least=1), "of": choice(RateScope), "group": text("warehouse", **_NAME)},
         ),
         _constraint(
             "TIME_RANGE",
@@ -67,20 +71,20 @@ CONSTRAINTS: Final[Definitions] = {
         ),
         _constraint(
             "GROUP",
-            {"group": text("warehouse", **_NAME), "limit": whole(4, least=1)},
-            {"weight": whole(1, least=1)},
+            {"group": text("warehouse", **_NAME), "limit": integer(4, least=1)},
+            {"weight": integer(1, least=1)},
         ),
         _constraint(
             "POOL",
-            {"pool": text("nightly", **_NAME), "size": whole(8, least=1)},
-            {"priority": whole(0, least=-1000, most=1000)},
+            {"pool": text("nightly", **_NAME), "size": integer(8, least=1)},
+            {"priority": integer(0, least=-1000, most=1000)},
         ),
         _constraint(
             "LOAD",
             {"cluster": text("main", **_NAME)},
-            {"freeCores": _BAND, "freeMemory": _BAND, "running": _BAND, "startsPerReading": whole(1, least=1)},
+            {"freeCores": _BAND, "freeMemory": _BAND, "running": _BAND, "startsPerReading": integer(1, least=1)},
         ),
-        _constraint("PLUGIN", {"name": text("quota", **_NAME)}, {"config": named(anything(1), "limit")}),
+        _constraint("PLUGIN", {"name": text("quota", **_NAME)}, {"config": object_by_name(anything(1), "limit")}),
         about="What a job waits for after its trigger.",
     )
 }

@@ -7,16 +7,16 @@ from typing import Final
 from streamsched.codec.schema.shapes import (
     Definitions,
     Schema,
+    array,
     boolean,
     choice,
-    listed,
+    drop_members,
+    integer,
     name,
     one_of,
     record,
     ref,
     text,
-    whole,
-    without,
 )
 from streamsched.domain.expectations.expectation import LAST_DAY, MOST_LAG, Frequency
 from streamsched.domain.notices.recipient import MOST_ADDRESSES, MOST_SCHEDULES
@@ -32,11 +32,11 @@ _EXPECTATION: Final = record(
         "schedule": text("default.shop.daily"),
         "every": choice(Frequency),
         "timeZone": text("Europe/Berlin"),
-        "on": one_of(text("MON-FRI"), listed(text("MON"), maxItems=7), whole(1, least=1, most=LAST_DAY)),
+        "on": one_of(text("MON-FRI"), array(text("MON"), maxItems=7), integer(1, least=1, most=LAST_DAY)),
         "calendar": one_of(ref("Calendar"), name("exchange")),
         "partition": text("day={day}", about="The partition of a dataset that must be there."),
         "key": text("day={day}", about="The key of a schedule whose run must have completed."),
-        "lag": whole(1, most=MOST_LAG, about="How many periods ago the period lies that `partition` or `key` name."),
+        "lag": integer(1, most=MOST_LAG, about="How many periods ago the period lies that `partition` or `key` name."),
         "program": name("rescue", about="A program of the app that a miss starts."),
     },
     "What must be there, and by when.",
@@ -45,15 +45,15 @@ _EXPECTATION: Final = record(
         {"required": ["schedule"], "properties": {"schedule": _GIVEN, "dataset": _ABSENT, "partition": _ABSENT}},
     ],
 )
-_FILTER: Final[Schema] = {"schedules": listed(name("daily"), maxItems=MOST_SCHEDULES)}
+_FILTER: Final[Schema] = {"schedules": array(name("daily"), maxItems=MOST_SCHEDULES)}
 _RECOVERED: Final = {"recovered": boolean(about="Whether it is also sent that something is well again.")}
 
 EXPECTATIONS: Final[Definitions] = {
     "Expectation": _EXPECTATION,
-    "NamedExpectation": without(_EXPECTATION, "name"),
+    "NamedExpectation": drop_members(_EXPECTATION, "name"),
     "Recipient": one_of(
         record(
-            {"mail": listed(text("team@example.org"), minItems=1, maxItems=MOST_ADDRESSES)}, {**_FILTER, **_RECOVERED}
+            {"mail": array(text("team@example.org"), minItems=1, maxItems=MOST_ADDRESSES)}, {**_FILTER, **_RECOVERED}
         ),
         record({"webhook": text("oncall")}, {**_FILTER, **_RECOVERED}),
         record({"program": name("rescue")}, _FILTER),

@@ -9,20 +9,20 @@ from streamsched.codec.schema.shapes import (
     Definitions,
     Schema,
     anything,
+    array,
     boolean,
     choice,
     constant,
+    drop_members,
     duration,
-    extended,
-    listed,
+    extend,
+    integer,
     name,
-    named,
+    object_by_name,
     one_of,
     record,
     text,
     texts,
-    whole,
-    without,
 )
 from streamsched.domain.graph.job_template import ComponentKind
 from streamsched.domain.jobs.failure import LARGEST_EXIT_CODE
@@ -38,24 +38,26 @@ _COMMON: Final = record(
 )
 _SECRET: Final = record({"secret": text("env:DB_PASSWORD")}, about="A secret by reference.")
 _BUNDLE: Final = text("", about="SHA-256 of the bundle in which relative paths are.")
-_SUCCESS_CODES: Final = listed(whole(99, least=1, most=LARGEST_EXIT_CODE), maxItems=LARGEST_EXIT_CODE)
-_CORES: Final = whole(2, least=1, most=MOST_CORES)
+_SUCCESS_CODES: Final = array(integer(99, least=1, most=LARGEST_EXIT_CODE), maxItems=LARGEST_EXIT_CODE)
+_CORES: Final = integer(2, least=1, most=MOST_CORES)
 _MEMORY: Final = text("2g", pattern="^[1-9][0-9]*[kmgtKMGT][bB]?$", about="A size such as `512m` or `2g`.")
 
 
 def secret_texts(key: str, value: str) -> Schema:
     """An object of texts and secrets."""
-    return named(one_of(text(value), _SECRET), key)
+    return object_by_name(one_of(text(value), _SECRET), key)
 
 
 #: Sizes of Spark's processes.
 SIZES: Final = {
     "driver": record({}, {"cores": _CORES, "memory": _MEMORY}),
-    "executors": record({}, {"instances": whole(4, least=1, most=MOST_EXECUTORS), "cores": _CORES, "memory": _MEMORY}),
+    "executors": record(
+        {}, {"instances": integer(4, least=1, most=MOST_EXECUTORS), "cores": _CORES, "memory": _MEMORY}
+    ),
 }
 #: Members of programs that have a process.
 _OUTPUTS: Final = {
-    "outputs": listed(
+    "outputs": array(
         one_of(
             text("daily"),
             record(
@@ -70,7 +72,7 @@ _OUTPUTS: Final = {
 }
 _PROCESS: Final = {
     **_OUTPUTS,
-    "arguments": listed(text("{day}")),
+    "arguments": array(text("{day}")),
     "folder": text("/srv/flights"),
     "env": secret_texts("TZ", "UTC"),
     "bundle": _BUNDLE,
@@ -78,22 +80,22 @@ _PROCESS: Final = {
 
 
 def _program(kind: str, required: dict[str, Schema], optional: dict[str, Schema], **rules: Any) -> Schema:
-    return {**extended(_COMMON, record({"type": constant(kind), **required}, optional)), **rules}
+    return {**extend(_COMMON, record({"type": constant(kind), **required}, optional)), **rules}
 
 
 _SPARK: Final = {
     "master": text("spark://host:7077"),
     "conf": secret_texts("spark.executor.memory", "2g"),
     "profile": text("large", about="The Spark profile with its other settings."),
-    "py_files": listed(text("library.py"), maxItems=MOST_ENTRIES),
-    "packages": listed(text("org.apache.hadoop:hadoop-aws:3.3.4"), maxItems=MOST_ENTRIES),
-    "jars": listed(text("udf.jar"), maxItems=MOST_ENTRIES),
-    "files": listed(text("codes.csv"), maxItems=MOST_ENTRIES),
-    "archives": listed(text("environment.tar.gz#environment"), maxItems=MOST_ENTRIES),
+    "py_files": array(text("library.py"), maxItems=MOST_ENTRIES),
+    "packages": array(text("org.apache.hadoop:hadoop-aws:3.3.4"), maxItems=MOST_ENTRIES),
+    "jars": array(text("udf.jar"), maxItems=MOST_ENTRIES),
+    "files": array(text("codes.csv"), maxItems=MOST_ENTRIES),
+    "archives": array(text("environment.tar.gz#environment"), maxItems=MOST_ENTRIES),
     "requirements": text("requirements.txt", about="A requirements file of pip."),
     **SIZES,
-    "env_from_os": listed(text("AWS_REGION")),
-    "uris": listed(text("s3://bucket/library.zip")),
+    "env_from_os": array(text("AWS_REGION")),
+    "uris": array(text("s3://bucket/library.zip")),
     **_PROCESS,
 }
 _CLASS: Final = text("com.acme.Join", about="Of a `main` that is a jar, the class whose `main` is called.")
@@ -120,7 +122,7 @@ KINDS: Final = (
         "publish",
         {"node": text("{date}"), "delimiter": text("_")},
         {
-            "components": named(choice(ComponentKind), "date"),
+            "components": object_by_name(choice(ComponentKind), "date"),
             "format": texts("date", "%Y%m%d"),
             "zone": text("Europe/Berlin"),
             "back": duration("1d"),
@@ -135,5 +137,5 @@ KINDS: Final = (
 
 PROGRAMS: Final[Definitions] = {
     "Program": one_of(*KINDS, about="What a schedule starts."),
-    "NamedProgram": one_of(*(without(each, "name") for each in KINDS), about="A program below its name."),
+    "NamedProgram": one_of(*(drop_members(each, "name") for each in KINDS), about="A program below its name."),
 }

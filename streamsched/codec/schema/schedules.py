@@ -10,13 +10,15 @@ from streamsched.codec.schema.shapes import (
     NAMESPACE,
     SCHEDULE_NAME,
     Definitions,
+    array,
     boolean,
     choice,
     constant,
+    drop_members,
     duration,
-    extended,
+    extend,
     instant,
-    listed,
+    integer,
     name,
     nullable,
     one_of,
@@ -24,8 +26,6 @@ from streamsched.codec.schema.shapes import (
     ref,
     text,
     texts,
-    whole,
-    without,
 )
 from streamsched.domain.events.lateness import OnLate
 from streamsched.domain.jobs.failure import Failure
@@ -49,7 +49,7 @@ _POLICIES: Final = {
     "catchUp": ref("CatchUp"),
     "late": ref("Late"),
     "pauseAfter": ref("PauseAfter"),
-    "deadlines": listed(ref("Deadline"), maxItems=1000),
+    "deadlines": array(ref("Deadline"), maxItems=1000),
 }
 _DEFINED: Final = record(
     {
@@ -64,14 +64,14 @@ _DEFINED: Final = record(
     {
         **OWNED,
         "description": text("joins the flights of a week"),
-        "constraints": listed(ref("Constraint"), maxItems=1000),
+        "constraints": array(ref("Constraint"), maxItems=1000),
         "properties": texts(about="Arguments of its runs.", maxProperties=MOST_PARTS),
         "timeout": duration("12h", "How long a job waits for its constraints."),
         **_POLICIES,
     },
 )
 #: A schedule as it is submitted: with options that are not part of its definition.
-_SUBMITTED: Final = extended(
+_SUBMITTED: Final = extend(
     _DEFINED,
     record(
         {},
@@ -81,12 +81,12 @@ _SUBMITTED: Final = extended(
 
 SCHEDULES: Final[Definitions] = {
     "Retry": record(
-        {"attempts": whole(3, least=1)},
-        {"on": listed(choice(Failure)), "delay": duration("30s"), "longest": duration("1h")},
+        {"attempts": integer(3, least=1)},
+        {"on": array(choice(Failure)), "delay": duration("30s"), "longest": duration("1h")},
     ),
-    "CatchUp": record({}, {"window": duration("6h"), "atMost": whole(10, least=1), "spacing": duration("30s")}),
+    "CatchUp": record({}, {"window": duration("6h"), "atMost": integer(10, least=1), "spacing": duration("30s")}),
     "Late": one_of(duration("15m"), record({"after": duration("15m")}, {"then": choice(OnLate)})),
-    "PauseAfter": record({"failures": whole(3, least=1)}, {"keep": boolean(), "lasting": duration("1h")}),
+    "PauseAfter": record({"failures": integer(3, least=1)}, {"keep": boolean(), "lasting": duration("1h")}),
     "Deadline": record(
         {"type": choice(DeadlineKind)},
         {
@@ -102,13 +102,13 @@ SCHEDULES: Final[Definitions] = {
         ],
     ),
     "Schedule": {**_SUBMITTED, "description": "A schedule of an app."},
-    "NamedSchedule": {**without(_SUBMITTED, "name"), "description": "A schedule below its name."},
+    "NamedSchedule": {**drop_members(_SUBMITTED, "name"), "description": "A schedule below its name."},
     "NewSchedule": {
-        **extended(_SUBMITTED, record({"application": name("flights")})),
+        **extend(_SUBMITTED, record({"application": name("flights")})),
         "description": "A schedule by itself. Without `namespace` it is in `default`.",
     },
     "ChangedSchedule": {
-        **without(_SUBMITTED, "name"),
+        **drop_members(_SUBMITTED, "name"),
         "properties": {**_SUBMITTED["properties"], "name": nullable(name("weekly", SCHEDULE_NAME))},
         "description": "A schedule whose names are in the path.",
     },

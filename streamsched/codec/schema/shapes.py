@@ -29,13 +29,13 @@ def text(example: str = "a text", *, about: str = "", **rules: Any) -> Schema:
         **({} if rules else {"pattern": _STORABLE}),
         **rules,
         "examples": [example],
-        **_said(about),
+        **_description(about),
     }
 
 
 def any_text(example: str = "a text", about: str = "") -> Schema:
     """A text of an answer."""
-    return {"type": "string", "examples": [example], **_said(about)}
+    return {"type": "string", "examples": [example], **_description(about)}
 
 
 def name(example: str = "flights", pattern: str = NAME, about: str = "") -> Schema:
@@ -50,28 +50,28 @@ def duration(example: str = "15m", about: str = "") -> Schema:
 
 def instant(example: str = "2026-03-01T06:00:00Z", about: str = "") -> Schema:
     """An ISO 8601 instant with an offset."""
-    return {"type": "string", "format": "date-time", "examples": [example], **_said(about)}
+    return {"type": "string", "format": "date-time", "examples": [example], **_description(about)}
 
 
-def whole(example: int = 1, *, least: int = 0, most: int = MOST, about: str = "") -> Schema:
+def integer(example: int = 1, *, least: int = 0, most: int = MOST, about: str = "") -> Schema:
     """A whole number."""
-    return {"type": "integer", "minimum": least, "maximum": most, "examples": [example], **_said(about)}
+    return {"type": "integer", "minimum": least, "maximum": most, "examples": [example], **_description(about)}
 
 
 def number(example: float = 0.5, about: str = "") -> Schema:
     """A number."""
-    return {"type": "number", "examples": [example], **_said(about)}
+    return {"type": "number", "examples": [example], **_description(about)}
 
 
 def boolean(example: bool = True, about: str = "") -> Schema:
     """True or false."""
-    return {"type": "boolean", "examples": [example], **_said(about)}
+    return {"type": "boolean", "examples": [example], **_description(about)}
 
 
 def choice(options: Iterable[str] | type[StrEnum], about: str = "") -> Schema:
     """One of some texts; the first is the example."""
     listed = [str(option) for option in options]
-    return {"type": "string", "enum": listed, "examples": listed[:1], **_said(about)}
+    return {"type": "string", "enum": listed, "examples": listed[:1], **_description(about)}
 
 
 def constant(value: str) -> Schema:
@@ -81,7 +81,7 @@ def constant(value: str) -> Schema:
 
 def anything(example: object = None, about: str = "") -> Schema:
     """Any JSON value."""
-    return {"examples": [example], **_said(about)}
+    return {"examples": [example], **_description(about)}
 
 
 def ref(definition: str) -> Schema:
@@ -89,19 +89,19 @@ def ref(definition: str) -> Schema:
     return {"$ref": _REF + definition}
 
 
-def listed(item: Schema, about: str = "", **rules: Any) -> Schema:
+def array(item: Schema, about: str = "", **rules: Any) -> Schema:
     """A list."""
-    return {"type": "array", "items": item, **rules, **_said(about)}
+    return {"type": "array", "items": item, **rules, **_description(about)}
 
 
-def named(value: Schema, key: str = "year", about: str = "", **rules: Any) -> Schema:
+def object_by_name(value: Schema, key: str = "year", about: str = "", **rules: Any) -> Schema:
     """An object from names to values. `key`: the name in the example."""
-    return {"type": "object", "additionalProperties": value, "x-key": key, **rules, **_said(about)}
+    return {"type": "object", "additionalProperties": value, "x-key": key, **rules, **_description(about)}
 
 
 def texts(key: str = "day", value: str = "2026-03-01", about: str = "", **rules: Any) -> Schema:
     """An object of texts."""
-    return named(text(value), key, about, **rules)
+    return object_by_name(text(value), key, about, **rules)
 
 
 def record(
@@ -114,7 +114,7 @@ def record(
         "required": list(required),
         "additionalProperties": False,
         **rules,
-        **_said(about),
+        **_description(about),
     }
 
 
@@ -125,11 +125,11 @@ def answer(members: Mapping[str, Schema], sometimes: Mapping[str, Schema] | None
         "properties": {**members, **(sometimes or {})},
         "required": list(members),
         "additionalProperties": False,
-        **_said(about),
+        **_description(about),
     }
 
 
-def extended(base: Schema, *others: Schema) -> Schema:
+def extend(base: Schema, *others: Schema) -> Schema:
     """An object with the members of all."""
     properties: Schema = {}
     required: list[str] = []
@@ -139,7 +139,7 @@ def extended(base: Schema, *others: Schema) -> Schema:
     return {**base, "properties": properties, "required": required}
 
 
-def without(base: Schema, *members: str) -> Schema:
+def drop_members(base: Schema, *members: str) -> Schema:
     """An object without some members."""
     return {
         **base,
@@ -161,8 +161,8 @@ def nullable(schema: Schema) -> Schema:
 
 def one_of(*schemas: Schema, about: str = "") -> Schema:
     """Any of some schemas; the example is that of the first."""
-    return {"anyOf": list(schemas), **_said(about)}
+    return {"anyOf": list(schemas), **_description(about)}
 
 
-def _said(about: str) -> Schema:
+def _description(about: str) -> Schema:
     return {"description": about} if about else {}

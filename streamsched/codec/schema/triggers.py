@@ -9,19 +9,19 @@ from streamsched.codec.schema.shapes import (
     Definitions,
     Schema,
     anything,
+    array,
     boolean,
     choice,
     constant,
     duration,
     instant,
-    listed,
+    integer,
     name,
-    named,
+    object_by_name,
     one_of,
     record,
     ref,
     text,
-    whole,
 )
 from streamsched.domain.time.calendar import WEEKDAYS, OnClosed
 from streamsched.domain.time.dialect import Dialect, InGap, InOverlap
@@ -38,7 +38,7 @@ _STATUSES: Final = ("COMPLETED", "FAILED", "KILLED", "RUNNING")
 _IGNORED: Final = anything("DATASET", "Ignored.")
 
 
-def _referred(noun: str, example: str) -> Schema:
+def _reference(noun: str, example: str) -> Schema:
     """A dataset, stream or event."""
     return one_of(
         text(f"default.{example}", pattern=_DOTTED),
@@ -70,13 +70,13 @@ def _trigger(kind: str, required: dict[str, Schema], optional: dict[str, Schema]
 
 
 _MATCH: Final = {"match": ref("Match")}
-_COUNTED: Final = {**_MATCH, "times": whole(1, least=1)}
+_COUNTED: Final = {**_MATCH, "times": integer(1, least=1)}
 _COMMITS: Final = {**_MATCH, "distinct": boolean(about="Whether a partition that is written again counts once.")}
-_DATASET: Final = {"dataset": _referred("dataset", "flights")}
+_DATASET: Final = {"dataset": _reference("dataset", "flights")}
 _NESTED: Final = ref("Trigger")
-_SEVERAL: Final = {"triggers": listed(_NESTED, minItems=1)}
+_SEVERAL: Final = {"triggers": array(_NESTED, minItems=1)}
 _CALENDAR: Final = one_of(ref("Calendar"), text("exchange"), about="A calendar, or in an app the name of one.")
-_VALUES: Final = listed(text("eu"), minItems=1, maxItems=MOST_VALUES, uniqueItems=True)
+_VALUES: Final = array(text("eu"), minItems=1, maxItems=MOST_VALUES, uniqueItems=True)
 _ON_TIME: Final = {"calendar": _CALENDAR, "timeZone": text("Europe/Berlin"), "jitter": duration("5m")}
 
 _LEAVES: Final[Definitions] = {
@@ -94,20 +94,22 @@ _LEAVES: Final[Definitions] = {
     "EVERY": _trigger("EVERY", {"interval": duration()}, {"start": instant(), **_ON_TIME}),
     "AT": _trigger("AT", {"instant": instant()}),
     "SINCE_LAST_RUN": _trigger("SINCE_LAST_RUN", {"duration": duration("4h")}),
-    "PARTITION": _trigger("PARTITION", {**_DATASET, "numPartitions": whole(7, least=1)}, _COMMITS),
-    "TOTAL": _trigger("TOTAL", {**_DATASET, "measure": choice(Measure), "amount": whole(1_000_000, least=1)}, _COMMITS),
+    "PARTITION": _trigger("PARTITION", {**_DATASET, "numPartitions": integer(7, least=1)}, _COMMITS),
+    "TOTAL": _trigger(
+        "TOTAL", {**_DATASET, "measure": choice(Measure), "amount": integer(1_000_000, least=1)}, _COMMITS
+    ),
     "STREAM_SIZE": _trigger(
         "STREAM_SIZE",
-        {"streamId": _referred("stream", "clicks")},
-        {"bytes": whole(1_000_000, least=1), "triggerMB": whole(1, least=1)},
+        {"streamId": _reference("stream", "clicks")},
+        {"bytes": integer(1_000_000, least=1), "triggerMB": integer(1, least=1)},
         anyOf=[{"required": [each], "properties": {each: {"type": "integer"}}} for each in ("bytes", "triggerMB")],
     ),
     "PROGRAM_STATUS": _trigger(
         "PROGRAM_STATUS",
-        {"programId": _PROGRAM, "programStatuses": listed(choice(_STATUSES), minItems=1)},
+        {"programId": _PROGRAM, "programStatuses": array(choice(_STATUSES), minItems=1)},
         _COUNTED,
     ),
-    "EVENT": _trigger("EVENT", {"event": _referred("event", "approved")}, _COUNTED),
+    "EVENT": _trigger("EVENT", {"event": _reference("event", "approved")}, _COUNTED),
 }
 _COMPOSITE: Final[Definitions] = {
     "AND": _trigger(
@@ -116,7 +118,7 @@ _COMPOSITE: Final[Definitions] = {
         {"mixedRuns": boolean(about="Ends of programs count whatever runs they descend from; deployed as it is.")},
     ),
     "OR": _trigger("OR", _SEVERAL),
-    "AT_LEAST": _trigger("AT_LEAST", {"count": whole(1, least=1), **_SEVERAL}),
+    "AT_LEAST": _trigger("AT_LEAST", {"count": integer(1, least=1), **_SEVERAL}),
     "THEN": _trigger("THEN", {"first": _NESTED, "second": _NESTED}, {"within": duration()}),
     "UNLESS": _trigger("UNLESS", {"trigger": _NESTED, "veto": _NESTED}, {"within": duration()}),
     "WITHIN": _trigger("WITHIN", {"trigger": _NESTED, "duration": duration()}, {"then": choice(OnExpiry)}),
@@ -126,7 +128,7 @@ _COMPOSITE: Final[Definitions] = {
         "PER",
         {"trigger": _NESTED},
         {
-            "by": listed(text("day")),
+            "by": array(text("day")),
             "runOf": one_of(
                 _PROGRAM,
                 record({"programId": _PROGRAM}),
@@ -135,9 +137,9 @@ _COMPOSITE: Final[Definitions] = {
             "grain": choice(Grain),
             "rolledUpTo": choice(Grain),
             "fannedOutTo": choice(Grain),
-            "of": whole(24, least=1),
+            "of": integer(24, least=1),
             "expires": duration("2d"),
-            "atMost": whole(1000, least=1),
+            "atMost": integer(1000, least=1),
             "then": choice(OnFull),
             "zone": text("Europe/Berlin"),
             "each": record(
@@ -159,15 +161,15 @@ TRIGGERS: Final[Definitions] = {
         {},
         {
             "name": text("exchange"),
-            "weekdays": listed(choice(WEEKDAYS)),
-            "yearly": listed(text("12-25", pattern="^(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$")),
-            "dates": listed(text("2026-12-24", pattern=f"^{_DATE}(/{_DATE})?$")),
-            "open": listed(text("2026-12-28", pattern=f"^{_DATE}$")),
+            "weekdays": array(choice(WEEKDAYS)),
+            "yearly": array(text("12-25", pattern="^(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$")),
+            "dates": array(text("2026-12-24", pattern=f"^{_DATE}(/{_DATE})?$")),
+            "open": array(text("2026-12-28", pattern=f"^{_DATE}$")),
         },
         "Closed days; `open` are exceptions. At least one day is closed.",
     ),
-    "Match": named(
-        one_of(text("EU"), listed(text("AA")), record({"glob": text("2013-01-*")})),
+    "Match": object_by_name(
+        one_of(text("EU"), array(text("AA")), record({"glob": text("2013-01-*")})),
         "region",
         "Filters by column, attribute or argument: a text, one of some texts, or a pattern.",
     ),

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, Final, assert_never
 
-from streamsched.codec.json.reading import Fields, anchored, shown
+from streamsched.codec.json.reading import Fields, format_value, prefix_errors
 from streamsched.domain.names import EventName
 from streamsched.domain.tasks.queue import (
     HttpTarget,
@@ -63,10 +63,10 @@ def policy_from_json(fields: Fields) -> QueuePolicy:
     _set(given, "identity", fields.optional_choice("identity", TaskIdentity))
     ends = fields.optional_text("ends")
     if ends is not None:
-        with anchored(fields.at("ends")):
+        with prefix_errors(fields.path_of("ends")):
             given["ends"] = EventName.parse(ends)
-    fields.done()
-    with anchored(fields.path):
+    fields.check_all_read()
+    with prefix_errors(fields.path):
         return QueuePolicy(**given)
 
 
@@ -93,7 +93,7 @@ def retry_from_json(fields: Fields) -> TaskRetry:
     """Raises:
     DecodeError, InvalidDefinitionError: with the path of the field.
     """
-    return _one_of(fields, {"backoff": _backoff, "period": _period, "constant": _constant})
+    return _read_by_type(fields, {"backoff": _backoff, "period": _period, "constant": _constant})
 
 
 def optional_duration(fields: Fields, name: str) -> timedelta | None:
@@ -103,7 +103,7 @@ def optional_duration(fields: Fields, name: str) -> timedelta | None:
         DecodeError, InvalidDefinitionError: with the path of the field.
     """
     text = fields.optional_text(name)
-    return None if text is None else parse_duration(text, fields.at(name))
+    return None if text is None else parse_duration(text, fields.path_of(name))
 
 
 def optional_number(fields: Fields, name: str) -> float | None:
@@ -112,9 +112,9 @@ def optional_number(fields: Fields, name: str) -> float | None:
     Raises:
         DecodeError: with the path of the field.
     """
-    value = fields.optional(name)
+    value = fields.optional_value(name)
     if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-        fields.fail(name, f"must be a number but is {shown(value)}")
+        fields.fail(name, f"must be a number but is {format_value(value)}")
     return value
 
 
@@ -124,25 +124,25 @@ def _backoff(fields: Fields) -> TaskRetry:
     _set(given, "delay", optional_duration(fields, "delay"))
     _set(given, "longest", optional_duration(fields, "longest"))
     _set(given, "jitter", optional_number(fields, "jitter"))
-    fields.done()
-    with anchored(fields.path):
+    fields.check_all_read()
+    with prefix_errors(fields.path):
         return BackoffRetry(**given)
 
 
 def _period(fields: Fields) -> TaskRetry:
-    period = parse_duration(fields.text("period"), fields.at("period"))
-    fields.done()
-    with anchored(fields.path):
+    period = parse_duration(fields.text("period"), fields.path_of("period"))
+    fields.check_all_read()
+    with prefix_errors(fields.path):
         return PeriodRetry(period)
 
 
 def _constant(fields: Fields) -> TaskRetry:
     interval, retries = (
-        parse_duration(fields.text("interval"), fields.at("interval")),
+        parse_duration(fields.text("interval"), fields.path_of("interval")),
         fields.optional_integer("retries"),
     )
-    fields.done()
-    with anchored(fields.path):
+    fields.check_all_read()
+    with prefix_errors(fields.path):
         return ConstantRetry(interval, retries)
 
 
@@ -161,21 +161,21 @@ def _target_to_json(target: Target) -> dict[str, Any]:
 
 
 def _target(fields: Fields) -> Target:
-    return _one_of(fields, {"http": _http, "publish": _publish, "worker": _worker, "webhook": _webhook})
+    return _read_by_type(fields, {"http": _http, "publish": _publish, "worker": _worker, "webhook": _webhook})
 
 
 def _http(fields: Fields) -> Target:
     given: dict[str, Any] = {"url": fields.text("url"), "headers": fields.texts("headers")}
     _set(given, "timeout", optional_duration(fields, "timeout"))
-    fields.done()
-    with anchored(fields.path):
+    fields.check_all_read()
+    with prefix_errors(fields.path):
         return HttpTarget(**given)
 
 
 def _publish(fields: Fields) -> Target:
     event = fields.text("event")
-    fields.done()
-    with anchored(fields.at("event")):
+    fields.check_all_read()
+    with prefix_errors(fields.path_of("event")):
         return TopicTarget(EventName.parse(event))
 
 
@@ -183,13 +183,13 @@ def _worker(fields: Fields) -> Target:
     given: dict[str, Any] = {}
     _set(given, "timeout", optional_duration(fields, "timeout"))
     _set(given, "max_losses", fields.optional_integer("maxLosses"))
-    fields.done()
-    with anchored(fields.path):
+    fields.check_all_read()
+    with prefix_errors(fields.path):
         return WorkerTarget(**given)
 
 
 def _webhook(fields: Fields) -> Target:
-    fields.done()
+    fields.check_all_read()
     return WebhookTarget()
 
 
@@ -197,12 +197,12 @@ _Read = Callable[[Fields], Any]
 _TYPE: Final = "type"
 
 
-def _one_of(fields: Fields, kinds: Mapping[str, _Read]) -> Any:
+def _read_by_type(fields: Fields, kinds: Mapping[str, _Read]) -> Any:
     """Reads an object by its `type`."""
     named = fields.text(_TYPE)
     read = kinds.get(named)
     if read is None:
-        return fields.fail(_TYPE, f"must be one of {', '.join(kinds)} but is {shown(named)}")
+        return fields.fail(_TYPE, f"must be one of {', '.join(kinds)} but is {format_value(named)}")
     return read(fields)
 
 

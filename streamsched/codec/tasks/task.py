@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import orjson
 
-from streamsched.codec.json.reading import Fields, anchored
+from streamsched.codec.json.reading import Fields, prefix_errors
 from streamsched.codec.tasks.queue import optional_duration, retry_from_json, retry_to_json
 from streamsched.codec.triggers import time_leaf
 from streamsched.domain.limits import add_duration
@@ -50,8 +50,8 @@ def request_from_json(fields: Fields, now: datetime) -> TaskRequest:
     retry = fields.optional_object("retry")
     own = None if retry is None else retry_from_json(retry)
     on_existing = fields.optional_choice("onExisting", OnExisting) or OnExisting.KEEP_STARTED
-    fields.done()
-    with anchored(fields.path):
+    fields.check_all_read()
+    with prefix_errors(fields.path):
         return TaskRequest(
             key=key,
             lane=lane,
@@ -95,7 +95,7 @@ def _data(fields: Fields) -> tuple[bytes, str]:
     given = [name for name in ("data", "text", "base64") if fields.has(name)]
     if len(given) > 1:
         fields.fail(given[1], f"and `{given[0]}` exclude each other")
-    value, text, coded = fields.optional("data"), fields.optional_text("text"), fields.optional_text("base64")
+    value, text, coded = fields.optional_value("data"), fields.optional_text("text"), fields.optional_text("base64")
     kind = fields.optional_text("contentType")
     if text is not None:
         return text.encode(errors="replace"), "text/plain; charset=utf-8" if kind is None else kind
@@ -129,8 +129,8 @@ def _recurrence(fields: Fields, from_: datetime | None) -> Recurrence:
         until = add_duration(from_, ttl)
     misfire = fields.optional_choice("misfire", Misfire) or Misfire.ALL
     window = optional_duration(fields, "window")
-    fields.done()
-    with anchored(fields.path):
+    fields.check_all_read()
+    with prefix_errors(fields.path):
         return Recurrence(rhythm, repeats, until, misfire, window)
 
 
@@ -142,5 +142,5 @@ def _rhythm(fields: Fields) -> Cron | Every:
             leaf = time_leaf.every(fields, None)
         case _:
             fields.fail("type", "must be TIME or EVERY")
-    fields.done()
+    fields.check_all_read()
     return leaf

@@ -18,7 +18,7 @@ from typing import Any, Final
 import orjson
 
 from streamsched.codec.json.reading import Fields
-from streamsched.codec.json.scalar import parsed
+from streamsched.codec.json.scalar import parse
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.names import check_queue_name
 from streamsched.domain.tasks.attempt import StartedTask
@@ -114,14 +114,14 @@ def read_request(body: bytes) -> StreamRequest:
     """Raises:
     DecodeError, InvalidError: with the path of the field.
     """
-    fields = Fields(parsed(body or b"{}"))
+    fields = Fields(parse(body or b"{}"))
     queues = fields.text_list("queues")
     if not 0 < len(queues) <= MOST_QUEUES:
         fields.fail("queues", f"must be 1 to {MOST_QUEUES} names")
     for index, queue in enumerate(queues):
         check_queue_name(queue, f"$.queues[{index}]")
     credit = _credit(fields, fields.integer("credit", minimum=0))
-    fields.done()
+    fields.check_all_read()
     return StreamRequest(queues, credit)
 
 
@@ -129,12 +129,12 @@ def read_report(body: bytes) -> WorkerReport:
     """Raises:
     DecodeError: with the path of the field.
     """
-    fields = Fields(parsed(body or b"{}"))
+    fields = Fields(parse(body or b"{}"))
     failed = []
-    for value, path in _listed(fields, "failed"):
+    for value, path in _read_list(fields, "failed"):
         each = Fields(value, path)
         failed.append((each.integer("delivery"), each.text("reason")))
-        each.done()
+        each.check_all_read()
     credit = fields.optional_integer("credit", minimum=0)
     report = WorkerReport(
         _numbers(fields, "done"),
@@ -142,7 +142,7 @@ def read_report(body: bytes) -> WorkerReport:
         _numbers(fields, "heartbeats"),
         None if credit is None else _credit(fields, credit),
     )
-    fields.done()
+    fields.check_all_read()
     return report
 
 
@@ -157,14 +157,14 @@ def report_to_json(report: WorkerReport) -> dict[str, Any]:
 
 
 def _numbers(fields: Fields, name: str) -> tuple[int, ...]:
-    found = _listed(fields, name)
+    found = _read_list(fields, name)
     for value, path in found:
         if type(value) is not int:
             raise DecodeError(path, "must be the number of a delivery")
     return tuple(value for value, _ in found)
 
 
-def _listed(fields: Fields, name: str) -> list[tuple[Any, str]]:
+def _read_list(fields: Fields, name: str) -> list[tuple[Any, str]]:
     found = fields.optional_list(name)
     if len(found) > MOST_REPORTED:
         fields.fail(name, f"must have at most {MOST_REPORTED} elements")

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from datetime import date
 from typing import Any, Final
 
-from streamsched.codec.json.reading import Fields, anchored, below, kind, shown
+from streamsched.codec.json.reading import Fields, format_value, kind, member_path, prefix_errors
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.time.calendar import WEEKDAYS, Calendar
 
@@ -49,8 +49,8 @@ def from_json(obj: object, path: str = "$") -> Calendar:
     yearly = [_yearly(value, where) for value, where in fields.optional_list("yearly")]
     spans = [_span(value, where) for value, where in fields.optional_list("dates")]
     opened = [_date(value, where) for value, where in fields.optional_list("open")]
-    fields.done()
-    with anchored(path):
+    fields.check_all_read()
+    with prefix_errors(path):
         return Calendar.of(name, weekdays=weekdays, yearly=yearly, spans=spans, open=opened)
 
 
@@ -60,15 +60,17 @@ def field(fields: Fields) -> Calendar | None:
     Raises:
         DecodeError, InvalidDefinitionError: as `from_json`; or it is a name, outside of an app.
     """
-    value = fields.optional(_FIELD)
+    value = fields.optional_value(_FIELD)
     if value is None:
         return None
     if isinstance(value, str):
-        fields.fail(_FIELD, f"names {shown(value)}, but only the `calendars` of an app have names; write the days here")
-    return from_json(value, fields.at(_FIELD))
+        fields.fail(
+            _FIELD, f"names {format_value(value)}, but only the `calendars` of an app have names; write the days here"
+        )
+    return from_json(value, fields.path_of(_FIELD))
 
 
-def resolved(obj: Any, calendars: Mapping[str, Any], path: str) -> Any:
+def resolve_references(obj: Any, calendars: Mapping[str, Any], path: str) -> Any:
     """JSON with references to calendars replaced by their definitions.
 
     Raises:
@@ -76,25 +78,25 @@ def resolved(obj: Any, calendars: Mapping[str, Any], path: str) -> Any:
     """
     match obj:
         case Mapping():
-            return {name: _resolved(name, value, calendars, below(path, str(name))) for name, value in obj.items()}
+            return {name: _resolve(name, value, calendars, member_path(path, str(name))) for name, value in obj.items()}
         case list() | tuple():
-            return [resolved(value, calendars, below(path, index)) for index, value in enumerate(obj)]
+            return [resolve_references(value, calendars, member_path(path, index)) for index, value in enumerate(obj)]
         case _:
             return obj
 
 
-def _resolved(name: str, value: Any, calendars: Mapping[str, Any], path: str) -> Any:
+def _resolve(name: str, value: Any, calendars: Mapping[str, Any], path: str) -> Any:
     if name == _MATCH:
         return value
     if name != _FIELD or not isinstance(value, str):
-        return resolved(value, calendars, path)
+        return resolve_references(value, calendars, path)
     if value not in calendars:
         known = ", ".join(sorted(calendars)) or "none"
-        raise DecodeError(path, f"is no calendar of this app: {shown(value)} (known: {known})")
+        raise DecodeError(path, f"is no calendar of this app: {format_value(value)} (known: {known})")
     return calendars[value]
 
 
-def named(fields: Fields) -> dict[str, dict[str, Any]]:
+def read_named(fields: Fields) -> dict[str, dict[str, Any]]:
     """The field `calendars` of an app: definitions by name, each with its `name` field.
 
     Raises:
@@ -107,7 +109,7 @@ def named(fields: Fields) -> dict[str, dict[str, Any]]:
     for name in inner.names():
         own = inner.object(name)
         if own.optional_text("name") not in (None, name):
-            own.fail("name", f"is not {shown(name)}, its name in the app")
+            own.fail("name", f"is not {format_value(name)}, its name in the app")
         found[name] = to_json(from_json({**own.raw(), "name": name}, own.path))
     return found
 
@@ -115,13 +117,13 @@ def named(fields: Fields) -> dict[str, dict[str, Any]]:
 def _weekday(value: object, path: str) -> int:
     if isinstance(value, str) and value.upper() in WEEKDAYS:
         return WEEKDAYS.index(value.upper())
-    raise DecodeError(path, f"must be one of {', '.join(WEEKDAYS)} but is {shown(value)}")
+    raise DecodeError(path, f"must be one of {', '.join(WEEKDAYS)} but is {format_value(value)}")
 
 
 def _yearly(value: object, path: str) -> tuple[int, int]:
     matched = _YEARLY.fullmatch(value) if isinstance(value, str) else None
     if matched is None:
-        raise DecodeError(path, f"must be a month and a day such as '12-25' but is {shown(value)}")
+        raise DecodeError(path, f"must be a month and a day such as '12-25' but is {format_value(value)}")
     return int(matched[1]), int(matched[2])
 
 
@@ -137,5 +139,5 @@ def _date(value: object, path: str) -> date:
         if isinstance(value, str) and len(value) == 10:
             return date.fromisoformat(value)
     except ValueError as exc:
-        raise DecodeError(path, f"must be a date such as '2026-12-24' but is {shown(value)}") from exc
-    raise DecodeError(path, f"must be a date such as '2026-12-24' but is {shown(value)}")
+        raise DecodeError(path, f"must be a date such as '2026-12-24' but is {format_value(value)}") from exc
+    raise DecodeError(path, f"must be a date such as '2026-12-24' but is {format_value(value)}")

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, Final, assert_never
 
-from streamsched.codec.json.reading import Fields, anchored
+from streamsched.codec.json.reading import Fields, prefix_errors
 from streamsched.codec.triggers import calendar as calendars
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.time.duration import duration_text, parse_duration
@@ -104,57 +104,57 @@ def from_json(
     """
     match kind:
         case "AND":
-            children, mixed = _several(fields, read), fields.optional_boolean("mixedRuns") is True
-            with anchored(fields.path, mixed_runs="mixedRuns"):
+            children, mixed = _read_several(fields, read), fields.optional_boolean("mixedRuns") is True
+            with prefix_errors(fields.path, mixed_runs="mixedRuns"):
                 return AllOf(children, mixed)
         case "OR":
-            return AnyOf(_several(fields, read))
+            return AnyOf(_read_several(fields, read))
         case "AT_LEAST":
-            count, children = fields.integer("count", minimum=1), _several(fields, read)
-            with anchored(fields.path):
+            count, children = fields.integer("count", minimum=1), _read_several(fields, read)
+            with prefix_errors(fields.path):
                 return AtLeast(count, children)
         case "THEN":
-            first, second = _one(fields, "first", read), _one(fields, "second", read)
+            first, second = _read_one(fields, "first", read), _read_one(fields, "second", read)
             within = _optional_duration(fields, "within")
-            with anchored(fields.path):
+            with prefix_errors(fields.path):
                 return Then(first, second, within)
         case "UNLESS":
-            wanted, veto = _one(fields, "trigger", read), _one(fields, "veto", read)
+            wanted, veto = _read_one(fields, "trigger", read), _read_one(fields, "veto", read)
             within = _optional_duration(fields, "within")
-            with anchored(fields.path):
+            with prefix_errors(fields.path):
                 return Unless(wanted, veto, within)
         case "WITHIN" | "QUIET" | "SILENCE":
-            return _timed(kind, fields, read)
+            return _read_timed(kind, fields, read)
         case "PER":
-            return _per(fields, read, program, submitted=submitted)
+            return _read_per(fields, read, program, submitted=submitted)
         case _:
             return None
 
 
-def _timed(kind: str, fields: Fields, read: Read) -> Timed:
-    duration = parse_duration(fields.text("duration"), fields.at("duration"))
+def _read_timed(kind: str, fields: Fields, read: Read) -> Timed:
+    duration = parse_duration(fields.text("duration"), fields.path_of("duration"))
     if kind == "SILENCE":
-        of = _one(fields, "of", read)
+        of = _read_one(fields, "of", read)
         if not isinstance(of, Partitions | Total | StreamGrowth | ProgramStatus | CustomEvent):
             fields.fail("of", "must be one kind of event: partitions, a program, a stream or a custom event")
-        with anchored(fields.path):
+        with prefix_errors(fields.path):
             return Silence(of, duration)
-    trigger = _one(fields, "trigger", read)
+    trigger = _read_one(fields, "trigger", read)
     if kind == "QUIET":
         at_most = _optional_duration(fields, "atMost")
-        with anchored(fields.path, at_most="atMost"):
+        with prefix_errors(fields.path, at_most="atMost"):
             return Quiet(trigger, duration, at_most)
     then = fields.optional_choice("then", OnExpiry) or OnExpiry.RESET
-    with anchored(fields.path):
+    with prefix_errors(fields.path):
         return Within(trigger, duration, then)
 
 
-def _per(fields: Fields, read: Read, program: ReadProgram, *, submitted: bool) -> Per:
-    trigger, by, run_of = _one(fields, "trigger", read), fields.text_list("by"), None
-    if isinstance(named := fields.optional("runOf"), Mapping) and "programId" in named:
+def _read_per(fields: Fields, read: Read, program: ReadProgram, *, submitted: bool) -> Per:
+    trigger, by, run_of = _read_one(fields, "trigger", read), fields.text_list("by"), None
+    if isinstance(named := fields.optional_value("runOf"), Mapping) and "programId" in named:
         inner = fields.object("runOf")
         run_of = program(inner, "programId")
-        inner.done()
+        inner.check_all_read()
     elif fields.has("runOf"):
         run_of = program(fields, "runOf")
     grain = fields.optional_choice("grain", Grain)
@@ -162,23 +162,23 @@ def _per(fields: Fields, read: Read, program: ReadProgram, *, submitted: bool) -
     of = fields.optional_integer("of", minimum=1)
     expires = _optional_duration(fields, "expires")
     at_most = fields.optional_integer("atMost", minimum=1)
-    each, calendar = _each(fields), calendars.field(fields)
+    each, calendar = _read_each(fields), calendars.field(fields)
     full, zone = fields.optional_choice("then", OnFull) or usual_policy(run_of), fields.optional_text("zone") or NO_ZONE
     renamed = {"rolled_up_to": "rolledUpTo", "fanned_out_to": "fannedOutTo", "on_correction": "onCorrection"}
-    with anchored(fields.path, at_most="atMost", **renamed):
+    with prefix_errors(fields.path, at_most="atMost", **renamed):
         longest = EXPIRES if expires is None else expires
         corrected = _on_correction(fields, default_on_correction(longest) if submitted and (coarse or each) else None)
         bounds = longest, at_most or AT_MOST, full
         return Per(trigger, by, grain, coarse, fine, of, *bounds, zone, corrected, run_of, each, calendar)
 
 
-def _each(fields: Fields) -> KnownSet | None:
+def _read_each(fields: Fields) -> KnownSet | None:
     inner = fields.optional_object("each")
     if inner is None:
         return None
     column, values = inner.text("column"), tuple(value for value, _ in inner.list("values"))
-    inner.done()
-    with anchored(inner.path):
+    inner.check_all_read()
+    with prefix_errors(inner.path):
         return KnownSet(column, values)
 
 
@@ -235,29 +235,29 @@ def program_to_json(program: ProgramRef) -> dict[str, str]:
     }
 
 
-def checked(trigger: Trigger, path: str) -> Trigger:
+def check_trigger(trigger: Trigger, path: str) -> Trigger:
     """Checks a complete trigger, after decoding.
 
     Raises:
         InvalidDefinitionError: it correlates in a way that can never hold.
     """
-    with anchored(path):
+    with prefix_errors(path):
         check_correlation(trigger)
     return trigger
 
 
-def _one(fields: Fields, name: str, read: Read) -> Trigger:
-    return read(fields.required(name), fields.at(name))
+def _read_one(fields: Fields, name: str, read: Read) -> Trigger:
+    return read(fields.required_value(name), fields.path_of(name))
 
 
-def _several(fields: Fields, read: Read) -> tuple[Trigger, ...]:
+def _read_several(fields: Fields, read: Read) -> tuple[Trigger, ...]:
     children = tuple(read(child, path) for child, path in fields.list("triggers"))
     return children or fields.fail("triggers", "must name at least one trigger")
 
 
 def _optional_duration(fields: Fields, name: str) -> timedelta | None:
     text = fields.optional_text(name)
-    return None if text is None else parse_duration(text, fields.at(name))
+    return None if text is None else parse_duration(text, fields.path_of(name))
 
 
 def _duration(name: str, duration: timedelta | None) -> dict[str, str]:

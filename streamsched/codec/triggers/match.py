@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, assert_never
 
-from streamsched.codec.json.reading import Fields, anchored, below, kind
+from streamsched.codec.json.reading import Fields, kind, member_path, prefix_errors
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.events.match import ANYTHING, Glob, Match, OneOf, Wanted
 
@@ -29,7 +29,7 @@ def field(fields: Fields, name: str = "match") -> Match:
     if inner is None:
         return ANYTHING
     return Match.from_values(
-        {column: _wanted(value, below(inner.path, column)) for column, value in inner.raw().items()}
+        {column: _read_wanted(value, member_path(inner.path, column)) for column, value in inner.raw().items()}
     )
 
 
@@ -44,19 +44,19 @@ def _wanted_to_json(wanted: Wanted) -> Any:
             assert_never(wanted)
 
 
-def _wanted(value: object, path: str) -> Wanted:
+def _read_wanted(value: object, path: str) -> Wanted:
     match value:
         case str():
             return OneOf(frozenset({value}))
         case list():
-            some = frozenset(_text(each, below(path, index)) for index, each in enumerate(value))
-            with anchored(path):
+            some = frozenset(_text(each, member_path(path, index)) for index, each in enumerate(value))
+            with prefix_errors(path):
                 return OneOf(some)
         case Mapping():
             fields = Fields(value, path)
             pattern = fields.text("glob")
-            fields.done()
-            with anchored(fields.at("glob")):
+            fields.check_all_read()
+            with prefix_errors(fields.path_of("glob")):
                 return Glob(pattern)
         case _:
             raise DecodeError(path, f'must be a text, a list of texts or {{"glob": pattern}} but is {kind(value)}')

@@ -17,7 +17,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, assert_never
 
-from streamsched.codec.json.reading import Fields, anchored
+from streamsched.codec.json.reading import Fields, prefix_errors
 from streamsched.codec.triggers import calendar as calendars
 from streamsched.domain.names import AppRef
 from streamsched.domain.ticks.fire_times import SHORTEST, check_cron
@@ -38,10 +38,14 @@ def to_json(leaf: TickingLeaf) -> dict[str, Any]:
                 "inOverlap": leaf.in_overlap and leaf.in_overlap.value,
                 "onClosed": None if leaf.on_closed is OnClosed.SKIP else leaf.on_closed.value,
             }
-            return {"type": "TIME", "cronExpression": leaf.expression, **_without_none({**own, **_common(leaf)})}
+            return {"type": "TIME", "cronExpression": leaf.expression, **_without_none({**own, **_common_fields(leaf)})}
         case Every(interval=interval, start=start, zone=zone):
             own = {"start": start and start.isoformat(), "timeZone": None if zone == "UTC" else zone}
-            return {"type": "EVERY", "interval": duration_text(interval), **_without_none({**own, **_common(leaf)})}
+            return {
+                "type": "EVERY",
+                "interval": duration_text(interval),
+                **_without_none({**own, **_common_fields(leaf)}),
+            }
         case At(instant=instant):
             return {"type": "AT", "instant": instant.isoformat()}
         case SinceLastRun(duration=duration):
@@ -62,7 +66,7 @@ def cron(fields: Fields, _: AppRef | None, *, shortest: timedelta = SHORTEST) ->
     in_gap, in_overlap = fields.optional_choice("inGap", InGap), fields.optional_choice("inOverlap", InOverlap)
     calendar, on_closed = calendars.field(fields), fields.optional_choice("onClosed", OnClosed) or OnClosed.SKIP
     jitter = _jitter(fields)
-    with anchored(fields.path, expression="cronExpression", zone="timeZone", on_closed="onClosed"):
+    with prefix_errors(fields.path, expression="cronExpression", zone="timeZone", on_closed="onClosed"):
         leaf = Cron(expression, zone, dialect, in_gap, in_overlap, calendar, on_closed, jitter)
         check_cron(leaf, shortest=shortest)
     return leaf
@@ -75,14 +79,14 @@ def every(fields: Fields, _: AppRef | None) -> Every:
         DecodeError: a field is missing or of the wrong kind.
         InvalidDefinitionError: the interval is invalid or too short; the zone is unknown, or there is no calendar.
     """
-    interval = parse_duration(fields.text("interval"), fields.at("interval"))
+    interval = parse_duration(fields.text("interval"), fields.path_of("interval"))
     start, zone = fields.optional_instant("start"), fields.optional_text("timeZone") or "UTC"
     calendar, jitter = calendars.field(fields), _jitter(fields)
-    with anchored(fields.path, zone="timeZone"):
+    with prefix_errors(fields.path, zone="timeZone"):
         return Every(interval, start, calendar, zone, jitter)
 
 
-def at(fields: Fields, _: AppRef | None) -> At:
+def read_at(fields: Fields, _: AppRef | None) -> At:
     """Decodes an AT trigger.
 
     Raises:
@@ -90,7 +94,7 @@ def at(fields: Fields, _: AppRef | None) -> At:
         InvalidDefinitionError: it is outside the years allowed.
     """
     instant = fields.instant("instant")
-    with anchored(fields.path):
+    with prefix_errors(fields.path):
         return At(instant)
 
 
@@ -101,17 +105,17 @@ def since_last_run(fields: Fields, _: AppRef | None) -> SinceLastRun:
         DecodeError: the duration is missing.
         InvalidDefinitionError: it is invalid, too short or too long.
     """
-    duration = parse_duration(fields.text("duration"), fields.at("duration"))
-    with anchored(fields.path):
+    duration = parse_duration(fields.text("duration"), fields.path_of("duration"))
+    with prefix_errors(fields.path):
         return SinceLastRun(duration)
 
 
 def _jitter(fields: Fields) -> timedelta:
     text = fields.optional_text("jitter")
-    return timedelta(0) if text is None else parse_duration(text, fields.at("jitter"))
+    return timedelta(0) if text is None else parse_duration(text, fields.path_of("jitter"))
 
 
-def _common(leaf: Cron | Every) -> dict[str, Any]:
+def _common_fields(leaf: Cron | Every) -> dict[str, Any]:
     return {
         "calendar": leaf.calendar and calendars.to_json(leaf.calendar),
         "jitter": duration_text(leaf.jitter) if leaf.jitter else None,

@@ -19,7 +19,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
 
-from streamsched.codec.json.reading import Fields, anchored, kind, shown
+from streamsched.codec.json.reading import Fields, format_value, kind, prefix_errors
 from streamsched.codec.triggers import composite as composites
 from streamsched.codec.triggers import match as matches
 from streamsched.codec.triggers import time_leaf as ticks
@@ -76,7 +76,7 @@ def to_json(trigger: Trigger, *, explicit: bool = False) -> dict[str, Any]:
                 "dataset": of,
                 "numPartitions": count,
                 **_match(match),
-                **_distinct(distinct, explicit=explicit),
+                **_distinct_field(distinct, explicit=explicit),
             }
         case Total(dataset=dataset, measure=measure, amount=amount, match=match, distinct=distinct):
             of = _ref_to_json("dataset", dataset)
@@ -86,7 +86,7 @@ def to_json(trigger: Trigger, *, explicit: bool = False) -> dict[str, Any]:
                 "measure": measure.value,
                 "amount": amount,
                 **_match(match),
-                **_distinct(distinct, explicit=explicit),
+                **_distinct_field(distinct, explicit=explicit),
             }
         case StreamGrowth(stream=stream, bytes=amount):
             size = {"bytes": amount} if amount % _MEGABYTE else {"triggerMB": amount // _MEGABYTE}
@@ -120,7 +120,7 @@ def from_json(obj: object, path: str = "$", *, app: AppRef | None = None, distin
         DecodeError: a field is missing, of the wrong kind or unknown; the path names it.
         InvalidDefinitionError: the trigger could never hold.
     """
-    return composites.checked(_trigger(obj, path, _Defaults(app, distinct), 0), path)
+    return composites.check_trigger(_trigger(obj, path, _Defaults(app, distinct), 0), path)
 
 
 def _trigger(obj: object, path: str, defaults: _Defaults, depth: int) -> Trigger:
@@ -140,19 +140,19 @@ def _trigger(obj: object, path: str, defaults: _Defaults, depth: int) -> Trigger
         trigger = composites.from_json(name, fields, read, program, submitted=defaults.distinct)
         if trigger is None:
             known = ", ".join(sorted([*_LEAVES, *_COMMITS, *composites.NAMES]))
-            fields.fail("type", f"is no trigger we know: {shown(kind_of)} (known: {known})")
-    fields.done()
+            fields.fail("type", f"unknown trigger type {format_value(kind_of)} (known: {known})")
+    fields.check_all_read()
     return trigger
 
 
 def counting_commits(trigger: Trigger) -> Trigger:
     """The same trigger, counting every commit."""
-    return from_json(_without("distinct", to_json(trigger), lambda obj: obj["type"] in _COMMITS))
+    return from_json(_drop_field("distinct", to_json(trigger), lambda obj: obj["type"] in _COMMITS))
 
 
 def with_text_keys(trigger: Trigger) -> Trigger:
     """The same trigger, whose keys are texts where only the name of the column says that they are periods."""
-    return from_json(_without("grain", to_json(trigger), _is_named_by_grain))
+    return from_json(_drop_field("grain", to_json(trigger), _is_named_by_grain))
 
 
 def without_defaults(trigger: Trigger) -> Trigger:
@@ -162,7 +162,7 @@ def without_defaults(trigger: Trigger) -> Trigger:
     """
     found = to_json(with_text_keys(counting_commits(trigger)))
     for field in ("quiet", "onCorrection", "mixedRuns"):
-        found = _without(field, found, lambda obj: obj["type"] in ("PER", "AND"))
+        found = _drop_field(field, found, lambda obj: obj["type"] in ("PER", "AND"))
     return from_json(found)
 
 
@@ -176,14 +176,14 @@ def _is_named_by_grain(obj: Mapping[str, Any]) -> bool:
     return obj.get("grain") == grain_by_name(obj["by"])
 
 
-def _without(field: str, obj: Any, where: Callable[[Mapping[str, Any]], bool]) -> Any:
+def _drop_field(field: str, obj: Any, where: Callable[[Mapping[str, Any]], bool]) -> Any:
     """The JSON of a trigger without a field of the triggers in it for which `where` holds."""
     if isinstance(obj, list):
-        return [_without(field, each, where) for each in obj]
+        return [_drop_field(field, each, where) for each in obj]
     if not isinstance(obj, dict) or "type" not in obj:
         return obj
     return {
-        name: _without(field, value, where) if name in _NESTED else value
+        name: _drop_field(field, value, where) if name in _NESTED else value
         for name, value in obj.items()
         if name != field or not where(obj)
     }
@@ -192,7 +192,7 @@ def _without(field: str, obj: Any, where: Callable[[Mapping[str, Any]], bool]) -
 def _partitions(fields: Fields, defaults: _Defaults) -> Partitions:
     dataset = _ref(fields, "dataset", "dataset", DatasetRef, defaults.app)
     count, match = fields.integer("numPartitions", minimum=1), matches.field(fields)
-    with anchored(fields.path, count="numPartitions"):
+    with prefix_errors(fields.path, count="numPartitions"):
         return Partitions(dataset, count, match, _is_distinct(fields, defaults))
 
 
@@ -200,7 +200,7 @@ def _total(fields: Fields, defaults: _Defaults) -> Total:
     dataset = _ref(fields, "dataset", "dataset", DatasetRef, defaults.app)
     measure = fields.choice("measure", Measure)
     amount, match = fields.integer("amount", minimum=1), matches.field(fields)
-    with anchored(fields.path):
+    with prefix_errors(fields.path):
         return Total(dataset, measure, amount, match, _is_distinct(fields, defaults))
 
 
@@ -219,7 +219,7 @@ def _stream_size(fields: Fields, app: AppRef | None) -> StreamGrowth:
         amount = megabytes * _MEGABYTE
     if amount is None:
         fields.fail("bytes", "is missing (or give triggerMB)")
-    with anchored(fields.path, bytes="bytes" if megabytes is None else "triggerMB"):
+    with prefix_errors(fields.path, bytes="bytes" if megabytes is None else "triggerMB"):
         return StreamGrowth(stream, amount)
 
 
@@ -229,19 +229,19 @@ def _program_status(fields: Fields, app: AppRef | None) -> ProgramStatus:
     for status, path in fields.list("programStatuses"):
         outcome = _OUTCOMES.get(status.upper()) if isinstance(status, str) else None
         if outcome is None:
-            raise DecodeError(path, f"must be one of {', '.join(_STATUSES.values())} but is {shown(status)}")
+            raise DecodeError(path, f"must be one of {', '.join(_STATUSES.values())} but is {format_value(status)}")
         outcomes.add(outcome)
     if not outcomes:
         fields.fail("programStatuses", "names no status, so it could never hold")
     times, match = fields.optional_integer("times", minimum=1) or 1, matches.field(fields)
-    with anchored(fields.path):
+    with prefix_errors(fields.path):
         return ProgramStatus(program, frozenset(outcomes), times, match)
 
 
 def _event(fields: Fields, app: AppRef | None) -> CustomEvent:
     name = _ref(fields, "event", "event", EventName, app)
     times, match = fields.optional_integer("times", minimum=1) or 1, matches.field(fields)
-    with anchored(fields.path):
+    with prefix_errors(fields.path):
         return CustomEvent(name, times, match)
 
 
@@ -249,7 +249,7 @@ _LEAVES: Final[Mapping[str, Callable[[Fields, AppRef | None], Trigger]]] = Mappi
     {
         "TIME": ticks.cron,
         "EVERY": ticks.every,
-        "AT": ticks.at,
+        "AT": ticks.read_at,
         "SINCE_LAST_RUN": ticks.since_last_run,
         "STREAM_SIZE": _stream_size,
         "PROGRAM_STATUS": _program_status,
@@ -265,7 +265,7 @@ def _times(times: int) -> dict[str, int]:
     return {} if times == 1 else {"times": times}
 
 
-def _distinct(distinct: bool, *, explicit: bool) -> dict[str, bool]:
+def _distinct_field(distinct: bool, *, explicit: bool) -> dict[str, bool]:
     return {"distinct": distinct} if distinct or explicit else {}
 
 
@@ -280,16 +280,16 @@ def _ref_to_json(noun: str, ref: DatasetRef | StreamRef | EventName) -> dict[str
 def _ref(fields: Fields, name: str, noun: str, kind_of: type[_R], app: AppRef | None) -> _R:
     """A dataset, stream or event: `{noun, namespace}`, `"namespace.name"` or `"name"`."""
     namespace = app.namespace if app else DEFAULT_NAMESPACE
-    match fields.required(name):
+    match fields.required_value(name):
         case str() as text:
-            with anchored(fields.at(name)):
+            with prefix_errors(fields.path_of(name)):
                 return kind_of.parse(text, namespace)
         case Mapping():
             inner = fields.object(name)
             inner.ignore("entity")
             own, given = inner.text(noun), inner.optional_text("namespace")
-            inner.done()
-            with anchored(inner.path):
+            inner.check_all_read()
+            with prefix_errors(inner.path):
                 return kind_of(given or namespace, own)
         case value:
             return fields.fail(name, f"must be an object or a text such as namespace.name but is {kind(value)}")
@@ -297,9 +297,9 @@ def _ref(fields: Fields, name: str, noun: str, kind_of: type[_R], app: AppRef | 
 
 def _program(fields: Fields, name: str, app: AppRef | None) -> ProgramRef:
     """A program: `{namespace, application, program}`, `"namespace.app.program"` or, within an app, `"program"`."""
-    match fields.required(name):
+    match fields.required_value(name):
         case str() as text:
-            with anchored(fields.at(name)):
+            with prefix_errors(fields.path_of(name)):
                 if app and "." not in text:
                     return ProgramRef(app.namespace, app.app, text)
                 return ProgramRef.parse(text)
@@ -309,8 +309,8 @@ def _program(fields: Fields, name: str, app: AppRef | None) -> ProgramRef:
             own = inner.text("program")
             namespace = inner.optional_text("namespace") or (app.namespace if app else DEFAULT_NAMESPACE)
             application = inner.optional_text("application") or (app.app if app else inner.text("application"))
-            inner.done()
-            with anchored(inner.path):
+            inner.check_all_read()
+            with prefix_errors(inner.path):
                 return ProgramRef(namespace, application, own)
         case value:
             return fields.fail(name, f"must be an object or a text namespace.app.program but is {kind(value)}")

@@ -55,7 +55,7 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
     if older:
         node["older"] = older
     if explanation.due_at is not None:
-        node["due_at"] = native.plain(explanation.due_at)
+        node["due_at"] = native.to_plain(explanation.due_at)
         node["then"] = explanation.then
     if explanation.children:
         node["children"] = [to_json(child) for child in explanation.children]

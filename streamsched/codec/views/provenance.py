@@ -25,11 +25,11 @@ def to_json(provenance: Provenance) -> dict[str, Any]:
         },
         "arguments": dict(provenance.arguments),
         "changedSince": list(provenance.changed),
-        "chain": [_chained(each) for each in provenance.chain] if len(provenance.chain) > 1 else [],
+        "chain": [_run_view(each) for each in provenance.chain] if len(provenance.chain) > 1 else [],
     }
 
 
-def _chained(each: ChainedRun) -> dict[str, Any]:
+def _run_view(each: ChainedRun) -> dict[str, Any]:
     return {
         "job": each.job,
         "run": each.run,

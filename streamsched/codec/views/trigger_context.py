@@ -23,7 +23,7 @@ from types import MappingProxyType
 from typing import Any, Final, assert_never
 
 from streamsched.codec.cdap.cron import to_quartz
-from streamsched.codec.events.native import plain, to_json
+from streamsched.codec.events.native import to_json, to_plain
 from streamsched.codec.triggers import trigger as trigger_codec
 from streamsched.domain.events.event import Event, Outcome, ProgramReached, StreamSize, Ticked
 from streamsched.domain.jobs.job import Contribution, ReadyJob, merge_satisfactions
@@ -83,7 +83,7 @@ def native(job: ReadyJob, *, trigger: Trigger | None = None) -> dict[str, Any]:
         found["corrects"] = job.corrects
     if trigger is not None:
         found["when"] = trigger_codec.to_json(trigger)
-    return plain(found)
+    return to_plain(found)
 
 
 def triggering_schedule_info(

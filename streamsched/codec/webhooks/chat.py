@@ -21,13 +21,13 @@ _ESCAPED: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 def slack(digest: Digest) -> bytes:
     """The body of a request to an incoming webhook of Slack. `text` is what notifications of devices show."""
-    blocks = [_slack_block(each) for each in _fitting(digest, _SLACK_ROOM)]
+    blocks = [_slack_block(each) for each in _fitting_paragraphs(digest, _SLACK_ROOM)]
     return orjson.dumps({"text": subject(digest).translate(_ESCAPED), "blocks": blocks})
 
 
 def teams(digest: Digest) -> bytes:
     """The body of a request to a workflow of Teams: an Adaptive Card."""
-    parts = list(_fitting(digest, _TEAMS_ROOM))
+    parts = list(_fitting_paragraphs(digest, _TEAMS_ROOM))
     body = [_teams_block(each) for each in parts if not each.link]
     links = [(each.lines[0], each.link) for each in parts if each.link]
     actions = [{"type": "Action.OpenUrl", "title": title[:60], "url": url} for title, url in links[:5]]
@@ -45,7 +45,7 @@ def teams(digest: Digest) -> bytes:
     )
 
 
-def _fitting(digest: Digest, room: int) -> Iterator[Paragraph]:
+def _fitting_paragraphs(digest: Digest, room: int) -> Iterator[Paragraph]:
     """The first paragraphs that have room; a log that has none is cut to its last lines."""
     for number, each in enumerate(paragraphs(digest)):
         size = sum(len(line) + 1 for line in each.lines) + len(each.link)

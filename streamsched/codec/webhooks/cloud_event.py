@@ -51,13 +51,13 @@ def event_of(line: WorkLine, pages: str = "") -> bytes:
             data |= {"schedule": line.schedule, "program": line.program, "job": job}
     if line.kind == "run":
         data |= {"run": line.subject, "attempt": line.attempt}
-    data |= {name: _cut(value) for name, value in (line.detail or {}).items() if name in _DETAILS}
+    data |= {name: _cut_text(value) for name, value in (line.detail or {}).items() if name in _DETAILS}
     if pages:
         data["link"] = f"{pages}/ui/{line.kind}s/{quote(line.subject, safe='')}"
     return _event(line.id, PREFIX + line.change, (line.namespace, line.subject), line.at, data)
 
 
-def _cut(value: object) -> object:
+def _cut_text(value: object) -> object:
     """The end of a text that is too long: that of a log says why."""
     return value[-_LONGEST_DETAIL:] if isinstance(value, str) else value
 

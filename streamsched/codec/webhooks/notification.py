@@ -84,7 +84,7 @@ def notification_of(event: Mapping[str, Any]) -> Notification:
         kind=kind,
         at=datetime.fromisoformat(event["time"]).astimezone(UTC),
         namespace=namespace,
-        about=_short(str(about)),
+        about=_short_name(str(about)),
         title=title,
         reason=str(data.get("reason") or ""),
         facts={name.replace("_", " "): str(value) for name, value in facts.items() if value},
@@ -111,5 +111,5 @@ def _next_steps(kind: str, subject: str, data: Mapping[str, Any]) -> list[str]:
     return steps.get(kind, [])
 
 
-def _short(name: str) -> str:
+def _short_name(name: str) -> str:
     return name.removeprefix(f"{DEFAULT_NAMESPACE}.")

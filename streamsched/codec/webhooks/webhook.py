@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamsched.codec.json.reading import Fields, anchored
+from streamsched.codec.json.reading import Fields, prefix_errors
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.programs.secret import Secret
 from streamsched.domain.time.duration import duration_text, parse_duration
@@ -47,18 +47,18 @@ def webhook_from_json(namespace: str, name: str, fields: Fields) -> Webhook:
     if changes or sent_as is not WebhookFormat.CLOUDEVENTS:
         given["changes"] = changes or frozenset({FAILURE})
     for field, ref in (("schedules", ScheduleRef), ("programs", ProgramRef)):
-        with anchored(fields.at(field)):
+        with prefix_errors(fields.path_of(field)):
             given[field] = frozenset(ref.parse(each) for each in fields.text_list(field))
     secret = fields.optional_object("secret")
     if secret is not None:
-        given["secret"] = Secret.parse(secret.text("secret"), secret.at("secret"))
-        secret.done()
+        given["secret"] = Secret.parse(secret.text("secret"), secret.path_of("secret"))
+        secret.check_all_read()
     mode = fields.optional_choice("mode", EventMode)
     if mode is not None:
         given["mode"] = mode
     timeout = fields.optional_text("timeout")
     if timeout is not None:
-        given["timeout"] = parse_duration(timeout, fields.at("timeout"))
-    fields.done()
-    with anchored(fields.path):
+        given["timeout"] = parse_duration(timeout, fields.path_of("timeout"))
+    fields.check_all_read()
+    with prefix_errors(fields.path):
         return Webhook(namespace=namespace, name=name, **given)

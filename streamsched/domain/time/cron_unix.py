@@ -55,7 +55,7 @@ def parse_unix(expression: str) -> CronFields:
     if expression.startswith("@"):
         nickname = NICKNAMES.get(expression.lower())
         if nickname is None:
-            refuse(f"'{expression}' is no nickname we know (known: {', '.join(NICKNAMES)})")
+            refuse(f"unknown nickname '{expression}' (known: {', '.join(NICKNAMES)})")
         expression = nickname
     parts = expression.split()
     if len(parts) == 5:

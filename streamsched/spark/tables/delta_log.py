@@ -175,7 +175,7 @@ class DeltaLog:
             raise NotFoundError("version", f"{version} of {self._source.location}", hint="it was cleaned up")
         fields = Fields(known.streamsched)
         job, attempt = fields.optional_text("job"), fields.optional_integer("attempt") or 1
-        ordinal, ordered = fields.optional_integer("ordinal") or 0, fields.optional("ordered") is not False
+        ordinal, ordered = fields.optional_integer("ordinal") or 0, fields.optional_value("ordered") is not False
         author = Author(job, attempt, ordinal, ordered) if job else None
         return WrittenCommit(
             commit, fields.choice("mode", Mode), author, fields.text("work"), self._source.position(version - 1)

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import orjson
 
-from streamsched.codec.json.reading import anchored
+from streamsched.codec.json.reading import prefix_errors
 from streamsched.codec.tasks.task import options_to_json
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.limits import add_duration
@@ -83,7 +83,7 @@ def check_registrations(
         raise InvalidError("$", f"must have at most {most} tasks but has {len(requests)}")
     incoming: list[CheckedRegistration] = []
     for index, request in enumerate(requests):
-        with anchored(f"$[{index}]"):
+        with prefix_errors(f"$[{index}]"):
             lane, task = policy.id_of(queue, request)
             incoming.append(CheckedRegistration(request, lane, task, first_due_at(policy, request, now)))
     return incoming

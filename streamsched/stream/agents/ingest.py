@@ -76,12 +76,12 @@ class Ingest:
                 in_time = arrived - SHORTEST
             raw = record.value or b""
             try:
-                usual = fast_path.occurred(raw)
+                usual = fast_path.read_occurred(raw)
                 if usual is not None and record.traceparent is None:
                     key, signal = usual
                     if signal.event.time <= in_time:
                         signal = Occurred(signal.event, _delay(arrived, signal.event.time))
-                        raw = signal_codec.delayed(raw, signal.delay)
+                        raw = signal_codec.add_delay(raw, signal.delay)
                     remember(raw, signal)
                 else:
                     key, raw = self._signal(chunk, record, arrived)

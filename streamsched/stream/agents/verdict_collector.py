@@ -75,7 +75,7 @@ class VerdictCollector:
     def undecodable(self, chunk: Chunk, record: Record, error: InvalidError) -> None:
         """Records a record that became a dead letter."""
         position = f"{chunk.topic}/{chunk.partition}/{record.offset}"
-        claimed = event_codec.claimed(record.value or b"") or (event_codec.LOG_ID + position, "")
+        claimed = event_codec.find_identity(record.value or b"") or (event_codec.LOG_ID + position, "")
         group = self._open(position, Undecodable(position, error.path or "$", error.reason or "no reason"))
         group.events.extend(claimed)
 

@@ -69,7 +69,7 @@ class KnownIds:
         for bucket in self._newest_first:
             if bucket.salt != salt:
                 salt = bucket.salt
-                place = codec.mixed(digest, salt)
+                place = codec.mix(digest, salt)
                 self._placed = digest, salt, place
             found = bucket.first_ms(digest, place)
             if found >= 0:
@@ -88,10 +88,10 @@ class KnownIds:
             bucket = self._opened(now_ms)
         if not self._new or self._new[-1][0] is not bucket:
             self._new.append((bucket, []))
-        first_ms = codec.clamped(first_ms)
+        first_ms = codec.clamp(first_ms)
         entry = codec.entry(digest, first_ms, key_hash)
         if self._placed[:2] != (digest, bucket.salt):
-            self._placed = digest, bucket.salt, codec.mixed(digest, bucket.salt)
+            self._placed = digest, bucket.salt, codec.mix(digest, bucket.salt)
         bucket.add(entry, self._placed[2], first_ms)
         self._new[-1][1].append(entry)
         self._count += 1
@@ -194,7 +194,7 @@ class KnownIds:
                 await asyncio.sleep(0)
         for part in others.values():  # entries whose batches still exist are duplicates
             for at, entry in enumerate(codec.entries(part.body)):
-                place = codec.mixed(entry, bucket.salt)
+                place = codec.mix(entry, bucket.salt)
                 if bucket.first_ms(entry[: codec.DIGEST], place) < 0:
                     bucket.add(entry, place, codec.first_ms(entry))
                 if at % _RESTORED == 0:
@@ -215,7 +215,7 @@ class KnownIds:
         self._unreadable.append(key)
 
     def _opened(self, now_ms: int) -> Bucket:
-        bucket = self._open = Bucket(self._next, opened_ms=codec.clamped(now_ms), salt=self._salt)
+        bucket = self._open = Bucket(self._next, opened_ms=codec.clamp(now_ms), salt=self._salt)
         self._next += 1
         self._newest_first.insert(0, bucket)
         self._small = {}
@@ -227,7 +227,7 @@ class KnownIds:
             return True
         if bucket.count >= max(_LARGEST, self._count // _SHARE):
             return True
-        return known is not None and bucket.first_ms(known, codec.mixed(known, bucket.salt)) >= 0
+        return known is not None and bucket.first_ms(known, codec.mix(known, bucket.salt)) >= 0
 
     def _close(self, bucket: Bucket) -> None:
         self._open = None

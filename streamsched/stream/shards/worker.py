@@ -75,7 +75,7 @@ class Worker:
         return sorted(self._runners)
 
     @property
-    def joined(self) -> bool:
+    def is_member(self) -> bool:
         """Whether it is a member: its first heartbeat succeeded, and it has not stepped aside."""
         return self._joined and not self._aside
 

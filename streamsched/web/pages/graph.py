@@ -22,7 +22,7 @@ from streamsched.web.rendering import Renderer
 from streamsched.web.views.commands import SameAs, command_line
 from streamsched.web.views.drawing import DrawnBox, draw_graph
 from streamsched.web.views.links_graph import LinkGraph, LinkNode, neighbourhood, whole_graph
-from streamsched.web.views.names import dataset_href, quoted, schedule_href, short
+from streamsched.web.views.names import dataset_href, quote_name, schedule_href, short_name
 from streamsched.web.views.paging import address
 from streamsched.web.views.states import RUN_WORDS, SCHEDULE_WORDS
 from streamsched.web.visit import PageRoute, Visit
@@ -52,15 +52,15 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
         )
     )
     reads = visit.api.datasets.links.reads
-    standings = await reads.standings(visit.visible(graph.of("schedule")))
-    runs = await reads.last_runs(visit.visible(graph.of("program")))
+    standings = await reads.standings(visit.visible_ids(graph.ids_of("schedule")))
+    runs = await reads.last_runs(visit.visible_ids(graph.ids_of("program")))
     boxes = [_box(node, standings, runs, visit, focus) for node in graph.nodes]
     return renderer.page(
         visit,
         "graph.html",
         graph=graph,
         picture=await asyncio.to_thread(draw_graph, boxes, graph.arrows, label=_label(graph)) if boxes else "",
-        lines=[(box, _around(node, visit)) for node, box in zip(graph.nodes, boxes, strict=True)],
+        lines=[(box, _graph_around(node, visit)) for node, box in zip(graph.nodes, boxes, strict=True)],
         text=text,
         app_graphs=[] if focus else await visit.graphs(text=text, limit=_GRAPHS + 1),
         most_graphs=_GRAPHS,
@@ -80,7 +80,7 @@ async def show_tasks(renderer: Renderer, visit: Visit) -> Response:
     boxes = [
         DrawnBox(
             box.title,
-            _counted(counts.get(box.title, Counter())) or box.detail,
+            _counts_text(counts.get(box.title, Counter())) or box.detail,
             _task_tone(counts.get(box.title, Counter())),
             "#tasks",
         )
@@ -92,7 +92,10 @@ async def show_tasks(renderer: Renderer, visit: Visit) -> Response:
         ref=ref,
         generation=stored.generation,
         picture=await asyncio.to_thread(
-            draw_graph, boxes, [(each.parent, each.child) for each in picture.arrows], label=f"Tasks of {short(ref)}"
+            draw_graph,
+            boxes,
+            [(each.parent, each.child) for each in picture.arrows],
+            label=f"Tasks of {short_name(ref)}",
         ),
         note=picture.note,
         tasks=[(name, str(graph.task(name).template), counts.get(name, Counter())) for name in graph.order],
@@ -100,7 +103,7 @@ async def show_tasks(renderer: Renderer, visit: Visit) -> Response:
         failed=await visit.api.work.graphs.page(
             ref, task=None, state=NodeState.FAILED, after=NodeId("", ""), limit=_NODES
         ),
-        same=SameAs(command_line("graph", "status", short(ref))),
+        same=SameAs(command_line("graph", "status", short_name(ref))),
     )
 
 
@@ -135,16 +138,16 @@ def _box(
         state = runs.get(node.name)
         word = None if state is None else RUN_WORDS[state]
         tone, detail = ("off", "program, no run") if word is None else (word.tone, f"program, {word.word}")
-        href = f"/ui/runs?program={quoted(node.name)}"
+        href = f"/ui/runs?program={quote_name(node.name)}"
     elif node.kind == "dataset":
         href = dataset_href(node.name)
-    return DrawnBox(short(node.name), detail, tone, href or _around(node, visit), node == focus)
+    return DrawnBox(short_name(node.name), detail, tone, href or _graph_around(node, visit), node == focus)
 
 
-def _around(node: LinkNode, visit: Visit) -> str:
+def _graph_around(node: LinkNode, visit: Visit) -> str:
     """The graph around a node."""
-    within = "" if visit.namespace is None else f"&namespace={quoted(visit.namespace)}"
-    return f"/ui/graph?focus={node.kind}:{quoted(node.name)}{within}"
+    within = "" if visit.namespace is None else f"&namespace={quote_name(visit.namespace)}"
+    return f"/ui/graph?focus={node.kind}:{quote_name(node.name)}{within}"
 
 
 def _label(graph: LinkGraph) -> str:
@@ -153,7 +156,7 @@ def _label(graph: LinkGraph) -> str:
     return f"Graph of {listed}; the table below lists them"
 
 
-def _counted(counts: Counter[NodeState]) -> str:
+def _counts_text(counts: Counter[NodeState]) -> str:
     return ", ".join(f"{number:,} {state.value}" for state, number in counts.items())
 
 

@@ -69,7 +69,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
         most_graphs=_ROWS,
         missing=missing,
         rate=None if overview is None else records_a_second(overview),
-        behind=0 if overview is None else sum(shard.lag for shard in overview.shards),
+        behind=0 if overview is None else sum(shard.total_lag for shard in overview.shards),
         health=health,
     )
 

@@ -18,7 +18,7 @@ from streamsched.domain.triggers.trigger import leaf_id, leaves
 from streamsched.launcher.why import explain_job
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.commands import SameAs, command_line, curl_line
-from streamsched.web.views.names import leaf_words, linked, run_href, short
+from streamsched.web.views.names import add_links, leaf_words, run_href, short_name
 from streamsched.web.views.reasons import Reason, waiting_reason
 from streamsched.web.views.states import in_words, job_word
 from streamsched.web.visit import PageRoute, Visit
@@ -47,8 +47,8 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
     else:
         hrefs = {run: run_href(run) for run in job.runs}
         text = in_words(explained.summary[:1].upper() + explained.summary[1:])
-        lines = [Markup("{}.").format(linked(each[:1].upper() + each[1:], hrefs)) for each in explained.deadlines]
-        reason = Reason(word, Markup("{}.").format(linked(text.rstrip("."), hrefs)), tuple(lines))
+        lines = [Markup("{}.").format(add_links(each[:1].upper() + each[1:], hrefs)) for each in explained.deadlines]
+        reason = Reason(word, Markup("{}.").format(add_links(text.rstrip("."), hrefs)), tuple(lines))
     return renderer.page(
         visit,
         "job.html",
@@ -64,7 +64,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
         done=DONE.get(visit.query("done"), ""),
         same={
             order: SameAs(
-                command_line("job", order, short(job.id)),
+                command_line("job", order, short_name(job.id)),
                 "" if order == "why" else curl_line(visit.url, f"/v1/jobs/{job.id}/{order}"),
             )
             for order in ("why", "force", "cancel", "hold", "release")

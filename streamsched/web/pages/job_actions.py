@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse, Response
 from streamsched.api.routing.rules import OPERATE
 from streamsched.domain.errors import NotFoundError
 from streamsched.domain.jobs.job import JobCommand
-from streamsched.web.pages.schedule_actions import by
+from streamsched.web.pages.schedule_actions import reason_text
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.names import job_href
 from streamsched.web.visit import PageRoute, Visit
@@ -29,5 +29,5 @@ async def command(visit: Visit) -> Response:
     if order != _RELEASE and order not in set(JobCommand):
         raise NotFoundError("order", order)
     wanted = None if order == _RELEASE else JobCommand(order)
-    await visit.api.work.jobs.command(job, wanted, by(visit, visit.form.get("note", "")), now=visit.now)
+    await visit.api.work.jobs.command(job, wanted, reason_text(visit, visit.form.get("note", "")), now=visit.now)
     return RedirectResponse(f"{job_href(job)}?done={order}", HTTPStatus.SEE_OTHER)

@@ -32,18 +32,18 @@ class LoginPages:
         """
         wanted = own_path(request.query_params.get("next", ""))
         try:
-            return await self._shown(request, wanted)
+            return await self._show(request, wanted)
         except StreamschedError as failed:
             return self.form(request, wanted, error=str(failed), status=HTTPStatus.SERVICE_UNAVAILABLE)
 
-    async def _shown(self, request: Request, wanted: str) -> Response:
-        if not self._sessions.needed:
+    async def _show(self, request: Request, wanted: str) -> Response:
+        if not self._sessions.are_needed:
             return RedirectResponse(wanted, HTTPStatus.SEE_OTHER)
         code = request.query_params.get("code")
         if code is None:
-            return await self._returning(request, wanted) or self.form(request, wanted)
+            return await self._return_visitor(request, wanted) or self.form(request, wanted)
         try:
-            return await self.entered(request, await self._sessions.redeem(code), wanted)
+            return await self.start_session(request, await self._sessions.redeem(code), wanted)
         except UnauthenticatedError as refused:
             return self.form(request, wanted, error=str(refused), status=HTTPStatus.UNAUTHORIZED)
 
@@ -52,13 +52,13 @@ class LoginPages:
         try:
             form = await read_form(request)
             wanted = own_path(form.get("next", ""))
-            return await self.entered(request, await self._sessions.begin(form.get("token", "")), wanted)
+            return await self.start_session(request, await self._sessions.begin(form.get("token", "")), wanted)
         except UnauthenticatedError as refused:
             return self.form(request, wanted, error=str(refused), status=HTTPStatus.UNAUTHORIZED)
         except StreamschedError as failed:
             return self.form(request, "/ui/", error=str(failed), status=HTTPStatus.SERVICE_UNAVAILABLE)
 
-    async def _returning(self, request: Request, wanted: str) -> Response | None:
+    async def _return_visitor(self, request: Request, wanted: str) -> Response | None:
         """The way on for a browser that has a session. After a link on another site it sends no strict cookie: then the
         answer is a page that opens this one again, which is a request of our own site.
         """
@@ -78,7 +78,9 @@ class LoginPages:
         context = {"wanted": wanted, "error": text, "provider": self._provider, "there": there}
         return self._renderer.html("login.html", code=status, theme=theme_of(request), **context)
 
-    async def entered(self, request: Request, cookie: str, wanted: str, *, lasts: timedelta = SESSION) -> Response:
+    async def start_session(
+        self, request: Request, cookie: str, wanted: str, *, lasts: timedelta = SESSION
+    ) -> Response:
         """A page that leads on to `wanted`, with the cookie of a new session."""
         answer = self._renderer.html("entered.html", wanted=wanted, theme=theme_of(request))
         answer.set_cookie(

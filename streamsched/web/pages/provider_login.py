@@ -46,7 +46,7 @@ class ProviderLoginPages:
         """To the provider. The cookie is lax: the way back is a link on another site."""
         wanted = own_path(request.query_params.get("next", ""))
         if self._provider is None:
-            return self._missing(request, wanted)
+            return self._missing_page(request, wanted)
         try:
             attempt, cookie = await self._attempts.begin(wanted)
             address = await self._provider.address(attempt.secrets, _redirect_uri(request))
@@ -62,49 +62,49 @@ class ProviderLoginPages:
             )
             return answer
         except StreamschedError as failed:
-            return self._failed(request, wanted, failed)
+            return self._failure_page(request, wanted, failed)
 
     async def come_back(self, request: Request) -> Response:
         """With a code, for which a session begins, or with an error. In both cases the login has ended; it has not when
         the state is that of another one.
         """
         if self._provider is None:
-            return self._missing(request, "/ui/")
+            return self._missing_page(request, "/ui/")
         try:
             name = await self._cookie_name()
             attempt = await self._attempts.end(request.cookies.get(name), request.query_params.get("state", ""))
         except StreamschedError as failed:
-            return self._failed(request, "/ui/", failed)
+            return self._failure_page(request, "/ui/", failed)
         wanted = own_path(attempt.wanted)
         try:
-            answer = await self._entered(request, self._provider, attempt, wanted)
+            answer = await self._enter(request, self._provider, attempt, wanted)
         except StreamschedError as failed:
-            answer = self._failed(request, wanted, failed)
+            answer = self._failure_page(request, wanted, failed)
         answer.delete_cookie(name, path=_COOKIE_PATH)
         return answer
 
-    async def _entered(self, request: Request, provider: CodeFlow, attempt: LoginAttempt, wanted: str) -> Response:
+    async def _enter(self, request: Request, provider: CodeFlow, attempt: LoginAttempt, wanted: str) -> Response:
         query = request.query_params
         if query.get("iss", provider.rules.issuer) != provider.rules.issuer:
             raise UnauthenticatedError("another OpenID provider answers than the one of this installation")
         error, code = query.get("error"), query.get("code", "")
         if error is not None:
-            raise _refused(error)
+            raise _refusal(error)
         if not 0 < len(code) <= _LONGEST:
             raise UnauthenticatedError("the OpenID provider answers without a code; log in again")
         person = await provider.identity(code, attempt.secrets, _redirect_uri(request))
         cookie, ends = await self._sessions.begin_person(person)
         log.info("web.logged_in", name=person.name)
-        return await self._door.entered(request, cookie, wanted, lasts=ends - self._clock.now())
+        return await self._door.start_session(request, cookie, wanted, lasts=ends - self._clock.now())
 
     async def _cookie_name(self) -> str:
         return f"{await self._sessions.cookie_name()}_login"
 
-    def _missing(self, request: Request, wanted: str) -> Response:
+    def _missing_page(self, request: Request, wanted: str) -> Response:
         text = "people log in to this installation with tokens only"
         return self._door.form(request, wanted, error=text, status=HTTPStatus.NOT_FOUND)
 
-    def _failed(self, request: Request, wanted: str, failed: StreamschedError) -> Response:
+    def _failure_page(self, request: Request, wanted: str, failed: StreamschedError) -> Response:
         refused = isinstance(failed, UnauthenticatedError)
         if refused:
             log.info("web.login_refused", reason=str(failed))
@@ -119,7 +119,7 @@ def _redirect_uri(request: Request) -> str:
     return f"{request.url.scheme}://{request.url.netloc}{CALLBACK}"
 
 
-def _refused(error: str) -> StreamschedError:
+def _refusal(error: str) -> StreamschedError:
     known = error if _ERROR.fullmatch(error) else "an unknown error"
     if known in _PASSING:
         return UnavailableError(f"the OpenID provider cannot log you in now: {known}")

@@ -19,7 +19,7 @@ from streamsched.web.pages.job import contributions
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.commands import SameAs, command_line, curl_line
 from streamsched.web.views.facts import run_facts
-from streamsched.web.views.names import short
+from streamsched.web.views.names import short_name
 from streamsched.web.views.spans import phase_bar, phases
 from streamsched.web.visit import PageRoute, Visit
 
@@ -62,11 +62,13 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
         may_operate=visit.may(Permission.OPERATE, run.program.namespace),
         done=DONE.get(visit.query("done"), ""),
         same={
-            "kill": SameAs(command_line("run", "kill", short(run.id)), curl_line(visit.url, f"/v1/runs/{run.id}/kill")),
-            "rerun": SameAs(
-                command_line("run", "rerun", short(run.id)), curl_line(visit.url, f"/v1/runs/{run.id}/rerun")
+            "kill": SameAs(
+                command_line("run", "kill", short_name(run.id)), curl_line(visit.url, f"/v1/runs/{run.id}/kill")
             ),
-            "log": SameAs(command_line("run", "logs", "-f", short(run.id))),
+            "rerun": SameAs(
+                command_line("run", "rerun", short_name(run.id)), curl_line(visit.url, f"/v1/runs/{run.id}/rerun")
+            ),
+            "log": SameAs(command_line("run", "logs", "-f", short_name(run.id))),
         },
     )
 

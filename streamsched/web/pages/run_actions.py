@@ -11,7 +11,7 @@ from streamsched.api.routing.rules import OPERATE
 from streamsched.domain.errors import ConflictError
 from streamsched.domain.schedules.submission_request import RerunRequest
 from streamsched.ports.runs import StopRequest
-from streamsched.web.pages.schedule_actions import arguments_of, by
+from streamsched.web.pages.schedule_actions import arguments_of, reason_text
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.names import job_href, run_href
 from streamsched.web.visit import PageRoute, Visit
@@ -25,7 +25,7 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 async def kill(visit: Visit) -> Response:
     run = visit.param("run")
-    stop = StopRequest(by(visit, visit.form.get("note", "")), at_once=visit.form.get("at_once") == "yes")
+    stop = StopRequest(reason_text(visit, visit.form.get("note", "")), at_once=visit.form.get("at_once") == "yes")
     await visit.api.work.runs.stop(run, stop, now=visit.now)
     return RedirectResponse(f"{run_href(run)}?done=killed", HTTPStatus.SEE_OTHER)
 
@@ -41,7 +41,7 @@ async def rerun(visit: Visit) -> Response:
         run,
         None,
         arguments_of(visit.form.get("arguments", "")),
-        by(visit, visit.form.get("note", "")),
+        reason_text(visit, visit.form.get("note", "")),
         visit.form.get("mute") == "yes",
     )
     made = await visit.api.work.submissions.rerun(request, now=visit.now)

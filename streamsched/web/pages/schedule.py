@@ -30,7 +30,7 @@ from streamsched.store.jobs.job_record import JobRecord
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.commands import SameAs, command_line, curl_line, schedule_action
 from streamsched.web.views.key_matrix import key_matrix
-from streamsched.web.views.names import short
+from streamsched.web.views.names import short_name
 from streamsched.web.views.reasons import reason_of
 from streamsched.web.views.states import job_word
 from streamsched.web.views.strips import StripBar, strip
@@ -64,7 +64,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
     api = visit.api
     status = await api.catalog.reader.schedule(ref)
     jobs = await api.work.jobs.list_recent(schedule=ref, limit=_JOBS)
-    explained = await _oldest_waiting(visit, status, ref)
+    explained = await _explain_oldest_waiting(visit, status, ref)
     tree = tree_of(status.record.definition.trigger, status.progress)
     keys = await api.schedules.keys.page(ref, after="", limit=_KEYS) if status.open_keys else ()
     used = await visit.api.work.activity.consumed_events(str(ref), limit=_USED)
@@ -88,7 +88,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
         shown_keys=len(views),
         zones=_zones(status.record),
         datasets=_datasets(status.record),
-        expectations=await _expected(visit, ref),
+        expectations=await _read_expectations(visit, ref),
         token=f"page-{secrets.token_hex(8)}",
         forecasts=await asyncio.to_thread(_forecasts, status.record, visit),
         jobs=jobs,
@@ -98,16 +98,16 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
         modes=[(mode.value, mode.text) for mode in PauseMode],
         columns=_columns(status.record),
         done=DONE.get(visit.query("done"), ""),
-        same=_same_as(visit, status, explained),
+        same=_commands(visit, status, explained),
     )
 
 
-async def _expected(visit: Visit, ref: ScheduleRef) -> list[ExpectationRecord]:
+async def _read_expectations(visit: Visit, ref: ScheduleRef) -> list[ExpectationRecord]:
     found = await visit.api.schedules.expectations.list_about(SubjectKind.SCHEDULE, str(ref), limit=_EXPECTED)
     return [each for each in found if visit.caller.sees(each.expectation.ref.namespace)]
 
 
-async def _oldest_waiting(visit: Visit, status: ScheduleStatus, ref: ScheduleRef) -> Why | None:
+async def _explain_oldest_waiting(visit: Visit, status: ScheduleStatus, ref: ScheduleRef) -> Why | None:
     if not status.waiting_jobs:
         return None
     waiting = await visit.api.work.jobs.list_recent(schedule=ref, states=[JobState.PENDING_CONSTRAINT], limit=_WAITING)
@@ -142,7 +142,7 @@ def _took(job: JobRecord) -> timedelta | None:
 
 def _stakes(status: ScheduleStatus, tree: TreeNode) -> list[str]:
     """What the schedule would lose by starting over."""
-    found = [f"{leaf.counted} of {leaf.text}" for leaf in all_leaves(tree) if leaf.have and leaf.text]
+    found = [f"{leaf.count_text} of {leaf.text}" for leaf in all_leaves(tree) if leaf.have and leaf.text]
     if status.open_keys:
         found = [f"{status.open_keys:,} open {'key' if status.open_keys == 1 else 'keys'}"]
     if status.waiting_jobs:
@@ -165,19 +165,19 @@ def _columns(record: ScheduleRecord) -> Sequence[str]:
     return sorted(all_column_names(record.definition.trigger))
 
 
-def _same_as(visit: Visit, status: ScheduleStatus, explained: Why | None) -> dict[str, SameAs]:
+def _commands(visit: Visit, status: ScheduleStatus, explained: Why | None) -> dict[str, SameAs]:
     name, url = str(status.record.definition.ref), visit.url
     found: dict[str, Any] = {
         "pause": schedule_action(url, name, "pause", ["--note", "WHY"], {"mode": "keep", "note": "WHY"}),
         "resume": schedule_action(url, name, "resume"),
         "run": SameAs(
-            command_line("run", "start", "--schedule", short(name)), curl_line(url, f"/v1/schedules/{name}/runs")
+            command_line("run", "start", "--schedule", short_name(name)), curl_line(url, f"/v1/schedules/{name}/runs")
         ),
-        "why": SameAs(command_line("schedule", "why-not", short(name))),
+        "why": SameAs(command_line("schedule", "why-not", short_name(name))),
         "reset": SameAs(
-            command_line("schedule", "disable", short(name)), curl_line(url, f"/v1/schedules/{name}/disable")
+            command_line("schedule", "disable", short_name(name)), curl_line(url, f"/v1/schedules/{name}/disable")
         ),
     }
     if explained is not None:
-        found["why"] = SameAs(command_line("job", "why", short(explained.job)))
+        found["why"] = SameAs(command_line("job", "why", short_name(explained.job)))
     return found

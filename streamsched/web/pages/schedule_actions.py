@@ -18,7 +18,7 @@ from streamsched.domain.errors import InvalidError, NotFoundError, StreamschedEr
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedules.submission_request import SubmissionRequest
 from streamsched.web.rendering import Renderer
-from streamsched.web.views.names import job_href, schedule_href, short
+from streamsched.web.views.names import job_href, schedule_href, short_name
 from streamsched.web.visit import PageRoute, Visit
 
 _SCHEDULE = "/ui/schedules/{schedule}"
@@ -42,13 +42,13 @@ async def pause(visit: Visit) -> Response:
     ref = ScheduleRef.parse(visit.param("schedule"))
     body: dict[str, Any] = {name: visit.form[name] for name in ("mode", "until", "note") if visit.form.get(name)}
     requested = pause_codec.from_json(body, now=visit.now)
-    await visit.api.catalog.pause(ref, requested, reason=by(visit, visit.form.get("note", ""))).apply()
+    await visit.api.catalog.pause(ref, requested, reason=reason_text(visit, visit.form.get("note", ""))).apply()
     return RedirectResponse(f"{schedule_href(ref)}?done=paused", HTTPStatus.SEE_OTHER)
 
 
 async def resume(visit: Visit) -> Response:
     ref = ScheduleRef.parse(visit.param("schedule"))
-    await visit.api.catalog.enable(ref, reason=by(visit, visit.form.get("note", ""))).apply()
+    await visit.api.catalog.enable(ref, reason=reason_text(visit, visit.form.get("note", ""))).apply()
     return RedirectResponse(f"{schedule_href(ref)}?done=resumed", HTTPStatus.SEE_OTHER)
 
 
@@ -61,7 +61,7 @@ async def run(visit: Visit) -> Response:
         visit.form.get("token") or f"page-{visit.now:%Y%m%d%H%M%S%f}",
         arguments_of(visit.form.get("arguments", "")),
         columns,
-        by(visit, visit.form.get("note", "")),
+        reason_text(visit, visit.form.get("note", "")),
     )
     made = await visit.api.work.submissions.submit(request, now=visit.now)
     return RedirectResponse(f"{job_href(made.job)}?done=submitted", HTTPStatus.SEE_OTHER)
@@ -72,7 +72,7 @@ async def reset(visit: Visit) -> Response:
     come in between do not count.
     """
     ref = ScheduleRef.parse(visit.param("schedule"))
-    reason = by(visit, visit.form.get("note", "") or "starts over")
+    reason = reason_text(visit, visit.form.get("note", "") or "starts over")
     definition = (await visit.api.catalog.reader.schedule(ref)).record.definition
     # before anything is dropped: what another namespace has refused cannot be enabled
     await visit.api.access.references.check(visit.caller, ref.namespace, schedule_references(definition))
@@ -84,7 +84,7 @@ async def reset(visit: Visit) -> Response:
 async def bulk(visit: Visit) -> Response:
     """Pauses, resumes or runs the picked schedules. Those that cannot be are counted; the others are not held up."""
     refs = [ScheduleRef.parse(name.removeprefix(_PICK)) for name in visit.form if name.startswith(_PICK)]
-    order, note = visit.form.get("order", ""), by(visit, visit.form.get("note", ""))
+    order, note = visit.form.get("order", ""), reason_text(visit, visit.form.get("note", ""))
     if order not in {"pause", "resume", "run"}:
         raise NotFoundError("order", order)
     if not 0 < len(refs) <= MOST_PICKED:
@@ -94,16 +94,16 @@ async def bulk(visit: Visit) -> Response:
     failed: list[str] = []
     for ref in refs:
         try:
-            await _ordered(visit, order, ref, note)
+            await _carry_out(visit, order, ref, note)
         except StreamschedError as error:
-            failed.append(f"{short(ref)}: {error}")
+            failed.append(f"{short_name(ref)}: {error}")
     outcome = {"done": order, "count": str(len(refs) - len(failed)), "failed": "; ".join(failed)[:500]}
     given = [(name, value) for name, value in outcome.items() if value]
     kept = [pair for pair in parse_qsl(visit.request.url.query) if pair[0] in {"q", "state", "namespace", "after"}]
     return RedirectResponse(f"/ui/schedules?{urlencode([*kept, *given])}", HTTPStatus.SEE_OTHER)
 
 
-async def _ordered(visit: Visit, order: str, ref: ScheduleRef, note: str) -> None:
+async def _carry_out(visit: Visit, order: str, ref: ScheduleRef, note: str) -> None:
     if order == "pause":
         await visit.api.catalog.pause(ref, pause_codec.from_json({"mode": "keep"}, now=visit.now), reason=note).apply()
     elif order == "resume":
@@ -113,7 +113,7 @@ async def _ordered(visit: Visit, order: str, ref: ScheduleRef, note: str) -> Non
         await visit.api.work.submissions.submit(SubmissionRequest(ref, token, {}, {}, note), now=visit.now)
 
 
-def by(visit: Visit, note: str) -> str:
+def reason_text(visit: Visit, note: str) -> str:
     """Who does it and why, for the history."""
     return f"{visit.caller.name} on the page: {note}" if note else f"{visit.caller.name} on the page"
 

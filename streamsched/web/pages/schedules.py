@@ -70,7 +70,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
         text=text,
         states=states,
         counts=await reads.counts(namespace=visit.namespace, now=visit.now),
-        done=_done(visit),
+        done=_done_text(visit),
         failed=visit.query("failed")[:_LONGEST_NOTE],
         action=visit.path + (f"?{visit.request.url.query}" if visit.request.url.query else ""),
         token=f"page-{secrets.token_hex(8)}",
@@ -82,7 +82,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
     )
 
 
-def _done(visit: Visit) -> str:
+def _done_text(visit: Visit) -> str:
     """What the orders for several schedules did."""
     words = {"pause": "paused", "resume": "enabled again", "run": "given a job"}.get(visit.query("done"), "")
     count = visit.query("count") if visit.query("count").isdecimal() else "0"
@@ -129,5 +129,5 @@ def _progress(status: ScheduleStatus) -> str:
     trigger = status.record.definition.trigger
     shown, known = all_leaves(tree_of(trigger, status.progress)), list(leaves(trigger))
     names = [_source(leaf) for leaf in known] if len(known) == len(shown) else [""] * len(shown)
-    counted = [f"{leaf.counted} {name}".rstrip() for leaf, name in zip(shown, names, strict=True) if leaf.need > 1]
+    counted = [f"{leaf.count_text} {name}".rstrip() for leaf, name in zip(shown, names, strict=True) if leaf.need > 1]
     return ", ".join(counted[:3]) + (" …" if len(counted) > 3 else "")

@@ -26,7 +26,7 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
     yield PageRoute("POST", "/ui/logout", ANYBODY, log_out)
 
 
-async def live(visit: Visit) -> Response:
+async def live_feed(visit: Visit) -> Response:
     """Server-sent events: `changed` when the page should be read again, `away` while that is impossible."""
     sessions, feed = visit.services.sessions, visit.services.feed
     cookie = visit.request.cookies.get(await sessions.cookie_name())

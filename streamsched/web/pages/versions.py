@@ -21,7 +21,7 @@ from streamsched.domain.schedules.schedule import Schedule
 from streamsched.store.catalog.versions import ScheduleVersion
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.commands import SameAs, command_line, curl_line
-from streamsched.web.views.names import schedule_href, short
+from streamsched.web.views.names import schedule_href, short_name
 from streamsched.web.visit import PageRoute, Visit
 
 #: As many as the store keeps of each schedule.
@@ -54,7 +54,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
     status = await visit.api.catalog.reader.schedule(ref)
     versions = await visit.api.catalog.reader.versions(ref, limit=_VERSIONS)
     wanted, keep = visit.query("of"), visit.query("keep") == "yes"
-    chosen = None if not wanted else _chosen(versions, wanted)
+    chosen = None if not wanted else _find_version(versions, wanted)
     preview = None
     if chosen is not None:
         preview = await visit.api.catalog.update(_definition(chosen), keep=keep or None).preview()
@@ -73,7 +73,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
         may_deploy=visit.may(Permission.DEPLOY, ref.namespace),
         done="The version is in force again." if visit.query("done") else "",
         same=SameAs(
-            command_line("schedule", "history", short(ref)),
+            command_line("schedule", "history", short_name(ref)),
             "" if chosen is None else curl_line(visit.url, f"/v1/schedules/{ref}", chosen.definition, method="PUT"),
         ),
     )
@@ -83,7 +83,7 @@ async def restore(visit: Visit) -> Response:
     """Makes a stored definition the present one. Refused when it would now lose something else than was shown."""
     ref = ScheduleRef.parse(visit.param("schedule"))
     versions = await visit.api.catalog.reader.versions(ref, limit=_VERSIONS)
-    chosen = _chosen(versions, visit.form.get("of", ""))
+    chosen = _find_version(versions, visit.form.get("of", ""))
     definition = _definition(chosen)
     await visit.api.access.references.check(visit.caller, ref.namespace, schedule_references(definition))
     await visit.api.catalog.update(definition, keep=visit.form.get("keep") == "yes" or None).apply(
@@ -92,7 +92,7 @@ async def restore(visit: Visit) -> Response:
     return RedirectResponse(f"{schedule_href(ref)}/versions?done=yes", HTTPStatus.SEE_OTHER)
 
 
-def _chosen(versions: Sequence[ScheduleVersion], generation: str) -> ScheduleVersion:
+def _find_version(versions: Sequence[ScheduleVersion], generation: str) -> ScheduleVersion:
     """Raises:
     NotFoundError: there is no version with this generation.
     """

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from streamsched.web.views.names import short
+from streamsched.web.views.names import short_name
 
 
 class SameAs(NamedTuple):
@@ -36,6 +36,6 @@ def schedule_action(url: str, schedule: str, verb: str, words: Sequence[str] = (
     """`streamsched schedule VERB NAME` and its request."""
     path = {"resume": "enable"}.get(verb, verb)
     return SameAs(
-        command_line("schedule", "enable" if verb == "resume" else verb, short(schedule), *words),
+        command_line("schedule", "enable" if verb == "resume" else verb, short_name(schedule), *words),
         curl_line(url, f"/v1/schedules/{schedule}/{path}", body),
     )

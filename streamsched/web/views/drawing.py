@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 from markupsafe import Markup, escape
 
 from streamsched.codec.graph.pictures.layers import layout
-from streamsched.web.views.links_graph import acyclic
-from streamsched.web.views.names import clipped
+from streamsched.web.views.links_graph import drop_cycles
+from streamsched.web.views.names import clip
 
 _HEIGHT: Final = 40.0
 _GAP: Final = 56.0
@@ -37,12 +37,12 @@ def draw_graph(boxes: Sequence[DrawnBox], arrows: Sequence[tuple[int, int]], *, 
     """The picture. Arrows that close a circle are dashed. At most a thousand boxes. The last pictures are kept: an open
     page asks for the same one until a state changes.
     """
-    return _drawn(tuple(boxes), tuple(arrows), label)
+    return _draw(tuple(boxes), tuple(arrows), label)
 
 
 @lru_cache(maxsize=4)
-def _drawn(boxes: tuple[DrawnBox, ...], arrows: tuple[tuple[int, int], ...], label: str) -> Markup:
-    laid = acyclic(len(boxes), arrows)
+def _draw(boxes: tuple[DrawnBox, ...], arrows: tuple[tuple[int, int], ...], label: str) -> Markup:
+    laid = drop_cycles(len(boxes), arrows)
     placed = layout([_HEIGHT] * len(boxes), laid)
     of_layer = {item: number for number, layer in enumerate(placed.layers) for item in layer}
     widths = [max((_width(boxes[item]) for item in layer if item < len(boxes)), default=0.0) for layer in placed.layers]
@@ -54,13 +54,13 @@ def _drawn(boxes: tuple[DrawnBox, ...], arrows: tuple[tuple[int, int], ...], lab
         layer = of_layer[item]
         return lefts[layer] + (widths[layer] if right else 0.0), placed.centres[item] + _MARGIN
 
-    def right_of(item: int) -> tuple[float, float]:
+    def right_side(item: int) -> tuple[float, float]:
         layer = of_layer[item]
         return lefts[layer] + _width(boxes[item]), placed.centres[item] + _MARGIN
 
     parts: list[str] = []
     for (parent, child), path in zip(laid, placed.paths, strict=True):
-        points = [right_of(parent)]
+        points = [right_side(parent)]
         for item in path[1:-1]:
             points += [side(item, right=False), side(item, right=True)]
         points.append(side(child, right=False))
@@ -68,7 +68,7 @@ def _drawn(boxes: tuple[DrawnBox, ...], arrows: tuple[tuple[int, int], ...], lab
     straight = set(arrows) - set(laid)
     for parent, child in sorted(straight):
         if parent != child:
-            path = _back(right_of(parent), side(child, right=False))
+            path = _back_curve(right_side(parent), side(child, right=False))
             parts.append(f'<path class="arrow back" data-ends="{parent} {child}" d="{path}"></path>')
     parts += [_box(box, number, *side(number, right=False)) for number, box in enumerate(boxes)]
     return Markup(
@@ -89,12 +89,12 @@ def _box(box: DrawnBox, number: int, left: float, middle: float) -> str:
         f"<title>{escape(f'{box.title}, {box.detail}')}</title>"
         f'<rect class="node-{escape(box.tone)}{" focus" if box.focus else ""}" x="{left:.1f}" y="{top:.1f}" '
         f'width="{width:.1f}" height="{_HEIGHT:.0f}" rx="6"></rect>'
-        f'{text} y="{top + 17:.1f}">{escape(clipped(box.title, _LONGEST))}</text>'
-        f'{text} y="{top + 32:.1f}" class="detail">{escape(clipped(box.detail, _LONGEST))}</text></a>'
+        f'{text} y="{top + 17:.1f}">{escape(clip(box.title, _LONGEST))}</text>'
+        f'{text} y="{top + 32:.1f}" class="detail">{escape(clip(box.detail, _LONGEST))}</text></a>'
     )
 
 
-def _back(start: tuple[float, float], end: tuple[float, float]) -> str:
+def _back_curve(start: tuple[float, float], end: tuple[float, float]) -> str:
     """A curve from the right side of a box to the left side of one before it, around both."""
     (x, y), (to_x, to_y) = start, end
     out, below = _GAP / 2, max(y, to_y) + _HEIGHT * 0.8

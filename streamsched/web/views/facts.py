@@ -11,7 +11,7 @@ from streamsched.domain.events.event import CustomHappened, Fact, PartitionsAdde
 from streamsched.domain.jobs.run_metrics import RunMetrics
 from streamsched.domain.signals.verdict import Verdict
 from streamsched.store.web.activity_reads import EventVerdicts
-from streamsched.web.views.names import dataset_href, run_href, short
+from streamsched.web.views.names import dataset_href, run_href, short_name
 from streamsched.web.views.states import StateWord
 from streamsched.web.views.times import duration_words
 
@@ -52,16 +52,16 @@ def fact_words(fact: Fact) -> FactWords:
             named = ", ".join(each.key for each in partitions[:_NAMED])
             more = f" and {count - _NAMED} more" if count > _NAMED and named else ""
             text = f"{named}{more}" if named else f"{count:,} partitions"
-            return FactWords("partitions", short(ref), dataset_href(ref), text)
+            return FactWords("partitions", short_name(ref), dataset_href(ref), text)
         case StreamSize(stream=ref, bytes=size, absolute=absolute):
-            return FactWords("stream", short(ref), "", f"{'is' if absolute else 'grew by'} {size_words(size)}")
+            return FactWords("stream", short_name(ref), "", f"{'is' if absolute else 'grew by'} {size_words(size)}")
         case ProgramReached(program=ref, run_id=run, outcome=outcome):
-            return FactWords("program", short(ref), run_href(run), f"{outcome}: {short(run)}")
+            return FactWords("program", short_name(ref), run_href(run), f"{outcome}: {short_name(run)}")
         case CustomHappened(name=ref, attributes=attributes):
             text = ", ".join(f"{name}={value}" for name, value in list(attributes.items())[:_NAMED])
-            return FactWords("event", short(ref), "", text)
+            return FactWords("event", short_name(ref), "", text)
         case Ticked(schedule=ref):
-            return FactWords("tick", short(ref), "", "")
+            return FactWords("tick", short_name(ref), "", "")
         case _:
             assert_never(fact)
 

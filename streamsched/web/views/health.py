@@ -12,7 +12,7 @@ from markupsafe import Markup
 from streamsched.admin.overview import Overview
 from streamsched.catalog.upcoming_ticks import UpcomingTick
 from streamsched.store.web.page_reads import WaitingJob, WorkCounts
-from streamsched.web.views.names import schedule_href, short
+from streamsched.web.views.names import schedule_href, short_name
 from streamsched.web.views.times import TimeTexts, duration_words
 
 #: Work that waits or runs as it should; its number is shown elsewhere.
@@ -74,14 +74,14 @@ def headline(
     if waiting:
         number = max(counts.waiting, len(waiting))
         jobs = "1 job waits" if number == 1 else f"{number:,} jobs wait, the longest"
-        wait.append(f"{jobs} for {times.since(waiting[0].since)}")
+        wait.append(f"{jobs} for {times.distance(waiting[0].since)}")
     tone = "bad" if bad else "wait" if wait else "ok"
     found = "; ".join(bad + wait) or "no run failed in the last 24 hours, and no job waits"
     text = Markup("<b>{}.</b>").format(found[:1].upper() + found[1:])
     if upcoming:
         ref = upcoming[0].schedule.definition.ref
         text += Markup(' Next is <a href="{}">{}</a>, {}.').format(
-            schedule_href(ref), short(ref), times.ago(upcoming[0].fires_at)
+            schedule_href(ref), short_name(ref), times.relative_text(upcoming[0].fires_at)
         )
     return Headline(tone, text)
 
@@ -93,7 +93,7 @@ def records_a_second(overview: Overview) -> float:
 
 def _shards(overview: Overview) -> HealthLine:
     states = Counter(shard.state for shard in overview.shards)
-    behind = sum(shard.lag for shard in overview.shards)
+    behind = sum(shard.total_lag for shard in overview.shards)
     rate = records_a_second(overview)
     number = len(overview.shards)
     if states["ok"] == number:

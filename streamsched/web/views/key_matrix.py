@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from streamsched.domain.triggers.trigger import CustomEvent, Partitions, ProgramStatus, Total, Trigger, leaf_id, leaves
 from streamsched.store.web.activity_reads import ConsumedEvents
-from streamsched.web.views.names import event_href, job_href, short, shortened
+from streamsched.web.views.names import event_href, job_href, short_name, shorten
 
 #: Rows and columns that are shown.
 ROWS: Final = 21
@@ -96,10 +96,11 @@ def key_matrix(
                     for key in _partition_keys(event):
                         rows.put(key, place, MatrixCell("ok", "arrived", _href(event), str(event.get("id", ""))))
     for job in used:
-        for key, place, event in _used(job, ids, correlates=correlates):
+        for key, place, event in _used_events(job, ids, correlates=correlates):
             rows.put(key, place, MatrixCell("run", "used", job_href(job.job), event))
     marked = {
-        key: {place: _marked(cell, late) for place, cell in cells.items()} for key, cells in sorted(rows.cells.items())
+        key: {place: _mark_late(cell, late) for place, cell in cells.items()}
+        for key, cells in sorted(rows.cells.items())
     }
     shown = list(marked.items())[-ROWS:]
     notes = {view["key"]: _note(view) for view in keys}
@@ -115,18 +116,20 @@ def key_matrix(
 
 def _note(view: Mapping[str, Any]) -> str:
     job = (view.get("runOf") or {}).get("job")
-    return "; ".join([*([f"job {short(job)}"] if job else []), *(each["text"] for each in view.get("missing") or ())])
+    return "; ".join(
+        [*([f"job {short_name(job)}"] if job else []), *(each["text"] for each in view.get("missing") or ())]
+    )
 
 
 def _heading(leaf: object) -> str:
     match leaf:
         case Partitions(dataset=ref) | Total(dataset=ref):
-            return short(ref)
+            return short_name(ref)
         case _:
-            return shortened(str(leaf))
+            return shorten(str(leaf))
 
 
-def _marked(cell: MatrixCell, late: Collection[str]) -> MatrixCell:
+def _mark_late(cell: MatrixCell, late: Collection[str]) -> MatrixCell:
     if cell.event in late and cell.tone == "ok":
         return cell._replace(tone="wait", text="late")
     return cell
@@ -152,7 +155,7 @@ def _open_cell(node: Mapping[str, Any]) -> MatrixCell:
     href, event = (_href(events[-1]), str(events[-1].get("id", ""))) if events else ("", "")
     if node.get("holds"):
         return MatrixCell("ok", "arrived", href, event)
-    missing = f": missing {shortened(str(node['missing_text']))}" if node.get("missing_text") else ""
+    missing = f": missing {shorten(str(node['missing_text']))}" if node.get("missing_text") else ""
     return MatrixCell("wait", f"{have} of {need}{missing}", href, "")
 
 
@@ -166,7 +169,7 @@ def _partition_keys(event: Mapping[str, Any]) -> Iterable[str]:
     return [str(each["key"]) for each in listed or () if isinstance(each, dict) and "key" in each]
 
 
-def _used(job: ConsumedEvents, ids: Mapping[str, int], *, correlates: bool) -> Iterator[tuple[str, int, str]]:
+def _used_events(job: ConsumedEvents, ids: Mapping[str, int], *, correlates: bool) -> Iterator[tuple[str, int, str]]:
     """Key, column and event of what a job used."""
     ready = job.ready or {}
     events, key = ready.get("events") or (), str(ready.get("key", ""))

@@ -40,7 +40,7 @@ class LinkGraph:
     arrows: tuple[tuple[int, int], ...] = ()
     hidden: int = 0
 
-    def of(self, kind: str) -> list[str]:
+    def ids_of(self, kind: str) -> list[str]:
         """The ids of the nodes of a kind."""
         return [node.name for node in self.nodes if node.kind == kind]
 
@@ -85,7 +85,7 @@ def neighbourhood(links: Links, focus: LinkNode, *, namespace: str | None = None
         node = waiting.popleft()
         if distance[node] == steps:
             continue
-        for near in _near(links, node):
+        for near in _neighbours(links, node):
             if near in distance or (near.kind == "schedule" and not near.name.startswith(prefix)):
                 continue
             if len(distance) == MOST_NODES:
@@ -104,7 +104,7 @@ def neighbourhood(links: Links, focus: LinkNode, *, namespace: str | None = None
     return LinkGraph(tuple(distance), tuple(arrows), hidden)
 
 
-def acyclic(nodes: int, arrows: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+def drop_cycles(nodes: int, arrows: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """The arrows without those that close a circle."""
     below: Mapping[int, list[int]] = {number: [] for number in range(nodes)}
     for parent, child in arrows:
@@ -138,7 +138,7 @@ def _arrows(links: ScheduleLinks | None) -> Iterable[tuple[LinkNode, LinkNode]]:
     yield schedule, LinkNode("program", links.program)
 
 
-def _near(links: Links, node: LinkNode) -> Iterable[LinkNode]:
+def _neighbours(links: Links, node: LinkNode) -> Iterable[LinkNode]:
     if node.kind == "schedule":
         for above, below in _arrows(links.schedules.get(node.name)):
             yield above if below == node else below

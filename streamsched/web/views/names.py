@@ -20,30 +20,30 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9_.~-]*")
 _WITHIN: Final = re.compile(rf"(?<![\w.$/-]){DEFAULT_NAMESPACE}\.(?=[\w$-])")
 
 
-def short(name: object) -> str:
+def short_name(name: object) -> str:
     """An id without the default namespace. The id of an app named `default` stays."""
     text = str(name)
     rest = text.removeprefix(_PREFIX)
     return text if rest.startswith(_PREFIX) else rest
 
 
-def shortened(sentence: str) -> str:
+def shorten(sentence: str) -> str:
     """A sentence whose names have no default namespace."""
     return _WITHIN.sub("", sentence)
 
 
-def clipped(text: object, most: int) -> str:
+def clip(text: object, most: int) -> str:
     """A text with at most so many characters. Not for ids of jobs and runs, which are never cut."""
     whole = str(text)
     return whole if len(whole) <= most else f"{whole[: most - 1]}…"
 
 
-def capitalised(sentence: str) -> str:
+def capitalise(sentence: str) -> str:
     """A sentence with a capital first letter; without a final period."""
     return sentence[:1].upper() + sentence[1:].rstrip(".")
 
 
-def quoted(name: object) -> str:
+def quote_name(name: object) -> str:
     """A name as a part of an address. Most names are plain; a graph has thousands."""
     text = str(name)
     return text if _PLAIN.fullmatch(text) else quote(text, safe="")
@@ -55,39 +55,39 @@ def action_words(action: str) -> str:
 
 
 def schedule_href(schedule: object) -> str:
-    return f"/ui/schedules/{quoted(schedule)}"
+    return f"/ui/schedules/{quote_name(schedule)}"
 
 
 def job_href(job: object) -> str:
-    return f"/ui/jobs/{quoted(job)}"
+    return f"/ui/jobs/{quote_name(job)}"
 
 
 def run_href(run: object) -> str:
-    return f"/ui/runs/{quoted(run)}"
+    return f"/ui/runs/{quote_name(run)}"
 
 
 def dataset_href(dataset: object) -> str:
-    return f"/ui/datasets/{quoted(dataset)}"
+    return f"/ui/datasets/{quote_name(dataset)}"
 
 
 def backfill_href(backfill: object) -> str:
-    return f"/ui/backfills/{quoted(backfill)}"
+    return f"/ui/backfills/{quote_name(backfill)}"
 
 
 def queue_href(queue: object) -> str:
-    return f"/ui/queues/{quoted(queue)}"
+    return f"/ui/queues/{quote_name(queue)}"
 
 
 def expectation_href(expectation: object) -> str:
-    return f"/ui/expectations/{quoted(expectation)}"
+    return f"/ui/expectations/{quote_name(expectation)}"
 
 
 def webhook_href(namespace: str, name: str) -> str:
-    return f"/ui/webhooks/{quoted(namespace)}/{quoted(name)}"
+    return f"/ui/webhooks/{quote_name(namespace)}/{quote_name(name)}"
 
 
 def app_graph_href(app: AppRef) -> str:
-    return f"/ui/graphs/{quoted(app.namespace)}/{quoted(app.app)}"
+    return f"/ui/graphs/{quote_name(app.namespace)}/{quote_name(app.app)}"
 
 
 def event_href(event: str, source: str = "", at: str = "") -> str:
@@ -104,18 +104,18 @@ def leaf_words(contribution: str, leaves: Mapping[str, str]) -> str:
     return contribution
 
 
-def linked(sentence: str, hrefs: Mapping[str, str]) -> Markup:
+def add_links(sentence: str, hrefs: Mapping[str, str]) -> Markup:
     """A sentence with links where these names are in it; a name within a longer one is not linked."""
     if not hrefs:
-        return escape(shortened(sentence))
+        return escape(shorten(sentence))
     names = "|".join(re.escape(name) for name in sorted(hrefs, key=len, reverse=True))
     parts: list[Markup] = []
     at = 0
     for found in re.finditer(rf"(?<![\w.-])({names})(?![\w-]|\.\w)", sentence):
-        parts.append(escape(shortened(sentence[at : found.start()])))
-        parts.append(Markup('<a class="mono" href="{}">{}</a>').format(hrefs[found[1]], short(found[1])))
+        parts.append(escape(shorten(sentence[at : found.start()])))
+        parts.append(Markup('<a class="mono" href="{}">{}</a>').format(hrefs[found[1]], short_name(found[1])))
         at = found.end()
-    return Markup("").join([*parts, escape(shortened(sentence[at:]))])
+    return Markup("").join([*parts, escape(shorten(sentence[at:]))])
 
 
 class NameFilter(NamedTuple, Generic[_R]):

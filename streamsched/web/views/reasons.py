@@ -12,7 +12,7 @@ from streamsched.domain.schedules.pause import PauseMode
 from streamsched.launcher.why import Why
 from streamsched.store.catalog.records import ScheduleStatus
 from streamsched.store.jobs.job_record import JobRecord
-from streamsched.web.views.names import job_href, linked, run_href, schedule_href, short
+from streamsched.web.views.names import add_links, job_href, run_href, schedule_href, short_name
 from streamsched.web.views.states import StateWord
 from streamsched.web.views.times import TimeTexts
 from streamsched.web.views.trigger_tree import TreeNode, open_leaves
@@ -55,7 +55,7 @@ def reason_of(
     """Why the schedule is not running, or that it is. `jobs`: newest first; `why`: of its oldest waiting job."""
     record = status.record
     if status.halt is not None:
-        cause = linked(status.halt.reason, {})
+        cause = add_links(status.halt.reason, {})
         text = Markup("It is <b>in error</b> and folds nothing: {}").format(cause)
         return Reason(StateWord("bad", "in error"), text, (Markup("Change the schedule, or replay its signals."),))
     if record.is_disabled:
@@ -66,18 +66,18 @@ def reason_of(
             ),
         )
     if record.pause is not None:
-        return _paused(status, why, times)
+        return _pause_reason(status, why, times)
     if why is not None:
         return waiting_reason(why, times, subject=Markup("Job {}").format(_job_link(why.job)))
     running = [job for job in jobs if job.outcome is not None and job.outcome.state in _ACTIVE and job.runs]
     if running:
         run = Markup('<a class="mono" href="{}">{}</a>').format(
-            run_href(running[0].runs[-1]), short(running[0].runs[-1])
+            run_href(running[0].runs[-1]), short_name(running[0].runs[-1])
         )
         began = running[0].outcome.started_at if running[0].outcome is not None else None
         since = Markup(", since {}").format(times.clock(began)) if began is not None else ""
         return Reason(StateWord("run", "running"), Markup("It <b>runs now</b>: {}{}.").format(run, since))
-    return _incomplete(status, tree, times)
+    return _incomplete_reason(status, tree, times)
 
 
 def waiting_reason(why: Why, times: TimeTexts, *, subject: Markup) -> Reason:
@@ -85,23 +85,23 @@ def waiting_reason(why: Why, times: TimeTexts, *, subject: Markup) -> Reason:
     hrefs = _hrefs(why)
     lines: list[Markup] = []
     if why.earliest is not None:
-        because = Markup(" ({})").format(linked(why.earliest_because, hrefs)) if why.earliest_because else ""
+        because = Markup(" ({})").format(add_links(why.earliest_because, hrefs)) if why.earliest_because else ""
         lines.append(Markup("Earliest start {}{}.").format(times.clock(why.earliest), because))
     if why.timeout:
-        lines.append(Markup("{}.").format(linked(_capital(why.timeout), hrefs)))
-    lines += [Markup("{}.").format(linked(_capital(each), hrefs)) for each in why.deadlines]
+        lines.append(Markup("{}.").format(add_links(_capital(why.timeout), hrefs)))
+    lines += [Markup("{}.").format(add_links(_capital(each), hrefs)) for each in why.deadlines]
     between = " " if why.summary.startswith("it ") else ": "
-    sentence = Markup("{}{}{}.").format(subject, between, linked(why.summary.removeprefix("it "), hrefs))
+    sentence = Markup("{}{}{}.").format(subject, between, add_links(why.summary.removeprefix("it "), hrefs))
     if why.since is not None:
-        lines.insert(0, Markup("It has waited {}, since {}.").format(times.since(why.since), times.clock(why.since)))
+        lines.insert(0, Markup("It has waited {}, since {}.").format(times.distance(why.since), times.clock(why.since)))
     clauses = tuple(
         ReasonClause(
             each.holds,
             each.needs,
-            linked(each.text, hrefs),
+            add_links(each.text, hrefs),
             tuple(
                 Markup("{} is {} since {}{}").format(
-                    Markup('<a class="mono" href="{}">{}</a>').format(run_href(held.run), short(held.run)),
+                    Markup('<a class="mono" href="{}">{}</a>').format(run_href(held.run), short_name(held.run)),
                     held.state.lower(),
                     times.clock(held.since),
                     Markup(", of {}").format(
@@ -115,11 +115,11 @@ def waiting_reason(why: Why, times: TimeTexts, *, subject: Markup) -> Reason:
         )
         for each in why.clauses
     )
-    waits = times.since(why.since) if why.since else ""
+    waits = times.distance(why.since) if why.since else ""
     return Reason(StateWord("wait", f"waiting {waits}".strip()), sentence, tuple(lines), clauses, why.job)
 
 
-def _paused(status: ScheduleStatus, why: Why | None, times: TimeTexts) -> Reason:
+def _pause_reason(status: ScheduleStatus, why: Why | None, times: TimeTexts) -> Reason:
     record = status.record
     assert record.pause is not None
     note = Markup(": “{}”").format(record.pause.note) if record.pause.note else ""
@@ -134,7 +134,7 @@ def _paused(status: ScheduleStatus, why: Why | None, times: TimeTexts) -> Reason
     if record.pause.until is not None:
         lines.append(
             Markup("It resumes by itself {} ({}).").format(
-                times.ago(record.pause.until), times.clock(record.pause.until)
+                times.relative_text(record.pause.until), times.clock(record.pause.until)
             )
         )
     if status.waiting_jobs:
@@ -143,25 +143,27 @@ def _paused(status: ScheduleStatus, why: Why | None, times: TimeTexts) -> Reason
     return Reason(StateWord("wait", "paused"), sentence, tuple(lines), job=why.job if why else None)
 
 
-def _incomplete(status: ScheduleStatus, tree: TreeNode, times: TimeTexts) -> Reason:
+def _incomplete_reason(status: ScheduleStatus, tree: TreeNode, times: TimeTexts) -> Reason:
     missing = [leaf for leaf in open_leaves(tree) if leaf.text]
     lines: list[Markup] = []
     if status.next_tick_at is not None:
         lines.append(
-            Markup("The next tick is {} ({}).").format(times.ago(status.next_tick_at), times.clock(status.next_tick_at))
+            Markup("The next tick is {} ({}).").format(
+                times.relative_text(status.next_tick_at), times.clock(status.next_tick_at)
+            )
         )
     if status.open_keys:
         keys = "1 key" if status.open_keys == 1 else f"{status.open_keys:,} keys"
         verb = "is open, and it is not" if status.open_keys == 1 else "are open, and none of them is"
         needs = Markup(" Each key needs {}.").format(
-            Markup(" and ").join(Markup("{}").format(_needed(each)) for each in missing[:5])
+            Markup(" and ").join(Markup("{}").format(_needed_text(each)) for each in missing[:5])
         )
         text = Markup("<b>{}</b> {} complete.{}").format(keys, verb, needs if missing else "")
         return Reason(StateWord("ok", "enabled"), text, tuple(lines))
     if not missing:
         return Reason(StateWord("ok", "enabled"), Markup("It waits for its trigger."), tuple(lines))
     listed = Markup("; ").join(
-        Markup("<b>{}</b> ({})").format(leaf.text, leaf.counted)
+        Markup("<b>{}</b> ({})").format(leaf.text, leaf.count_text)
         if leaf.need > 1
         else Markup("<b>{}</b>").format(leaf.text)
         for leaf in missing[:5]
@@ -171,7 +173,7 @@ def _incomplete(status: ScheduleStatus, tree: TreeNode, times: TimeTexts) -> Rea
     return Reason(StateWord("ok", "enabled"), text, tuple(lines))
 
 
-def _needed(leaf: TreeNode) -> str:
+def _needed_text(leaf: TreeNode) -> str:
     """What a leaf needs, and of a roll-up how often."""
     said = leaf.need == 1 or str(leaf.need) in leaf.text.replace(",", "").split()
     return leaf.text if said else f"{leaf.text}, {leaf.need} of them"
@@ -186,7 +188,7 @@ def _hrefs(why: Why) -> Mapping[str, str]:
 
 
 def _job_link(job: str) -> Markup:
-    return Markup('<a class="mono" href="{}">{}</a>').format(job_href(job), short(job))
+    return Markup('<a class="mono" href="{}">{}</a>').format(job_href(job), short_name(job))
 
 
 def _capital(text: str) -> str:

@@ -48,11 +48,11 @@ class TimeTexts:
     def zone_name(self) -> str:
         return "UTC" if self.zone is UTC else str(self.zone)
 
-    def full(self, at: datetime) -> str:
+    def full_text(self, at: datetime) -> str:
         """`2026-03-01 14:02:07 Europe/Berlin`."""
         return f"{at.astimezone(self.zone):%Y-%m-%d %H:%M:%S} {self.zone_name}"
 
-    def short(self, at: datetime) -> str:
+    def short_text(self, at: datetime) -> str:
         """The time of a day within 20 hours, the weekday within six days, else the date."""
         local, distance = at.astimezone(self.zone), abs(at - self.now)
         if distance < timedelta(hours=20):
@@ -61,20 +61,20 @@ class TimeTexts:
             return f"{local:%a %H:%M}"
         return f"{local:%Y-%m-%d %H:%M}"
 
-    def since(self, at: datetime) -> str:
+    def distance(self, at: datetime) -> str:
         """`12 min`, the distance from now."""
         return coarse_words(self.now - at)
 
-    def ago(self, at: datetime | None) -> Markup:
+    def relative_text(self, at: datetime | None) -> Markup:
         """`12 min ago` or `in 12 min`, with the instant on hover; a dash for None."""
         if at is None:
             return Markup("–")
-        text = f"{self.since(at)} ago" if at <= self.now else f"in {self.since(at)}"
+        text = f"{self.distance(at)} ago" if at <= self.now else f"in {self.distance(at)}"
         return self._time(at, text, "ago")
 
     def clock(self, at: datetime | None) -> Markup:
         """The short time with the full one on hover; a dash for None."""
-        return Markup("–") if at is None else self._time(at, self.short(at), "clock")
+        return Markup("–") if at is None else self._time(at, self.short_text(at), "clock")
 
     def took(self, start: datetime | None, end: datetime | None) -> str:
         """How long it took, or has taken so far; a dash before it started."""
@@ -83,5 +83,5 @@ class TimeTexts:
     def _time(self, at: datetime, text: str, kind: str) -> Markup:
         instant = at.astimezone(UTC).isoformat().replace("+00:00", "Z")
         return Markup('<time datetime="{}" title="{}" data-as="{}">{}</time>').format(
-            instant, self.full(at), kind, text
+            instant, self.full_text(at), kind, text
         )

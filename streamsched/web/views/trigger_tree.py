@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from streamsched.domain.triggers.trigger import AllOf, AnyOf, AtLeast, Per, Trigger, children, needed_amount
-from streamsched.web.views.names import shortened
+from streamsched.web.views.names import shorten
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +28,13 @@ class TreeNode:
     missing: str = ""
 
     @property
-    def counted(self) -> str:
+    def count_text(self) -> str:
         return f"{self.have:,} of {self.need:,}"
 
 
 def tree_of(trigger: Trigger, progress: Mapping[str, Any] | None) -> TreeNode:
     """The tree of a trigger. Without progress nothing has been counted."""
-    return _empty(trigger) if not progress or "text" not in progress else _stored(progress)
+    return _tree_of_trigger(trigger) if not progress or "text" not in progress else _tree_of_progress(progress)
 
 
 def all_leaves(node: TreeNode) -> list[TreeNode]:
@@ -49,8 +49,8 @@ def open_leaves(node: TreeNode) -> list[TreeNode]:
     return [] if node.holds else [node]
 
 
-def _stored(node: Mapping[str, Any]) -> TreeNode:
-    below = tuple(_stored(child) for child in node.get("children") or ())
+def _tree_of_progress(node: Mapping[str, Any]) -> TreeNode:
+    below = tuple(_tree_of_progress(child) for child in node.get("children") or ())
     due_at = node.get("due_at")
     text = _headline(str(node.get("text", "")), len(below))
     return TreeNode(
@@ -66,9 +66,9 @@ def _stored(node: Mapping[str, Any]) -> TreeNode:
     )
 
 
-def _empty(trigger: Trigger, per: Per | None = None) -> TreeNode:
+def _tree_of_trigger(trigger: Trigger, per: Per | None = None) -> TreeNode:
     per = trigger if isinstance(trigger, Per) else per
-    below = tuple(_empty(child, per) for child in children(trigger))
+    below = tuple(_tree_of_trigger(child, per) for child in children(trigger))
     match trigger:
         case AllOf():
             need = len(below)
@@ -80,10 +80,10 @@ def _empty(trigger: Trigger, per: Per | None = None) -> TreeNode:
             periods = None if below or per is None else per.wanted_parts("")
             need = 1 if below else periods or needed_amount(trigger)  # type: ignore[arg-type]
     if isinstance(trigger, Per):
-        return TreeNode(shortened(str(trigger)), 0, need, holds=False, children=below)
+        return TreeNode(shorten(str(trigger)), 0, need, holds=False, children=below)
     return TreeNode(_headline(str(trigger), len(below)), 0, need, holds=False, children=below)
 
 
 def _headline(text: str, below: int) -> str:
     """The text of a node; the children of one with several show theirs themselves."""
-    return shortened(text) if below < 2 else ""
+    return shorten(text) if below < 2 else ""

@@ -61,7 +61,7 @@ class WarmRunners:
         self._started = [pid for pid in self._started if is_alive(pid, 0)]
         return max(0, _CAPACITY - len(self._started))
 
-    def alive(self, runner: RunnerId) -> bool | None:
+    def is_alive(self, runner: RunnerId) -> bool | None:
         return is_alive(runner.pid, runner.start_ticks)
 
     def end_note(self, run: str) -> RunEnd | None:

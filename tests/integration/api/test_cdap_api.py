@@ -166,13 +166,13 @@ async def test_a_schedule_that_exists_is_a_conflict_once_its_program_was_found(d
         (b"[1]", "$: Expected a json object in the request body but received [1]"),
         (b"{}", "$.program: No program was specified for the schedule"),
         (json.dumps({**BODY, "trigger": None}).encode(), "$.trigger: No trigger was specified for the schedule"),
-        (json.dumps({**BODY, "trigger": {"type": "MOON"}}).encode(), "$.trigger.type: is no trigger we know: 'MOON'"),
+        (json.dumps({**BODY, "trigger": {"type": "MOON"}}).encode(), "$.trigger.type: unknown trigger type 'MOON'"),
         (
             json.dumps({**BODY, "trigger": {**LINES, "numPartitions": 0}}).encode(),
             "$.trigger.numPartitions: must be at least 1 but is 0",
         ),
         (json.dumps({**BODY, "name": "other"}).encode(), "$.name: Schedule name in the body of the request (other) "),
-        (json.dumps({**BODY, "colour": "blue"}).encode(), "$.colour: is no field we know here"),
+        (json.dumps({**BODY, "colour": "blue"}).encode(), "$.colour: unknown field"),
     ],
 )
 async def test_a_bad_body_is_400_in_plain_text_with_the_path(

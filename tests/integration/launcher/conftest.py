@@ -74,7 +74,7 @@ class CountedRunners:
         del kind
         return self.free
 
-    def alive(self, runner: RunnerId) -> bool | None:
+    def is_alive(self, runner: RunnerId) -> bool | None:
         self.checked.append(runner)
         return self.living.get(runner)
 

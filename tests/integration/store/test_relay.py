@@ -175,7 +175,7 @@ class SlowOutbox(PostgresOutbox):
         super().__init__(pool)
         self.read, self.go = asyncio.Event(), asyncio.Event()
 
-    async def pending(self, *, limit: int, beside: Collection[int] = ()) -> Sequence[PendingRecord]:
+    async def list_pending(self, *, limit: int, beside: Collection[int] = ()) -> Sequence[PendingRecord]:
         found = await super().list_pending(limit=limit, beside=beside)
         self.read.set()
         await self.go.wait()

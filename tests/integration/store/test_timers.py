@@ -307,7 +307,7 @@ class Looked:
         looked = self
 
         class Store(PostgresTimers):
-            async def next_due(self) -> datetime | None:
+            async def next_due_at(self) -> datetime | None:
                 found = await super().next_due_at()
                 async with looked._changed:
                     looked._count += 1

@@ -19,7 +19,7 @@ LARGE = 50_000
 
 
 class NothingAway:
-    async def hidden(self, topic: str) -> Mapping[int, int]:
+    async def read_hidden(self, topic: str) -> Mapping[int, int]:
         return {}
 
     async def hide(self, topic: str, positions: Mapping[int, int]) -> None: ...

@@ -40,7 +40,7 @@ class Jobs:
             for n, (state, run) in enumerate(states)
         ]
 
-    async def recent(
+    async def list_recent(
         self, *, states: Sequence[JobState], limit: int, before: tuple[datetime, str] | None, **_: Any
     ) -> Sequence[JobRecord]:
         older = [each for each in self.jobs if before is None or (each.created_at, each.id) < before]

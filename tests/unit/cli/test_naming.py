@@ -12,7 +12,7 @@ from streamsched.cli.naming import (
     full_job,
     full_name,
     full_run,
-    short,
+    short_name,
     without_default,
 )
 from streamsched.domain.errors import InvalidError
@@ -33,19 +33,19 @@ runs = st.one_of(
 
 @given(schedules)
 def test_a_schedule_is_found_by_its_short_name(name: str) -> None:
-    assert full_name(short(name)) == name
+    assert full_name(short_name(name)) == name
     assert full_name(name) == name
 
 
 @given(jobs)
 def test_a_job_is_found_by_its_short_id(job: str) -> None:
-    assert full_job(short(job)) == job
+    assert full_job(short_name(job)) == job
     assert full_job(job) == job
 
 
 @given(runs.filter(lambda run: not run.split(".")[2].startswith(("manual-", "missed-")) or run.startswith("default.")))
 def test_a_run_is_found_by_its_short_id(run: str) -> None:
-    assert full_run(short(run)) == run
+    assert full_run(short_name(run)) == run
     assert full_run(run) == run
 
 

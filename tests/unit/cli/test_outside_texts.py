@@ -74,7 +74,7 @@ def test_what_commands_print_controls_nothing(evil: str, monkeypatch: pytest.Mon
     assert out.is_terminal
     row: dict[str, Any] = {"id": f"run {evil}", "reason": evil}
     out.print(f"run {evil} is done", markup=False)
-    out.print(f"[bold]{output.escaped(evil)}[/]")
+    out.print(f"[bold]{output.escape_text(evil)}[/]")
     output.print_record(row)
     output.print_table([row], ["id", "reason"], empty="none")
     output.print_json(row)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from streamsched.cli.table import Column, ColumnKind, layout, plain
+from streamsched.cli.table import Column, ColumnKind, layout, plain_text
 
 COLUMNS = (
     Column("id", "schedule", ColumnKind.ID),
@@ -28,11 +28,11 @@ texts = st.one_of(st.just("-"), st.text(max_size=300), st.sampled_from([CJK, RTL
 rows = st.lists(
     st.fixed_dictionaries(
         {
-            "id": ids.map(plain),
+            "id": ids.map(plain_text),
             "state": st.sampled_from(["enabled", "paused"]),
-            "when": texts.map(plain),
+            "when": texts.map(plain_text),
             "next": st.sampled_from(["-", "2026-03-01 06:00:00Z"]),
-            "reason": texts.map(plain),
+            "reason": texts.map(plain_text),
         }
     ),
     max_size=5,
@@ -93,6 +93,6 @@ def test_rows_with_long_ids_become_blocks() -> None:
 
 
 def test_control_characters_are_escaped_and_joiners_are_kept() -> None:
-    assert plain("a\x1b[2Jb\r\u202ec\ud800") == "a\\x1b[2Jb\\x0d\\u202ec\\ud800"
+    assert plain_text("a\x1b[2Jb\r\u202ec\ud800") == "a\\x1b[2Jb\\x0d\\u202ec\\ud800"
     joined = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \u65e5\u3000\u672c"
-    assert plain(joined) == joined
+    assert plain_text(joined) == joined

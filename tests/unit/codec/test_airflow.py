@@ -251,7 +251,7 @@ a = BashOperator(task_id='a', bash_command='true')
     app, found = one(body)
 
     assert is_placeholder(app, "b")
-    assert any("the order that" in note.text for note in found.noted(NoteKind.REFUSED))
+    assert any("the order that" in note.text for note in found.notes_of(NoteKind.REFUSED))
 
 
 def test_loops_and_comprehensions_over_known_lists_are_carried_out() -> None:
@@ -299,7 +299,7 @@ def test_tasks_in_a_circle_are_refused_as_airflow_refuses_them() -> None:
     found = read(f"{HEAD}with DAG('d'):\n" + "".join(f"    {x}\n" for x in [*body.split("\n"), "a >> b >> c >> a"]))
 
     assert not found.apps
-    assert any("wait for each other" in note.text for note in found.noted(NoteKind.REFUSED))
+    assert any("wait for each other" in note.text for note in found.notes_of(NoteKind.REFUSED))
 
 
 def test_tasks_of_another_dag_are_not_taken() -> None:

@@ -248,7 +248,7 @@ def test_more_tasks_than_an_app_has_are_refused_with_their_number() -> None:
     found = read("with DAG('d'):\n" + "".join(f"    EmptyOperator(task_id='t{n}', retries=1)\n" for n in range(10_000)))
 
     assert not found.apps
-    assert any("10000 tasks" in note.text for note in found.noted(NoteKind.REFUSED))
+    assert any("10000 tasks" in note.text for note in found.notes_of(NoteKind.REFUSED))
 
 
 def test_a_megabyte_of_tasks_is_read() -> None:

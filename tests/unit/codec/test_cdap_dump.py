@@ -20,7 +20,7 @@ def test_a_dump_with_200_schedules() -> None:
     found = read(dump())
 
     assert found.summary == "cdap apps 40 programs 214 schedules 200 preferences 24 runs 1200 refused 19"
-    assert sorted({note.text.partition(":")[0] for note in found.imported.noted(NoteKind.REFUSED)}) == [
+    assert sorted({note.text.partition(":")[0] for note in found.imported.notes_of(NoteKind.REFUSED)}) == [
         "of MapReduce program count",
         "program lookup of type service",
         "the preference is a setting of CDAP itself, such as a profile or a size",

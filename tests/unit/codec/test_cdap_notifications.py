@@ -14,7 +14,7 @@ from hypothesis import given
 
 from streamsched.codec import event as events
 from streamsched.codec.cdap.notification import from_json, to_json
-from streamsched.codec.events.native import plain
+from streamsched.codec.events.native import to_plain
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.events.ancestors import NO_ANCESTORS
 from streamsched.domain.events.event import Event, PartitionsAdded, ProgramReached, Ticked
@@ -44,12 +44,12 @@ def known_to_cdap(event: Event) -> Event:
 
 @given(world.events(world.facts_from_outside()))
 def test_any_event_from_outside_survives_the_way_through_a_notification(event: Event) -> None:
-    assert read(plain(to_json(event))) == known_to_cdap(event)
+    assert read(to_plain(to_json(event))) == known_to_cdap(event)
 
 
 @pytest.mark.parametrize("said", json.loads(GOLDEN.read_text()), ids=lambda said: said["notificationType"])
 def test_what_cdap_sends_is_read_and_written_as_it_was(said: Any) -> None:
-    written = plain(to_json(from_json(said, fallback_id="n1", fallback_time=NOW)))
+    written = to_plain(to_json(from_json(said, fallback_id="n1", fallback_time=NOW)))
 
     assert {name: written[name] for name in said} == said
     assert (written["id"], written["source"]) == ("n1", "cdap")
@@ -58,7 +58,7 @@ def test_what_cdap_sends_is_read_and_written_as_it_was(said: Any) -> None:
 def test_a_tick_is_cdaps_time_which_clients_may_not_send() -> None:
     tick = Event("t", "timers", NOW, Ticked(ScheduleRef("default", "orders", "nightly"), 1, "cron:0 4 * * *@UTC", NOW))
 
-    said = plain(to_json(tick))
+    said = to_plain(to_json(tick))
 
     assert json.loads(said["properties"]["userOverrides"]) == {"logical.start.time": "1494368640000"}
     assert json.loads(said["properties"]["scheduleId"])["schedule"] == "nightly"
@@ -80,7 +80,7 @@ def test_a_wrong_size_among_partitions_of_ours_is_named_by_its_place() -> None:
 
 @given(world.events(world.facts_from_outside()))
 def test_the_forms_of_the_design_say_the_same(event: Event) -> None:
-    said = plain(to_json(event))
+    said = to_plain(to_json(event))
     kind, properties = said.pop("notificationType"), said.pop("properties")
 
     wanted = known_to_cdap(event)

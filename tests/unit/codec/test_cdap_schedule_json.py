@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from streamsched.codec.cdap import schedule as codec
 from streamsched.codec.cdap import specification
-from streamsched.codec.cdap.extension import extensions, readable
+from streamsched.codec.cdap.extension import extensions, is_readable
 from streamsched.codec.cdap.trigger import to_json as trigger_to_json
 from streamsched.domain.constraints.constraint import Concurrency, Delay, LastRun, TimeWindow
 from streamsched.domain.errors import DecodeError, InvalidError
@@ -92,9 +92,9 @@ def test_any_schedule_of_ours_survives_the_way_through_cdaps_json(schedule: Sche
 def test_what_was_shown_changes_nothing_when_it_is_sent_back(schedule: Schedule) -> None:
     detail = codec.to_json(schedule, enabled=True, updated_at=UPDATED)
 
-    assert codec.changed(schedule, detail) == schedule
-    assert codec.changed(schedule, {}) == schedule
-    assert codec.changed(schedule, dict.fromkeys(detail)) == schedule
+    assert codec.change_schedule(schedule, detail) == schedule
+    assert codec.change_schedule(schedule, {}) == schedule
+    assert codec.change_schedule(schedule, dict.fromkeys(detail)) == schedule
 
 
 @given(schedules(), st.data())
@@ -104,7 +104,7 @@ def test_an_update_of_some_fields_leaves_the_others_as_they_were(schedule: Sched
     chosen = data.draw(st.sets(st.sampled_from(names)))
     body = {name: value for name, value in written(other).items() if name in chosen}
 
-    after = codec.changed(schedule, body)
+    after = codec.change_schedule(schedule, body)
 
     wanted = {name: getattr(other if name in chosen else schedule, name) for name in names}
     assert after == replace(schedule, **wanted)
@@ -115,7 +115,7 @@ def test_the_extensions_of_a_schedule_are_all_that_keeps_cdap_from_reading_it_as
     detail = written(schedule)
     ours = [*extensions(detail)]
 
-    assert readable(detail) == (not any(path.endswith(".type") for path in ours))
+    assert is_readable(detail) == (not any(path.endswith(".type") for path in ours))
     assert all(path.startswith("$.") for path in ours)
     for path in ours:
         found: Any = detail
@@ -202,8 +202,8 @@ def test_limits_that_cdap_could_not_set_so_come_back_as_they_were(trigger: Trigg
 def test_a_new_timeout_limits_both_whatever_limits_of_ours_there_were() -> None:
     schedule = replace(codec.from_json(SMALL, NIGHTLY), trigger=FIVE, timeout=HOUR)
 
-    assert codec.changed(schedule, {"timeoutMillis": 3_600_000}) == schedule
-    changed = codec.changed(schedule, {"timeoutMillis": 2})
+    assert codec.change_schedule(schedule, {"timeoutMillis": 3_600_000}) == schedule
+    changed = codec.change_schedule(schedule, {"timeoutMillis": 2})
     assert (changed.trigger, changed.timeout) == (
         Within(FIVE, timedelta(milliseconds=2)),
         timedelta(milliseconds=2),
@@ -213,7 +213,7 @@ def test_a_new_timeout_limits_both_whatever_limits_of_ours_there_were() -> None:
 def test_a_new_trigger_gets_the_limit_that_stands() -> None:
     schedule = codec.from_json({**SMALL, "timeoutMillis": 3_600_000}, NIGHTLY)
 
-    changed = codec.changed(schedule, {"trigger": {**LINES, "numPartitions": 6}})
+    changed = codec.change_schedule(schedule, {"trigger": {**LINES, "numPartitions": 6}})
 
     assert changed.trigger == Within(Partitions(DatasetRef("default", "lines"), 6, distinct=False), HOUR)
 
@@ -234,14 +234,14 @@ def test_each_satisfaction_is_a_job_and_each_commit_counts_by_default() -> None:
 def test_an_update_that_names_its_program_in_part_keeps_the_rest(program: dict[str, str]) -> None:
     schedule = codec.from_json(SMALL, NIGHTLY)
 
-    assert codec.changed(schedule, {"program": program}) == schedule
+    assert codec.change_schedule(schedule, {"program": program}) == schedule
 
 
 def test_an_update_to_another_program_is_refused() -> None:
     schedule = codec.from_json(SMALL, NIGHTLY)
 
     with pytest.raises(DecodeError, match="with the same program as"):
-        codec.changed(schedule, {"program": {"programName": "other"}})
+        codec.change_schedule(schedule, {"program": {"programName": "other"}})
 
 
 @pytest.mark.parametrize("kind", ["CONCURRENCY", "concurrency", "Concurrency"])
@@ -287,7 +287,7 @@ def test_a_time_range_without_a_zone_is_refused(kind: str) -> None:
         ({**SMALL, "trigger": {**LINES, "numPartitions": 0}}, "$.trigger.numPartitions: must be at least 1 but is 0"),
         ({**SMALL, "timeoutMillis": 0}, "$.timeoutMillis: must be at least 1 but is 0"),
         ({**SMALL, "timeout": "soon"}, "$.timeout: 'soon' is no duration"),
-        ({**SMALL, "owner": "me"}, "$.owner: is no field we know here"),
+        ({**SMALL, "owner": "me"}, "$.owner: unknown field"),
         (
             {**SMALL, "constraints": [{"type": "DELAY", "millisAfterTrigger": 5, "waitUntilMet": False}]},
             "$.constraints[0].waitUntilMet: must be true: a delay always waits",
@@ -310,9 +310,9 @@ def test_a_refusal_names_the_field_in_cdaps_words_where_it_has_some(body: Any, m
 def test_an_update_cannot_choose_another_program() -> None:
     schedule = codec.from_json(SMALL, NIGHTLY)
 
-    assert codec.changed(schedule, {"program": {"programName": "OrderWF", "programType": "spark"}}) == schedule
+    assert codec.change_schedule(schedule, {"program": {"programName": "OrderWF", "programType": "spark"}}) == schedule
     with pytest.raises(InvalidError, match=r"\$\.program: Must update the schedule '.*nightly' with the same program"):
-        codec.changed(schedule, {"program": {**PROGRAM, "programName": "other"}})
+        codec.change_schedule(schedule, {"program": {**PROGRAM, "programName": "other"}})
 
 
 @pytest.mark.parametrize("name", ["specification_time", "specification_stream"])
@@ -345,7 +345,7 @@ def test_without_a_type_the_older_form_is_timed() -> None:
         ({}, "$.schedule.cronEntry: is missing"),
         ({"cronEntry": "soon"}, "$.schedule.cronEntry: "),
         ({"cronEntry": "0 4 * * *", "name": "hourly"}, "$.schedule.name: Schedule name in the body"),
-        ({"cronEntry": "0 4 * * *", "streamName": "s"}, "$.schedule.streamName: is no field we know here"),
+        ({"cronEntry": "0 4 * * *", "streamName": "s"}, "$.schedule.streamName: unknown field"),
         (
             {"cronEntry": "0 4 * * *", "runConstraints": {"maxConcurrentRuns": 0}},
             "$.schedule.runConstraints.maxConcurrentRuns: must be at least 1 but is 0",

@@ -162,7 +162,7 @@ def test_a_program_type_is_not_part_of_a_program_s_identity(program_type: str) -
         (time("0 4 * *"), "$.trigger.cronExpression: Invalid cron entry format in '0 4 * *'"),
         (time("0 4 1 * 1"), "$.trigger.cronExpression: exactly one of day of month and day of week must be '?'"),
         (time("0 4 ? * 0"), "$.trigger.cronExpression: "),
-        (time("0 4 * * *", unix=5), "$.trigger.unix: is no field we know here"),
+        (time("0 4 * * *", unix=5), "$.trigger.unix: unknown field"),
         (time("0 4 * * *", timeZone="XYZ"), "$.trigger.timeZone: 'XYZ' is no IANA time zone"),
         ({"type": "AND", "triggers": [time("x")]}, "$.trigger.triggers[0].cronExpression: Invalid cron entry format"),
         ({"type": "TIME"}, "$.trigger.cronExpression: is missing"),

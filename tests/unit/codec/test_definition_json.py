@@ -155,7 +155,7 @@ RANGE = {"type": "TIME_RANGE", "startTime": "22:00", "endTime": "06:00"}
     [
         (
             {"type": "WEATHER"},
-            "$.type: is no constraint we know: 'WEATHER' (known: CONCURRENCY, DELAY, GROUP, LAST_RUN, LOAD",
+            "$.type: unknown constraint type 'WEATHER' (known: CONCURRENCY, DELAY, GROUP, LAST_RUN, LOAD",
         ),
         ({"type": "CONCURRENCY"}, "$.maxConcurrency: is missing"),
         ({"type": "RATE", "maxRuns": 3}, "$.perMillis: is missing"),
@@ -209,7 +209,7 @@ RANGE = {"type": "TIME_RANGE", "startTime": "22:00", "endTime": "06:00"}
         ({**RANGE, "timeZone": "PST"}, "$.timeZone: 'PST' is no IANA time zone"),
         (
             {**RANGE, "zone": "UTC"},
-            "$.zone: is no field we know here (known: calendar, endTime, startTime, timeZone, type, waitUntilMet)",
+            "$.zone: unknown field (known: calendar, endTime, startTime, timeZone, type, waitUntilMet)",
         ),
     ],
 )
@@ -249,7 +249,7 @@ def _changed(**fields: Any) -> dict[str, Any]:
             {**APP, "programs": [*APP["programs"], {"name": "load", "type": "http", "url": "http://h/"}]},
             "$.programs[1]: 'load' is defined twice",
         ),
-        ({**APP, "progams": []}, "$.progams: is no field we know here"),
+        ({**APP, "progams": []}, "$.progams: unknown field"),
         ({**APP, "programs": [{"name": "x", "type": "spark"}]}, "$.programs[0].main: is missing"),
         (
             {**APP, "programs": [{"name": "x", "type": "http", "url": "ftp://h"}]},
@@ -267,7 +267,7 @@ def _changed(**fields: Any) -> dict[str, Any]:
             {**APP, "programs": [{"name": "x", "type": "publish", "event": "a b"}]},
             "$.programs[0].event: dataset, stream or event name 'a b'",
         ),
-        ({**APP, "programs": [{"name": "x", "type": "jar"}]}, "$.programs[0].type: is no program we know: 'jar'"),
+        ({**APP, "programs": [{"name": "x", "type": "jar"}]}, "$.programs[0].type: unknown program type 'jar'"),
         (
             {**APP, "programs": [{"name": "x", "type": "spark", "main": "x.py", "arguments": ["--n", 7]}]},
             "$.programs[0].arguments[1]: must be a text but is a number",
@@ -292,7 +292,7 @@ def _changed(**fields: Any) -> dict[str, Any]:
         (_changed(catchUp={"window": "0s"}), "$.schedules[0].catchUp.window: must be positive"),
         (_changed(catchUp={"atMost": 0}), "$.schedules[0].catchUp.atMost: must be from 1 to 10000 but is 0"),
         (_changed(catchUp={"spacing": "soon"}), "$.schedules[0].catchUp.spacing: 'soon' is no duration"),
-        (_changed(catchUp={"most": 1}), "$.schedules[0].catchUp.most: is no field we know here"),
+        (_changed(catchUp={"most": 1}), "$.schedules[0].catchUp.most: unknown field"),
         (_changed(properties={"n": 7}), "$.schedules[0].properties.n: must be a text but is a number"),
         (_changed(constraints=[{"type": "CONCURRENCY"}]), "$.schedules[0].constraints[0].maxConcurrency: is missing"),
         (_changed(enabled=1), "$.schedules[0].enabled: must be true or false but is 1"),

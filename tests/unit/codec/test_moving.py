@@ -210,4 +210,4 @@ def test_input_without_definitions_is_reported(name: str, raw: bytes) -> None:
     found = valid(READERS[name](raw))
 
     assert not any(app["schedules"] for app in found.apps)
-    assert [note.path for note in found.noted(NoteKind.REFUSED)] == ["all"]
+    assert [note.path for note in found.notes_of(NoteKind.REFUSED)] == ["all"]

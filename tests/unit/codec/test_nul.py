@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.codec.json.scalar import loads, parsed
+from streamsched.codec.json.scalar import loads, parse
 from streamsched.domain.errors import DecodeError
 
 # Backslashes, and what looks like an escape behind them, are no NUL.
@@ -37,7 +37,7 @@ def test_json_is_refused_exactly_when_some_text_in_it_holds_one(document: Any, a
             loads(raw)
     else:
         assert loads(raw) == document
-    assert parsed(raw) == document
+    assert parse(raw) == document
 
 
 def test_the_path_of_the_text_is_named() -> None:

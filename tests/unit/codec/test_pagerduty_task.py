@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamsched.codec.pagerduty.partitioner import murmur2, partition_of_id
-from streamsched.codec.pagerduty.task import Task, TaskKey, decode, encode, too_late
+from streamsched.codec.pagerduty.task import Task, TaskKey, decode, encode, is_too_late
 from streamsched.domain.errors import DecodeError, InvalidError
 from streamsched.domain.tasks.task_retry import BackoffRetry
 
@@ -95,8 +95,8 @@ def test_a_task_is_checked_when_it_is_made() -> None:
 
 
 def test_the_grace_is_ten_seconds() -> None:
-    assert not too_late(TASK, NOON + timedelta(seconds=10))
-    assert too_late(TASK, NOON + timedelta(seconds=10, milliseconds=1))
+    assert not is_too_late(TASK, NOON + timedelta(seconds=10))
+    assert is_too_late(TASK, NOON + timedelta(seconds=10, milliseconds=1))
 
 
 @given(st.integers(2, 140), st.text(max_size=9))

@@ -137,7 +137,7 @@ def test_too_many_programs_leave_a_remark_that_survives() -> None:
         NO_ANCESTORS.extend_by_job(ProgramRef("default", "many", f"p{number}"), "1") for number in range(1200)
     )
     assert OTHERS in found.jobs
-    assert ancestors.from_json(native.plain(ancestors.to_json(found)), "$") == found
+    assert ancestors.from_json(native.to_plain(ancestors.to_json(found)), "$") == found
 
 
 def test_a_stranger_may_not_say_what_an_end_descends_from() -> None:

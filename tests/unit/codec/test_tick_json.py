@@ -49,7 +49,7 @@ def test_a_time_leaf_is_written_and_read(leaf: TimeLeaf, written: dict[str, Any]
         ({"dialect": "quartz", "cronExpression": "0 4 1 * 1"}, "$.cronExpression: exactly one of day of month and"),
         ({"inGap": "jump"}, "$.inGap: must be one of after, skip but is 'jump'"),
         ({"inOverlap": 2}, "$.inOverlap: must be a text but is a number"),
-        ({"ingap": "skip"}, "$.ingap: is no field we know here"),
+        ({"ingap": "skip"}, "$.ingap: unknown field"),
         ({"timeZone": "CET/Berlin"}, "$.timeZone: 'CET/Berlin' is no IANA time zone"),
         (
             {"dialect": "dapr", "cronExpression": "TZ=Asia/Tokyo @daily", "timeZone": "Europe/Berlin"},

@@ -98,7 +98,7 @@ ONE = {"type": "PARTITION", "dataset": "default.lines", "numPartitions": 1}
         ({"type": 3}, "$.trigger.type: must be a text but is a number"),
         (
             {"type": "MOON"},
-            "$.trigger.type: is no trigger we know: 'MOON' "
+            "$.trigger.type: unknown trigger type 'MOON' "
             "(known: AND, AT, AT_LEAST, EVENT, EVERY, OR, PARTITION, PER, PROGRAM_STATUS, QUIET, SILENCE, "
             "SINCE_LAST_RUN, STREAM_SIZE, THEN, TIME, TOTAL, UNLESS, WITHIN)",
         ),
@@ -115,11 +115,11 @@ ONE = {"type": "PARTITION", "dataset": "default.lines", "numPartitions": 1}
         ({**ONE, "dataset": {"namespace": "a"}}, "$.trigger.dataset.dataset: is missing"),
         (
             {**ONE, "dataset": {"dataset": "a", "nmespace": "b"}},
-            "$.trigger.dataset.nmespace: is no field we know here (known: dataset, entity, namespace)",
+            "$.trigger.dataset.nmespace: unknown field (known: dataset, entity, namespace)",
         ),
         (
             {**ONE, "count": 3},
-            "$.trigger.count: is no field we know here (known: dataset, distinct, match, numPartitions, type)",
+            "$.trigger.count: unknown field (known: dataset, distinct, match, numPartitions, type)",
         ),
         ({"type": "OR", "triggers": []}, "$.trigger.triggers: must name at least one trigger"),
         ({"type": "OR", "triggers": [None]}, "$.trigger.triggers[0]: must be an object but is null"),

@@ -126,7 +126,7 @@ def test_a_calendar_of_too_many_days_is_refused() -> None:
         ({"each": {"column": "region", "values": ["eu", 1]}}, r"\$.trigger.each.values\[1\]: must be a text but is 1"),
         ({"each": {"column": "region", "values": ["eu", "eu"]}}, r"\$.trigger.each.values\[1\]: is 'eu' again"),
         ({"each": {"column": "hour", "values": ["eu"]}}, r"\$.trigger.each.column: is hour, which is a column"),
-        ({"each": {"column": "region", "values": ["eu"], "of": 1}}, r"\$.trigger.each.of: is no field we know"),
+        ({"each": {"column": "region", "values": ["eu"], "of": 1}}, r"\$.trigger.each.of: unknown field"),
         ({"calendar": {"weekdays": ["SAT"]}}, r"\$.trigger.calendar: has days, so it needs hours or days"),
         (
             {"calendar": "work", "grain": "hour"},

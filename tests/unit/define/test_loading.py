@@ -182,7 +182,7 @@ def test_an_error_has_the_line_of_the_users_file_whatever_its_name_is(folder: Pa
             "$.schedules.weekly.trigger.triggers[0].numPartitions: must be at least",
         ),
         (("numPartitions: 7", "count: 7"), "$.schedules.weekly.trigger.triggers[0].numPartitions: is missing"),
-        (("type: AND", "type: NOR"), "$.schedules.weekly.trigger.type: is no trigger we know: 'NOR'"),
+        (("type: AND", "type: NOR"), "$.schedules.weekly.trigger.type: unknown trigger type 'NOR'"),
         (("Europe/Berlin", "Europe/Bonn"), "$.schedules.weekly.constraints[0].timeZone: 'Europe/Bonn' is no IANA"),
         (
             ("program: tidy", "program: gone"),
@@ -194,7 +194,7 @@ def test_an_error_has_the_line_of_the_users_file_whatever_its_name_is(folder: Pa
         ),
         (
             ("type: bash", "type: perl"),
-            "$.programs.tidy.type: is no program we know: 'perl' (known: bash, enqueue, http, publish, python, spark)",
+            "$.programs.tidy.type: unknown program type 'perl' (known: bash, enqueue, http, publish, python, spark)",
         ),
         (("  join: {", "  join: {name: j, "), "$.programs.join.name: is given already by the name of the field"),
         (("application: flights", "app: flights"), "$.application: is missing"),

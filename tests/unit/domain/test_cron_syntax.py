@@ -76,8 +76,7 @@ def test_a_tick_is_strictly_after() -> None:
         ("0 0 31 2,4,6,9,11 *", "'0 0 31 2,4,6,9,11 *' never matches: no such month has that day"),
         (
             "@reboot",
-            "'@reboot' is no nickname we know "
-            "(known: @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly)",
+            "unknown nickname '@reboot' (known: @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly)",
         ),
     ],
 )

@@ -162,7 +162,7 @@ REFUSED = [
     ({"a": {"job_id": "{d}_{d}"}}, "$.tasks.a.job_id", "names component 'd' twice"),
     ({"a": {"job_id": "{task}_{d}"}}, "$.tasks.a.job_id", "another meaning"),
     ({"a": {"job_id": "{d}", "delimiter": "ab"}}, "$.tasks.a.job_id", "one character"),
-    ({"a": {"job_id": "{d}", "colour": 1}}, "$.tasks.a.colour", "no field we know"),
+    ({"a": {"job_id": "{d}", "colour": 1}}, "$.tasks.a.colour", "unknown field"),
     (
         {"a": {"job_id": "{d}", "components": {"d": "date"}, "autofill_values": {"d": [20140231]}}},
         "$.tasks.a.autofill_values.d[0]",

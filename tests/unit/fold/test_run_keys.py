@@ -94,7 +94,7 @@ def test_a_cell_keeps_the_ancestors_of_its_events() -> None:
     verdict(engine, ended(B, "b.1.1.r1", of("a.1.1").extend_by_job(B, "b.1.1", 7)))
     ((key, cell),) = engine.cells.items()
     plan = build_plan(TRIGGER)
-    assert cell_codec.from_json(native.plain(cell_codec.to_json(plan, cell)), "$", plan, key=key) == cell
+    assert cell_codec.from_json(native.to_plain(cell_codec.to_json(plan, cell)), "$", plan, key=key) == cell
 
 
 def test_the_end_of_the_ancestor_itself_counts_under_its_own_job() -> None:

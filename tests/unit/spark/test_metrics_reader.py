@@ -32,10 +32,10 @@ class Source:
             return None
         return result
 
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         return self.left <= 0
 
-    def ended(self) -> None:
+    def note_end(self) -> None:
         self.over.set()
 
     def close(self) -> None:

@@ -34,7 +34,7 @@ class SourceInMemory:
     def head(self, back: int = 0) -> str:
         return str(max(0, len(self.partitions) - back))
 
-    def after(self, position: str) -> Iterator[LogStep]:
+    def steps_after(self, position: str) -> Iterator[LogStep]:
         for number in range(int(position or 0), len(self.partitions)):
             many = tuple(Partition(f"p={n}", {"p": str(n)}, 1, 1) for n in range(self.partitions[number]))
             yield LogStep(str(number + 1), TableCommit(f"v{number + 1}", NOW, many) if many else None)
@@ -159,6 +159,6 @@ def test_a_commit_of_a_hundred_thousand_partitions_is_events_that_fit_into_recor
 
     assert len(world.events) == 50
     assert len({each.id for each in world.events}) == 50
-    assert max(len(native.encoded(each)) for each in world.events) < 1_000_000
+    assert max(len(native.encode_event(each)) for each in world.events) < 1_000_000
     keys = [part.key for each in world.events for part in each.fact.partitions]  # type: ignore[union-attr]
     assert keys == [part.key for part in partitions]

@@ -307,14 +307,14 @@ def logs() -> Iterator[None]:
 async def test_a_record_that_breaks_ingest_is_a_dead_letter_alone(
     cluster: ShardCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sane = fast_path.occurred
+    sane = fast_path.read_occurred
 
     def broken(raw: bytes) -> object:
         if b"flights-3" in raw:
             raise RecursionError("too deep")
         return sane(raw)
 
-    monkeypatch.setattr(fast_path, "occurred", broken)
+    monkeypatch.setattr(fast_path, "read_occurred", broken)
     await cluster.start()
     await cluster.put(schedule(), Partitions(FLIGHTS, 1))
     await cluster.emit(*(landed(n) for n in range(6)))

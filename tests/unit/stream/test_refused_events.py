@@ -27,7 +27,7 @@ QUICK = ShardSettings(idle_s=0.05)
 
 
 class NothingAway:
-    async def hidden(self, topic: str) -> Mapping[int, int]:
+    async def read_hidden(self, topic: str) -> Mapping[int, int]:
         return {}
 
     async def hide(self, topic: str, positions: Mapping[int, int]) -> None: ...

@@ -16,7 +16,7 @@ from streamsched.store.web.activity_reads import ConsumedEvents
 from streamsched.store.web.link_reads import ScheduleLinks
 from streamsched.web.views.drawing import DrawnBox, draw_graph
 from streamsched.web.views.key_matrix import key_matrix
-from streamsched.web.views.links_graph import MOST_NODES, LinkNode, acyclic, neighbourhood, whole_graph
+from streamsched.web.views.links_graph import MOST_NODES, LinkNode, drop_cycles, neighbourhood, whole_graph
 from streamsched.web.views.partitions import PartitionRow, missing_words, partition_days
 
 HOSTILE = "\"'><script>alert(1)</script>&"
@@ -76,15 +76,15 @@ def test_a_graph_has_at_most_a_thousand_nodes_and_says_how_many_schedules_are_hi
     found = [ScheduleLinks(f"n.a.s{each}", f"n.a.p{each}", (("dataset", f"n.d{each}"),)) for each in range(400)]
     graph = whole_graph(_linked(found), namespace=None, text="")
     assert len(graph.nodes) <= MOST_NODES
-    assert len(graph.of("schedule")) + graph.hidden == 400
+    assert len(graph.ids_of("schedule")) + graph.hidden == 400
     assert whole_graph(_linked(found), namespace="m", text="").nodes == ()
-    assert whole_graph(_linked(found), namespace="n", text="D17").of("schedule")[0] == "n.a.s17"
+    assert whole_graph(_linked(found), namespace="n", text="D17").ids_of("schedule")[0] == "n.a.s17"
 
 
 @given(st.integers(1, 8), st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=20))
 def test_without_arrows_that_close_a_circle_there_is_none(nodes: int, given: list[tuple[int, int]]) -> None:
     arrows = [(a % nodes, b % nodes) for a, b in given]
-    kept = acyclic(nodes, arrows)
+    kept = drop_cycles(nodes, arrows)
     assert set(kept) <= set(arrows)
     left, edges = set(range(nodes)), set(kept)
     while free := {node for node in left if not any(b == node and a in left for a, b in edges)}:

@@ -24,7 +24,7 @@ from streamsched.web.pages.schedule_actions import arguments_of
 from streamsched.web.views.commands import SameAs, schedule_action
 from streamsched.web.views.facts import run_facts
 from streamsched.web.views.health import HealthLine, headline
-from streamsched.web.views.names import linked, shortened
+from streamsched.web.views.names import add_links, shorten
 from streamsched.web.views.states import StateWord
 from streamsched.web.views.strips import SLOTS, StripBar, bar, strip, tick_slots, time_line
 from streamsched.web.views.times import TimeTexts, coarse_words, duration_words
@@ -68,16 +68,16 @@ def test_a_duration_in_words_is_not_far_from_it(span: timedelta) -> None:
 
 def test_times_have_the_instant_on_hover_in_the_readers_zone() -> None:
     times = TimeTexts(NOW, ZoneInfo("Europe/Berlin"))
-    found = times.ago(NOW - timedelta(minutes=12))
+    found = times.relative_text(NOW - timedelta(minutes=12))
     assert text_of(found) == "12 min ago"
     assert 'datetime="2026-03-01T11:48:00Z" title="2026-03-01 12:48:00 Europe/Berlin"' in found
-    assert text_of(times.ago(NOW + timedelta(hours=3))) == "in 3 h"
+    assert text_of(times.relative_text(NOW + timedelta(hours=3))) == "in 3 h"
     assert [text_of(times.clock(NOW + timedelta(hours=h))) for h in (1, 30, 24 * 40)] == [
         "14:00",
         "Mon 19:00",
         "2026-04-10 14:00",
     ]
-    assert text_of(times.ago(None)) == "–"
+    assert text_of(times.relative_text(None)) == "–"
 
 
 @given(
@@ -85,24 +85,24 @@ def test_times_have_the_instant_on_hover_in_the_readers_zone() -> None:
     st.lists(st.sampled_from(["a.b", "a.b.1", "b<", "d"]), max_size=3),
 )
 def test_links_change_no_word_of_a_sentence(sentence: str, names: list[str]) -> None:
-    found = linked(sentence, dict.fromkeys(names, "/x"))
-    assert text_of(found).replace("default.", "") == shortened(sentence).replace("default.", "")
+    found = add_links(sentence, dict.fromkeys(names, "/x"))
+    assert text_of(found).replace("default.", "") == shorten(sentence).replace("default.", "")
     assert "<script" not in found
 
 
 def test_only_whole_names_are_linked() -> None:
     hrefs = {"default.a.b": "/ui/schedules/default.a.b"}
-    assert "<a" in linked("it waits for default.a.b, since 3 s", hrefs)
-    assert "<a" in linked("it waits for default.a.b.", hrefs)
-    assert "<a" not in linked("it waits for default.a.b.1.2.r1 and default.a.b-c and x.default.a.b", hrefs)
+    assert "<a" in add_links("it waits for default.a.b, since 3 s", hrefs)
+    assert "<a" in add_links("it waits for default.a.b.", hrefs)
+    assert "<a" not in add_links("it waits for default.a.b.1.2.r1 and default.a.b-c and x.default.a.b", hrefs)
 
 
 def test_nothing_hostile_leaves_a_view_unescaped() -> None:
     flights = Partitions(DatasetRef("default", "flights"), 2)
     bars = [StripBar(HOSTILE, StateWord("ok", HOSTILE), timedelta(seconds=1))]
     for found in (
-        linked(HOSTILE, {}),
-        linked(HOSTILE, {HOSTILE: HOSTILE}),
+        add_links(HOSTILE, {}),
+        add_links(HOSTILE, {HOSTILE: HOSTILE}),
         strip(bars),
         time_line([frozenset({1})], NOW),
     ):

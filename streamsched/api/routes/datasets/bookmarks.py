@@ -83,7 +83,7 @@ async def set_bookmark(name: NameDep, body: BodyObject, bookmarks: BookmarksDep,
     fields = Fields(body)
     value, revision = fields.text("value"), fields.integer("revision", minimum=0)
     run = fields.optional_text("run")
-    fields.done()
+    fields.check_all_read()
     if run is not None:
         await bookmarks.set_by_run(name, value, revision=revision, run=run)
         return rendered({"name": name, "revision": revision, "pending": value})

@@ -73,8 +73,8 @@ async def add_commit(
     fields = Fields(body)
     commit, manifest = checked_commit_id(fields.text("commit")), _path(fields, "manifest")
     location = _path(fields, "location")
-    epoch = _epoch(fields, caller) if fields.optional("job") is not None else None
-    fields.done()
+    epoch = _epoch(fields, caller) if fields.optional_value("job") is not None else None
+    fields.check_all_read()
     return rendered(_view(await commits.add(_named(namespace, dataset), location, commit, manifest, epoch)))
 
 
@@ -96,7 +96,7 @@ async def fence(
     """
     fields = Fields(body)
     epoch = _epoch(fields, caller)
-    fields.done()
+    fields.check_all_read()
     await commits.fence(_named(namespace, dataset), epoch)
     return rendered({"job": epoch.job, "attempt": epoch.attempt})
 

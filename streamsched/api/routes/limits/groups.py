@@ -36,5 +36,5 @@ async def set_limit(name: str, body: BodyObject, groups: GroupsDep, clock: Clock
     if limit is not None:
         check_count(limit, "$.limit", least=0, most=MOST_SLOTS)
     reason = fields.optional_text("reason") or ""
-    fields.done()
+    fields.check_all_read()
     return rendered(group_view(await groups.set_limit(name, limit, reason, now=clock.now())))

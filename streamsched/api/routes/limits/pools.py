@@ -56,7 +56,7 @@ async def set_pool(name: str, body: BodyObject, pools: PoolsDep, clock: ClockDep
     if age is not None and not timedelta(0) <= age <= timedelta(days=1):
         raise DecodeError("$.age", f"must be from 0s to 1d but is {text}")
     reason = fields.optional_text("reason") or ""
-    fields.done()
+    fields.check_all_read()
     found = await pools.set(name, size, age, reason, now=clock.now(), expected=expected)
     return stored(pool_view(found), found.revision)
 
@@ -79,6 +79,6 @@ async def set_priority(name: str, body: BodyObject, pools: PoolsDep, clock: Cloc
     if priority is not None:
         check_priority(priority, "$.priority")
     reason = fields.optional_text("reason") or ""
-    fields.done()
+    fields.check_all_read()
     pool = await pools.prioritize(schedule, priority, reason, now=clock.now())
     return rendered({"id": str(schedule), "pool": pool, "priority": priority})

@@ -96,7 +96,7 @@ async def set_quota(
     limit = fields.integer("limit")
     check_limit(quota, limit, "$.limit")
     reason = fields.optional_text("reason") or ""
-    fields.done()
+    fields.check_all_read()
     found = await quotas.set(namespace, quota, limit, reason, now=clock.now(), expected=expected)
     return stored(quota_view(found), found.revision)
 

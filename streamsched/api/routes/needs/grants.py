@@ -75,7 +75,7 @@ async def put_grant(namespace: str, body: BodyObject, caller: CallerDep, desk: G
         reason=fields.optional_text("reason") or "",
         by=caller.name,
     )
-    fields.done()
+    fields.check_all_read()
     return rendered(_decided(grant, await desk.decide(grant)))
 
 
@@ -145,7 +145,7 @@ async def _handed_over(kind: SharedKind, name: str, body: BodyObject, desk: Gran
     check_group_name(name, "$")
     fields = Fields(body)
     namespace = fields.text("namespace")
-    fields.done()
+    fields.check_all_read()
     check_namespace(namespace)
     await desk.hand_over(kind, name, namespace)
     return rendered({"kind": kind, "name": name, "namespace": namespace})

@@ -41,7 +41,7 @@ async def set_partitions(body: BodyObject, partitions: TaskPartitionsDep) -> Res
     """
     fields = Fields(body)
     wanted = fields.integer("partitions")
-    fields.done()
+    fields.check_all_read()
     return rendered(_view(await partitions.want(wanted)), status=HTTPStatus.ACCEPTED)
 
 

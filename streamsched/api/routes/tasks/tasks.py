@@ -88,7 +88,7 @@ async def move(task: str, body: BodyObject, tasks: TasksDep, clock: ClockDep) ->
     fields = Fields(body)
     due_at, after = fields.optional_instant("due"), optional_duration(fields, "after")
     reason = fields.optional_text("reason") or ""
-    fields.done()
+    fields.check_all_read()
     now = clock.now()
     if (due_at is None) == (after is None):
         raise InvalidError("$.due", "or `after` is required, and they exclude each other")

@@ -169,7 +169,7 @@ def _old_secret_for(fields: Fields) -> timedelta | None:
     given = fields.optional_text(_OLD_SECRET_FOR)
     if given is None:
         return None
-    path = fields.at(_OLD_SECRET_FOR)
+    path = fields.path_of(_OLD_SECRET_FOR)
     duration = parse_duration(given, path)
     check_duration(duration, path, zero=True, longest=LONGEST_OLD_SECRET)
     return duration

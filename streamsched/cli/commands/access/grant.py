@@ -9,9 +9,9 @@ import typer
 
 from streamsched.cli.group import new_group
 from streamsched.cli.output import Format, FormatOption, console, print_structured, print_table
-from streamsched.cli.paging import AfterOption, LimitOption, listed, print_more
+from streamsched.cli.paging import AfterOption, LimitOption, fetch_list, print_more
 from streamsched.cli.server import ReasonOption, UrlOption, ask
-from streamsched.cli.table import Column, ColumnKind, plain
+from streamsched.cli.table import Column, ColumnKind, plain_text
 from streamsched.domain.access.namespace_grant import SharedKind
 
 OwnerArgument = Annotated[str, typer.Argument(metavar="NAMESPACE", help="The namespace that owns it.")]
@@ -58,12 +58,15 @@ def list_(
     """Lists the grants that a namespace has given and those that it has. A pending one waits for its owner's decision;
     until then ends of programs arrive without log, error and arguments.
     """
-    grants, more = listed(_path(namespace), "grants", url=url, output=output, after=after, limit=limit)
-    if output.structured:
+    grants, more = fetch_list(_path(namespace), "grants", url=url, output=output, after=after, limit=limit)
+    if output.is_structured:
         print_structured(grants, output)
         return
     print_table(
-        grants, _COLUMNS, wide=output.wide, empty=f"namespace {plain(namespace)} has given no grant and has none"
+        grants,
+        _COLUMNS,
+        wide=output.is_wide,
+        empty=f"namespace {plain_text(namespace)} has given no grant and has none",
     )
     print_more(more)
 
@@ -129,21 +132,21 @@ def hand_over(
         raise typer.BadParameter("KIND is group or pool; other names belong to their namespace")
     path = f"/v1/{kind}s/{quote(name, safe='')}/owner"
     found = ask("PUT", path, url=url, body={"namespace": namespace})
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
     else:
-        console().print(f"{kind} {plain(name)} belongs to namespace {plain(namespace)}", markup=False)
+        console().print(f"{kind} {plain_text(name)} belongs to namespace {plain_text(namespace)}", markup=False)
 
 
 def _print(found: dict[str, Any], done: str, output: Format) -> None:
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
         return
     what = f"{found['kind']} {found['owner']}.{found['name']} to {found['grantee']}"
     details = " with details" if found["details"] and done == "granted" else ""
-    console().print(f"{plain(what)}: {done}{details}", markup=False)
+    console().print(f"{plain_text(what)}: {done}{details}", markup=False)
     for each in found["suspended"]:
-        console().print(f"  paused: {plain(each)}", markup=False)
+        console().print(f"  paused: {plain_text(each)}", markup=False)
 
 
 def _path(namespace: str) -> str:

@@ -10,9 +10,9 @@ import typer
 
 from streamsched.cli.group import new_group
 from streamsched.cli.output import Format, FormatOption, console, print_record, print_structured, print_table
-from streamsched.cli.paging import AfterOption, LimitOption, listed, print_more
+from streamsched.cli.paging import AfterOption, LimitOption, fetch_list, print_more
 from streamsched.cli.server import UrlOption, ask
-from streamsched.cli.table import Column, ColumnKind, plain
+from streamsched.cli.table import Column, ColumnKind, plain_text
 
 #: Exit code of a check that found a problem.
 WRONG: Final = 1
@@ -88,19 +88,19 @@ def create(
     grants = [{**grant, "namespace": each} for each in namespace] if namespace else [grant]
     body = {"name": name, "grants": grants, "expiresIn": expires_in}
     found = _created_directly(body) if direct else ask("POST", "/v1/tokens", url=url, body=body)
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
         return
     typer.echo(found["text"])
-    typer.secho(f"token '{plain(name)}' is created; it is shown only now", err=True, dim=True)
+    typer.secho(f"token '{plain_text(name)}' is created; it is shown only now", err=True, dim=True)
 
 
 def list_(
     *, after: AfterOption = "", limit: LimitOption = None, output: FormatOption = Format.TABLE, url: UrlOption = ""
 ) -> None:
     """Lists tokens, also those that expired or were revoked."""
-    rows, cursor = listed("/v1/tokens", "tokens", url=url, output=output, after=after, limit=limit)
-    if output.structured:
+    rows, cursor = fetch_list("/v1/tokens", "tokens", url=url, output=output, after=after, limit=limit)
+    if output.is_structured:
         print_structured(rows, output)
         return
     shown = [{**row, "may": ", ".join(_grant_text(grant) for grant in row["grants"])} for row in rows]
@@ -113,7 +113,7 @@ def list_(
         Column("id", kind=ColumnKind.ID, optional=3),
     )
     print_table(
-        shown, columns, wide=output.wide, empty="no tokens; `streamsched token create NAME --role ROLE` makes one"
+        shown, columns, wide=output.is_wide, empty="no tokens; `streamsched token create NAME --role ROLE` makes one"
     )
     print_more(cursor)
 
@@ -121,16 +121,16 @@ def list_(
 def revoke(token: TokenArgument, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
     """Revokes a token. Within a second no API process accepts it."""
     found = ask("POST", f"/v1/tokens/{quote(token, safe='')}/revoke", url=url, body={})
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
     else:
-        console().print(f"token '{plain(found['name'])}' is revoked", markup=False)
+        console().print(f"token '{plain_text(found['name'])}' is revoked", markup=False)
 
 
 def current(*, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
     """Shows the name and the permissions of the token that commands send."""
     found = ask("GET", "/v1/caller", url=url)
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
     else:
         print_record({"name": found["name"], "may": [_grant_text(grant) for grant in found["grants"]]})
@@ -146,8 +146,8 @@ def audit_list(
 ) -> None:
     """Lists requests of changes, newest first, each with its outcome as another entry."""
     params = {"caller": caller}
-    rows, cursor = listed("/v1/audit", "entries", url=url, output=output, after=after, limit=limit, params=params)
-    if output.structured:
+    rows, cursor = fetch_list("/v1/audit", "entries", url=url, output=output, after=after, limit=limit, params=params)
+    if output.is_structured:
         print_structured(rows, output)
         return
     shown = [{**row, "method": row["action"].partition(" ")[0], "outcome": _outcome(row["detail"])} for row in rows]
@@ -159,7 +159,7 @@ def audit_list(
         Column("target", kind=ColumnKind.TEXT, breakable=True),
         Column("outcome", kind=ColumnKind.TEXT),
     )
-    print_table(shown, columns, wide=output.wide, empty="no changes were recorded")
+    print_table(shown, columns, wide=output.is_wide, empty="no changes were recorded")
     print_more(cursor)
 
 
@@ -170,12 +170,12 @@ def audit_verify(*, output: FormatOption = Format.TABLE, url: UrlOption = "") ->
     not as it was written.
     """
     found = ask("GET", "/v1/audit/verify", url=url, timeout=600)
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
     elif found["intact"]:
         console().print(f"{found['entries']} entries, all as written; the hash of the last one: {found['last']}")
     else:
-        typer.secho(plain(f"entry {found['number']}: {found['reason']}"), fg=typer.colors.RED, err=True)
+        typer.secho(plain_text(f"entry {found['number']}: {found['reason']}"), fg=typer.colors.RED, err=True)
     if not found["intact"]:
         raise typer.Exit(WRONG)
 

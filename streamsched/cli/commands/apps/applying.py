@@ -22,8 +22,8 @@ from streamsched.cli.commands.deploy import (
 )
 from streamsched.cli.confirmation import DryRunOption, YesOption, confirmed_change
 from streamsched.cli.connection.waiting import notice
-from streamsched.cli.naming import short
-from streamsched.cli.output import Format, FormatOption, console, counted, print_structured
+from streamsched.cli.naming import short_name
+from streamsched.cli.output import Format, FormatOption, console, count_text, print_structured
 from streamsched.cli.preview import print_preview
 from streamsched.cli.server import UrlOption, ask
 from streamsched.domain.errors import InvalidError
@@ -46,7 +46,7 @@ class AppFile:
     def __init__(self, file: str, app: Any, *, prune: bool, keep: bool | None, url: str) -> None:
         from streamsched.codec.schedules.schedule import app_to_json
 
-        self.name, self.origin, self.body = short(str(app.ref)), origin_of(file), app_to_json(app)
+        self.name, self.origin, self.body = short_name(str(app.ref)), origin_of(file), app_to_json(app)
         self._path = f"/v1/apps/{app.ref.namespace}/{app.ref.app}"
         self._params: dict[str, Any] = {"prune": prune, "keep": keep, "updateSchedules": True}
         self._url, self._file = url, file
@@ -86,8 +86,8 @@ def plan(
 
     Exit code 0: nothing would change; 6: something would change.
     """
-    planned = _planned(_apps(targets, namespace, prune=prune, keep=keep, elsewhere=elsewhere, url=url))
-    if output.structured:
+    planned = _join_plans(_apps(targets, namespace, prune=prune, keep=keep, elsewhere=elsewhere, url=url))
+    if output.is_structured:
         print_structured(planned, output)
     else:
         _show(planned, url)
@@ -127,7 +127,7 @@ def apply(
         return list(done.values())
 
     changed = confirmed_change(
-        lambda: _planned(apps),
+        lambda: _join_plans(apps),
         change,
         yes=yes,
         dry_run=dry_run,
@@ -137,13 +137,13 @@ def apply(
     )
     if changed is None:
         return
-    if output.structured:
+    if output.is_structured:
         print_structured(changed, output)
         return
     for app in changed:
-        counts = [counted(len(app[kind]), kind[:-1]) for kind in _KINDS if app[kind]]
+        counts = [count_text(len(app[kind]), kind[:-1]) for kind in _KINDS if app[kind]]
         what = f"{' and '.join(counts)} changed" if counts else "nothing has changed"
-        console().print(f"{short(app['app'])} is applied: {what}", markup=False)
+        console().print(f"{short_name(app['app'])} is applied: {what}", markup=False)
 
 
 def _apps(
@@ -152,20 +152,20 @@ def _apps(
     from streamsched.define.bundling import missing_files
 
     files = files_of(targets)
-    with notice(f"reading {counted(len(files), 'file')}"):
+    with notice(f"reading {count_text(len(files), 'file')}"):
         apps = list(load_apps(files, namespace))
     for _, app in apps if not elsewhere else ():
         missing_files(app)
     return [AppFile(file, app, prune=prune, keep=keep, url=url) for file, app in apps]
 
 
-def _planned(apps: list[AppFile]) -> dict[str, Any]:
+def _join_plans(apps: list[AppFile]) -> dict[str, Any]:
     """The plans of all apps as one."""
     plans = [{**app.plan(), "origin": app.origin} for app in apps]
     return {
         "apps": plans,
         "differs": any(each["differs"] for each in plans),
-        "loses": any(each["loses"] for each in plans) or any(_deleted({"apps": plans})),
+        "loses": any(each["loses"] for each in plans) or any(_deleted_names({"apps": plans})),
         "plan": _BETWEEN.join(each["plan"] for each in plans),
     }
 
@@ -173,18 +173,18 @@ def _planned(apps: list[AppFile]) -> dict[str, Any]:
 def _show(planned: Mapping[str, Any], url: str) -> None:
     """Prints the server, what would be deleted, the plan of each app, and a summary."""
     out, apps = console(), planned["apps"]
-    print_server(short(apps[0]["app"]) if len(apps) == 1 else counted(len(apps), "app"), apps[0], url)
-    deleted = list(_deleted(planned))
+    print_server(short_name(apps[0]["app"]) if len(apps) == 1 else count_text(len(apps), "app"), apps[0], url)
+    deleted = list(_deleted_names(planned))
     if deleted:
         out.print("would be deleted:", style="red")
         for line in deleted:
             out.print(f"  {line}", style="red", markup=False)
     for each in apps:
         if len(apps) > 1 and not each["differs"]:
-            out.print(f"{short(each['app'])}: nothing would change", style="dim", markup=False)
+            out.print(f"{short_name(each['app'])}: nothing would change", style="dim", markup=False)
             continue
         if len(apps) > 1:
-            out.print(f"{short(each['app'])}:", style="bold", markup=False)
+            out.print(f"{short_name(each['app'])}:", style="bold", markup=False)
         print_preview(each)
         print_former_origin(each, each["origin"])
     counts: dict[str, int] = {}
@@ -199,9 +199,9 @@ def _show(planned: Mapping[str, Any], url: str) -> None:
 _ACTIONS: Final = (("created", "to create"), ("updated", "to change"), ("deleted", "to delete"))
 
 
-def _deleted(planned: Mapping[str, Any]) -> Iterator[str]:
+def _deleted_names(planned: Mapping[str, Any]) -> Iterator[str]:
     for each in planned["apps"]:
         for kind in _KINDS:
             for change in each[kind]:
                 if change["action"] == "deleted":
-                    yield f"{kind[:-1]} {short(change['id'])}"
+                    yield f"{kind[:-1]} {short_name(change['id'])}"

@@ -8,8 +8,8 @@ import typer
 
 from streamsched.cli.commands.apps.app_files import Targets, files_of
 from streamsched.cli.connection.waiting import notice
-from streamsched.cli.naming import field_path, short
-from streamsched.cli.output import Format, FormatOption, console, counted, print_structured
+from streamsched.cli.naming import field_path, short_name
+from streamsched.cli.output import Format, FormatOption, console, count_text, print_structured
 from streamsched.domain.errors import InvalidError, StreamschedError
 
 #: Exit code: a file is invalid.
@@ -23,15 +23,15 @@ def validate(targets: Targets, *, output: FormatOption = Format.TABLE) -> None:
     and programs of other apps. Python files are executed. Exit code 2: a file is invalid.
     """
     files = files_of(targets)
-    with notice(f"checking {counted(len(files), 'file')}"):
-        found = [_checked(file) for file in files]
-    if output.structured:
+    with notice(f"checking {count_text(len(files), 'file')}"):
+        found = [_check_file(file) for file in files]
+    if output.is_structured:
         print_structured(found, output)
     else:
         out = console()
         for each in found:
             if each["valid"]:
-                programs, schedules = counted(each["programs"], "program"), counted(each["schedules"], "schedule")
+                programs, schedules = count_text(each["programs"], "program"), count_text(each["schedules"], "schedule")
                 out.print(f"valid    {each['name']}  {each['app']}: {programs}, {schedules}", markup=False)
             else:
                 path = f" {each['path']}" if each["path"] else ""
@@ -42,7 +42,7 @@ def validate(targets: Targets, *, output: FormatOption = Format.TABLE) -> None:
         raise typer.Exit(INVALID)
 
 
-def _checked(file: str) -> dict[str, Any]:
+def _check_file(file: str) -> dict[str, Any]:
     """The result of one file."""
     from streamsched.catalog.deployment import deploy
     from streamsched.define.loading import load_app
@@ -58,4 +58,4 @@ def _checked(file: str) -> dict[str, Any]:
     except StreamschedError as exc:
         return {"name": file, "valid": False, "path": "", "reason": str(exc)}
     counts = {"programs": len(app.programs), "schedules": len(app.schedules)}
-    return {"name": file, "valid": True, "app": short(str(app.ref)), **counts}
+    return {"name": file, "valid": True, "app": short_name(str(app.ref)), **counts}

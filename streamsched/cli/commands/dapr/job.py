@@ -86,7 +86,7 @@ def schedule(
         body["overwrite"] = True
     app = _app(app_id, namespace, url)
     found = ask("POST", _path(namespace, app, "jobs", name), url=url, body=body)
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
         return
     console().print(f"{name} of {app}: first delivery {moment(found['nextFire'])}", markup=False)
@@ -102,7 +102,7 @@ def get(
 ) -> None:
     """Shows a job with its next and last deliveries."""
     found = ask("GET", _path(namespace, _app(app_id, namespace, url), "jobs", name), url=url)
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
         return
     shown = {key: value for key, value in found.items() if key not in ("task", "history", "data", "failurePolicy")}
@@ -128,7 +128,7 @@ def list_jobs(
     jobs = ask("GET", _path(namespace, _app(app_id, namespace, url), "jobs"), url=url, params={"prefix": prefix})[
         "jobs"
     ]
-    if output.structured:
+    if output.is_structured:
         print_structured(jobs, output)
         return
     columns = (
@@ -141,7 +141,7 @@ def list_jobs(
         Column("error", kind=ColumnKind.TEXT, optional=1),
     )
     rows = [{**each, "next": moment(each["nextFire"])} for each in jobs]
-    print_table(rows, columns, wide=output.wide, empty="no jobs")
+    print_table(rows, columns, wide=output.is_wide, empty="no jobs")
 
 
 def next_fires(
@@ -156,7 +156,7 @@ def next_fires(
     """Lists the next deliveries of a job."""
     path = _path(namespace, _app(app_id, namespace, url), "jobs", name, "next")
     found = ask("GET", path, url=url, params={"count": count})
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
         return
     for each in found["next"]:

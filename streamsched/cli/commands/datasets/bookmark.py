@@ -9,7 +9,7 @@ import typer
 
 from streamsched.cli.group import new_group
 from streamsched.cli.output import Format, FormatOption, console, print_record, print_structured, print_table
-from streamsched.cli.paging import AfterOption, LimitOption, listed, print_more
+from streamsched.cli.paging import AfterOption, LimitOption, fetch_list, print_more
 from streamsched.cli.server import UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.errors import NotFoundError
@@ -30,19 +30,19 @@ def list_bookmarks(
     *, after: AfterOption = "", limit: LimitOption = None, output: FormatOption = Format.TABLE, url: UrlOption = ""
 ) -> None:
     """Lists bookmarks and when each was last set."""
-    found, more = listed("/v1/bookmarks", "bookmarks", url=url, output=output, after=after, limit=limit)
-    if output.structured:
+    found, more = fetch_list("/v1/bookmarks", "bookmarks", url=url, output=output, after=after, limit=limit)
+    if output.is_structured:
         print_structured(found, output)
         return
     columns = (Column("name", kind=ColumnKind.ID), "revision", Column("changedAt", "changed"))
-    print_table(found, columns, wide=output.wide, empty="no bookmarks yet: no table is watched")
+    print_table(found, columns, wide=output.is_wide, empty="no bookmarks yet: no table is watched")
     print_more(more)
 
 
 def show(name: NameArgument, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
     """Shows a bookmark with its value, in the format of its reader."""
     found = ask("GET", _path(name), url=url)
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
     else:
         print_record(found)
@@ -56,7 +56,7 @@ def delete(name: NameArgument, *, output: FormatOption = Format.TABLE, url: UrlO
     found = ask("DELETE", _path(name), url=url)
     if not found["deleted"]:
         raise NotFoundError("bookmark", name)
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
     else:
         console().print(f"bookmark {name} is deleted", markup=False)

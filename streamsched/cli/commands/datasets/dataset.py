@@ -9,13 +9,13 @@ from urllib.parse import quote
 import typer
 
 from streamsched.cli.group import new_group
-from streamsched.cli.naming import short, without_default
+from streamsched.cli.naming import short_name, without_default
 from streamsched.cli.output import (
     Format,
     FormatOption,
     console,
-    counted,
-    escaped,
+    count_text,
+    escape_text,
     print_structured,
     print_table,
 )
@@ -73,11 +73,11 @@ def list_datasets(
     """Lists the datasets for which schedules wait. `event list` shows what came of any."""
     params = {"namespace": namespace, "after": after, "limit": limit}
     found = ask("GET", "/v1/datasets", url=url, params=params)
-    if output.structured:
+    if output.is_structured:
         print_structured(found["datasets"], output)
         return
-    rows = [{**each, "id": short(each["id"])} for each in found["datasets"]]
-    print_table(rows, _DATASETS, wide=output.wide, empty="no schedule waits for a dataset")
+    rows = [{**each, "id": short_name(each["id"])} for each in found["datasets"]]
+    print_table(rows, _DATASETS, wide=output.is_wide, empty="no schedule waits for a dataset")
     print_more(found.get("next", ""))
 
 
@@ -97,40 +97,40 @@ def show(
     namespace, _, dataset = (name if "." in name else f"{DEFAULT_NAMESPACE}.{name}").partition(".")
     path = f"/v1/datasets/{quote(namespace, safe='')}/{quote(dataset, safe='')}"
     found = ask("GET", path, url=url, params={"limit": limit, "depth": depth})
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
         return
-    _say(f"{short(found['id'])}: {found['completeness']}")
+    _say(f"{short_name(found['id'])}: {found['completeness']}")
     if found["completeness"] == "no expectation":
         _say(_NOTHING_SAYS, style="yellow")
     for each in found["rollUps"]:
         _print_roll_up(each)
     if found["expectations"]:
-        print_table(map(_expectation, found["expectations"]), _EXPECTATIONS, wide=output.wide, empty="")
-    _more(found["moreExpectations"], "expectation")
-    schedules = [{**each, "schedule": short(each["schedule"])} for each in found["schedules"]]
-    print_table(schedules, _SCHEDULES, wide=output.wide, empty="no schedule that you may view waits for it")
-    _more(found["moreSchedules"], "schedule")
+        print_table(map(_expectation, found["expectations"]), _EXPECTATIONS, wide=output.is_wide, empty="")
+    _print_more(found["moreExpectations"], "expectation")
+    schedules = [{**each, "schedule": short_name(each["schedule"])} for each in found["schedules"]]
+    print_table(schedules, _SCHEDULES, wide=output.is_wide, empty="no schedule that you may view waits for it")
+    _print_more(found["moreSchedules"], "schedule")
     if others := found["otherSchedules"]:
-        _say(f"{counted(others, 'schedule')} of other namespaces, waiting for it too", style="dim")
-    searched = "the log" if found["searchedAll"] else f"the last {counted(found['searched'], 'record')} of its shard"
+        _say(f"{count_text(others, 'schedule')} of other namespaces, waiting for it too", style="dim")
+    searched = "the log" if found["searchedAll"] else f"the last {count_text(found['searched'], 'record')} of its shard"
     empty = f"no partition of it is in {searched}"
-    print_table(map(_partition, found["partitions"]), _PARTITIONS, wide=output.wide, empty=empty)
-    _more(found["morePartitions"], "partition", "--limit")
+    print_table(map(_partition, found["partitions"]), _PARTITIONS, wide=output.is_wide, empty=empty)
+    _print_more(found["morePartitions"], "partition", "--limit")
     if not found["searchedAll"]:
         _say(f"{searched} were searched; more: --depth", style="dim")
 
 
 def _print_roll_up(found: Mapping[str, Any]) -> None:
-    name = short(found["schedule"])
+    name = short_name(found["schedule"])
     if not found["keys"]:
-        _say(f"{name}: {_expected(found)}, no key is open")
+        _say(f"{name}: {_expected_text(found)}, no key is open")
     for key in found["keys"]:
         _say(f"{name} {key['key']}: {_key(key)}", style="" if key["complete"] else "yellow")
-    _more(found["moreKeys"], "open key")
+    _print_more(found["moreKeys"], "open key")
 
 
-def _expected(found: Mapping[str, Any]) -> str:
+def _expected_text(found: Mapping[str, Any]) -> str:
     """What belongs to a key."""
     each = f"each {found['each']}" if found.get("each") else ""
     if found["rolledUpTo"]:
@@ -151,18 +151,18 @@ def _key(key: Mapping[str, Any]) -> str:
 
 
 def _partition(found: Mapping[str, Any]) -> dict[str, Any]:
-    times = f"rewritten {counted(found['rewritten'], 'time')}" if found["rewritten"] else ""
+    times = f"rewritten {count_text(found['rewritten'], 'time')}" if found["rewritten"] else ""
     return {**found, "note": ", ".join(filter(None, ("late" if found["late"] else "", times)))}
 
 
 def _expectation(found: Mapping[str, Any]) -> dict[str, Any]:
-    return {**found, "id": short(found["id"]), "when": without_default(found["when"])}
+    return {**found, "id": short_name(found["id"]), "when": without_default(found["when"])}
 
 
-def _more(number: int, noun: str, option: str = "") -> None:
+def _print_more(number: int, noun: str, option: str = "") -> None:
     if number:
-        _say(f"{counted(number, f'more {noun}')}" + (f": {option}" if option else ""), style="dim")
+        _say(f"{count_text(number, f'more {noun}')}" + (f": {option}" if option else ""), style="dim")
 
 
 def _say(text: str, style: str = "") -> None:
-    console().print(escaped(text), style=style or None)
+    console().print(escape_text(text), style=style or None)

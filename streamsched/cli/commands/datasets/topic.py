@@ -10,7 +10,7 @@ import typer
 
 from streamsched.cli.output import console
 from streamsched.cli.server import UrlOption, find_url
-from streamsched.cli.table import plain
+from streamsched.cli.table import plain_text
 
 if TYPE_CHECKING:
     from streamsched.spark.streaming.topic_watcher import TopicWatcher, TopicWatchResult
@@ -96,7 +96,7 @@ def _print(watcher: TopicWatcher, seen: TopicWatchResult) -> None:
     if seen.began:
         out.print(f"{watcher.stream} is watched from now on: bookmark {watcher.bookmark}", markup=False)
     for note in seen.notes:
-        typer.secho(plain(f"warning: {note}"), fg=typer.colors.YELLOW, err=True)
+        typer.secho(plain_text(f"warning: {note}"), fg=typer.colors.YELLOW, err=True)
     for each in seen.sent:
         out.print(
             f"{watcher.stream}: {each.amount} {watcher.measure}, event {each.event_id}", markup=False, soft_wrap=True
@@ -104,6 +104,6 @@ def _print(watcher: TopicWatcher, seen: TopicWatchResult) -> None:
     if not seen.sent and not seen.began and not seen.refused:
         out.print(f"{watcher.stream}: nothing new", style="dim")
     for why in seen.refused:
-        typer.secho(plain(f"error: {why}"), fg=typer.colors.RED, err=True)
+        typer.secho(plain_text(f"error: {why}"), fg=typer.colors.RED, err=True)
     if seen.refused:
         raise typer.Exit(2)

@@ -12,7 +12,7 @@ from streamsched.cli.commands.datasets.topic import Begin, topic
 from streamsched.cli.group import new_group
 from streamsched.cli.output import console
 from streamsched.cli.server import UrlOption, find_url
-from streamsched.cli.table import plain
+from streamsched.cli.table import plain_text
 
 if TYPE_CHECKING:
     from streamsched.spark.tables.table_source import TableSource
@@ -165,16 +165,18 @@ def _print(watcher: Watcher, seen: WatchResult) -> None:
     if seen.began:
         out.print(f"{watcher.dataset} is watched from now on: bookmark {watcher.bookmark}", markup=False)
     for note in seen.notes:
-        typer.secho(plain(f"warning: {note}"), fg=typer.colors.YELLOW, err=True)
+        typer.secho(plain_text(f"warning: {note}"), fg=typer.colors.YELLOW, err=True)
     for commit in seen.commits:
         many = len(commit.partitions)
         what = commit.partitions[0].key if many == 1 else f"{many} partitions"
         out.print(
-            f"{watcher.dataset}: {plain(what)}, {commit.rows} rows, event {commit.id}", markup=False, soft_wrap=True
+            f"{watcher.dataset}: {plain_text(what)}, {commit.rows} rows, event {commit.id}",
+            markup=False,
+            soft_wrap=True,
         )
     if not seen.commits and not seen.began:
         out.print(f"{watcher.dataset}: nothing new", style="dim")
     for why in seen.refused:
-        typer.secho(plain(f"error: {why}"), fg=typer.colors.RED, err=True)
+        typer.secho(plain_text(f"error: {why}"), fg=typer.colors.RED, err=True)
     if seen.refused:
         raise typer.Exit(2)

@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import typer
 
 from streamsched.cli.commands.graphs.plans import App, app_path, ask_graph
-from streamsched.cli.naming import short
+from streamsched.cli.naming import short_name
 from streamsched.cli.output import console, print_json, print_table
 from streamsched.cli.server import UrlOption
-from streamsched.cli.table import Column, ColumnKind, plain
+from streamsched.cli.table import Column, ColumnKind, plain_text
 from streamsched.domain.errors import InvalidError
 
 
@@ -58,7 +58,7 @@ def show(
         print_json(nodes)
         return
     rows = [
-        {**each, "state": each["runState"] or each["state"], "job": each["job"] and short(each["job"])}
+        {**each, "state": each["runState"] or each["state"], "job": each["job"] and short_name(each["job"])}
         for each in nodes
     ]
     columns = (
@@ -79,7 +79,7 @@ def _draw(app: str, params: Mapping[str, Any], output: GraphFormat, url: str) ->
     elif output is GraphFormat.TABLE:
         _print_ancestry(found)
     else:
-        sys.stdout.write(plain(found) if sys.stdout.isatty() else found)
+        sys.stdout.write(plain_text(found) if sys.stdout.isatty() else found)
 
 
 def _state(node: Mapping[str, Any]) -> str:

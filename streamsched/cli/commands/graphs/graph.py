@@ -27,13 +27,13 @@ from streamsched.cli.commands.graphs.plans import (
 from streamsched.cli.commands.graphs.repetition import rerun
 from streamsched.cli.confirmation import DryRunOption, YesOption
 from streamsched.cli.group import new_group
-from streamsched.cli.naming import short
+from streamsched.cli.naming import short_name
 from streamsched.cli.output import (
     Format,
     FormatOption,
-    coloured,
+    colour_state,
     console,
-    escaped,
+    escape_text,
     print_json,
     print_structured,
     print_table,
@@ -110,7 +110,7 @@ def submit(
     confirm_size(plans.values(), yes=yes, output=output)
     for each, body in bodies.items():
         done = ask_graph("POST", f"/v1/graphs/{task_path(each)[0]}/submit", url=url, body=body)
-        if output.structured:
+        if output.is_structured:
             print_structured(done, output)
         else:
             print_made(done["jobs"])
@@ -121,7 +121,7 @@ def submit(
 def status(app: App, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
     """Shows the tasks of an app, parents before children, with the number of nodes in each state."""
     found = ask_graph("GET", f"/v1/graphs/{app_path(app)}", url=url)
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
         return
     rows = [
@@ -133,7 +133,7 @@ def status(app: App, *, output: FormatOption = Format.TABLE, url: UrlOption = ""
         for each in found["tasks"]
     ]
     columns = (Column("task", kind=ColumnKind.ID), Column("job_id", "job id"), Column("nodes", kind=ColumnKind.TEXT))
-    print_table(rows, columns, wide=output.wide, empty="no tasks")
+    print_table(rows, columns, wide=output.is_wide, empty="no tasks")
 
 
 def why(task: TaskName, job_id: JobId, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
@@ -141,21 +141,21 @@ def why(task: TaskName, job_id: JobId, *, output: FormatOption = Format.TABLE, u
     it up in the end. A queued node waits or runs as its job does.
     """
     found = ask_graph("GET", node_path(task, job_id), url=url)
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
         return
     out = console()
     if found["awaits"] is not None:
-        out.print(f"[bold]{escaped(found['awaits'])}[/] has {'not ' if found['state'] is None else ''}arrived")
+        out.print(f"[bold]{escape_text(found['awaits'])}[/] has {'not ' if found['state'] is None else ''}arrived")
         if found["job"]:
-            out.print(f"  its job: `streamsched job why {short(found['job'])}`", markup=False)
+            out.print(f"  its job: `streamsched job why {short_name(found['job'])}`", markup=False)
         return
-    state = "not asked for" if found["state"] is None else coloured(found["state"])
-    out.print(f"[bold]{escaped(found['task'])} {escaped(found['jobId'])}[/] is {state}")
+    state = "not asked for" if found["state"] is None else colour_state(found["state"])
+    out.print(f"[bold]{escape_text(found['task'])} {escape_text(found['jobId'])}[/] is {state}")
     if found["reason"]:
         out.print(f"  {found['reason']}", markup=False)
     if found["job"]:
-        out.print(f"  its job: `streamsched job why {short(found['job'])}`", markup=False)
+        out.print(f"  its job: `streamsched job why {short_name(found['job'])}`", markup=False)
     if not found["valid"]:
         out.print("  it has no work to do by valid_if_or", markup=False)
     _print_groups(found)
@@ -194,7 +194,7 @@ def _print_roots(found: Mapping[str, Any]) -> None:
             reason = f": {each['reason']}" if each["reason"] else ""
             out.print(f"      {each['task']} {each['jobId']}: {each['state']}{reason}", markup=False)
             if each["job"]:
-                out.print(f"        its job: `streamsched job why {short(each['job'])}`", markup=False)
+                out.print(f"        its job: `streamsched job why {short_name(each['job'])}`", markup=False)
         if found["rootsInAll"] > len(found["roots"]) or not found["allRoots"]:
             least = "" if found["allRoots"] else "at least "
             out.print(f"      and {least}{found['rootsInAll'] - len(found['roots'])} more", markup=False)
@@ -218,7 +218,7 @@ def cancel(
     app, name = task_path(task)
     body = {"task": name, "jobIds": job_id, **({"reason": reason} if reason else {})}
     found = ask_graph("POST", f"/v1/graphs/{app}/cancel", url=url, body=body)
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
         return
     for number, what in (
@@ -231,5 +231,5 @@ def cancel(
             console().print(f"  {number} {what}", markup=False)
     for job in found["running"]:
         console().print(
-            f"  runs already: {short(job)}; `streamsched run list` has its run, `run kill` ends it", markup=False
+            f"  runs already: {short_name(job)}; `streamsched run list` has its run, `run kill` ends it", markup=False
         )

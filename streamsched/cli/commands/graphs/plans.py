@@ -10,7 +10,7 @@ from urllib.parse import quote
 import typer
 
 from streamsched.cli.confirmation import confirm
-from streamsched.cli.naming import full_app, full_name, short
+from streamsched.cli.naming import full_app, full_name, short_name
 from streamsched.cli.output import Format, console, print_json
 from streamsched.cli.server import ask
 from streamsched.cli.shell.completion import app_names
@@ -53,7 +53,7 @@ def ask_graph(
         app = ".".join(path.split("/")[3:5])
         match exc.kind:
             case "task":
-                hint = f"`streamsched graph status {short(app)}` lists the tasks"
+                hint = f"`streamsched graph status {short_name(app)}` lists the tasks"
             case "graph of app":
                 hint = "`streamsched app list` lists the apps; one with tasks has a graph"
             case _:
@@ -65,14 +65,14 @@ def await_end(task: str, job_id: str, url: str) -> str:
     """Waits until the node has ended; prints and returns its state."""
     while True:
         found = ask_graph("GET", node_path(task, job_id), url=url)
-        if found["state"] not in {None, "WAITING", "QUEUED"} and not _stale(task, job_id, found["state"], url):
+        if found["state"] not in {None, "WAITING", "QUEUED"} and not _is_stale(task, job_id, found["state"], url):
             because = f": {found['reason']}" if found["reason"] else ""
             console(stderr=True).print(f"{found['task']} {job_id} is {found['state']}{because}", markup=False)
             return str(found["state"])
         time.sleep(_POLL_S)
 
 
-def _stale(task: str, job_id: str, state: str, url: str) -> bool:
+def _is_stale(task: str, job_id: str, state: str, url: str) -> bool:
     """Whether a blocked node has not counted yet that an ancestor runs again."""
     if not state.startswith("UPSTREAM_"):
         return False
@@ -113,14 +113,14 @@ def confirm_size(plans: Iterable[Mapping[str, Any]], *, yes: bool, output: Forma
     size = sum(sum(plan["created"].values()) + sum(plan["reset"].values()) for plan in found)
     if size <= UNCONFIRMED or yes:
         return
-    if output.structured:
+    if output.is_structured:
         for plan in found:
             print_json(plan)
     confirm(
         f"Submit {size} nodes?",
         declined="nothing was submitted",
         refused=f"not submitted: {size} nodes are more than {UNCONFIRMED}; `--yes` runs them, a shorter --range fewer",
-        quiet=output.structured,
+        quiet=output.is_structured,
     )
 
 

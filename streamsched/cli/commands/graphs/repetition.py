@@ -61,7 +61,7 @@ def rerun(
         raise typer.Exit(NOT_CONFIRMED)
     confirm_size([{**plan, "downstream": {}}], yes=yes, output=output)
     done = ask_graph("POST", path, url=url, body=body)
-    if output.structured:
+    if output.is_structured:
         print_structured(done, output)
     else:
         print_made(done["jobs"])

@@ -29,8 +29,8 @@ def commands() -> typer.Typer:
 
 def show(*, direct: DirectOption = False, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
     """Shows PostgreSQL's clock, the time that processes go by, and what was judged last."""
-    found = _found(url, direct=direct)
-    if output.structured:
+    found = _read_clock(url, direct=direct)
+    if output.is_structured:
         print_structured(found, output)
     else:
         _print(found)
@@ -49,7 +49,7 @@ def confirm(
     from streamsched.admin.checks.clock import confirm as confirm_clock
     from streamsched.admin.checks.clock import to_json
 
-    found = _found(url, direct=direct)
+    found = _read_clock(url, direct=direct)
     number = found["number"]
 
     async def store(at: Installation) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def confirm(
     _print(found)
 
 
-def _found(url: str, *, direct: bool) -> dict[str, Any]:
+def _read_clock(url: str, *, direct: bool) -> dict[str, Any]:
     from streamsched.admin.checks.clock import to_json
 
     async def read(at: Installation) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import typer
 
 from streamsched.cli.group import new_group
 from streamsched.cli.output import Format, FormatOption, moment, print_structured, print_table
-from streamsched.cli.paging import AfterOption, LimitOption, listed, print_more
+from streamsched.cli.paging import AfterOption, LimitOption, fetch_list, print_more
 from streamsched.cli.server import UrlOption
 from streamsched.cli.table import Column, ColumnKind
 
@@ -34,12 +34,12 @@ def list_clusters(
     *, after: AfterOption = "", limit: LimitOption = None, output: FormatOption = Format.TABLE, url: UrlOption = ""
 ) -> None:
     """Lists clusters with their probe, its last reading, and whether that reading lets the waiting jobs start."""
-    clusters, more = listed("/v1/clusters", "clusters", url=url, output=output, after=after, limit=limit)
-    if output.structured:
+    clusters, more = fetch_list("/v1/clusters", "clusters", url=url, output=output, after=after, limit=limit)
+    if output.is_structured:
         print_structured(clusters, output)
     else:
         empty = "no clusters: STREAMSCHED_CLUSTERS has none, and no job has waited for one"
-        print_table([_row(each) for each in clusters], _COLUMNS, wide=output.wide, empty=empty)
+        print_table([_row(each) for each in clusters], _COLUMNS, wide=output.is_wide, empty=empty)
         print_more(more)
 
 

@@ -8,9 +8,9 @@ from urllib.parse import quote
 import typer
 
 from streamsched.cli.group import new_group
-from streamsched.cli.naming import short
+from streamsched.cli.naming import short_name
 from streamsched.cli.output import Format, FormatOption, console, print_structured, print_table
-from streamsched.cli.paging import AfterOption, LimitOption, listed, print_more
+from streamsched.cli.paging import AfterOption, LimitOption, fetch_list, print_more
 from streamsched.cli.server import ReasonOption, UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind
 
@@ -27,16 +27,18 @@ def list_groups(
     *, after: AfterOption = "", limit: LimitOption = None, output: FormatOption = Format.TABLE, url: UrlOption = ""
 ) -> None:
     """Lists groups with their limits and the runs that hold their slots."""
-    groups, more = listed("/v1/groups", "groups", url=url, output=output, after=after, limit=limit)
-    if output.structured:
+    groups, more = fetch_list("/v1/groups", "groups", url=url, output=output, after=after, limit=limit)
+    if output.is_structured:
         print_structured(groups, output)
     else:
-        rows = [{**each, "heldBy": "\n".join(short(slot["run"]) for slot in each["slots"]) or None} for each in groups]
+        rows = [
+            {**each, "heldBy": "\n".join(short_name(slot["run"]) for slot in each["slots"]) or None} for each in groups
+        ]
         held = Column("heldBy", "held by", ColumnKind.ID, optional=1)
         print_table(
             rows,
             (Column("name", kind=ColumnKind.ID), "limit", "taken", "waiting", held),
-            wide=output.wide,
+            wide=output.is_wide,
             empty="no groups yet: no job has used one",
         )
         print_more(more)
@@ -57,7 +59,7 @@ def set_limit(
     if (limit is None) != unset:
         raise typer.BadParameter("give either LIMIT or --unset")
     found = ask("PUT", f"/v1/groups/{quote(name, safe='')}", url=url, body={"limit": limit, "reason": reason})
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
     else:
         shown = "that of its schedules" if found["limit"] is None else found["limit"]

@@ -8,9 +8,9 @@ from urllib.parse import quote
 import typer
 
 from streamsched.cli.group import new_group
-from streamsched.cli.naming import full_name, short
+from streamsched.cli.naming import full_name, short_name
 from streamsched.cli.output import Format, FormatOption, console, print_structured, print_table
-from streamsched.cli.paging import AfterOption, LimitOption, listed, print_more
+from streamsched.cli.paging import AfterOption, LimitOption, fetch_list, print_more
 from streamsched.cli.server import ReasonOption, UrlOption, ask
 from streamsched.cli.shell.completion import schedule_names
 from streamsched.cli.table import Column, ColumnKind
@@ -29,15 +29,15 @@ def list_pools(
     *, after: AfterOption = "", limit: LimitOption = None, output: FormatOption = Format.TABLE, url: UrlOption = ""
 ) -> None:
     """Lists pools with the runs that hold their slots, the number of waiting jobs, and their schedules by priority."""
-    pools, more = listed("/v1/pools", "pools", url=url, output=output, after=after, limit=limit)
-    if output.structured:
+    pools, more = fetch_list("/v1/pools", "pools", url=url, output=output, after=after, limit=limit)
+    if output.is_structured:
         print_structured(pools, output)
         return
     rows = [
         {
             **each,
-            "heldBy": "\n".join(map(short, each["runs"])) or None,
-            "schedules": "\n".join(f"{short(one['id'])} ({one['priority']})" for one in each["schedules"]) or None,
+            "heldBy": "\n".join(map(short_name, each["runs"])) or None,
+            "schedules": "\n".join(f"{short_name(one['id'])} ({one['priority']})" for one in each["schedules"]) or None,
         }
         for each in pools
     ]
@@ -50,7 +50,7 @@ def list_pools(
         Column("heldBy", "held by", ColumnKind.ID, optional=2),
         Column("schedules", kind=ColumnKind.ID, optional=1),
     )
-    print_table(rows, columns, wide=output.wide, empty="no pools yet: no job has used one")
+    print_table(rows, columns, wide=output.is_wide, empty="no pools yet: no job has used one")
     print_more(more)
 
 
@@ -76,7 +76,7 @@ def set_pool(
         raise typer.BadParameter("give either SIZE or --unset")
     body = {"size": size, "reason": reason, **({"age": age} if age else {})}
     found = ask("PUT", f"/v1/pools/{quote(name, safe='')}", url=url, body=body)
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
     else:
         shown = "that of its schedules" if found["size"] is None else found["size"]
@@ -103,4 +103,4 @@ def prioritize(
     body = {"priority": priority, "reason": reason}
     found = ask("PUT", f"/v1/schedules/{quote(schedule, safe='')}/priority", url=url, body=body)
     shown = "that of its definition" if priority is None else priority
-    console().print(f"priority of {short(schedule)} in pool {found['pool']}: {shown}", markup=False)
+    console().print(f"priority of {short_name(schedule)} in pool {found['pool']}: {shown}", markup=False)

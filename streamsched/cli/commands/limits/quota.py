@@ -9,9 +9,9 @@ import typer
 
 from streamsched.cli.group import new_group
 from streamsched.cli.output import Format, FormatOption, console, print_structured, print_table
-from streamsched.cli.paging import AfterOption, LimitOption, listed, print_more
+from streamsched.cli.paging import AfterOption, LimitOption, fetch_list, print_more
 from streamsched.cli.server import ReasonOption, UrlOption, ask
-from streamsched.cli.table import plain
+from streamsched.cli.table import plain_text
 from streamsched.domain.quotas.quota import Quota
 
 NamespaceArgument = Annotated[str, typer.Argument(metavar="NAMESPACE", help="The namespace.")]
@@ -35,8 +35,8 @@ def list_quotas(
     *, after: AfterOption = "", limit: LimitOption = None, output: FormatOption = Format.TABLE, url: UrlOption = ""
 ) -> None:
     """Lists the quotas of all namespaces that have some."""
-    namespaces, more = listed("/v1/quotas", "namespaces", url=url, output=output, after=after, limit=limit)
-    if output.structured:
+    namespaces, more = fetch_list("/v1/quotas", "namespaces", url=url, output=output, after=after, limit=limit)
+    if output.is_structured:
         print_structured(namespaces, output)
         return
     _print([use for each in namespaces for use in each["quotas"]], output, empty="no namespace has a quota")
@@ -46,10 +46,10 @@ def list_quotas(
 def show(namespace: NamespaceArgument, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
     """Shows the quotas of a namespace and what is in use."""
     found = ask("GET", _path(namespace), url=url)
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
         return
-    _print(found["quotas"], output, empty=f"namespace {plain(namespace)} has no quota")
+    _print(found["quotas"], output, empty=f"namespace {plain_text(namespace)} has no quota")
 
 
 def set_(
@@ -63,11 +63,11 @@ def set_(
 ) -> None:
     """Sets a quota of a namespace. What exists stays, also when it is more than the limit."""
     found = ask("PUT", _path(namespace, quota), url=url, body={"limit": limit, "reason": reason})
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
         return
     used = "" if found["used"] is None else f", {_number(found['used'])} in use"
-    console().print(f"quota {quota} of namespace {plain(namespace)}: {found['limit']}{used}", markup=False)
+    console().print(f"quota {quota} of namespace {plain_text(namespace)}: {found['limit']}{used}", markup=False)
 
 
 def unset(
@@ -80,10 +80,10 @@ def unset(
 ) -> None:
     """Removes a quota of a namespace."""
     found = ask("DELETE", _path(namespace, quota), url=url, params={"reason": reason})
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
     else:
-        console().print(f"quota {quota} of namespace {plain(namespace)} was removed", markup=False)
+        console().print(f"quota {quota} of namespace {plain_text(namespace)} was removed", markup=False)
 
 
 def _print(uses: list[dict[str, Any]], output: Format, *, empty: str) -> None:
@@ -95,7 +95,7 @@ def _print(uses: list[dict[str, Any]], output: Format, *, empty: str) -> None:
         }
         for each in uses
     ]
-    print_table(rows, _COLUMNS, wide=output.wide, empty=empty)
+    print_table(rows, _COLUMNS, wide=output.is_wide, empty=empty)
 
 
 def _number(value: float) -> str:

@@ -83,7 +83,7 @@ def cdap(
     if not dry_run and not force:
         state.check()
     wrote = report_apps(found.imported, source, writing, output, beside=state.write, summary=found.summary)
-    for line in state.next_steps() if wrote and not output.structured else ():
+    for line in state.next_steps() if wrote and not output.is_structured else ():
         console().print(line, markup=False, highlight=False, soft_wrap=True)
 
 

@@ -43,12 +43,12 @@ class FolderAnswers:
             with file.open("rb") as opened:
                 raw = opened.read(LARGEST + 1)
         except (FileNotFoundError, NotADirectoryError):
-            return self._listed(path)
+            return self._list(path)
         except (OSError, ValueError) as exc:
             raise DecodeError(where, f"cannot be read: {getattr(exc, 'strerror', None) or exc}") from exc
-        return _decoded(raw, where)
+        return _decode(raw, where)
 
-    def _listed(self, path: tuple[str, ...]) -> Any:
+    def _list(self, path: tuple[str, ...]) -> Any:
         """A list of what the folder has, of namespaces and apps; None of others."""
         if path != ("namespaces",) and not (len(path) == 3 and path[0] == "namespaces" and path[2] == "apps"):
             return None
@@ -114,7 +114,7 @@ class HttpAnswers:
                 raise DecodeError(where, f"the server answers {exc.code}") from exc
         except (URLError, OSError, ValueError, HTTPException) as exc:
             raise UnavailableError(f"{url} cannot be read: {exc}") from exc
-        return _decoded(raw, where)
+        return _decode(raw, where)
 
 
 class SavingAnswers:
@@ -143,7 +143,7 @@ class _NoRedirect(HTTPRedirectHandler):
         return None
 
 
-def _decoded(raw: bytes, where: str) -> Any:
+def _decode(raw: bytes, where: str) -> Any:
     if len(raw) > LARGEST:
         raise DecodeError(where, f"has more than {LARGEST} bytes")
     try:

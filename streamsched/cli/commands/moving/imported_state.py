@@ -12,9 +12,9 @@ import typer
 from streamsched.cli.commands.admin import administer, settings_here
 from streamsched.cli.confirmation import DryRunOption
 from streamsched.cli.connection.waiting import notice
-from streamsched.cli.output import Format, FormatOption, console, counted, print_structured
+from streamsched.cli.output import Format, FormatOption, console, count_text, print_structured
 from streamsched.cli.server import ReasonOption, UrlOption, ask
-from streamsched.cli.table import plain
+from streamsched.cli.table import plain_text
 from streamsched.domain.errors import DecodeError, InvalidError, NotFoundError
 
 if TYPE_CHECKING:
@@ -43,18 +43,18 @@ def preferences(
         found = {name: fields.texts(name) for name in fields.names()}
         for namespace, arguments in found.items():
             check_namespace(namespace)
-            check_preferences(arguments, fields.at(namespace))
+            check_preferences(arguments, fields.path_of(namespace))
     except DecodeError as exc:
         raise DecodeError(f"{file} {exc.path}", exc.reason) from exc
     for namespace, arguments in found.items():
         path = f"/v1/namespaces/{quote(namespace, safe='')}/preferences"
         if not dry_run:
             ask("PATCH", path, url=url, body={"arguments": arguments, "reason": reason or f"imported from {file.name}"})
-    if output.structured:
+    if output.is_structured:
         print_structured({"preferences": found, "set": not dry_run}, output)
         return
     for namespace, arguments in found.items():
-        text = f"namespace {namespace}: {counted(len(arguments), 'preference')}{'' if dry_run else ' set'}"
+        text = f"namespace {namespace}: {count_text(len(arguments), 'preference')}{'' if dry_run else ' set'}"
         console().print(text, markup=False, highlight=False)
     if dry_run:
         console().print("nothing was set: leave out --dry-run", markup=False)
@@ -95,19 +95,19 @@ def runs(file: FileArgument, *, output: FormatOption = Format.TABLE) -> None:
             "reasons": report.reasons,
         },
     )
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
         return
     out = console()
-    out.print(f"{counted(report.added, 'run')} added, {report.known} known already", markup=False, highlight=False)
+    out.print(f"{count_text(report.added, 'run')} added, {report.known} known already", markup=False, highlight=False)
     if report.old:
-        text = f"{counted(report.old, 'run')} left out: ended more than {keep.days} days ago (STREAMSCHED_JOBS_KEEP)"
+        text = f"{count_text(report.old, 'run')} left out: ended more than {keep.days} days ago (STREAMSCHED_JOBS_KEEP)"
         out.print(text, markup=False, highlight=False, soft_wrap=True)
     if report.without_program:
         names = ", ".join(sorted(report.unknown)[:5]) + (", …" if len(report.unknown) > 5 else "")
-        text = f"{counted(report.without_program, 'run')} left out, of programs that are not deployed: {names}"
-        out.print(plain(text), markup=False, highlight=False, soft_wrap=True)
+        text = f"{count_text(report.without_program, 'run')} left out, of programs that are not deployed: {names}"
+        out.print(plain_text(text), markup=False, highlight=False, soft_wrap=True)
     if report.refused:
         out.print(f"refused: {report.refused}", style="red", markup=False)
         for line in report.reasons[:20]:
-            out.print(f"  {plain(line)}", markup=False, highlight=False, soft_wrap=True)
+            out.print(f"  {plain_text(line)}", markup=False, highlight=False, soft_wrap=True)

@@ -11,9 +11,9 @@ import typer
 
 from streamsched.cli.commands.moving.app_files import Writing, write_apps
 from streamsched.cli.connection.waiting import notice
-from streamsched.cli.naming import field_path, short
-from streamsched.cli.output import Format, console, counted, print_structured, terminal_width
-from streamsched.cli.table import plain
+from streamsched.cli.naming import field_path, short_name
+from streamsched.cli.output import Format, console, count_text, print_structured, terminal_width
+from streamsched.cli.table import plain_text
 from streamsched.codec.moving.draft import NoteKind
 from streamsched.codec.moving.table import WIDTH
 from streamsched.domain.errors import DecodeError, InvalidError, NotFoundError
@@ -88,17 +88,17 @@ def report_apps(
     from streamsched.codec.schedules.schedule import app_from_json
 
     with_content = [app for app in found.apps if app["programs"] or app["schedules"]]
-    refused = sum(1 for _ in found.noted(NoteKind.REFUSED))
+    refused = sum(1 for _ in found.notes_of(NoteKind.REFUSED))
     strictly = writing.strict and refused > 0
     written: list[Path] = []
     members: Mapping[str, Any] = {}
-    with notice(f"checking and writing {counted(len(with_content), 'app')}"):
+    with notice(f"checking and writing {count_text(len(with_content), 'app')}"):
         for app in with_content:
             app_from_json(app)  # what is written, `validate` accepts
         if not writing.dry_run and not strictly:
             written = write_apps(with_content, found, writing, source=source)
             members = beside()
-    if output.structured:
+    if output.is_structured:
         notes = [
             {"kind": note.kind.value, "path": note.path, "text": note.text, "subject": note.subject, "app": note.app}
             for note in found.notes
@@ -108,10 +108,10 @@ def report_apps(
     else:
         out, width = console(), min(terminal_width() or WIDTH, WIDTH)
         for line in table_of(found.notes, width=width, most=_MOST_NOTES):
-            out.print(plain(line), style=_STYLES.get(line.partition(":")[0]), markup=False, soft_wrap=True)
+            out.print(plain_text(line), style=_STYLES.get(line.partition(":")[0]), markup=False, soft_wrap=True)
         _print_written(with_content, written, writing, refused=refused)
         if summary:
-            out.print(plain(summary), markup=False, highlight=False, soft_wrap=True)
+            out.print(plain_text(summary), markup=False, highlight=False, soft_wrap=True)
     if strictly:
         raise typer.Exit(1)
     return not writing.dry_run
@@ -122,16 +122,16 @@ def _print_written(
 ) -> None:
     out = console()
     for app in apps:
-        name = short(f"{app['namespace']}.{app['application']}")
+        name = short_name(f"{app['namespace']}.{app['application']}")
         kinds = (("programs", "program"), ("schedules", "schedule"), ("tasks", "task"))
-        counts = ", ".join(counted(len(app[field]), noun) for field, noun in kinds if field in app)
+        counts = ", ".join(count_text(len(app[field]), noun) for field, noun in kinds if field in app)
         out.print(f"{name}: {counts}", markup=False, soft_wrap=True)
     for each in written:
         out.print(f"written: {each}; next: `streamsched plan {each}`", markup=False, soft_wrap=True)
     if not apps:
         out.print("nothing was written: nothing was found that can be carried over", markup=False)
     elif writing.strict and refused:
-        out.print(f"nothing was written: {counted(refused, 'part')} of the input refused (--strict)", markup=False)
+        out.print(f"nothing was written: {count_text(refused, 'part')} of the input refused (--strict)", markup=False)
     elif writing.dry_run:
         out.print("nothing was written: leave out --dry-run", markup=False)
 

@@ -13,7 +13,7 @@ import typer
 from streamsched.cli.arguments import pairs
 from streamsched.cli.commands.deploy import origin_of
 from streamsched.cli.confirmation import DryRunOption
-from streamsched.cli.naming import field_path, full_app, short
+from streamsched.cli.naming import field_path, full_app, short_name
 from streamsched.cli.output import console, terminal_width
 from streamsched.cli.server import UrlOption, ask
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError, StreamschedError
@@ -139,7 +139,7 @@ def _print_differences(differences: Sequence[StolosDifference]) -> None:
 
 
 def _print_deployed(tasks: Sequence[StolosTask], ref: AppRef, *, dry_run: bool) -> None:
-    out, name = console(), short(str(ref))
+    out, name = console(), short_name(str(ref))
     if dry_run:
         out.print(f"{len(tasks)} tasks; nothing was deployed: leave out --dry-run", markup=False)
         return

@@ -38,11 +38,11 @@ def list_bundles(
 ) -> None:
     """Lists bundles, the newest first. Those to which no program refers are removed a day after their upload."""
     found = ask("GET", _path(namespace), url=url)["bundles"]
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
         return
     columns = ("digest", "bytes", "files", "programs", Column("createdAt", "created"))
-    print_table(found, columns, wide=output.wide, empty="no bundles yet")
+    print_table(found, columns, wide=output.is_wide, empty="no bundles yet")
 
 
 def bundled_app(app: AppDefinition, folder: Path, url: str, *, upload: bool, quiet: bool) -> AppDefinition:

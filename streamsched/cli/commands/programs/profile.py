@@ -11,10 +11,10 @@ import typer
 from streamsched.cli.arguments import pairs
 from streamsched.cli.confirmation import YesOption, confirm
 from streamsched.cli.group import new_group
-from streamsched.cli.naming import short
+from streamsched.cli.naming import short_name
 from streamsched.cli.output import Format, FormatOption, console, moment, print_structured, print_table
 from streamsched.cli.server import ReasonOption, UrlOption, ask
-from streamsched.cli.table import plain
+from streamsched.cli.table import plain_text
 from streamsched.domain.errors import InvalidError
 
 NameArgument = Annotated[str, typer.Argument(metavar="PROFILE", help="Name of the profile.")]
@@ -42,11 +42,11 @@ def list_profiles(
 ) -> None:
     """Lists the profiles of a namespace and those of the installation."""
     found = ask("GET", _path(namespace), url=url)["profiles"]
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
         return
     rows = [{**each, "settings": len(each["conf"])} for each in found]
-    print_table(rows, ("name", "namespace", "master", "settings"), wide=output.wide, empty="no profiles yet")
+    print_table(rows, ("name", "namespace", "master", "settings"), wide=output.is_wide, empty="no profiles yet")
 
 
 def show(
@@ -89,11 +89,11 @@ def set_(
 
     A program's own settings override those of its profile.
     """
-    driver = _some(cores=driver_cores, memory=driver_memory)
-    size = _some(instances=executors, cores=executor_cores, memory=executor_memory)
+    driver = _given_values(cores=driver_cores, memory=driver_memory)
+    size = _given_values(instances=executors, cores=executor_cores, memory=executor_memory)
     conf: dict[str, Any] = dict(pairs(settings or ()))
     conf |= {each: {"secret": reference} for each, reference in pairs(secrets or ()).items()}
-    body = _some(master=master, conf=conf or None, driver=driver or None, executors=size or None)
+    body = _given_values(master=master, conf=conf or None, driver=driver or None, executors=size or None)
     if file is not None:
         from streamsched.define.loading import read_data
 
@@ -121,22 +121,22 @@ def delete(
     """
     found = ask("GET", _path(namespace, name), url=url)
     if found["users"] and not yes:
-        if not output.structured:
-            console().print(f"profile {plain(name)} is used by:", markup=False)
+        if not output.is_structured:
+            console().print(f"profile {plain_text(name)} is used by:", markup=False)
             for user in found["users"]:
-                console().print(f"  {short(user)}", markup=False)
+                console().print(f"  {short_name(user)}", markup=False)
         confirm(
             "Delete it?",
             declined="nothing was changed",
             refused="not deleted, because programs use it; `--yes` deletes it",
-            quiet=output.structured,
+            quiet=output.is_structured,
         )
     params = {"force": bool(found["users"]), "reason": reason}
     deleted = ask("DELETE", _path(namespace, name), url=url, params=params)
-    if output.structured:
+    if output.is_structured:
         print_structured(deleted, output)
     else:
-        console().print(f"profile {plain(name)} was deleted", markup=False)
+        console().print(f"profile {plain_text(name)} was deleted", markup=False)
 
 
 def _path(namespace: str, name: str | None = None) -> str:
@@ -144,26 +144,26 @@ def _path(namespace: str, name: str | None = None) -> str:
     return path if name is None else f"{path}/{quote(name, safe='')}"
 
 
-def _some(**values: Any) -> dict[str, Any]:
+def _given_values(**values: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
 def _print(found: dict[str, Any], output: Format) -> None:
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
         return
     out = console()
-    lines = [f"master {plain(found['master'])}"] if found.get("master") else []
+    lines = [f"master {plain_text(found['master'])}"] if found.get("master") else []
     for part in ("driver", "executors"):
         if found.get(part):
             lines.append(f"{part} " + ", ".join(f"{name} {value}" for name, value in found[part].items()))
     for name, value in found["conf"].items():
         written = value if isinstance(value, str) else f"(secret {value['secret']})"
-        lines.append(f"{plain(name)}={plain(written)}")
-    lines += [f"used by {short(each)}" for each in found["users"]] or ["used by no program"]
+        lines.append(f"{plain_text(name)}={plain_text(written)}")
+    lines += [f"used by {short_name(each)}" for each in found["users"]] or ["used by no program"]
     if not found.get("shell", True):
         lines.append("set without the permission shell: for programs with deploy_mode cluster only")
-    because = f": {plain(found['reason'])}" if found["reason"] else ""
+    because = f": {plain_text(found['reason'])}" if found["reason"] else ""
     lines.append(f"last changed {moment(found['changedAt'])}{because}")
     for line in lines:
         out.print(line, markup=False, highlight=False, soft_wrap=True)

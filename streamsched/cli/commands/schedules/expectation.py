@@ -11,7 +11,7 @@ import typer
 from streamsched.cli.group import new_group
 from streamsched.cli.naming import full_app, full_name, without_default
 from streamsched.cli.output import Format, FormatOption, print_record, print_structured, print_table
-from streamsched.cli.paging import AfterOption, LimitOption, listed, print_more
+from streamsched.cli.paging import AfterOption, LimitOption, fetch_list, print_more
 from streamsched.cli.server import UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind
 
@@ -51,15 +51,15 @@ def list_expectations(
 ) -> None:
     """Lists expectations with their state: met, missing, learning or stopped."""
     params = {"namespace": namespace, "app": full_app(app), "missing": "true" if missing else ""}
-    found, more = listed(
+    found, more = fetch_list(
         "/v1/expectations", "expectations", url=url, output=output, after=after, limit=limit, params=params
     )
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
         return
     filtered = namespace or app or missing
     empty = "no such expectations" if filtered else "no expectations yet: `app.expect(…)` in a definition makes one"
-    print_table(map(_row, found), _COLUMNS, wide=output.wide, empty=empty)
+    print_table(map(_row, found), _COLUMNS, wide=output.is_wide, empty=empty)
     print_more(more)
 
 
@@ -71,7 +71,7 @@ def show(
 ) -> None:
     """Shows an expectation: when it is due, its usual time, and when it was missed and what came late."""
     found = ask("GET", f"/v1/expectations/{quote(full_name(name), safe='')}", url=url)
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
         return
     misses, definition = found.pop("misses"), found.pop("definition")
@@ -79,7 +79,7 @@ def show(
     record = {"id": found.pop("id"), "of": _subject(definition), **found, "then": definition.get("program")}
     print_record({name: value for name, value in record.items() if value not in (None, "", 0)})
     if misses:
-        print_table(misses, _MISSES, wide=output.wide, empty="")
+        print_table(misses, _MISSES, wide=output.is_wide, empty="")
 
 
 def _row(found: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,13 +6,13 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from streamsched.cli.naming import full_name, short, without_default
+from streamsched.cli.naming import full_name, short_name, without_default
 from streamsched.cli.output import (
     Format,
     FormatOption,
     console,
-    counted,
-    escaped,
+    count_text,
+    escape_text,
     moment,
     print_structured,
     progress_tree,
@@ -38,7 +38,7 @@ def keys(
     """Lists the open keys of a correlating schedule (`per`) with their progress."""
     params = {"after": after, "limit": limit}
     found = ask("GET", f"/v1/schedules/{full_name(schedule)}/keys", url=url, params=params)
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
         return
     out = console()
@@ -46,7 +46,9 @@ def keys(
         out.print("no key is open", style="dim")
     print_losses(found)
     for each in found["keys"]:
-        out.print(f"[bold]{escaped(each['key'])}[/] open since {moment(each['openedAt'])}{escaped(_run_of(each))}")
+        out.print(
+            f"[bold]{escape_text(each['key'])}[/] open since {moment(each['openedAt'])}{escape_text(_run_of(each))}"
+        )
         out.print(progress_tree(each["progress"]))
         _print_missing(each)
     if found.get("next"):
@@ -62,7 +64,7 @@ def joins_runs(trigger: Any) -> bool:
 def print_some_keys(schedule: str, url: str) -> None:
     """What some open keys wait for."""
     for each in ask("GET", f"/v1/schedules/{schedule}/keys", url=url, params={"limit": _SOME_KEYS})["keys"]:
-        console().print(f"  [bold]{escaped(each['key'])}[/]{escaped(_run_of(each))}")
+        console().print(f"  [bold]{escape_text(each['key'])}[/]{escape_text(_run_of(each))}")
         _print_missing(each)
 
 
@@ -70,8 +72,8 @@ def _run_of(key: dict[str, Any]) -> str:
     """Of a key that is a run: of which program, and which job, as far as that is known."""
     if "runOf" not in key:
         return ""
-    ancestor, job = short(key["runOf"]["program"]), key["runOf"]["job"]
-    return f", a run of {ancestor}" + (f": job {short(job)}" if job else "")
+    ancestor, job = short_name(key["runOf"]["program"]), key["runOf"]["job"]
+    return f", a run of {ancestor}" + (f": job {short_name(job)}" if job else "")
 
 
 def _print_missing(key: dict[str, Any]) -> None:
@@ -98,5 +100,5 @@ def print_losses(found: dict[str, Any]) -> None:
             style="yellow",
         )
     if count := losses.get("keylessEvents"):
-        keyless = f"{counted(count, 'event')} had no key, or not for all partitions: {losses['keylessWhy']}"
+        keyless = f"{count_text(count, 'event')} had no key, or not for all partitions: {losses['keylessWhy']}"
         out.print(keyless, style="yellow", markup=False)

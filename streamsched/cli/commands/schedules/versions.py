@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from streamsched.cli.confirmation import DryRunOption, YesOption, confirmed_change
-from streamsched.cli.naming import full_name, short
+from streamsched.cli.naming import full_name, short_name
 from streamsched.cli.output import Format, FormatOption, console, print_structured, print_table
 from streamsched.cli.server import UrlOption, ask
 from streamsched.cli.shell.completion import schedule_names
@@ -43,16 +43,16 @@ def versions(schedule: Schedule, *, output: FormatOption = Format.TABLE, url: Ur
     A server keeps the newest 50 of each schedule, also of a deleted one.
     """
     found = _versions(schedule, url)
-    if output.structured:
+    if output.is_structured:
         rows = [{"name": str(each["generation"]), **each} for each in found]
         print_structured(rows, output)
         return
     former = [each["definition"] for each in found[1:]]
     rows = [
-        {**each, "changed": _changed(each["definition"], before)}
+        {**each, "changed": _changed_fields(each["definition"], before)}
         for each, before in zip(found, [*former, None], strict=True)
     ]
-    print_table(rows, _COLUMNS, wide=output.wide, empty="no versions")
+    print_table(rows, _COLUMNS, wide=output.is_wide, empty="no versions")
 
 
 def rollback(
@@ -77,7 +77,7 @@ def rollback(
     Its state (enabled, paused, disabled) does not change. The command shows the plan; if something would be lost, it
     asks for confirmation at a terminal; without a terminal it needs --yes (otherwise exit code 7).
     """
-    version = _chosen(schedule, _versions(schedule, url), to)
+    version = _find_version(schedule, _versions(schedule, url), to)
     path, body = f"/v1/schedules/{full_name(schedule)}", version["definition"]
     changed = confirmed_change(
         lambda: ask("PUT", path, url=url, params={"dry_run": True, "keep": keep}, body=body),
@@ -89,11 +89,11 @@ def rollback(
     )
     if changed is None:
         return
-    if output.structured:
+    if output.is_structured:
         print_structured(changed, output)
         return
     console().print(
-        f"{short(changed['id'])} has the definition of generation {version['generation']}; it is now generation"
+        f"{short_name(changed['id'])} has the definition of generation {version['generation']}; it is now generation"
         f" {changed['generation']}",
         markup=False,
     )
@@ -103,7 +103,7 @@ def _versions(schedule: str, url: str) -> list[dict[str, Any]]:
     return ask("GET", f"/v1/schedules/{full_name(schedule)}/versions", url=url, params={"limit": _MOST})["versions"]
 
 
-def _chosen(schedule: str, found: list[dict[str, Any]], to: int | None) -> dict[str, Any]:
+def _find_version(schedule: str, found: list[dict[str, Any]], to: int | None) -> dict[str, Any]:
     """Raises:
     NotFoundError: there is no such version.
     """
@@ -117,7 +117,7 @@ def _chosen(schedule: str, found: list[dict[str, Any]], to: int | None) -> dict[
     raise NotFoundError("version", f"{schedule} of generation {to}")
 
 
-def _changed(definition: dict[str, Any], before: dict[str, Any] | None) -> str:
+def _changed_fields(definition: dict[str, Any], before: dict[str, Any] | None) -> str:
     """The names of the fields that differ."""
     if before is None:
         return "first known"

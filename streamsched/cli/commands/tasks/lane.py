@@ -10,7 +10,7 @@ import typer
 from streamsched.cli.commands.tasks.queue import QueueName
 from streamsched.cli.commands.tasks.task import print_reasons
 from streamsched.cli.group import new_group
-from streamsched.cli.output import Format, FormatOption, coloured, console, print_structured
+from streamsched.cli.output import Format, FormatOption, colour_state, console, print_structured
 from streamsched.cli.server import UrlOption, ask
 
 
@@ -35,13 +35,13 @@ def why(
 ) -> None:
     """Explains why a lane waits: its head, the attempts so far, the next one, and how many tasks are behind."""
     found = ask("GET", f"/v1/queues/{quote(queue, safe='')}/lane", url=url, params={"name": lane})
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
         return
     head = found["head"]
     if head is None:
         console().print(f"lane {lane} has no tasks", markup=False)
         return
-    console().print(f"{head['id']} is {coloured(head['state'])}")
+    console().print(f"{head['id']} is {colour_state(head['state'])}")
     console().print(f"  key {head['key']}, {found['tasks'] - 1} behind it", markup=False)
     print_reasons(found["reasons"])

@@ -13,7 +13,7 @@ import typer
 from streamsched.cli.arguments import pairs
 from streamsched.cli.group import new_group
 from streamsched.cli.output import Format, FormatOption, console, print_record, print_structured, print_table
-from streamsched.cli.paging import AfterOption, LimitOption, listed, print_more
+from streamsched.cli.paging import AfterOption, LimitOption, fetch_list, print_more
 from streamsched.cli.server import ReasonOption, UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.errors import InvalidError
@@ -44,8 +44,8 @@ def list_queues(
     *, after: AfterOption = "", limit: LimitOption = None, output: FormatOption = Format.TABLE, url: UrlOption = ""
 ) -> None:
     """Lists queues with their targets, tasks, and when the first lane is ready."""
-    queues, more = listed("/v1/queues", "queues", url=url, output=output, after=after, limit=limit)
-    if output.structured:
+    queues, more = fetch_list("/v1/queues", "queues", url=url, output=output, after=after, limit=limit)
+    if output.is_structured:
         print_structured(queues, output)
         return
     rows = [{**each, "target": target_text(each["target"]), "paused": each["paused"] or None} for each in queues]
@@ -57,7 +57,7 @@ def list_queues(
         Column("readyAt", "ready"),
         "paused",
     )
-    print_table(rows, columns, wide=output.wide, empty="no queues yet: make one with `streamsched queue set`")
+    print_table(rows, columns, wide=output.is_wide, empty="no queues yet: make one with `streamsched queue set`")
     print_more(more)
 
 
@@ -114,11 +114,11 @@ def set_queue(
     if retries is not None or retry_delay:
         former = body.get("retry", {})
         kept = former if former.get("type") == "backoff" else {}
-        body["retry"] = {**kept, "type": "backoff", **_given(retries=retries, delay=retry_delay or None)}
-    body |= _given(
+        body["retry"] = {**kept, "type": "backoff", **_given_values(retries=retries, delay=retry_delay or None)}
+    body |= _given_values(
         grace=grace or None, dedupe=dedupe or None, maxInFlight=max_in_flight, rate=rate, burst=burst, reason=reason
     )
-    body |= _given(ends=ends or None)
+    body |= _given_values(ends=ends or None)
     _print(ask("PUT", _path(queue), url=url, body=body), output)
 
 
@@ -143,7 +143,7 @@ def target_text(target: Mapping[str, Any]) -> str:
 
 def _command(queue: str, order: str, reason: str, output: Format, url: str) -> None:
     found = ask("POST", f"{_path(queue)}/{order}", url=url, body={"reason": reason} if reason else {})
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
     else:
         state = "paused" if found["paused"] else "not paused"
@@ -157,7 +157,7 @@ def _path(queue: str) -> str:
 
 
 def _print(found: Mapping[str, Any], output: Format) -> None:
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
     else:
         shown = {**found, "target": target_text(found["target"])}
@@ -169,7 +169,7 @@ def _policy(found: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if name not in _CONTENT}
 
 
-def _given(**values: object) -> dict[str, object]:
+def _given_values(**values: object) -> dict[str, object]:
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -190,10 +190,10 @@ def _target(
     workers = known is not None and known["type"] == "worker"
     if worker or (workers and not http and (timeout or max_losses is not None)):
         kept = known if known is not None and workers else {}
-        return {"target": {**kept, "type": "worker", **_given(timeout=timeout or None, maxLosses=max_losses)}}
+        return {"target": {**kept, "type": "worker", **_given_values(timeout=timeout or None, maxLosses=max_losses)}}
     if max_losses is not None:
         raise typer.BadParameter("--max-losses is only for queues of workers: give --worker")
-    own = _given(url=http or None, timeout=timeout or None, headers=pairs(header) if header else None)
+    own = _given_values(url=http or None, timeout=timeout or None, headers=pairs(header) if header else None)
     if not own:
         if known is None:
             raise typer.BadParameter("a new queue needs a target: --http, --publish or --worker")
@@ -225,7 +225,7 @@ def reshard(
             noted = note
         time.sleep(_POLL_S)
         found = ask("GET", _PARTITIONS, url=url)
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
     elif found["wanted"] != partitions:
         typer.echo(f"another change was asked for meanwhile: to {found['wanted']} partitions")

@@ -14,14 +14,14 @@ from streamsched.cli.group import new_group
 from streamsched.cli.output import (
     Format,
     FormatOption,
-    coloured,
+    colour_state,
     console,
     moment,
     print_record,
     print_structured,
     print_table,
 )
-from streamsched.cli.paging import AfterOption, LimitOption, listed, print_more
+from streamsched.cli.paging import AfterOption, LimitOption, fetch_list, print_more
 from streamsched.cli.server import ReasonOption, UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind
 
@@ -86,7 +86,7 @@ def add(
     if overwrite:
         body["onExisting"] = "overwrite"
     (found,) = ask("POST", f"/v1/queues/{quote(queue, safe='')}/tasks", url=url, body=body)["tasks"]
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
         return
     note = {
@@ -111,8 +111,8 @@ def list_tasks(
     """Lists the tasks of a queue that have not ended, by due time, or those that have."""
     params = {"lane": lane, "ended": "true" if ended else ""}
     path = f"/v1/queues/{quote(queue, safe='')}/tasks"
-    tasks, more = listed(path, "tasks", url=url, output=output, after=after, limit=limit, params=params)
-    if output.structured:
+    tasks, more = fetch_list(path, "tasks", url=url, output=output, after=after, limit=limit, params=params)
+    if output.is_structured:
         print_structured(tasks, output)
         return
     columns = (
@@ -125,14 +125,14 @@ def list_tasks(
         Column("reason", kind=ColumnKind.TEXT, optional=2),
     )
     rows = [{**each, "failures": each["failures"] or None, "reason": each["reason"] or None} for each in tasks]
-    print_table(rows, columns, wide=output.wide, empty="no such tasks")
+    print_table(rows, columns, wide=output.is_wide, empty="no such tasks")
     print_more(more)
 
 
 def show(task: Task, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
     """Shows a task with its latest attempts."""
     found = ask("GET", _path(task), url=url)
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
         return
     _print(found)
@@ -144,10 +144,10 @@ def show(task: Task, *, output: FormatOption = Format.TABLE, url: UrlOption = ""
 def why(task: Task, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
     """Explains why a task waits, and until when."""
     found = ask("GET", f"{_path(task)}/why", url=url)
-    if output.structured:
+    if output.is_structured:
         print_structured(found, output)
         return
-    console().print(f"[bold]{found['id']}[/] is {coloured(found['state'])}")
+    console().print(f"[bold]{found['id']}[/] is {colour_state(found['state'])}")
     print_reasons(found["reasons"])
     if found["endedAt"]:
         reason = f": {found['reason']}" if found["reason"] else ""
@@ -192,7 +192,7 @@ def print_reasons(reasons: list[dict[str, Any]]) -> None:
 def _command(task: str, order: str, body: Mapping[str, Any], reason: str, url: str) -> None:
     found = ask("POST", f"{_path(task)}/{order}", url=url, body={**body, **({"reason": reason} if reason else {})})
     until = f", next {moment(found['nextAt'])}" if found["nextAt"] else ""
-    console().print(f"{found['id']} is {coloured(found['state'])}{until}")
+    console().print(f"{found['id']} is {colour_state(found['state'])}{until}")
 
 
 def _path(task: str) -> str:

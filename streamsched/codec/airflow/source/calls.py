@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from streamsched.codec.airflow.source.literal import called
+from streamsched.codec.airflow.source.literal import called_name
 
 _STEPS: Final = frozenset({"override", "partial", "expand", "expand_kwargs"})
 _OPERATOR: Final = re.compile(r"\w*(Operator|Sensor|OperatorAsync|SensorAsync)")
@@ -53,7 +53,7 @@ class MakingCall:
         return bool(_OPERATOR.fullmatch(self.name)) or (self.name[:1].isupper() and has_id)
 
 
-def taken_apart(call: ast.Call) -> MakingCall:
+def take_apart(call: ast.Call) -> MakingCall:
     """The call with those inside its function."""
     steps: list[tuple[str, ast.Call]] = []
     node: ast.expr = call
@@ -110,10 +110,10 @@ def making_calls(tree: ast.AST) -> Iterator[tuple[ast.Call, str]]:
                 if found is not None and found.base in (TASK, GROUP, DAG) and found.call is not None:
                     yield found.call, node.name
         elif isinstance(node, ast.Call):
-            making = taken_apart(node)
+            making = take_apart(node)
             if (
                 making.makes_operator
                 or making.name in ("DAG", "TaskGroup")
                 or (isinstance(making.root, ast.Name) and making.root.id in functions)
             ):
-                yield node, making.name or called(node)
+                yield node, making.name or called_name(node)

@@ -18,7 +18,7 @@ class TaskSet(NamedTuple):
     tails: tuple[str, ...] = ()
     items: tuple[TaskSet, ...] = ()
 
-    def joined(self, other: TaskSet) -> TaskSet:
+    def join(self, other: TaskSet) -> TaskSet:
         """Both as one list."""
         items = (*(self.items or ((self,) if self.heads else ())), other)
         return TaskSet((*self.heads, *other.heads), (*self.tails, *other.tails), items)

@@ -26,7 +26,7 @@ def _is_nothing(statement: ast.stmt) -> bool:
             return False
 
 
-def returned(function: Function, reader: LiteralReader, bound: Mapping[str, Any]) -> Any:
+def returned_value(function: Function, reader: LiteralReader, bound: Mapping[str, Any]) -> Any:
     """What the function always returns: the value of its only statement besides a text.
 
     Raises:

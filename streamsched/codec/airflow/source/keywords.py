@@ -131,7 +131,7 @@ class Keywords:
             if name not in self._found:
                 self._found[name] = keyword
 
-    def copied(self) -> Keywords:
+    def copy(self) -> Keywords:
         """The same keywords, for another task of the same call."""
         other = Keywords(self._table, self._reader, self.owner, self.app)
         other._found, other._values, other._open = dict(self._found), dict(self._values), self._open

@@ -84,7 +84,7 @@ class LiteralReader:
                 pass
 
     @property
-    def bound(self) -> Mapping[str, Any]:
+    def bindings(self) -> Mapping[str, Any]:
         """The values that names are bound to."""
         return self._bound
 
@@ -129,7 +129,7 @@ class LiteralReader:
             case ast.UnaryOp() | ast.BinOp():
                 return self._operation(node, depth)
             case ast.JoinedStr(values=parts):
-                return self._text(node, [self._formatted(part, depth) for part in parts])
+                return self._text(node, [self._format_part(part, depth) for part in parts])
             case ast.Subscript(value=owner, slice=index):
                 return self._element(node, self.read(owner, depth + 1), self.read(index, depth + 1))
             case ast.Call():
@@ -143,11 +143,11 @@ class LiteralReader:
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 return self._negative(node, operand, depth)
             case ast.BinOp(left=left, op=operator, right=right):
-                return self._joined(node, (self.read(left, depth + 1), self.read(right, depth + 1)), operator)
+                return self._join(node, (self.read(left, depth + 1), self.read(right, depth + 1)), operator)
             case _:
                 raise UnreadableError(node)
 
-    def _joined(self, node: ast.expr, parts: tuple[Any, Any], operator: ast.operator) -> Any:
+    def _join(self, node: ast.expr, parts: tuple[Any, Any], operator: ast.operator) -> Any:
         """Assets joined by `&` or `|`, or texts joined by `+`."""
         if isinstance(operator, ast.BitAnd | ast.BitOr):
             if all(isinstance(part, AssetName | AssetExpression) for part in parts):
@@ -164,7 +164,7 @@ class LiteralReader:
             raise UnreadableError(node, "is too long a text")
         return "".join(parts)
 
-    def _formatted(self, part: ast.expr, depth: int) -> str:
+    def _format_part(self, part: ast.expr, depth: int) -> str:
         """A part of an f-text."""
         match part:
             case ast.Constant(value=str() as text):
@@ -216,7 +216,7 @@ class LiteralReader:
         raise UnreadableError(node)
 
     def _call(self, node: ast.Call, depth: int) -> Any:
-        name = called(node)
+        name = called_name(node)
         if name == "range" and node.args and not node.keywords:
             return self._range(node, [self.read(each, depth + 1) for each in node.args])
         named = {each.arg: self.read(each.value, depth + 1) for each in node.keywords if each.arg}
@@ -237,7 +237,7 @@ class LiteralReader:
         raise UnreadableError(node)
 
 
-def called(node: ast.Call) -> str:
+def called_name(node: ast.Call) -> str:
     """The last part of the name that a call calls; with the part before it for `datetime`."""
     match node.func:
         case ast.Name(id=name):

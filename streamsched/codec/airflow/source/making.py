@@ -9,7 +9,7 @@ from itertools import product
 from math import prod
 from typing import Any, Final
 
-from streamsched.codec.airflow.source.calls import GROUP, TASK, MakingCall, decorator_of, taken_apart
+from streamsched.codec.airflow.source.calls import GROUP, TASK, MakingCall, decorator_of, take_apart
 from streamsched.codec.airflow.source.dag_task import DagTask
 from streamsched.codec.airflow.source.keywords import DEFAULTS, ImportTable, Keywords
 from streamsched.codec.airflow.source.literal import LiteralReader, UnreadableError
@@ -69,12 +69,12 @@ class TaskMaker:
         self, made_by: ast.Call | MakingCall, function: ast.FunctionDef | ast.AsyncFunctionDef | None = None
     ) -> Iterator[dict[str, None]]:
         """Tasks that are made within this context are in a group: its id is before theirs. Gives their names."""
-        making = taken_apart(made_by) if isinstance(made_by, ast.Call) else made_by
-        found = self._given(making, function, GROUP, ("group_id",))
+        making = take_apart(made_by) if isinstance(made_by, ast.Call) else made_by
+        found = self._keywords_of(making, function, GROUP, ("group_id",))
         values = found.values()
         group = values.get("group_id") or (function.name if function is not None else "group")
         if function is not None:
-            group = self._numbered(".".join((*self._prefixes, str(group)))).rpartition(".")[2]
+            group = self._number_id(".".join((*self._prefixes, str(group)))).rpartition(".")[2]
         nested = values.get("prefix_group_id") is not False
         found.carry("group_id", f"its tasks are named {group}-…" if nested else "its tasks have their own names")
         found.carry("prefix_group_id", "is in the names of the tasks")
@@ -101,12 +101,12 @@ class TaskMaker:
     def make(self, making: MakingCall, function: ast.FunctionDef | ast.AsyncFunctionDef | None) -> tuple[str, ...]:
         """The names of the tasks that a call makes: none when it has no id that can be read."""
         if function is None:
-            keywords = self._given(making, None, "", ("task_id",))
+            keywords = self._keywords_of(making, None, "", ("task_id",))
             given = None
             doubt = self._doubt
             kind = making.name
         else:
-            keywords = self._given(making, function, TASK, ())
+            keywords = self._keywords_of(making, function, TASK, ())
             decorator = decorator_of(function, TASK)
             kind = f"@task{f'.{decorator.kind}' if decorator is not None and decorator.kind else ''}"
             given = self._call_of(making, function)
@@ -123,7 +123,7 @@ class TaskMaker:
                 task_id, name, making.steps[0][1].lineno, kind, keywords, given, function, doubt=doubt or unknown
             )
             if expanded or len(elements) != 1:
-                task.keywords, task.given = keywords.copied(), None if given is None else given.copied()
+                task.keywords, task.given = keywords.copy(), None if given is None else given.copy()
             self._bind(task, element)
             self.tasks[name] = task
             names.append(name)
@@ -132,7 +132,7 @@ class TaskMaker:
         self._settle_id(keywords, wanted, names, elements=len(elements) if expanded else None)
         return tuple(names)
 
-    def _given(
+    def _keywords_of(
         self,
         making: MakingCall,
         function: ast.FunctionDef | ast.AsyncFunctionDef | None,
@@ -184,31 +184,31 @@ class TaskMaker:
         try:
             wanted = keywords.value("task_id")
         except UnreadableError as exc:
-            self._left_out(keywords, line, making, exc.text)
+            self._leave_out(keywords, line, making, exc.text)
             return None
         if function is not None:
             prefixed = ".".join((*self._prefixes, str(wanted or function.name)))
-            return self._numbered(prefixed)
+            return self._number_id(prefixed)
         if not isinstance(wanted, str) or not wanted:
-            self._left_out(keywords, line, making, "it has no task_id")
+            self._leave_out(keywords, line, making, "it has no task_id")
             return None
         prefixed = ".".join((*self._prefixes, wanted))
         if prefixed in self._ids:
-            self._left_out(keywords, line, making, f"task {prefixed} is defined twice, which Airflow refuses")
+            self._leave_out(keywords, line, making, f"task {prefixed} is defined twice, which Airflow refuses")
             return None
         if len(self.tasks) > MOST:
-            self._left_out(keywords, line, making, "there are too many tasks")
+            self._leave_out(keywords, line, making, "there are too many tasks")
             return None
         self._ids[prefixed] = 1
         return prefixed
 
-    def _numbered(self, wanted: str) -> str:
+    def _number_id(self, wanted: str) -> str:
         """The id of a further call of a function, as Airflow numbers them."""
         count = self._ids.get(wanted, 0)
         self._ids[wanted] = count + 1
         return wanted if not count else f"{wanted}__{count}"
 
-    def _left_out(self, keywords: Keywords, line: int, making: MakingCall, why: str) -> None:
+    def _leave_out(self, keywords: Keywords, line: int, making: MakingCall, why: str) -> None:
         self._table.note(NoteKind.REFUSED, line, making.name, f"is left out: {why}", app=self.app)
         keywords.finish("the task is left out")
 
@@ -260,7 +260,12 @@ class TaskMaker:
                 bound[name] = self._reader.read(default)
             except UnreadableError:
                 continue
-        task.bound = {**self._reader.bound, **bound, **({} if task.given is None else task.given.values()), **element}
+        task.bound = {
+            **self._reader.bindings,
+            **bound,
+            **({} if task.given is None else task.given.values()),
+            **element,
+        }
 
 
 def _is_element(value: object) -> bool:

@@ -40,11 +40,11 @@ class TaskOrder:
             for each in self.children[name]:
                 self._below[name] |= self._below[each] | self._bits[each]
 
-    def above(self, name: str) -> int:
+    def tasks_above(self, name: str) -> int:
         """All tasks before a task."""
         return self._above[name]
 
-    def below(self, name: str) -> int:
+    def tasks_below(self, name: str) -> int:
         """All tasks after a task."""
         return self._below[name]
 

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, Final
 
-from streamsched.codec.airflow.source.calls import GROUP, TASK, MakingCall, decorator_of, taken_apart
+from streamsched.codec.airflow.source.calls import GROUP, TASK, MakingCall, decorator_of, take_apart
 from streamsched.codec.airflow.source.dag_task import NO_TASKS, DagTask, TaskSet
 from streamsched.codec.airflow.source.keywords import ImportTable
-from streamsched.codec.airflow.source.literal import LiteralReader, UnreadableError, called, source_of
+from streamsched.codec.airflow.source.literal import LiteralReader, UnreadableError, called_name, source_of
 from streamsched.codec.airflow.source.making import TaskMaker
 from streamsched.codec.airflow.source.task_names import TaskNames
 from streamsched.codec.moving.draft import NoteKind
@@ -65,11 +65,11 @@ class StatementReader:
         """Reads statements in order."""
         self.learn(statements)
         for statement in statements:
-            with self._deeper(statement):
+            with self._descend(statement):
                 self._statement(statement)
 
     @contextmanager
-    def _deeper(self, node: ast.stmt | ast.expr) -> Iterator[None]:
+    def _descend(self, node: ast.stmt | ast.expr) -> Iterator[None]:
         self._depth += 1
         try:
             if self._depth > _DEEPEST:
@@ -82,14 +82,14 @@ class StatementReader:
         match statement:
             case ast.Assign(targets=targets, value=value):
                 self._reader.learn(statement)
-                self._assigned(targets, value)
+                self._read_assignment(targets, value)
             case ast.AnnAssign(target=target, value=ast.expr() as value):
                 self._reader.learn(statement)
-                self._assigned([target], value)
+                self._read_assignment([target], value)
             case ast.Expr(value=value) | ast.Return(value=ast.expr() as value) | ast.AugAssign(value=value):
                 self._tasks_of(value)
             case ast.With(items=items, body=body):
-                self._with(items, body)
+                self._read_with(items, body)
             case ast.For(target=target, iter=over, body=body, orelse=[]):
                 self._loop(statement, target, over, body)
             case ast.If() | ast.Try() | ast.While() | ast.For() | ast.Match() | ast.AsyncFor():
@@ -156,10 +156,10 @@ class StatementReader:
         except UnreadableError:
             return None
 
-    def _with(self, items: list[ast.withitem], body: list[ast.stmt]) -> None:
+    def _read_with(self, items: list[ast.withitem], body: list[ast.stmt]) -> None:
         for item in items:
             match item.context_expr:
-                case ast.Call() as call if called(call) == "TaskGroup":
+                case ast.Call() as call if called_name(call) == "TaskGroup":
                     variable = item.optional_vars.id if isinstance(item.optional_vars, ast.Name) else ""
                     with self._maker.grouping(call) as names:
                         self.read(body)
@@ -167,12 +167,12 @@ class StatementReader:
                         self._names.put(variable, self._group(names), listed=True)
                     return
                 case ast.Name(id=name) if name == self._variable and not self._owning:
-                    self._own(body)
+                    self._read_own(body)
                     return
                 case ast.Call() as call if call is self._call:
-                    self._own(body)
+                    self._read_own(body)
                     return
-                case ast.Call() as call if called(call) == "DAG":
+                case ast.Call() as call if called_name(call) == "DAG":
                     return
                 case ast.Name() if not self._owning:
                     return
@@ -180,7 +180,7 @@ class StatementReader:
                     pass
         self.read(body)
 
-    def _own(self, body: list[ast.stmt]) -> None:
+    def _read_own(self, body: list[ast.stmt]) -> None:
         self._owning = True
         self.read(body)
         self._owning = False
@@ -192,7 +192,7 @@ class StatementReader:
         heads = tuple(name for name in known if not any(each in known for each in self.tasks[name].after))
         return TaskSet(heads, tuple(name for name in known if name not in before))
 
-    def _assigned(self, targets: list[ast.expr], value: ast.expr) -> None:
+    def _read_assignment(self, targets: list[ast.expr], value: ast.expr) -> None:
         names = self._names
         for target in targets:
             match target, value:
@@ -210,29 +210,29 @@ class StatementReader:
 
     def _tasks_of(self, node: ast.expr) -> TaskSet:
         """The tasks that an expression names; those that it makes are made, and their order is taken."""
-        with self._deeper(node):
+        with self._descend(node):
             match node:
                 case ast.Name(id=name):
                     return self._names.get(name)
                 case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Set(elts=items):
                     found = NO_TASKS
                     for item in items:
-                        found = found.joined(self._tasks_of(item))
+                        found = found.join(self._tasks_of(item))
                     return found
                 case ast.BinOp(op=ast.RShift() | ast.LShift()):
-                    return self._chained(node)
+                    return self._read_chain(node)
                 case ast.ListComp(elt=element, generators=[ast.comprehension(target=target, iter=over, ifs=[])]):
-                    return self._comprehended(element, target, over)
+                    return self._read_comprehension(element, target, over)
                 case ast.Subscript(value=ast.Name(id=name), slice=key) if self._names.has_members(name):
                     return self._names.member(name, key)
                 case ast.Attribute(value=owner) | ast.Subscript(value=owner) | ast.Starred(value=owner):
                     return self._tasks_of(owner)
                 case ast.Call():
-                    return self._called(node)
+                    return self._read_call(node)
                 case _:
                     return NO_TASKS
 
-    def _comprehended(self, element: ast.expr, target: ast.expr, over: ast.expr) -> TaskSet:
+    def _read_comprehension(self, element: ast.expr, target: ast.expr, over: ast.expr) -> TaskSet:
         names, turns = self._targets(target), self._values_of(over)
         if turns is None or not names or self._turns + len(turns) > _MOST_TURNS:
             with self._maker.doubting(f"`{source_of(over)}` is known only when the file is executed"):
@@ -242,27 +242,27 @@ class StatementReader:
         for each in turns:
             bound = {names[0]: each} if len(names) == 1 else dict(zip(names, each, strict=False))
             with self._reader.binding(bound):
-                found = found.joined(self._tasks_of(element))
+                found = found.join(self._tasks_of(element))
         return found
 
-    def _chained(self, node: ast.BinOp) -> TaskSet:
+    def _read_chain(self, node: ast.BinOp) -> TaskSet:
         """`a >> b << c`, however long."""
         operands: list[tuple[ast.operator | None, ast.expr]] = []
         left: ast.expr = node
         while isinstance(left, ast.BinOp) and isinstance(left.op, ast.RShift | ast.LShift):
             operands.append((left.op, left.right))
             left = left.left
-        found = self._ordered(left)
+        found = self._read_operand(left)
         for operator, right in reversed(operands):
-            if isinstance(right, ast.Call) and called(right) == "Label":
+            if isinstance(right, ast.Call) and called_name(right) == "Label":
                 continue
-            other = self._ordered(right)
+            other = self._read_operand(right)
             former, later = (found, other) if isinstance(operator, ast.RShift) else (other, found)
             self._order(former, later, node)
             found = other
         return found or NO_TASKS
 
-    def _ordered(self, node: ast.expr) -> TaskSet | None:
+    def _read_operand(self, node: ast.expr) -> TaskSet | None:
         """The tasks of an operand; None when it is not known whether it has any."""
         found = self._tasks_of(node)
         empty = isinstance(node, ast.List | ast.Tuple) and not node.elts
@@ -283,13 +283,13 @@ class StatementReader:
         for name in later.heads:
             self.tasks[name].after |= dict.fromkeys(former.tails)
 
-    def _called(self, call: ast.Call) -> TaskSet:
+    def _read_call(self, call: ast.Call) -> TaskSet:
         match call.func, call.args:
             case ast.Attribute(value=owner, attr="set_downstream"), [other, *_]:
-                self._order(self._ordered(owner), self._ordered(other), call)
+                self._order(self._read_operand(owner), self._read_operand(other), call)
                 return NO_TASKS
             case ast.Attribute(value=owner, attr="set_upstream"), [other, *_]:
-                self._order(self._ordered(other), self._ordered(owner), call)
+                self._order(self._read_operand(other), self._read_operand(owner), call)
                 return NO_TASKS
             case ast.Attribute(value=owner, attr="as_setup" | "as_teardown"), _:
                 found = self._tasks_of(owner)
@@ -297,20 +297,24 @@ class StatementReader:
                     self.tasks[name].doubt = "it is a setup or a teardown, which are no tasks of their own kind here"
                 return found
             case ast.Attribute(value=ast.Name(id=name), attr="append"), [other]:
-                self._names.put(name, self._names.get(name).joined(self._tasks_of(other)))
+                self._names.put(name, self._names.get(name).join(self._tasks_of(other)))
                 return NO_TASKS
             case ((ast.Name(id="chain" | "chain_linear") | ast.Attribute(attr="chain" | "chain_linear")), items):
-                self._chain(items, call, crossed=called(call) == "chain_linear")
+                self._chain(items, call, crossed=called_name(call) == "chain_linear")
                 return NO_TASKS
             case ((ast.Name(id="cross_downstream") | ast.Attribute(attr="cross_downstream")), [former, later]):
-                self._order(self._ordered(former), self._ordered(later), call)
+                self._order(self._read_operand(former), self._read_operand(later), call)
                 return NO_TASKS
             case _:
-                return self._made(call)
+                return self._read_making(call)
 
     def _chain(self, items: list[ast.expr], call: ast.Call, *, crossed: bool) -> None:
         """Two lists one after the other are joined pair by pair, unless `crossed`."""
-        found = [self._ordered(item) for item in items if not (isinstance(item, ast.Call) and called(item) == "Label")]
+        found = [
+            self._read_operand(item)
+            for item in items
+            if not (isinstance(item, ast.Call) and called_name(item) == "Label")
+        ]
         for former, later in pairwise(found):
             pairs = [(former, later)]
             if former is not None and later is not None and former.items and later.items and not crossed:
@@ -318,40 +322,40 @@ class StatementReader:
             for each, other in pairs:
                 self._order(each, other, call)
 
-    def _made(self, call: ast.Call) -> TaskSet:
-        making = taken_apart(call)
+    def _read_making(self, call: ast.Call) -> TaskSet:
+        making = take_apart(call)
         function = self._functions.get(making.root.id) if isinstance(making.root, ast.Name) else None
         given = [each for _, step in making.steps for each in (*step.args, *(k.value for k in step.keywords))]
         if function is not None and decorator_of(function, GROUP) is not None:
             return self._called_group(function, making, given)
         if function is None and not making.makes_operator:
             for each in (*call.args, *(keyword.value for keyword in call.keywords)):
-                self._inside(each)  # such as `list(map(…))` with tasks inside
+                self._tasks_inside(each)  # such as `list(map(…))` with tasks inside
             return NO_TASKS
         if function is None and not self._owning and not self._names_dag(making):
             return NO_TASKS
-        before = [tail for each in given for tail in self._inside(each).tails]
+        before = [tail for each in given for tail in self._tasks_inside(each).tails]
         names = self._maker.make(making, function)
         for name in names:
             self.tasks[name].after |= dict.fromkeys(before)
         return TaskSet(names, names)
 
-    def _inside(self, node: ast.expr) -> TaskSet:
+    def _tasks_inside(self, node: ast.expr) -> TaskSet:
         """The tasks whose results an argument takes."""
         found = self._tasks_of(node)
         if found.heads or isinstance(node, ast.Call | ast.Name | ast.Constant):
             return found
         for each in ast.iter_child_nodes(node):
             if isinstance(each, ast.expr):
-                found = found.joined(self._inside(each))
+                found = found.join(self._tasks_inside(each))
         return found
 
     def _called_group(
         self, function: ast.FunctionDef | ast.AsyncFunctionDef, making: MakingCall, given: Sequence[ast.expr]
     ) -> TaskSet:
         """The tasks of a function with `@task_group`, made anew by each call."""
-        kept = self._names.kept()
-        before = [tail for each in given for tail in self._inside(each).tails]
+        kept = self._names.snapshot()
+        before = [tail for each in given for tail in self._tasks_inside(each).tails]
         own = making.step("")
         if own is not None:
             parameters = [each.arg for each in function.args.args]

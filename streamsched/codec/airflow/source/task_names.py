@@ -57,7 +57,7 @@ class TaskNames:
             if isinstance(target, ast.Name):
                 self.put(target.id, found)
 
-    def kept(self) -> dict[str, TaskSet]:
+    def snapshot(self) -> dict[str, TaskSet]:
         """What variables stand for now, for `restore`."""
         return dict(self._sets)
 

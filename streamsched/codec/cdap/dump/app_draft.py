@@ -12,7 +12,7 @@ from streamsched.codec.cdap.dump.names import CdapNames, concurrency_of, propert
 from streamsched.codec.cdap.dump.preferences import overridden_preferences
 from streamsched.codec.cdap.dump.programs import CdapKind, ReadProgram, program_of
 from streamsched.codec.cdap.dump.workflow import WorkflowAction, WorkflowTasks, actions_of, arrival_program
-from streamsched.codec.json.reading import below
+from streamsched.codec.json.reading import member_path
 from streamsched.codec.moving.draft import AppDraft, Report, free_name, placeholder
 from streamsched.codec.schedules.schedule import app_from_json
 from streamsched.domain.errors import InvalidError
@@ -58,7 +58,7 @@ class CdapAppDraft:
         self._tasks |= {self._name(each) for each in self.app.programs}
         for program in self.app.programs:
             if program.kind is not CdapKind.WORKFLOW:
-                self._read[self._name(program)] = self._carried(program)
+                self._read[self._name(program)] = self._read_program(program)
         for program in self.app.programs:
             match program:
                 case CdapProgram(kind=CdapKind.WORKFLOW, nodes=nodes) if nodes is not None:
@@ -79,7 +79,7 @@ class CdapAppDraft:
                 if more:
                     found["properties"] = {**(found.get("properties") or {}), **more}
                     self.report.differs(
-                        below(path, "properties"),
+                        member_path(path, "properties"),
                         f"has also {', '.join(sorted(more))[:200]} of program {name}, which the preferences of the "
                         "namespace would override; a run by hand has those of the namespace",
                     )
@@ -114,7 +114,7 @@ class CdapAppDraft:
         found = self.given.get(f"{self.draft.ref.app}.{name}", self.given.get(name))
         return found if isinstance(found, Mapping) else None
 
-    def _carried(self, program: CdapProgram) -> ReadProgram:
+    def _read_program(self, program: CdapProgram) -> ReadProgram:
         return program_of(program.kind, program.name, program.specification, self.app.artifact, self.jars)
 
     def _add(self, program: CdapProgram, read: ReadProgram, *, via: str = "") -> None:
@@ -135,7 +135,7 @@ class CdapAppDraft:
             self.report.carries(program.path, f"program {name}: the given one")
             return
         for part, why in read.parts.items():
-            self.report.cannot(below(program.path, part), f"of {what}: {why}")
+            self.report.cannot(member_path(program.path, part), f"of {what}: {why}")
         if read.refused:
             self.report.cannot(program.path, f"{what} is a placeholder that fails{via}: it {read.refused}")
         elif read.about:
@@ -149,13 +149,13 @@ class CdapAppDraft:
         match nodes:
             case ():
                 self._add(program, ReadProgram(placeholder(f"workflow {program.name}"), refused="has no nodes"))
-            case (WorkflowAction() as action,) if not self._waited_for(action):
+            case (WorkflowAction() as action,) if not self._is_waited_for(action):
                 read = self._program_of_action(action)
                 self._add(program, read, via=f", that of its only action {action.program}")
             case _:
                 self._add_graph(program)
 
-    def _waited_for(self, action: WorkflowAction) -> bool:
+    def _is_waited_for(self, action: WorkflowAction) -> bool:
         return (*self.app.id, action.program) in self.awaited
 
     def _program_of_action(self, action: WorkflowAction) -> ReadProgram:
@@ -206,7 +206,7 @@ class CdapAppDraft:
             for each, path in schedules:
                 if properties_of(each):
                     self.report.cannot(
-                        below(path, "properties"),
+                        member_path(path, "properties"),
                         f"other schedules of {name} have others: tasks of a graph have one set",
                     )
         found: dict[str, Any] = {"properties": own} if own else {}
@@ -215,7 +215,7 @@ class CdapAppDraft:
             limit = {"type": "CONCURRENCY", "maxConcurrency": most, "of": "schedule", "waitUntilMet": True}
             found["constraints"] = [limit]
             self.report.differs(
-                below(limits[0][1], "constraints"),
+                member_path(limits[0][1], "constraints"),
                 f"each task of workflow {name} runs {most} at a time and waits; the workflow as a whole has no limit",
             )
         return found

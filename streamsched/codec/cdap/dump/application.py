@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 from streamsched.codec.cdap.dump.answers import CdapAnswers, answer_path, list_of, object_of, text_of
 from streamsched.codec.cdap.dump.programs import KINDS, REFUSED_KINDS, Artifact, CdapKind
 from streamsched.codec.cdap.dump.workflow import WorkflowError, WorkflowNode, nodes_of
-from streamsched.codec.json.reading import below
+from streamsched.codec.json.reading import member_path
 from streamsched.codec.moving.draft import Report
 from streamsched.domain.errors import InvalidError
 
@@ -82,7 +82,7 @@ def read_application(
     try:
         own = answers.read(*at, "schedules")
         listed = list_of(own, path) if own is not None else [each for each in schedules if _owner(each) == name]
-        app.schedules = [(each, below(path, index)) for index, each in enumerate(listed)]
+        app.schedules = [(each, member_path(path, index)) for index, each in enumerate(listed)]
     except InvalidError as exc:
         report.cannot(path, f"its schedules are left out: {exc.reason}")
     return app
@@ -95,9 +95,11 @@ def _owner(schedule: Any) -> Any:
 def _members(detail: dict[str, Any], name: str, path: str, report: Report) -> Iterator[tuple[Any, str]]:
     found = detail.get(name)
     if found is not None and not isinstance(found, list):
-        report.cannot(below(path, name), "is not a list")
+        report.cannot(member_path(path, name), "is not a list")
     elif found is not None:
-        yield from ((each, below(below(path, name), at)) for at, each in enumerate(cast("list[Any]", found)))
+        yield from (
+            (each, member_path(member_path(path, name), at)) for at, each in enumerate(cast("list[Any]", found))
+        )
 
 
 def _program(answers: CdapAnswers, app: CdapApplication, given: Any, path: str, report: Report) -> CdapProgram | None:
@@ -130,11 +132,11 @@ def _note_rest(detail: dict[str, Any], path: str, report: Report) -> None:
         if found:
             count = len(cast("list[Any]", found)) if isinstance(found, list) else 1
             report.differs(
-                below(path, name), f"{count} {name} are not made: their commits announce themselves by events"
+                member_path(path, name), f"{count} {name} are not made: their commits announce themselves by events"
             )
     if detail.get("plugins"):
         report.cannot(
-            below(path, "plugins"), "plugins are CDAP's; a program brings its libraries, by `jars` or `packages`"
+            member_path(path, "plugins"), "plugins are CDAP's; a program brings its libraries, by `jars` or `packages`"
         )
 
 

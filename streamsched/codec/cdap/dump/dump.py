@@ -61,7 +61,7 @@ class ImportedDump:
     @property
     def summary(self) -> str:
         """One line with the numbers."""
-        refused = sum(1 for _ in self.imported.noted(NoteKind.REFUSED))
+        refused = sum(1 for _ in self.imported.notes_of(NoteKind.REFUSED))
         return (
             f"cdap apps {len(self.imported.apps)} programs {self.programs} schedules {self.schedules} "
             f"preferences {self.preference_count} runs {len(self.runs)} refused {refused}"

@@ -54,7 +54,7 @@ class CdapNames:
         used: set[str] = set()
         for program in app.programs:
             graph = program.nodes is not None and len(program.nodes) != 1
-            name = _name(program.name, used | _others(app, program.name) if graph else used)
+            name = _name(program.name, used | _other_names(app, program.name) if graph else used)
             used.add(name)
             self.programs[app.id, program.kind, program.name] = name
             if name != program.name:
@@ -148,7 +148,7 @@ def concurrency_of(schedule: Any) -> int | None:
     return min((each for each in limits if isinstance(each, int) and not isinstance(each, bool)), default=None)
 
 
-def _others(app: CdapApplication, program: str) -> set[str]:
+def _other_names(app: CdapApplication, program: str) -> set[str]:
     """The names of the schedules that start other programs: the schedule named as a graph must start it."""
     return {text_of(each, "name") for each, _ in app.schedules if isinstance(each, dict) and starts(each) != program}
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from streamsched.codec.json.reading import below
+from streamsched.codec.json.reading import member_path
 from streamsched.codec.moving.draft import Report
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.limits import MOST_PARTS
@@ -31,20 +31,22 @@ def preferences_of(answer: Any, path: str, report: Report) -> dict[str, str]:
     taken: dict[str, str] = {}
     room = LONGEST_PREFERENCES
     for name, value in answer.items():
-        why = _why_not(name, value)
+        why = _refusal_reason(name, value)
         if not why and (len(taken) >= MOST_PARTS or len(name) + len(value) > room):
             why = f"is more than fits: {MOST_PARTS} names, {LONGEST_PREFERENCES} characters together"
         if why:
-            report.cannot(below(path, name[:60]), f"the preference {why}")
+            report.cannot(member_path(path, name[:60]), f"the preference {why}")
             continue
         room -= len(name) + len(value)
         taken[name] = value
         if _MACRO in value:
-            report.differs(below(path, name), "the macro in its value is a text here, which the program gets as it is")
+            report.differs(
+                member_path(path, name), "the macro in its value is a text here, which the program gets as it is"
+            )
     return taken
 
 
-def _why_not(name: str, value: Any) -> str:
+def _refusal_reason(name: str, value: Any) -> str:
     if not isinstance(value, str):
         return "is no text"
     if name.startswith(_OF_CDAP):

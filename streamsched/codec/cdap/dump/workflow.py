@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from streamsched.codec.cdap.dump.answers import text_of
-from streamsched.codec.json.reading import below
+from streamsched.codec.json.reading import member_path
 from streamsched.codec.moving.draft import free_name, placeholder
 from streamsched.domain.graph.job_template import INSTANT
 from streamsched.domain.graph.task import MOST_TASKS
@@ -74,26 +74,26 @@ def nodes_of(answer: Any, path: str) -> tuple[WorkflowNode, ...]:
         WorkflowError: they are not understood, too many, or too deep.
     """
     found = _nodes(answer, path, 0)
-    if sum(1 for _ in _flat(found)) > MOST_TASKS // 4:
+    if sum(1 for _ in _flatten(found)) > MOST_TASKS // 4:
         raise WorkflowError(path, f"has more than {MOST_TASKS // 4} nodes")
     return found
 
 
 def actions_of(nodes: Sequence[WorkflowNode]) -> list[WorkflowAction]:
     """All actions, in order."""
-    return [each for each in _flat(nodes) if isinstance(each, WorkflowAction)]
+    return [each for each in _flatten(nodes) if isinstance(each, WorkflowAction)]
 
 
-def _flat(nodes: Sequence[WorkflowNode]) -> Iterator[WorkflowAction | WorkflowCondition]:
+def _flatten(nodes: Sequence[WorkflowNode]) -> Iterator[WorkflowAction | WorkflowCondition]:
     for node in nodes:
         match node:
             case WorkflowFork():
                 for branch in node.branches:
-                    yield from _flat(branch)
+                    yield from _flatten(branch)
             case WorkflowCondition():
                 yield node
-                yield from _flat(node.if_branch)
-                yield from _flat(node.else_branch)
+                yield from _flatten(node.if_branch)
+                yield from _flatten(node.else_branch)
             case WorkflowAction():
                 yield node
 
@@ -103,7 +103,7 @@ def _nodes(answer: Any, path: str, depth: int) -> tuple[WorkflowNode, ...]:
         raise WorkflowError(path[:300], f"has forks and conditions more than {_DEEPEST} deep")
     if not isinstance(answer, list):
         raise WorkflowError(path, "is no list of nodes")
-    return tuple(_node(each, below(path, index), depth) for index, each in enumerate(cast("list[Any]", answer)))
+    return tuple(_node(each, member_path(path, index), depth) for index, each in enumerate(cast("list[Any]", answer)))
 
 
 def _node(answer: Any, path: str, depth: int) -> WorkflowNode:
@@ -120,23 +120,25 @@ def _node(answer: Any, path: str, depth: int) -> WorkflowNode:
         case "FORK":
             branches = found.get("branches")
             if not isinstance(branches, list):
-                raise WorkflowError(below(path, "branches"), "is no list")
-            where = below(path, "branches")
+                raise WorkflowError(member_path(path, "branches"), "is no list")
+            where = member_path(path, "branches")
             return WorkflowFork(
                 tuple(
-                    _nodes(each, below(where, index), depth + 1)
+                    _nodes(each, member_path(where, index), depth + 1)
                     for index, each in enumerate(cast("list[Any]", branches))
                 )
             )
         case "CONDITION":
             either = (found.get("ifBranch") or [], found.get("elseBranch") or [])
             first, second = (
-                _nodes(each, below(path, name), depth + 1)
+                _nodes(each, member_path(path, name), depth + 1)
                 for each, name in zip(either, ("ifBranch", "elseBranch"), strict=True)
             )
             return WorkflowCondition(node or "condition", first, second, path)
         case _:
-            raise WorkflowError(below(path, "nodeType"), f"must be ACTION, FORK or CONDITION but is {kind[:60]!r}")
+            raise WorkflowError(
+                member_path(path, "nodeType"), f"must be ACTION, FORK or CONDITION but is {kind[:60]!r}"
+            )
 
 
 @dataclass
@@ -232,16 +234,16 @@ class WorkflowTasks:
         """A task that no process runs, after others."""
         if not self._join:
             self._join = self.add(f"{self.name}-join", self._event("joined"))
-        return self._bare("join", self._join, depends_on)
+        return self._bare_task("join", self._join, depends_on)
 
     def _announcement(self, end: str, depends_on: Mapping[str, Any]) -> str:
         program = self.add(f"{self.name}-{end}", self._event(end))
-        return self._bare(end, program, depends_on)
+        return self._bare_task(end, program, depends_on)
 
     def _event(self, end: str) -> dict[str, Any]:
         return {"type": "publish", "event": f"{self.app}-{self.name}-{end}"}
 
-    def _bare(self, wanted: str, program: str, depends_on: Mapping[str, Any]) -> str:
+    def _bare_task(self, wanted: str, program: str, depends_on: Mapping[str, Any]) -> str:
         name = self._task(wanted, program, depends_on)
         self.tasks[name].pop("schedule", None)
         return name

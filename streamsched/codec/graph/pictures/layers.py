@@ -58,7 +58,7 @@ def layout(widths: Sequence[float], arrows: Sequence[tuple[int, int]]) -> Layere
     for item in range(len(sizes)):
         layers[level[item]].append(item)
     _sort(layers, paths)
-    centres, width = _placed(layers, sizes)
+    centres, width = _place(layers, sizes)
     return LayeredLayout(tuple(map(tuple, layers)), centres, tuple(paths), width)
 
 
@@ -82,7 +82,7 @@ def _mean(values: Sequence[float], default: float) -> float:
     return sum(values) / len(values) if values else default
 
 
-def _placed(layers: Sequence[Sequence[int]], sizes: Sequence[float]) -> tuple[tuple[float, ...], float]:
+def _place(layers: Sequence[Sequence[int]], sizes: Sequence[float]) -> tuple[tuple[float, ...], float]:
     """Each layer centred within the widest."""
     lengths = [sum(sizes[item] for item in layer) + _GAP * max(0, len(layer) - 1) for layer in layers]
     width = max(lengths, default=0.0)

@@ -54,8 +54,8 @@ def _box(box: Box, centre: float, top: float, width: float) -> str:
         f"<g><title>{escape(f'{box.title} {box.detail}')}</title>"
         f'<rect x="{centre - width / 2:.1f}" y="{top:.1f}" width="{width:.1f}" height="{_HEIGHT:.0f}" rx="6" '
         f'stroke="{box.colour}"/>'
-        f'<text x="{centre:.1f}" y="{top + 18:.1f}">{_cut(box.title)}</text>'
-        f'<text class="detail" x="{centre:.1f}" y="{top + 34:.1f}">{_cut(box.detail)}</text></g>'
+        f'<text x="{centre:.1f}" y="{top + 18:.1f}">{_cut_text(box.title)}</text>'
+        f'<text class="detail" x="{centre:.1f}" y="{top + 34:.1f}">{_cut_text(box.detail)}</text></g>'
     )
 
 
@@ -76,8 +76,8 @@ def _arrow(arrow: Arrow, points: list[tuple[float, float]]) -> str:
     if not arrow.label:
         return drawn
     at_x, at_y = (points[-2][0] + points[-1][0]) / 2, points[-1][1] - (_STEP - _HEIGHT) / 2
-    return f'{drawn}<text class="label" x="{at_x:.1f}" y="{at_y:.1f}">{_cut(arrow.label)}</text>'
+    return f'{drawn}<text class="label" x="{at_x:.1f}" y="{at_y:.1f}">{_cut_text(arrow.label)}</text>'
 
 
-def _cut(text: str) -> str:
+def _cut_text(text: str) -> str:
     return escape(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…")

@@ -15,7 +15,7 @@ from streamsched.store.catalog.records import ScheduleStatus
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.calendar import calendar
 from streamsched.web.views.commands import SameAs, command_line, curl_line
-from streamsched.web.views.names import short
+from streamsched.web.views.names import short_name
 from streamsched.web.views.paging import address, page_links
 from streamsched.web.views.partitions import missing_words, partition_days, partition_row
 from streamsched.web.views.states import SCHEDULE_WORDS, StateWord
@@ -95,10 +95,10 @@ async def show_one(renderer: Renderer, visit: Visit) -> Response:
         expectations=[each.record for each in view.expectations],
         further=None if deeper is None or view.whole else address(visit.path, [("depth", str(deeper))]),
         same=SameAs(
-            command_line("dataset", "show", short(ref)),
+            command_line("dataset", "show", short_name(ref)),
             curl_line(visit.url, f"/v1/datasets/{ref.namespace}/{ref.name}", method="GET"),
         ),
-        emit=command_line("event", "emit", "partitions", short(ref), "date=2013-01-01"),
+        emit=command_line("event", "emit", "partitions", short_name(ref), "date=2013-01-01"),
     )
 
 
@@ -107,16 +107,16 @@ def _listener(status: ScheduleStatus, ref: DatasetRef) -> Listener:
     if status.open_keys:
         return Listener(str(status.record.definition.ref), state, f"{status.open_keys:,} keys open", waits=True)
     leaves = [leaf for leaf in all_leaves(tree_of(status.record.definition.trigger, status.progress)) if leaf.text]
-    of = [leaf for leaf in leaves if _about(leaf.text, ref)]
+    of = [leaf for leaf in leaves if _names_dataset(leaf.text, ref)]
     return Listener(
         str(status.record.definition.ref),
         state,
-        ", ".join(leaf.counted for leaf in of),
+        ", ".join(leaf.count_text for leaf in of),
         waits=any(not leaf.holds for leaf in of),
     )
 
 
-def _about(text: str, ref: DatasetRef) -> bool:
+def _names_dataset(text: str, ref: DatasetRef) -> bool:
     """Whether the text of a leaf names the dataset."""
     words: Sequence[str] = text.replace(",", " ").split()
-    return short(ref) in words or str(ref) in words
+    return short_name(ref) in words or str(ref) in words

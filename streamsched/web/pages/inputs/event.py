@@ -46,7 +46,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
     name, source, at = visit.query("id"), visit.query("source"), visit.query("at")
     if not name:
         raise InvalidError("id", "is missing: name the event, as /ui/event?id=ID")
-    logged = await _logged(visit, name, source, at)
+    logged = await _find_logged(visit, name, source, at)
     trace = await visit.api.events.traces.follow(name, source=source or None, limit=_VERDICTS)
     report = event_report(trace, keep=visit.api.settings.keep.verdicts)
     return renderer.page(
@@ -70,7 +70,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
     )
 
 
-async def _logged(visit: Visit, name: str, source: str, at: str) -> LoggedEvent | None:
+async def _find_logged(visit: Visit, name: str, source: str, at: str) -> LoggedEvent | None:
     """The event in the log, at its position or among the newest; None when it is not there any more."""
     if at:
         try:

@@ -13,7 +13,7 @@ from streamsched.api.routing.rules import VIEW, VIEW_LIST
 from streamsched.domain.names import ExpectationRef
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.commands import SameAs, command_line
-from streamsched.web.views.names import short
+from streamsched.web.views.names import short_name
 from streamsched.web.views.paging import page_links
 from streamsched.web.visit import PageRoute, Visit
 
@@ -54,5 +54,5 @@ async def show_one(renderer: Renderer, visit: Visit) -> Response:
         record=record,
         misses=await visit.api.schedules.expectations.misses(ref, limit=_MISSES),
         usual=usual_text(record),
-        same=SameAs(command_line("expectation", "show", short(ref))),
+        same=SameAs(command_line("expectation", "show", short_name(ref))),
     )

@@ -18,10 +18,10 @@ from streamsched.domain.backfills.backfill import BackfillFact, BackfillState, I
 from streamsched.domain.backfills.request import DEFAULT_ACTIVE, UNCONFIRMED, BackfillRequest
 from streamsched.domain.errors import DecodeError, InvalidError, NotFoundError
 from streamsched.domain.names import ScheduleRef
-from streamsched.web.pages.schedule_actions import by
+from streamsched.web.pages.schedule_actions import reason_text
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.commands import SameAs, command_line, curl_line
-from streamsched.web.views.names import backfill_href, read_name, short
+from streamsched.web.views.names import backfill_href, read_name, short_name
 from streamsched.web.views.paging import page_links
 from streamsched.web.views.states import StateWord
 from streamsched.web.visit import PageRoute, Visit
@@ -107,7 +107,7 @@ async def show_one(renderer: Renderer, visit: Visit) -> Response:
         may_operate=visit.may(Permission.OPERATE, record.schedule.namespace),
         same={
             each: SameAs(
-                command_line("backfill", each, short(name)), curl_line(visit.url, f"/v1/backfills/{name}/{each}")
+                command_line("backfill", each, short_name(name)), curl_line(visit.url, f"/v1/backfills/{name}/{each}")
             )
             for each in _FACTS
         },
@@ -119,7 +119,9 @@ async def order(visit: Visit) -> Response:
     name, wanted = visit.param("backfill"), visit.param("order")
     if wanted not in _FACTS:
         raise NotFoundError("order", wanted)
-    await visit.api.work.backfills.change(name, _FACTS[wanted], by(visit, visit.form.get("note", "")), now=visit.now)
+    await visit.api.work.backfills.change(
+        name, _FACTS[wanted], reason_text(visit, visit.form.get("note", "")), now=visit.now
+    )
     return RedirectResponse(backfill_href(name), HTTPStatus.SEE_OTHER)
 
 
@@ -148,7 +150,7 @@ async def start(visit: Visit) -> Response:
     form = dict(visit.form)
     token, note = form.pop("token", "") or f"page-{secrets.token_hex(8)}", form.pop("note", "")
     confirmed = form.pop("confirmed", "") == "yes"
-    body = {**_body({name: value for name, value in form.items() if value.strip()}), "reason": by(visit, note)}
+    body = {**_body({name: value for name, value in form.items() if value.strip()}), "reason": reason_text(visit, note)}
     request = request_from_json(ref, token, {**body, "confirmed": confirmed})
     made, _ = await visit.api.work.backfills.start(request, now=visit.now)
     return RedirectResponse(backfill_href(made.id), HTTPStatus.SEE_OTHER)
@@ -177,7 +179,7 @@ def _body(given: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _command(request: BackfillRequest, body: Mapping[str, Any]) -> str:
-    words = ["backfill", "start", short(request.schedule)]
+    words = ["backfill", "start", short_name(request.schedule)]
     for name in _SPAN:
         if name in body:
             words += [f"--{name}", body[name]]

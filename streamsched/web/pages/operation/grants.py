@@ -40,13 +40,13 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 async def show(renderer: Renderer, visit: Visit) -> Response:
     """Of a namespace, all; of the installation, those that are pending."""
     after = visit.query("after")
-    found = await _found(visit, after)
+    found = await _read_grants(visit, after)
     done, paused = visit.query("done"), visit.query("paused")
     return renderer.page(
         visit,
         "grants.html",
         grants=[
-            (each, _WORDS[each.state], visit.may(Permission.DEPLOY, each.owner), _same_as(each))
+            (each, _WORDS[each.state], visit.may(Permission.DEPLOY, each.owner), _commands(each))
             for each in found[:ROWS]
         ],
         namespace=visit.namespace,
@@ -88,13 +88,13 @@ async def decide(visit: Visit) -> Response:
     return RedirectResponse(f"/ui/grants?{urlencode(shown)}", HTTPStatus.SEE_OTHER)
 
 
-async def _found(visit: Visit, after: str) -> Sequence[NamespaceGrant]:
+async def _read_grants(visit: Visit, after: str) -> Sequence[NamespaceGrant]:
     desk = visit.api.grant_desk
     if visit.namespace is None:
         return await desk.list_pending(limit=ROWS)
     return await desk.list_of(visit.namespace, after=grant_position(after) if after else None, limit=ROWS + 1)
 
 
-def _same_as(grant: NamespaceGrant) -> dict[str, SameAs]:
+def _commands(grant: NamespaceGrant) -> dict[str, SameAs]:
     words = (grant.owner, grant.kind, grant.name, grant.grantee)
     return {order: SameAs(command_line("grant", order, *words)) for order in _ORDERS}

@@ -14,7 +14,7 @@ from starlette.responses import RedirectResponse, Response
 from streamsched.api.routing.rules import ADMINISTER_ALL, VIEW_ALL
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import InvalidError
-from streamsched.web.pages.schedule_actions import by
+from streamsched.web.pages.schedule_actions import reason_text
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.commands import SameAs, command_line, curl_line
 from streamsched.web.views.paging import page_links
@@ -63,7 +63,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
 async def set_group(visit: Visit) -> Response:
     limit = _slots(visit.form.get("limit", ""))
     await visit.api.limits.groups.set_limit(
-        visit.param("name"), limit, by(visit, visit.form.get("note", "")), now=visit.now
+        visit.param("name"), limit, reason_text(visit, visit.form.get("note", "")), now=visit.now
     )
     return RedirectResponse("/ui/limits?done=set", HTTPStatus.SEE_OTHER)
 
@@ -71,7 +71,7 @@ async def set_group(visit: Visit) -> Response:
 async def set_pool(visit: Visit) -> Response:
     size = _slots(visit.form.get("limit", ""))
     await visit.api.limits.pools.set(
-        visit.param("name"), size, None, by(visit, visit.form.get("note", "")), now=visit.now
+        visit.param("name"), size, None, reason_text(visit, visit.form.get("note", "")), now=visit.now
     )
     return RedirectResponse("/ui/limits?done=set", HTTPStatus.SEE_OTHER)
 

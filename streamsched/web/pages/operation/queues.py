@@ -14,7 +14,7 @@ from streamsched.api.routing.rules import OPERATE_ALL, VIEW_ALL
 from streamsched.catalog.paging import moment_cursor, read_moment_cursor
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import NotFoundError
-from streamsched.web.pages.schedule_actions import by
+from streamsched.web.pages.schedule_actions import reason_text
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.commands import SameAs, command_line, curl_line
 from streamsched.web.views.names import queue_href
@@ -86,5 +86,7 @@ async def order(visit: Visit) -> Response:
     name, wanted = visit.param("queue"), visit.param("order")
     if wanted not in {"pause", "resume"}:
         raise NotFoundError("order", wanted)
-    await visit.api.tasks.queues.pause(name, wanted == "pause", by(visit, visit.form.get("note", "")), now=visit.now)
+    await visit.api.tasks.queues.pause(
+        name, wanted == "pause", reason_text(visit, visit.form.get("note", "")), now=visit.now
+    )
     return RedirectResponse(queue_href(name), HTTPStatus.SEE_OTHER)

@@ -17,7 +17,7 @@ from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import NotFoundError
 from streamsched.store.tasks.registry import TaskRecord
 from streamsched.store.webhooks.webhooks import WebhookRecord
-from streamsched.web.pages.schedule_actions import by
+from streamsched.web.pages.schedule_actions import reason_text
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.commands import SameAs, command_line, curl_line
 from streamsched.web.views.names import webhook_href
@@ -100,6 +100,6 @@ async def order(visit: Visit) -> Response:
     if wanted == _TEST:
         trial = await tried(visit.api, webhook)
         return RedirectResponse(f"{href}?{urlencode({'trial': trial.task})}", HTTPStatus.SEE_OTHER)
-    note = by(visit, visit.form.get("note", ""))
+    note = reason_text(visit, visit.form.get("note", ""))
     await visit.api.webhooks.store.enable(webhook, wanted == "enable", note, now=visit.now)
     return RedirectResponse(href, HTTPStatus.SEE_OTHER)
