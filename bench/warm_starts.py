@@ -73,7 +73,7 @@ class Site:
         began = time.perf_counter()
         self.runners[kind].spawn(run)
         async with asyncio.timeout(60):
-            while not (found := await self._runs.get(run)).state.terminal:
+            while not (found := await self._runs.get(run)).state.is_terminal:
                 await asyncio.sleep(0.002)
         taken = time.perf_counter() - began
         assert found.exit_code == 0, found

@@ -222,7 +222,7 @@ async def _log(broker: Broker, specs: Sequence[TopicSpec]) -> AsyncIterator[Chec
 
 async def _work(broker: Broker, facts: DatabaseFacts) -> AsyncIterator[CheckResult]:
     shards = await broker.partitions(SIGNALS)
-    held = {lease.name: lease for lease in facts.leases if lease.live}
+    held = {lease.name: lease for lease in facts.leases if lease.is_live}
     idle = [number for number in range(shards) if shard_lease(number) not in held]
     owners = {lease.owner for name, lease in held.items() if is_shard_lease(name)}
     if idle:

@@ -28,7 +28,7 @@ async def exclusive(
     names = [*map(shard_lease, range(shards)), *map(role_lease, _ROLES)]
     view = await leases.heartbeat(me, {}, ttl)
     try:
-        _check_idle(tuple(view.workers), [lease.name for lease in view.leases if lease.live], me.id)
+        _check_idle(tuple(view.workers), [lease.name for lease in view.leases if lease.is_live], me.id)
         held = await leases.claim(names, me.id, ttl)
         if missing := sorted(set(names) - held.keys()):
             raise ConflictError(f"another process has just claimed {', '.join(missing)}; stop everything first")

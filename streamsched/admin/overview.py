@@ -78,8 +78,8 @@ async def survey(broker: Broker, reports: PostgresReportStore, *, stale_s: float
     """
     snapshot = await reports.snapshot()
     reported = {each.report.shard: each for each in snapshot.reports}
-    leases = {lease.name: lease for lease in snapshot.leases if lease.live}
-    ended_s = {lease.name: -lease.expires_in for lease in snapshot.leases if not lease.live}
+    leases = {lease.name: lease for lease in snapshot.leases if lease.is_live}
+    ended_s = {lease.name: -lease.expires_in for lease in snapshot.leases if not lease.is_live}
     shards: list[ShardView] = []
     for number in range(await broker.partitions(SIGNALS)):
         name, known = shard_lease(number), reported.get(number)

@@ -41,7 +41,7 @@ def follow_log(path: str, offset: str, url: str) -> RunState:
         state, offset = RunState(answer.headers["streamsched-run-state"]), answer.headers["streamsched-log-offset"]
         if answer.content:
             continue
-        if state.terminal:
+        if state.is_terminal:
             tasks.clear()
             typer.echo(shown.part(decoder.decode(b"", final=True)) + shown.end(), nl=False)
             return state
@@ -73,7 +73,7 @@ def follow_job(job: str, url: str) -> int:
             continue
         if ended:  # no further attempt was stored with the end of the last one
             return run_exit_code(ask("GET", f"/v1/runs/{found['runs'][-1]}", url=url))
-        if state.terminal:
+        if state.is_terminal:
             return 1
         time.sleep(_POLL_INTERVAL)
 

@@ -19,7 +19,7 @@ def described_launch(launch: LaunchStatus, *, now: datetime) -> str:
     """One sentence about the run at `now` (UTC)."""
     if launch.state is RunState.PENDING:
         return _describe_pending(launch, now)
-    if launch.state.terminal:
+    if launch.state.is_terminal:
         return f"launched as {launch.run}, which is {launch.state}" + (f": {launch.reason}" if launch.reason else "")
     beat = launch.heartbeat_at
     if beat is not None and now - beat >= _SILENCE:

@@ -9,7 +9,7 @@ from streamsched.domain.errors import ConfigurationError
 from streamsched.log.topics import ALL_TOPICS
 from streamsched.ports.broker import Broker
 from streamsched.process.entry_points import installed_points
-from streamsched.process.extras import not_installed
+from streamsched.process.extras import missing_extra_error
 
 GROUP = "streamsched.brokers"
 _NAME: Final = "name."

@@ -103,7 +103,7 @@ class Member:
         formats = await self._formats(view, kept)
         planned = plan(self._names, self._workers_that_read_format(view), self._owners(view))
         mine = [name for name, worker in planned.items() if worker == me and name not in kept]
-        wanted = [name for name in mine if name in current and current[name].live and current[name].owner != me]
+        wanted = [name for name in mine if name in current and current[name].is_live and current[name].owner != me]
         if wanted and settled:
             await self._leases.want(wanted, me)
         taken = await self._claim([name for name in mine if name not in wanted]) if mine else {}
@@ -172,12 +172,12 @@ class Member:
         return formats
 
     def _owners(self, view: Membership) -> dict[str, str]:
-        return {lease.name: lease.owner for lease in view.leases if lease.live}
+        return {lease.name: lease.owner for lease in view.leases if lease.is_live}
 
     def _pause(self, view: Membership, wanted: Sequence[str]) -> timedelta:
         """The time until the next heartbeat: short during a handover, and not after the expiry of another's lease."""
         if wanted:
             return min(self._renew, _HANDOVER)
-        others = [lease.expires_in for lease in view.leases if lease.live and lease.owner != self.worker.id]
+        others = [lease.expires_in for lease in view.leases if lease.is_live and lease.owner != self.worker.id]
         soonest = timedelta(seconds=min(others, default=self._renew.total_seconds()))
         return max(min(self._renew, soonest), _HANDOVER)

@@ -71,7 +71,7 @@ class Lease(NamedTuple):
     format: int = OLDEST
 
     @property
-    def live(self) -> bool:
+    def is_live(self) -> bool:
         """Whether it has not expired."""
         return self.expires_in > 0
 

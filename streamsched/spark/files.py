@@ -138,7 +138,7 @@ def write_run_file(files: RunFiles, assignment: Assignment, user: OsUser | None 
         "trigger": None if ready is None else trigger_context.native(ready, trigger=schedule and schedule.trigger),
         "triggeringScheduleInfo": None,
     }
-    if ready is not None and schedule is not None and (ready.contributions or not ready.by_person):
+    if ready is not None and schedule is not None and (ready.contributions or not ready.is_by_person):
         content["triggeringScheduleInfo"] = trigger_context.triggering_schedule_info(
             ready, trigger=schedule.trigger, description=schedule.description, properties=schedule.properties
         )

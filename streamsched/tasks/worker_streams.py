@@ -70,7 +70,7 @@ class WorkerStreams:
         """Connected workers end by themselves."""
 
     @property
-    def stopping(self) -> bool:
+    def is_stopping(self) -> bool:
         """Whether nothing is given out any more."""
         return self._stopping
 
@@ -129,7 +129,7 @@ class WorkerStream:
         self._streams.detach(self)
         now = self._streams.clock.now()
         end: AttemptEnd = Interrupted(now, "its worker disconnected")
-        if self._counts_losses and self._credit > 0 and not self._streams.stopping:
+        if self._counts_losses and self._credit > 0 and not self._streams.is_stopping:
             end = WorkerLost(now, "its worker was lost while it did the task")
         for token in list(self._ends):
             self._end(token, end)

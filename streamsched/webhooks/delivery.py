@@ -143,7 +143,7 @@ class WebhookReceiver:
             return None
         keys = await self._keys(found, self._clock.now())
         url = URL(found.webhook.url, encoded=True)
-        parts = (*url.query.values(), *(url.parts[1:] if found.webhook.for_people else ()))
+        parts = (*url.query.values(), *(url.parts[1:] if found.webhook.is_for_people else ()))
         values = (*map(secret_text, keys), *(each for each in parts if len(each) >= SHORTEST))
         return _Ready(found.webhook, keys, Redaction(values))
 

@@ -98,7 +98,7 @@ class WebhookFeeding:
         by_position: dict[tuple[int, bool], list[FollowedWebhook]] = defaultdict(list)
         for each in followed:
             if each.position < settled and _has_room(each, now):
-                by_position[each.position, each.webhook.for_people].append(each)
+                by_position[each.position, each.webhook.is_for_people].append(each)
         read = 0
         for (position, for_people), webhooks in sorted(by_position.items()):
             read += await self._feed_from(position, settled, webhooks, MOST_COUNTED if for_people else _BATCH)
@@ -112,7 +112,7 @@ class WebhookFeeding:
         changes: dict[str, Sequence[TaskRequest]] = {}
         for each in webhooks:
             mine = wanted[each.webhook.id]
-            if each.webhook.for_people:
+            if each.webhook.is_for_people:
                 changes[each.webhook.id] = [notice_task(mine, self._pages, lane=each.webhook.id)] if mine else []
                 continue
             for line in mine:
@@ -123,6 +123,6 @@ class WebhookFeeding:
 
 
 def _has_room(followed: FollowedWebhook, now: datetime) -> bool:
-    if not followed.webhook.for_people:
+    if not followed.webhook.is_for_people:
         return followed.queued + _BATCH <= MOST_QUEUED
     return not followed.queued and (followed.sent_at is None or followed.sent_at + PACE <= now)

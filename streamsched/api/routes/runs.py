@@ -107,7 +107,7 @@ async def read_log(record: RunRecord, *, tail: int, offset: int | None = None) -
         NotFoundError: the file cannot be read on this machine.
     """
     if record.log_path is None:
-        content = f"{record.reason}\n".encode() if record.state.terminal else b""
+        content = f"{record.reason}\n".encode() if record.state.is_terminal else b""
         return content[offset or 0 :], len(content)
     try:
         return await asyncio.to_thread(_read, Path(record.log_path), tail, offset)

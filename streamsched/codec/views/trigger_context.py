@@ -71,7 +71,7 @@ def native(job: ReadyJob, *, trigger: Trigger | None = None) -> dict[str, Any]:
     if job.schedule is not None:
         found["schedule"] = str(job.schedule)
     rerun = None if job.submission is None else job.submission.rerun
-    if job.submission is not None and job.by_person:
+    if job.submission is not None and job.is_by_person:
         found["submission"] = {"reason": job.submission.reason}
     if rerun is not None:
         found["rerun"] = {"job": rerun.job, "run": rerun.run}

@@ -25,7 +25,7 @@ class BackfillState(StrEnum):
     COMPLETED = "COMPLETED"
 
     @property
-    def terminal(self) -> bool:
+    def is_terminal(self) -> bool:
         """Whether no fact changes it any more."""
         return self in BACKFILL_STATES.ends
 
@@ -65,7 +65,7 @@ class ItemState(StrEnum):
 
 def item_state(job: JobState, last_run: RunState | None) -> ItemState:
     """The state of an item by the state of its job and of the last run of that."""
-    if not job.terminal:
+    if not job.is_terminal:
         return ItemState.ACTIVE
     match last_run:
         case None:

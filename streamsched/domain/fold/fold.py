@@ -325,7 +325,7 @@ def _put_definition(state: TriggerState | None, put: Put, at: datetime, cells: M
     carried: Mapping[str, Cell] = {}
     if state is not None:
         passed, jobs, left = _pass_time(state, at, cells)
-        if put.keep and plan.since_run:
+        if put.keep and plan.has_since_last_run:
             definition = replace(definition, former=passed.latest_job)
         if put.keep:
             carried = keep_cells(passed.definition, definition, {"": passed.cell, **left})

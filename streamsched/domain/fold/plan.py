@@ -198,7 +198,7 @@ class Plan:
     on_correction: OnCorrection | None = None
 
     @property
-    def since_run(self) -> bool:
+    def has_since_last_run(self) -> bool:
         """Whether a leaf is a `SinceLastRun`."""
         return any(slot.since_run for slot in self.slots)
 

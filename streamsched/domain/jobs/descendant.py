@@ -41,7 +41,7 @@ class Descendant:
             return f"{self.program} is {self.run_state} in run {self.run}"
         if self.joined is not None:
             return f"{self.program} waits in job {self.joined}, which {self.job} joined"
-        if self.state.terminal:
+        if self.state.is_terminal:
             return f"{self.program} did not run: job {self.job} is {self.state}{because}"
         return f"{self.program} waits in job {self.job}{because}"
 

@@ -41,7 +41,7 @@ class ImportedRun:
     def __post_init__(self) -> None:
         if not _ID.fullmatch(self.id):
             raise InvalidDefinitionError("$.id", "must be 1 to 200 letters, digits, '_' and '-'")
-        if not self.state.terminal:
+        if not self.state.is_terminal:
             raise InvalidDefinitionError("$.state", f"is {self.state}: it has not ended")
         if self.started_at is None and self.state is RunState.COMPLETED:
             raise InvalidDefinitionError("$.startedAt", "is missing of a run that completed")

@@ -43,7 +43,7 @@ class JobState(StrEnum):
     LAUNCH_FAILED = "LAUNCH_FAILED"
 
     @property
-    def terminal(self) -> bool:
+    def is_terminal(self) -> bool:
         return self in JOB_STATES.ends
 
 
@@ -166,7 +166,7 @@ class ReadyJob:
         return ScheduleKey(self.schedule, self.key)
 
     @property
-    def by_person(self) -> bool:
+    def is_by_person(self) -> bool:
         """Whether a person submitted it, or the first job of its chain of reruns."""
         return self.submission is not None and (self.submission.rerun is None or self.submission.rerun.submitted)
 

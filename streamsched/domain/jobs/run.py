@@ -41,7 +41,7 @@ class RunState(StrEnum):
     LOST = "LOST"
 
     @property
-    def terminal(self) -> bool:
+    def is_terminal(self) -> bool:
         return self in RUN_STATES.ends
 
 
@@ -113,7 +113,7 @@ def status_event(
     outcome = OUTCOMES.get(state)
     if outcome is None:
         return None
-    ended_at = at if state.terminal else None
+    ended_at = at if state.is_terminal else None
     return Event(
         id=f"{run}:{state}",
         source="streamsched/runs",

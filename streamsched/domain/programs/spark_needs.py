@@ -148,7 +148,7 @@ class SparkNeeds:
         for number, each in enumerate(self.archives):
             if "#" in each and not re.fullmatch(r"[A-Za-z0-9_.\-]*[A-Za-z0-9_\-]", each.partition("#")[2]):
                 raise InvalidDefinitionError(f"$.archives[{number}]", "must have the name of a folder after #")
-        if self.requirements and self.packed_environment:
+        if self.requirements and self.has_packed_environment:
             raise InvalidDefinitionError(
                 "$.requirements", f"is given beside an archive named {ENVIRONMENT}; an application has one environment"
             )
@@ -157,7 +157,7 @@ class SparkNeeds:
             check_digest(self.bundle)
 
     @property
-    def packed_environment(self) -> bool:
+    def has_packed_environment(self) -> bool:
         """Whether an archive is the Python environment of the executors."""
         return any(each.partition("#")[2] == ENVIRONMENT for each in self.archives)
 

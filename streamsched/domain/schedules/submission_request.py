@@ -115,7 +115,7 @@ class RerunRequest:
             self.reason,
             {**({} if earlier is None else earlier.arguments), **self.arguments},
             {} if earlier is None else earlier.columns,
-            Rerun(former.id, run, former.logical_at, former.by_person),
+            Rerun(former.id, run, former.logical_at, former.is_by_person),
             self.muted,
         )
         return replace(former, generation=generation, sequence=sequence, satisfied_at=now, submission=submission)

@@ -44,7 +44,7 @@ class TaskState(StrEnum):
     DROPPED = "DROPPED"
 
     @property
-    def terminal(self) -> bool:
+    def is_terminal(self) -> bool:
         return self in TASK_STATES.ends
 
 

@@ -179,7 +179,7 @@ def _days(leaf: Cron, fields: CronFields) -> Days:
 
 def _passes(leaf: Cron, fields: CronFields) -> DstPolicy:
     usual = usual_passes(fields)
-    if fields.times.hourly:
+    if fields.times.is_hourly:
         return usual
     dapr = leaf.dialect is Dialect.DAPR
     in_gap = leaf.in_gap or (InGap.SKIP if dapr else None)

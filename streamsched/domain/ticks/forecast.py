@@ -127,13 +127,13 @@ def _notes(walk: Walk, due: datetime) -> tuple[Note, ...]:
     local = due.astimezone(walk.zone)
     wall, notes = local.replace(tzinfo=None, fold=0), list[Note]()
     jump = next(iter(changes(walk.zone, due - _SECOND, due)), None)
-    if jump is not None and jump.forward and walk.passes.gap:
+    if jump is not None and jump.is_forward and walk.passes.gap:
         skipped = wall_from(walk.times, walk.days, jump.old)
         if skipped is not None and skipped < jump.new:
             notes.append(Note(TickNote.GAP, _skip_text(skipped, jump.old, jump.new)))
             wall = skipped
     change = change_at(wall, walk.zone)
-    if change is not None and not change.forward:
+    if change is not None and not change.is_forward:
         alone = walk.passes.first != walk.passes.second
         text = f"{_clock(wall)} comes twice that day, this is the {'second' if local.fold else 'first'} time"
         notes.append(Note(TickNote.OVERLAP, f"{text}; the other does not tick" if alone else text))
@@ -159,7 +159,7 @@ def _days_moved_onto(days: OpenDays, day: date) -> Iterator[tuple[date, str]]:
 
 def _omitted_by_walk(walk: Walk, after: datetime, until: datetime) -> Iterator[Omission]:
     begin, end = _wall(after, walk.zone) + _SECOND, _wall(until, walk.zone)
-    skips = not walk.passes.gap and not walk.times.hourly
+    skips = not walk.passes.gap and not walk.times.is_hourly
     if isinstance(walk.days, OpenDays) and walk.days.on_closed is OnClosed.SKIP:
         matched, calendar = walk.days.days, walk.days.calendar
     else:
@@ -178,7 +178,7 @@ def _skipped_ticks(walk: Walk, day: date) -> Iterator[Omission]:
     begin = first_instant(datetime.combine(day, time.min), walk.zone)
     end = first_instant(datetime.combine(day + _DAY, time.min), walk.zone)
     for change in changes(walk.zone, begin - _SECOND, end) if _differ(walk.zone, begin - _SECOND, end) else ():
-        skipped = wall_from(walk.times, walk.days, change.old) if change.forward else None
+        skipped = wall_from(walk.times, walk.days, change.old) if change.is_forward else None
         if skipped is not None and skipped < change.new and skipped.date() == day:
             yield Omission(day, Note(TickNote.GAP, _skip_text(skipped, change.old, change.new)))
 

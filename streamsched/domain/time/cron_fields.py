@@ -31,7 +31,7 @@ class TimesOfDay:
     seconds: tuple[int, ...]
 
     @property
-    def hourly(self) -> bool:
+    def is_hourly(self) -> bool:
         """Every hour of the day matches."""
         return len(self.hours) == 24
 

@@ -38,7 +38,7 @@ class DstPolicy:
 
 def usual_passes(fields: CronFields) -> DstPolicy:
     """What ticks at DST changes unless a leaf says otherwise, as `domain.ticks.fire_times` lists it."""
-    if fields.times.hourly:
+    if fields.times.is_hourly:
         return DstPolicy(gap=False, first=True, second=True)
     return DstPolicy(gap=True, first=True, second=fields.starred_minute)
 
@@ -113,6 +113,6 @@ class Walk:
     def _tick(self, wall: datetime, second: bool) -> tuple[datetime | None, tuple[datetime, datetime]]:
         """When a match ticks in a pass; None if never, and the wall-clock times just before and after its gap."""
         change = change_at(wall, self.zone)
-        if change is None or not change.forward:
+        if change is None or not change.is_forward:
             return wall.replace(tzinfo=self.zone, fold=second).astimezone(UTC), (wall, wall)
         return (change.at if self.passes.gap else None), (change.old - _SECOND, change.new)

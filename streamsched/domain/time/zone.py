@@ -80,7 +80,7 @@ class ClockChange:
     new: datetime
 
     @property
-    def forward(self) -> bool:
+    def is_forward(self) -> bool:
         return self.old < self.new
 
 
@@ -112,7 +112,7 @@ def first_instant(wall: datetime, zone: ZoneInfo) -> datetime:
     For a time that occurs twice the first of the two; for a skipped time the instant of the jump.
     """
     change = change_at(wall, zone)
-    if change is not None and change.forward:
+    if change is not None and change.is_forward:
         return change.at
     return wall.replace(tzinfo=zone, fold=0).astimezone(UTC)
 
@@ -120,7 +120,7 @@ def first_instant(wall: datetime, zone: ZoneInfo) -> datetime:
 def last_instant(wall: datetime, zone: ZoneInfo) -> datetime:
     """As `first_instant`, but the second of the two for a time that occurs twice."""
     change = change_at(wall, zone)
-    if change is not None and change.forward:
+    if change is not None and change.is_forward:
         return change.at
     return wall.replace(tzinfo=zone, fold=1).astimezone(UTC)
 

@@ -102,7 +102,7 @@ class Webhook:
             for ref in sorted(refs, key=str):
                 if ref.namespace != self.namespace:
                     raise InvalidDefinitionError(path, f"{ref} is not in namespace {self.namespace}")
-        if self.mode is EventMode.BINARY and self.for_people:
+        if self.mode is EventMode.BINARY and self.is_for_people:
             raise InvalidDefinitionError("$.mode", f"is of CloudEvents, and format is {self.format}")
         wanted = {change for each in self.changes for change in changes_of(each)}
         object.__setattr__(self, "_wanted", frozenset(wanted))
@@ -117,7 +117,7 @@ class Webhook:
         return queue_of(self.id)
 
     @property
-    def for_people(self) -> bool:
+    def is_for_people(self) -> bool:
         """Whether it is sent messages for people."""
         return self.format is not WebhookFormat.CLOUDEVENTS
 

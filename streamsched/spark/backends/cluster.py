@@ -100,7 +100,7 @@ def submission_of(
     if python is None and "spark.pyspark.python" not in job.conf:
         python = sys.executable
     env |= {"PYTHONUNBUFFERED": "1", **({_PYTHON: python} if python else {}), **job.env}
-    if job.needs.packed_environment:
+    if job.needs.has_packed_environment:
         env[_PYTHON] = f"./{ENVIRONMENT}/bin/python"
         if master.startswith("spark://"):  # only its executors unpack archives
             env.setdefault(_DRIVER_PYTHON, python or sys.executable)

@@ -73,7 +73,7 @@ def executor_python(job: SparkJob, master: str, python: str) -> str:
     Raises:
         ConfigurationError: they unpack their environment from an archive, but there are none.
     """
-    if not job.needs.packed_environment:
+    if not job.needs.has_packed_environment:
         return python
     if master.startswith("local") and not master.startswith("local-cluster"):
         raise ConfigurationError(

@@ -390,10 +390,10 @@ def _end(row: _EndRow) -> NodeEnd | None:
     if row.app is None:
         return None
     state, run = row.state, row.run_state
-    if state in (JobState.LAUNCHED, JobState.PENDING_LAUNCH) and run is not None and RunState(run).terminal:
+    if state in (JobState.LAUNCHED, JobState.PENDING_LAUNCH) and run is not None and RunState(run).is_terminal:
         fact = NodeFact.SUCCEEDED if run == RunState.COMPLETED else NodeFact.FAILED
         reason = "" if fact is NodeFact.SUCCEEDED else f"its run {run}: {row.run_reason}"
-    elif state is not None and state != JobState.LAUNCHED and JobState(state).terminal:
+    elif state is not None and state != JobState.LAUNCHED and JobState(state).is_terminal:
         fact = NodeFact.REPLACED if state == JobState.OBSOLETE and row.stands else NodeFact.FAILED
         reason = f"its job {state}: {row.reason}"
     else:

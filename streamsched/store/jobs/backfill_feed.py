@@ -138,7 +138,7 @@ async def _feed(connection: Connection, rows: Sequence[BackfillRow], now: dateti
         columns = zip(*((n, c.active, c.succeeded, c.failed, c.dropped) for n, c in counts.items()), strict=True)
         await connection.execute(_SQL["set_counts"], now, *(list(column) for column in columns))
     for name, each in known.items():
-        if not each.state.terminal and counts[name].ended == counts[name].items:
+        if not each.state.is_terminal and counts[name].ended == counts[name].items:
             known[name] = await change_state(connection, each, BackfillFact.EXHAUSTED, "", now)
     failed = {item.backfill for item, state in ended.items() if state is ItemState.FAILED}
     await _pause_failing(connection, [known[name] for name in failed], now)

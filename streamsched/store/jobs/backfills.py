@@ -281,7 +281,7 @@ class BackfillStore:
                 current = backfill_record(row)
                 if current.state is _TARGETS.get(fact):
                     return current
-                if current.state.terminal:
+                if current.state.is_terminal:
                     raise ConflictError(f"backfill '{backfill}' is {current.state}")
                 return await change_state(connection, current, fact, reason, now)
 
@@ -417,7 +417,7 @@ async def change_state(
         order, why, formerly, action = command
         await connection.execute(_SQL["lock_program"], str(current.schedule))
         await connection.execute(_SQL["command"], current.id, order, why, formerly, now, f"job.{action}_ordered")
-    ended_at = now if state.terminal else None
+    ended_at = now if state.is_terminal else None
     action = f"backfill.{state.lower()}" if fact is not BackfillFact.RESUMED else "backfill.resumed"
     return backfill_record(await _CHANGE.fetch_one(connection, current.id, state, reason, now, ended_at, action))
 

@@ -246,7 +246,7 @@ def _repeated_run(row: _FormerJob, request: RerunRequest) -> tuple[str, int]:
     run = runs[-1] if request.run is None else request.run
     if run not in runs:
         raise NotFoundError("run", run)
-    if states and not RunState(states[-1]).terminal:
+    if states and not RunState(states[-1]).is_terminal:
         raise ConflictError(f"run '{runs[-1]}' is {states[-1]}; a job is repeated when its last run has ended")
     return run, runs.index(run) + 1
 

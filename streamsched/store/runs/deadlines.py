@@ -235,7 +235,7 @@ async def _cancel(connection: Connection, miss: DeadlineMiss, now: datetime) -> 
     )
     stop = OVERDUE if miss.run is not None else miss.reason
     for run in await _RUNS.fetch(connection, miss.job, miss.run or ""):
-        if RunState(run.state).terminal:
+        if RunState(run.state).is_terminal:
             continue
         row = await lock_run(connection, run.id)
         if row is None or (current_stop := row.stop_requested) not in (None, OVERDUE) or current_stop == stop:

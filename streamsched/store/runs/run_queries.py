@@ -195,7 +195,7 @@ class RunQueries:
                 row = await lock_run(connection, run)
                 if row is None:
                     raise NotFoundError("run", run)
-                if RunState(row.state).terminal:
+                if RunState(row.state).is_terminal:
                     raise ConflictError(f"run '{run}' has ended already: {row.state}")
                 await record(connection, "run", run, "run.stop_requested", stop.why, at=now)
                 if row.state == RunState.PENDING:

@@ -138,7 +138,7 @@ class PostgresRunStore:
         with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 row = await lock_run(connection, run)
-                if row is None or RunState(row.state).terminal:
+                if row is None or RunState(row.state).is_terminal:
                     return False
                 if ending.exit_code is not None and await _start(connection, row, row.runner, ending.at, ending.start):
                     row = row._replace(state=RunState.RUNNING)  # it ended before its start was stored

@@ -207,7 +207,7 @@ class TaskRegistry:
             NotFoundError: there is no such task.
         """
         found = await self.get(task)
-        if found.state.terminal:
+        if found.state.is_terminal:
             return found, ()
         with translate_errors():
             lane = TaskLane(found.queue, found.lane).id
@@ -269,7 +269,7 @@ class TaskRegistry:
         with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 found = await _lock_task(connection, task)
-                if found.state is TaskState.IN_FLIGHT or found.state.terminal:
+                if found.state is TaskState.IN_FLIGHT or found.state.is_terminal:
                     raise ConflictError(f"task '{task}' is {found.state}; one that waits can be moved")
                 await connection.execute(_SQL["move"], task, due_at)
                 await _record_command(connection, found, "task.moved", reason, now)
@@ -284,7 +284,7 @@ class TaskRegistry:
                 try:
                     TASK_STATES.advance(found.state, fact)
                 except IllegalTransitionError as exc:
-                    hint = "; drop it instead" if fact is TaskFact.CANCELLED and not found.state.terminal else ""
+                    hint = "; drop it instead" if fact is TaskFact.CANCELLED and not found.state.is_terminal else ""
                     raise ConflictError(f"task '{task}' is {found.state}{hint}") from exc
                 await _announce(connection, found, state, reason, now)
                 await connection.execute(_SQL["end"], task, now, state, storable_text(reason))

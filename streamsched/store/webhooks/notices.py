@@ -173,7 +173,7 @@ class NoticeStore:
                     await connection.execute(
                         _SQL["unheard"], now, str(waiting.app), f"webhook {name} is not notified: {why}"
                     )
-                elif webhook.for_people:
+                elif webhook.is_for_people:
                     await self._store(connection, queue_of(hook), waiting, lines, now)
                 else:
                     if len(lines) > _MOST_EVENTS:

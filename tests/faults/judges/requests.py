@@ -52,7 +52,7 @@ def _ran_at_once(run: str, there: Stored, into: Judgement) -> None:
     row = there.runs.get(run)
     if row is None:
         into.miss(f"run {run} was accepted and never stored")
-    elif not RunState(row["state"]).terminal:
+    elif not RunState(row["state"]).is_terminal:
         into.miss(f"run {run} is still {row['state']}")
     elif row["state"] != RunState.COMPLETED:
         into.spoil(f"run {run} is {row['state']}: {row['reason']}")

@@ -168,7 +168,7 @@ def ran_once(job: str, there: Stored, into: Judgement, *, permitted: bool = True
     times = sum(there.started[run] for run in states)
     completed = [run for run, state in states.items() if state is RunState.COMPLETED]
     kinds = {kind_of(there.runs[run]) for run in states}
-    if not all(state.terminal for state in states.values()):
+    if not all(state.is_terminal for state in states.values()):
         into.miss(f"job {job} has not ended: {states}")
     elif not states:
         into.miss(f"job {job} was launched and has no run")

@@ -196,4 +196,4 @@ def mark_of(ready: Mapping[str, Any]) -> str:
 
 
 def _runs(there: Stored, job: str) -> bool:
-    return any(not RunState(there.runs[run]["state"]).terminal for run in there.runs_of.get(job, ()))
+    return any(not RunState(there.runs[run]["state"]).is_terminal for run in there.runs_of.get(job, ()))

@@ -93,7 +93,7 @@ async def never_claimed(world: World) -> None:
     for _ in range(4):
         world.clock.advance(2 * MINUTE)
         await world.launcher.run_once()
-        if (await world.runs.get(RUN)).state.terminal:
+        if (await world.runs.get(RUN)).state.is_terminal:
             return
     raise AssertionError("the run has not ended")
 

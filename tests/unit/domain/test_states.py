@@ -67,7 +67,7 @@ def test_only_a_node_that_is_to_run_again_leaves_an_end(machine: Machine) -> Non
 
 def test_a_state_knows_whether_it_is_an_end() -> None:
     for machine in JOB_STATES, RUN_STATES, BACKFILL_STATES, TASK_STATES:
-        assert {state for state in type(next(iter(machine.ends))) if state.terminal} == machine.ends
+        assert {state for state in type(next(iter(machine.ends))) if state.is_terminal} == machine.ends
 
 
 @each_machine

@@ -197,7 +197,7 @@ def test_a_rerun_has_the_facts_of_the_first_job_of_its_chain() -> None:
     assert (given[2]["a"], given[2]["b"], twice.satisfied_at) == ("1", "2", NOW + 2 * hour)
     assert twice.submission is not None
     assert twice.submission.origin == f"by hand, a rerun of {again.id}.r1, muted"
-    assert (twice.by_person, overlap_of(schedule, twice)) == (False, Overlap.QUEUE)
+    assert (twice.is_by_person, overlap_of(schedule, twice)) == (False, Overlap.QUEUE)
 
 
 @pytest.mark.parametrize("length", [1, 40, 170, 255])

@@ -187,7 +187,7 @@ def _created_view(found: WebhookRecord, secret: str | None) -> dict[str, Any]:
 def shown_url(webhook: Webhook) -> str:
     """Its URL without its query, which may have a secret; of one for people without its path, which is one."""
     url, mark, _ = webhook.url.partition("?")
-    if webhook.for_people:
+    if webhook.is_for_people:
         return f"{'/'.join(url.split('/', 3)[:3])}/…"
     return f"{url}?…" if mark else url
 
