@@ -38,10 +38,12 @@ class NoAudit:
     """Records nothing: an installation that is open to everybody does not know who requests a change."""
 
     async def request(self, caller: str, action: str, target: str, detail: Mapping[str, Any]) -> int | None:
+        """Records nothing."""
         del caller, action, target, detail
         return None
 
     async def outcome(self, number: int, caller: str, action: str, target: str, detail: Mapping[str, Any]) -> None:
+        """Records nothing."""
         del number, caller, action, target, detail
 
 
@@ -53,12 +55,14 @@ class StoredAudit:
         self._clock = clock
 
     async def request(self, caller: str, action: str, target: str, detail: Mapping[str, Any]) -> int | None:
+        """Stores who asks for what, before it is done; returns the entry's number."""
         entry = await self._store.append(
             caller=caller, action=action, target=target, detail=detail, now=self._clock.now()
         )
         return entry.number
 
     async def outcome(self, number: int, caller: str, action: str, target: str, detail: Mapping[str, Any]) -> None:
+        """Stores what became of the request with that number."""
         full = {"request": number, **detail}
         try:
             await self._store.append(caller=caller, action=action, target=target, detail=full, now=self._clock.now())

@@ -45,6 +45,7 @@ class OpenAuthentication:
     """Every request is allowed everything: for loopback on a machine of one person, and for tests."""
 
     async def caller(self, authorization: str | None) -> Caller:
+        """The same caller for every request, with all permissions."""
         del authorization
         return ANYBODY
 
@@ -69,6 +70,7 @@ class TokenAuthentication:
         self._key: bytes | None = None
 
     async def caller(self, authorization: str | None) -> Caller:
+        """The caller of the token. UnauthenticatedError: there is none, or it is not accepted."""
         text = bearer_token(authorization)
         known = self._known.get(text)
         if known is None or known.until <= self._clock.now():

@@ -96,8 +96,10 @@ class QuotaWatch:
         await self.charge(events)
 
     async def check_body(self, namespace: str, size: int) -> None:
-        """Raises:
-        BodyExceededError: the namespace does not allow a body of so many bytes.
+        """Refuses a body that is larger than the namespace's quota; counts it as refused.
+
+        Raises:
+            BodyExceededError: the namespace does not allow a body of so many bytes.
         """
         limit = await self.body_limit(namespace)
         if limit is not None and size > limit:

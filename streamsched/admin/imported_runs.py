@@ -17,7 +17,7 @@ from streamsched.store.jobs.imported_runs import ImportedRunStore
 
 #: Runs of one transaction.
 _BATCH: Final = 1000
-#: Bytes of a line.
+#: Most bytes of one line.
 _LONGEST: Final = 16 * 1024 * 1024
 #: How much later than ours the clock of another scheduler may be.
 _AHEAD: Final = timedelta(minutes=5)

@@ -52,6 +52,7 @@ class ShardView:
 
     @property
     def total_lag(self) -> int:
+        """Records behind, of all topics."""
         return sum(self.lag.values())
 
 

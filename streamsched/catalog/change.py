@@ -36,10 +36,12 @@ from streamsched.store.catalog.records import Action, AppChange, AppRecord, Fail
 
 
 def create(app: AppRecord, definition: Schedule, *, enabled: bool, now: datetime) -> AppChange:
-    """Raises:
-    ConflictError: the schedule exists.
-    NotFoundError: its program, or a program of its app that it waits for, does not exist.
-    InvalidDefinitionError: a time leaf can never tick.
+    """The change that adds a schedule to the app.
+
+    Raises:
+        ConflictError: the schedule exists.
+        NotFoundError: its program, or a program of its app that it waits for, does not exist.
+        InvalidDefinitionError: a time leaf can never tick.
     """
     before = app.schedules.get(definition.ref)
     if before is not None and before.exists:
@@ -74,9 +76,11 @@ def counts_alike(before: Schedule, after: Schedule) -> bool:
 
 
 def enable(app: AppRecord, ref: ScheduleRef, *, reason: str = "", now: datetime) -> AppChange:
-    """Raises:
-    NotFoundError: the schedule or its program does not exist.
-    ConflictError: it is enabled already.
+    """Enables a schedule that is paused or disabled.
+
+    Raises:
+        NotFoundError: the schedule or its program does not exist.
+        ConflictError: it is enabled already.
     """
     before = find_existing(app, ref)
     if before.enabled:
@@ -86,10 +90,12 @@ def enable(app: AppRecord, ref: ScheduleRef, *, reason: str = "", now: datetime)
 
 
 def pause(app: AppRecord, ref: ScheduleRef, wanted: Pause, *, reason: str = "", now: datetime) -> AppChange:
-    """Raises:
-    NotFoundError: the schedule does not exist.
-    ConflictError: it already has an equal pause.
-    InvalidError: the pause would already have ended.
+    """Pauses a schedule, or replaces its pause.
+
+    Raises:
+        NotFoundError: the schedule does not exist.
+        ConflictError: it already has an equal pause.
+        InvalidError: the pause would already have ended.
     """
     before = find_existing(app, ref)
     wanted.check(now)
@@ -157,8 +163,10 @@ def pause_broken(app: AppRecord, broken: FailureStreak, *, now: datetime) -> App
 
 
 def delete(app: AppRecord, ref: ScheduleRef, *, reason: str = "", now: datetime) -> AppChange:
-    """Raises:
-    NotFoundError: the schedule does not exist.
+    """Deletes a schedule; what it accumulated and its waiting jobs go.
+
+    Raises:
+        NotFoundError: the schedule does not exist.
     """
     return AppChange(schedules=(delete_schedule(find_existing(app, ref), reason=reason, now=now),))
 
@@ -212,8 +220,10 @@ def delete_schedule(before: ScheduleRecord, *, reason: str, now: datetime) -> Sc
 
 
 def find_existing(app: AppRecord, ref: ScheduleRef) -> ScheduleRecord:
-    """Raises:
-    NotFoundError: no such schedule.
+    """The schedule of the app, deleted ones excepted.
+
+    Raises:
+        NotFoundError: no such schedule.
     """
     record = app.schedules.get(ref)
     if record is None or not record.exists:
@@ -222,8 +232,10 @@ def find_existing(app: AppRecord, ref: ScheduleRef) -> ScheduleRecord:
 
 
 def existing_program(app: AppRecord, ref: ProgramRef) -> Program:
-    """Raises:
-    NotFoundError: no such program.
+    """The program of the app.
+
+    Raises:
+        NotFoundError: no such program.
     """
     if ref not in app.programs:
         raise NotFoundError("program", str(ref))

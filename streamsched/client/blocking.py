@@ -10,6 +10,7 @@ import httpx
 
 from streamsched.client import calls
 from streamsched.client.answers import PAUSES, Answer
+from streamsched.client.api_address import ApiAddress
 from streamsched.client.calls import ApiCall, Page
 from streamsched.client.following import PATH, SILENCE_S, Following
 from streamsched.client.models import (
@@ -24,7 +25,6 @@ from streamsched.client.models import (
     UsedQuota,
     WebhookState,
 )
-from streamsched.client.place import Place
 from streamsched.domain.events.event import Event
 from streamsched.emit.draft import EventDraft, complete_event
 from streamsched.ports.clock import SystemClock
@@ -62,9 +62,9 @@ class Client:
         Raises:
             ConfigurationError: no URL was given, and none is known; or it is not one of HTTP.
         """
-        place = Place.find(url, token)
-        self._url, self._source, self._pauses = place.url, source, tuple(pauses)
-        self._http = httpx.Client(base_url=place.url, headers=place.headers, timeout=timeout, transport=transport)
+        address = ApiAddress.find(url, token)
+        self._url, self._source, self._pauses = address.url, source, tuple(pauses)
+        self._http = httpx.Client(base_url=address.url, headers=address.headers, timeout=timeout, transport=transport)
 
     def __enter__(self) -> Self:
         return self
@@ -83,8 +83,10 @@ class Client:
         return self._items(calls.schedules(namespace, app, states))
 
     def schedule(self, ref: str) -> DeployedSchedule:
-        """Raises:
-        NotFoundError: there is none.
+        """Reads a deployed schedule by its name.
+
+        Raises:
+            NotFoundError: there is none.
         """
         return self._send(calls.schedule(ref))
 
@@ -172,8 +174,10 @@ class Client:
         return self._items(calls.jobs(schedule, app, states))
 
     def job(self, ref: str) -> Job:
-        """Raises:
-        NotFoundError: there is none.
+        """Reads a job by its id.
+
+        Raises:
+            NotFoundError: there is none.
         """
         return self._send(calls.job(ref))
 
@@ -203,8 +207,10 @@ class Client:
         return self._items(calls.runs(program, app, states))
 
     def run(self, ref: str) -> Run:
-        """Raises:
-        NotFoundError: there is none.
+        """Reads a run by its id.
+
+        Raises:
+            NotFoundError: there is none.
         """
         return self._send(calls.run(ref))
 
@@ -240,8 +246,10 @@ class Client:
         return self._items(calls.backfills(schedule, namespace))
 
     def backfill(self, ref: str) -> Backfill:
-        """Raises:
-        NotFoundError: there is none.
+        """Reads a backfill by its id, with how far it is.
+
+        Raises:
+            NotFoundError: there is none.
         """
         return self._send(calls.one_backfill(ref))
 
@@ -262,8 +270,10 @@ class Client:
         return self._items(calls.webhooks(namespace))
 
     def webhook(self, namespace: str, name: str) -> WebhookState:
-        """Raises:
-        NotFoundError: there is none.
+        """Reads a webhook, and how its deliveries go.
+
+        Raises:
+            NotFoundError: there is none.
         """
         return self._send(calls.webhook(namespace, name))
 

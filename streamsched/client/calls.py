@@ -27,7 +27,7 @@ from streamsched.domain.events.event import Event
 
 T = TypeVar("T")
 
-#: Items of a page.
+#: Most items of one page.
 PAGE: Final = 200
 _JSON: Final = {"Content-Type": "application/json"}
 

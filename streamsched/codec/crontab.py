@@ -20,7 +20,7 @@ from streamsched.domain.errors import DecodeError, InvalidError
 from streamsched.domain.names import AppRef
 from streamsched.domain.time.zone import check_zone
 
-#: Bytes of a crontab.
+#: Most bytes of one crontab.
 LARGEST: Final = 32 * 1024 * 1024
 _VARIABLE: Final = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([A-Za-z_][A-Za-z0-9_]*))\s*=\s*(.*?)\s*$""")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

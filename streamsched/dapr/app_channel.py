@@ -54,7 +54,9 @@ class AppChannel(Protocol):
         """Delivers a job. Does not raise for what the app does."""
         ...
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Closes its connections. Idempotent."""
+        ...
 
 
 def check_address(address: str, path: str = "$.app") -> None:

@@ -87,8 +87,10 @@ class DaprDesk:
             raise _exists([job.name])
 
     async def get(self, app: DaprScope, name: str) -> KnownJob:
-        """Raises:
-        NotFoundError: there is no such job; one that has ended is none.
+        """The job of the app with that name.
+
+        Raises:
+            NotFoundError: there is no such job; one that has ended is none.
         """
         _check_asked(name)
         try:

@@ -18,14 +18,7 @@ from google.protobuf import any_pb2, duration_pb2
 from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
-from streamsched.codec.dapr.job import (
-    DEFAULT_FAILURE,
-    ConstantFailure,
-    DaprData,
-    DaprJob,
-    DropFailure,
-    FailurePolicy,
-)
+from streamsched.codec.dapr.job import DEFAULT_FAILURE, ConstantFailure, DaprData, DaprJob, DropFailure, FailurePolicy
 from streamsched.codec.dapr.job_json import MOST_SECONDS
 from streamsched.codec.dapr.refusal import JobAnswer, JobOperation, answer_of
 from streamsched.dapr.desk import DaprDesk, KnownJob

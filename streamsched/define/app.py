@@ -38,13 +38,7 @@ from streamsched.domain.schedules.deadline import Deadline
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.pause import PauseAfter
 from streamsched.domain.schedules.retry import Retry
-from streamsched.domain.schedules.schedule import (
-    Misfire,
-    OnChange,
-    OnTimeout,
-    Schedule,
-    usual_constraints,
-)
+from streamsched.domain.schedules.schedule import Misfire, OnChange, OnTimeout, Schedule, usual_constraints
 from streamsched.domain.triggers.consumption import Consumption
 from streamsched.domain.triggers.trigger import Trigger
 

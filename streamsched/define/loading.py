@@ -25,13 +25,7 @@ from streamsched.codec.schedules.schedule import app_from_json
 from streamsched.define.app import App, loading_namespace
 from streamsched.define.programs import resolve_paths
 from streamsched.define.yaml import YamlError, read_yaml
-from streamsched.domain.errors import (
-    DecodeError,
-    InvalidDefinitionError,
-    InvalidError,
-    NotFoundError,
-    StreamschedError,
-)
+from streamsched.domain.errors import DecodeError, InvalidDefinitionError, InvalidError, NotFoundError, StreamschedError
 from streamsched.domain.names import check_namespace
 from streamsched.domain.schedules.app import AppDefinition
 

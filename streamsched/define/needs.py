@@ -48,22 +48,28 @@ def divide_secrets(given: Mapping[str, str | Secret] | None, path: str) -> tuple
 
 
 def driver_size(given: Mapping[str, Any] | None) -> DriverSize:
-    """Raises:
-    InvalidDefinitionError: a field is unknown or wrong.
+    """The size of a driver from the fields that users write.
+
+    Raises:
+        InvalidDefinitionError: a field is unknown or wrong.
     """
     return _size(DriverSize, given, _DRIVER, "$.driver")
 
 
 def executor_size(given: Mapping[str, Any] | None) -> ExecutorSize:
-    """Raises:
-    InvalidDefinitionError: a field is unknown or wrong.
+    """The size of the executors from the fields that users write.
+
+    Raises:
+        InvalidDefinitionError: a field is unknown or wrong.
     """
     return _size(ExecutorSize, given, _EXECUTORS, "$.executors")
 
 
 def check_list(values: Iterable[str | Path], path: str) -> tuple[str, ...]:
-    """Raises:
-    InvalidDefinitionError: it is one text.
+    """The values as texts; one text alone is refused, which would be read letter by letter.
+
+    Raises:
+        InvalidDefinitionError: it is one text.
     """
     if isinstance(values, str):
         raise InvalidDefinitionError(path, "must be a list of texts but is one text")

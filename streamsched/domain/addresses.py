@@ -3,7 +3,7 @@
 The list is our own, so it is the same with each version of Python. An IPv4 address that an IPv6 address stands for
 decides; of IPv6 everything is refused that is not global unicast.
 
->>> refused(ip_address("10.1.2.3"), parse_networks("10.0.0.0/8")) is None
+>>> refusal_reason(ip_address("10.1.2.3"), parse_networks("10.0.0.0/8")) is None
 True
 >>> refused_host("2130706433", ())
 '127.0.0.1 is not a public address; STREAMSCHED_OUTGOING_NETWORKS can permit it'

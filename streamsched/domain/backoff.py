@@ -1,6 +1,6 @@
 """Exponential backoff: the pause before a retry, doubling from `first` up to `longest`.
 
->>> [doubled(0.2, retries, longest=1.0) for retries in range(4)]
+>>> [double_pause(0.2, retries, longest=1.0) for retries in range(4)]
 [0.2, 0.4, 0.8, 1.0]
 """
 

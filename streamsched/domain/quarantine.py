@@ -2,7 +2,7 @@
 
     >>> noon = datetime.fromisoformat("2013-01-08T12:00:00Z")
     >>> rows = Quarantine[str]()
-    >>> rows.add("bad", noon).isoformat(), rows.held(noon), rows.held(noon + timedelta(minutes=1))
+    >>> rows.add("bad", noon).isoformat(), rows.held_keys(noon), rows.held_keys(noon + timedelta(minutes=1))
     ('2013-01-08T12:01:00+00:00', ['bad'], [])
 
 For loops that process rows of a table in batches: rows that raise are added, and the next query excludes them. Held in

@@ -60,11 +60,17 @@ _CLOCK: Final = SystemClock()
 class EventTransport(Protocol):
     """Sends encoded events to a server or a log. For one thread at a time."""
 
-    def encode(self, event: Event) -> bytes: ...
+    def encode(self, event: Event) -> bytes:
+        """The bytes that `send` takes and that a spool keeps."""
+        ...
 
-    def send(self, encoded: Sequence[EncodedEvent]) -> Answer: ...
+    def send(self, encoded: Sequence[EncodedEvent]) -> Answer:
+        """Sends the events as one request, in order; the answer says what became of them."""
+        ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Closes its connections. Idempotent."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,8 +81,10 @@ class GraphDesk:
         self._functions = functions or GraphFunctions()
 
     async def graph(self, app: AppRef) -> tuple[StoredGraph, Graph]:
-        """Raises:
-        NotFoundError: the app has no tasks.
+        """The stored graph of the app, and the same compiled.
+
+        Raises:
+            NotFoundError: the app has no tasks.
         """
         stored = await self._nodes.graph(app)
         return stored, await asyncio.to_thread(self._functions.graph, stored.tasks)

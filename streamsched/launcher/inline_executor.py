@@ -110,19 +110,24 @@ class InlineExecutor:
         self._client = client
 
     def fits(self, program: Program) -> bool:
+        """Whether the program is executed without a process of its own."""
         return isinstance(program.executable, InlineExecutable)
 
     def room(self) -> int:
+        """How many more runs with a request it takes now."""
         return max(0, self._window.size - self._with_request())
 
     def publications(self) -> int:
+        """How many more runs it takes that only publish: as many as it may hold ended and not yet stored."""
         return max(0, _UNSTORED * self._capacity - len(self._ended))
 
     async def wait_for_room(self) -> None:
+        """Returns when there was no room and there is some again."""
         await self._room_made.wait()
         self._room_made.clear()
 
     def execute(self, runs: Sequence[Assignment]) -> None:
+        """Begins claimed runs. Idempotent: a run that it holds is not begun again."""
         for each in runs:
             if each.run not in self._held:
                 self._held[each.run] = run = add_program_context(each, self._sampler)
@@ -131,11 +136,13 @@ class InlineExecutor:
         self._wake.set()
 
     def claim_and_execute(self, runs: Sequence[str]) -> None:
+        """Begins runs that are still to be claimed; those that another launcher claims first are left to it."""
         self._queued |= dict.fromkeys(runs)
         self._was_full |= not self.room()
         self._wake.set()
 
     def holds(self, run: str) -> bool:
+        """Whether it executes the run, or will claim it."""
         return run in self._held or run in self._queued
 
     async def run(self) -> None:

@@ -26,7 +26,7 @@ from streamsched.domain.decisions.admission import (
     WaitUntil,
     weigh,
 )
-from streamsched.domain.decisions.decision import overlap_of, superseded_reason
+from streamsched.domain.decisions.decision import invalidity, overlap_of
 from streamsched.domain.decisions.judge import wait_ends_at
 from streamsched.domain.decisions.lanes import lane_position
 from streamsched.domain.decisions.namespace_quota import quota_verdict
@@ -140,7 +140,7 @@ def explain(snapshot: JobSnapshot, *, now: datetime, sees: Sees = sees_nothing) 
         return Why(summary=f"{job.reason}; {_next_attempt(job)}", since=job.satisfied_at, **common)
     if snapshot.unreadable is not None:
         return Why(summary=f"it cannot be decided: {snapshot.unreadable}", **common)
-    obsolete = superseded_reason(
+    obsolete = invalidity(
         known=snapshot.schedule is not None,
         current=snapshot.generation,
         enabled=snapshot.enabled,

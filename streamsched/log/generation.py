@@ -15,16 +15,7 @@ from streamsched.domain.signals.layout import Layout
 from streamsched.log.drivers import open_broker
 from streamsched.log.records import newest
 from streamsched.log.topics import APP_ID, KEYED, LAYOUT, LAYOUT_KEY
-from streamsched.ports.broker import (
-    Broker,
-    Capabilities,
-    Chunk,
-    Outgoing,
-    Reader,
-    TopicPartition,
-    TopicSpec,
-    Writer,
-)
+from streamsched.ports.broker import Broker, Capabilities, Chunk, Outgoing, Reader, TopicPartition, TopicSpec, Writer
 from streamsched.ports.clock import Clock
 
 

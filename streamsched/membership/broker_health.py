@@ -37,6 +37,7 @@ class BrokerHealth:
 
     @property
     def is_lost(self) -> bool:
+        """Whether the log has not answered for longer than the patience."""
         return self.silent_s > self._patience
 
     async def run(self) -> None:

@@ -73,6 +73,7 @@ class Member:
 
     @property
     def held_names(self) -> frozenset[str]:
+        """The names whose leases this process holds."""
         return frozenset(self._held)
 
     def epoch(self, name: str) -> int | None:

@@ -11,7 +11,9 @@ class Probe(Protocol):
     """Reads the load of one cluster. Found by the scheme of its URL (`spark.clusters.open_probe`)."""
 
     async def read(self) -> ClusterReading:
-        """Raises:
-        UnavailableError: no answer, or one of an unknown form.
+        """Reads the free cores and memory of the cluster, and how many programs run.
+
+        Raises:
+            UnavailableError: no answer, or one of an unknown form.
         """
         ...

@@ -27,8 +27,10 @@ class RunnerId:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Raises:
-        InvalidError: not `host:pid:ticks`.
+        """The inverse of `str`.
+
+        Raises:
+            InvalidError: not `host:pid:ticks`.
         """
         try:
             host, pid, ticks = text.rsplit(":", 2)

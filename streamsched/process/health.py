@@ -37,9 +37,13 @@ class ProgressWatch(Protocol):
     """The part of a watchdog that health uses: seconds without progress by loop or shard, and the limit."""
 
     @property
-    def patience_s(self) -> float: ...
+    def patience_s(self) -> float:
+        """Seconds without progress after which a shard counts as stuck."""
+        ...
 
-    def silent_s(self) -> Mapping[str, float]: ...
+    def silent_s(self) -> Mapping[str, float]:
+        """For how many seconds the loop and each shard have made no progress, by name."""
+        ...
 
 
 class DatabaseClock(Protocol):

@@ -62,6 +62,7 @@ class PreparedRequest:
 
     @classmethod
     def from_request(cls, request: httpx.Request) -> Self:
+        """The request with its URL, headers and body as they are sent."""
         headers = [(name.decode(), value.decode()) for name, value in request.headers.raw]
         return cls(request.method, URL(str(request.url), encoded=True), headers, request.content)
 

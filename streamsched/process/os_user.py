@@ -24,8 +24,10 @@ class OsUser:
 
     @classmethod
     def find(cls, name: str) -> Self:
-        """Raises:
-        ConfigurationError: this machine has no such user, or it is the superuser.
+        """The user of this machine with that name.
+
+        Raises:
+            ConfigurationError: this machine has no such user, or it is the superuser.
         """
         try:
             found = pwd.getpwnam(name)

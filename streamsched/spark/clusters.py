@@ -46,12 +46,13 @@ _UNITS: Final = {
 
 
 class StandaloneProbe:
-    """See `ports.cluster_probe.Probe`."""
+    """The load of a standalone cluster, from the JSON page of its master."""
 
     def __init__(self, url: str) -> None:
         self._url = f"{_address(url)}/json/"
 
     async def read(self) -> ClusterReading:
+        """Free cores and memory of the workers, and how many applications run."""
         answer = await _get(self._url)
         with _checked_fields(self._url):
             if answer["status"] != "ALIVE":
@@ -65,12 +66,13 @@ class StandaloneProbe:
 
 
 class YarnProbe:
-    """See `ports.cluster_probe.Probe`."""
+    """The load of a YARN cluster, from the metrics of its ResourceManager."""
 
     def __init__(self, url: str) -> None:
         self._url = f"{_address(url)}/ws/v1/cluster/metrics"
 
     async def read(self) -> ClusterReading:
+        """Free cores and memory of the cluster, and how many applications run."""
         answer = await _get(self._url)
         with _checked_fields(self._url):
             metrics = answer["clusterMetrics"]
@@ -80,7 +82,7 @@ class YarnProbe:
 
 
 class KubernetesProbe:
-    """See `ports.cluster_probe.Probe`. Cores and memory are None in a namespace without quotas."""
+    """The load of a namespace of Kubernetes, from its quotas: without any, cores and memory are None."""
 
     def __init__(self, url: str) -> None:
         options = {name: values[-1] for name, values in parse_qs(urlsplit(url).query).items()}
@@ -91,6 +93,7 @@ class KubernetesProbe:
         self._authority = Path(options.get("ca_file", f"{_POD}/ca.crt"))
 
     async def read(self) -> ClusterReading:
+        """What the tightest quotas of the namespace leave, and how many drivers run."""
         token = self._token.read_text().strip() if self._token.is_file() else ""  # it is rotated
         options: dict[str, Any] = {
             "headers": {"Authorization": f"Bearer {token}"} if token else {},

@@ -28,11 +28,7 @@ from streamsched.spark.drivers.java import find_java
 from streamsched.spark.drivers.plan import DriverPlan, conf_options, driver_plan, unprepared_reason
 from streamsched.spark.drivers.spark_submit import DRIVER_PYTHON, DriverPython
 from streamsched.spark.files import RunFiles
-from streamsched.spark.metrics.event_log_settings import (
-    defaults_log_events,
-    event_log_settings,
-    program_logs_events,
-)
+from streamsched.spark.metrics.event_log_settings import defaults_log_events, event_log_settings, program_logs_events
 from streamsched.spark.needs.options import check_files, executor_python, file_options
 from streamsched.spark.needs.private_conf import properties, redaction
 
@@ -235,8 +231,10 @@ def trace_settings(assignment: Assignment) -> Mapping[str, str]:
 
 
 def secret_values(references: Mapping[str, Secret], secrets: Mapping[Secret, str] | None) -> dict[str, str]:
-    """Raises:
-    ConfigurationError: the caller has not read one of them.
+    """The values of a program's secrets, by name.
+
+    Raises:
+        ConfigurationError: the caller has not read one of them.
     """
     for secret in references.values():
         if secret not in (secrets or {}):

@@ -48,6 +48,7 @@ class Consumed:
         return cls(last, frozenset(each.commit for each in manifests if last - _window(last) < each.sequence))
 
     def encode(self) -> str:
+        """The text that `decode` reads: what has been consumed, for a bookmark."""
         return orjson.dumps({"sequence": self.sequence, "recent": sorted(self.recent)}).decode()
 
     def has(self, manifest: Manifest) -> bool:

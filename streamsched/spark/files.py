@@ -65,6 +65,7 @@ class RunFiles:
 
     @property
     def log(self) -> Path:
+        """The run's output."""
         return self._path_of(_LOG)
 
     @property
@@ -74,10 +75,12 @@ class RunFiles:
 
     @property
     def run_file(self) -> Path:
+        """What the runner tells the program: JSON, read by `current_run()`."""
         return self._path_of(_RUN_FILE)
 
     @property
     def note(self) -> Path:
+        """The end of the run, kept while PostgreSQL cannot store it."""
         return self._path_of(_NOTE)
 
     @property
@@ -102,6 +105,7 @@ class RunFiles:
 
     @property
     def all(self) -> tuple[Path, ...]:
+        """Every file of the run, whether it exists or not."""
         return tuple(self._path_of(kind) for kind in _KINDS)
 
     def make_folders(self) -> None:

@@ -71,6 +71,7 @@ class CommittedPartition:
     rows: int
 
     def partition(self) -> Partition:
+        """The partition as its event names it."""
         return Partition(self.key, self.values, self.bytes, self.rows)
 
 
@@ -107,6 +108,7 @@ class Manifest:
         return f"/datasets/{self.dataset}"
 
     def encode(self) -> bytes:
+        """The bytes of the file, which `decode` reads; the same manifest always has the same bytes."""
         optional = {"author": self.author, "work": self.work, "fence": self.fence}
         return orjson.dumps(
             {
@@ -126,8 +128,10 @@ class Manifest:
 
     @classmethod
     def decode(cls, raw: bytes) -> Self:
-        """Raises:
-        DecodeError: malformed, or of an unknown version.
+        """The manifest that `encode` wrote.
+
+        Raises:
+            DecodeError: malformed, or of an unknown version.
         """
         fields = Fields(loads(raw, "$"))
         if (version := fields.integer("v")) != VERSION:
@@ -182,7 +186,11 @@ def find_visible(known: Iterable[Manifest], draft: Manifest) -> Manifest | None:
 
 
 def check_match(write: Write, found: Manifest, mode: Mode, partition_by: Sequence[str]) -> None:
-    """See `Write.check_match`."""
+    """Checks that a write which is repeated says the same as the commit that is found.
+
+    Raises:
+        ConflictError: it was written otherwise.
+    """
     differs = ""
     if found.mode is not mode:
         differs = f"it was written with mode {found.mode}, and now with {mode}"

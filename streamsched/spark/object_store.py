@@ -144,6 +144,7 @@ class ObjectStore:
         self._watch(Phase.ANNOUNCED)
 
     def is_announced(self, commit: str) -> bool:
+        """Whether the commit's event has been emitted."""
         try:
             self._storage.read(f"{_ANNOUNCED}/{commit}")
         except NotFoundError:

@@ -59,10 +59,12 @@ _CLOCK: Final = SystemClock()
 class Announcer(Protocol):
     """Announces commits; implemented by `Emitter`."""
 
-    def emit(self, *what: EventDraft | Event) -> Emitted: ...
+    def emit(self, *what: EventDraft | Event) -> Emitted:
+        """Emits the events, in order; returns what became of them."""
+        ...
 
 
-class ByHand(StrEnum):
+class ManualRead(StrEnum):
     """What `read_new` reads in a manual run."""
 
     RAISE = "raise"
@@ -207,7 +209,7 @@ class PartitionedFileSet:
         return self._frame(spark, keys)
 
     def read_new(
-        self, run: RunContext, spark: SparkSession | None = None, *, by_hand: ByHand | str = ByHand.RAISE
+        self, run: RunContext, spark: SparkSession | None = None, *, in_manual_run: ManualRead | str = ManualRead.RAISE
     ) -> DataFrame:
         """The rows of exactly the partitions that started this run, as they are now: including rows that later commits
         appended to them.
@@ -215,15 +217,15 @@ class PartitionedFileSet:
         Columns, including partition columns, have the types they were written with.
 
         Args:
-            by_hand: what to read in a manual run (`run.triggered` is false), which has no new partitions: `raise` an
-                error, `all` visible partitions, or `none`, an empty frame.
+            in_manual_run: what to read in a manual run (`run.triggered` is false), which has no new partitions: `raise`
+                an error, `all` visible partitions, or `none`, an empty frame.
 
         Raises:
-            ConflictError: the run is manual, and `by_hand` is `raise`.
+            ConflictError: the run is manual, and `in_manual_run` is `raise`.
             NotFoundError: a partition that started the run is not visible here: wrong folder, or another emitter.
         """
-        if by_hand not in tuple(ByHand):
-            raise InvalidError("$.by_hand", f"must be one of {', '.join(ByHand)} but is '{by_hand}'")
+        if in_manual_run not in tuple(ManualRead):
+            raise InvalidError("$.in_manual_run", f"must be one of {', '.join(ManualRead)} but is '{in_manual_run}'")
         if run.triggered:
             if not run.waits_for(self.dataset):
                 log.warning(
@@ -231,16 +233,17 @@ class PartitionedFileSet:
                     *(run.schedule, self.dataset),
                 )
             return self.read_partitions(spark, [partition.key for partition in run.new_partitions(self.dataset)])
-        match ByHand(by_hand):
-            case ByHand.RAISE:
+        match ManualRead(in_manual_run):
+            case ManualRead.RAISE:
                 raise ConflictError(
                     f"run {run.run_id} was started by hand, so no partitions of {self.dataset} started it and read_new "
-                    'has nothing to read. Choose what to read then: read_new(run, spark, by_hand="all") reads every '
-                    'partition, by_hand="none" none; or check run.triggered and call read_partitions(spark, keys)'
+                    'has nothing to read. Choose what to read then: read_new(run, spark, in_manual_run="all") reads '
+                    'every partition, in_manual_run="none" none; or check run.triggered and call read_partitions('
+                    "spark, keys)"
                 )
-            case ByHand.ALL:
+            case ManualRead.ALL:
                 return self.read(spark)
-            case ByHand.NONE:
+            case ManualRead.NONE:
                 return self.read_partitions(spark, ())
 
     def consume(self, run: RunContext, spark: SparkSession | None = None, *, reader: str = "") -> DataFrame:

@@ -182,6 +182,7 @@ class PosixStore:
         self._watch(Phase.ANNOUNCED)
 
     def is_announced(self, commit: str) -> bool:
+        """Whether the commit's event has been emitted."""
         return (self._announced / commit).exists()
 
     def announce_missing(self, emit: Callable[[Manifest], None]) -> list[str]:

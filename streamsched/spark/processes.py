@@ -58,34 +58,41 @@ class LocalRunners:
             self._fork_server.start()
 
     def spawn(self, run: str, kind: ProcessKind = ProcessKind.HOST) -> None:
+        """Starts a runner of the run on this host, which outlives this process."""
         self._reap()
         with self._log(run) as log:
             if not self._fork(run, kind, log.fileno()):
                 self._started.append((kind, self._start(log, run)))
 
     def fence(self, run: str) -> None:
+        """Starts a process that fences the run's datasets, after the run was given up."""
         with self._log(run) as log:
             self._fences.append(self._start(log, "--fence", run))
 
     def fence_room(self) -> int:
+        """How many more fencing processes may be started."""
         self._fences = [process for process in self._fences if process.poll() is None]
         return max(0, _FENCES - len(self._fences))
 
     def places(self) -> Mapping[ProcessKind, int]:
+        """How many runners of each kind this host has places for."""
         return self._places
 
     def room(self, kind: ProcessKind) -> int:
+        """How many more runners of the kind may be started now."""
         self._reap()
         living = sum(each is kind for each, _ in (*self._started, *self._forked))
         return max(0, self._places[kind] + reserve_of(self._places[kind]) - living)
 
     def is_alive(self, runner: RunnerId) -> bool | None:
+        """Whether the runner's process lives; None when it runs on another host."""
         if runner.host != socket.gethostname():
             return None
         self._reap()
         return is_alive(runner.pid, runner.start_ticks)
 
     def end_note(self, run: str) -> RunEnd | None:
+        """The end that a runner noted in a file when PostgreSQL could not be reached; None without a note."""
         try:
             return read_note(RunFiles(self._data_dir, run))
         except OSError as exc:

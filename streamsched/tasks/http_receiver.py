@@ -50,10 +50,12 @@ class HttpReceiver:
         self._made: dict[str, tuple[HttpTarget, PreparedRequest]] = {}
 
     def room(self, queue: str) -> int:
+        """How many more requests it sends now."""
         del queue
         return _ROOM
 
     async def deliver(self, task: StartedTask, target: Target) -> AttemptEnd:
+        """Sends the task to its URL; the answer, or that there was none, is the end of the attempt."""
         assert isinstance(target, HttpTarget)
         try:
             prepared = request(task, self._request_to(task.queue, target))

@@ -44,6 +44,7 @@ class HeldDeliveries:
         return iter(list(self._held.items()))
 
     def get(self, key: DeliveryKey) -> HeldDelivery | None:
+        """The delivery, in flight or not yet stored; None when it is not held."""
         return self._held.get(key)
 
     def room(self, queue: str) -> int:
@@ -58,6 +59,7 @@ class HeldDeliveries:
 
     @property
     def bytes_left(self) -> int:
+        """How many more bytes of tasks may be held."""
         return MOST_BYTES - self._bytes
 
     def count(self, partition: int) -> int:

@@ -27,14 +27,7 @@ from streamsched.domain.tasks.attempt import (
     StartedTask,
     after_attempt,
 )
-from streamsched.domain.tasks.queue import (
-    HttpTarget,
-    QueuePolicy,
-    Target,
-    TopicTarget,
-    WebhookTarget,
-    WorkerTarget,
-)
+from streamsched.domain.tasks.queue import HttpTarget, QueuePolicy, Target, TopicTarget, WebhookTarget, WorkerTarget
 from streamsched.domain.tasks.recurrence import plan_tick
 from streamsched.ports.clock import Clock
 from streamsched.ports.notifier import TASKS, Notifier
@@ -169,14 +162,17 @@ class TaskLoop:
             await asyncio.sleep(0)
 
     def count_held(self, partition: int) -> int:
+        """How many deliveries of the partition are in flight or not stored."""
         return self._held.count(partition)
 
     def forget(self, partition: int) -> None:
+        """Drops the deliveries of a partition that another process owns now; what they report is ignored."""
         for key, held in self._held:
             if held.task.partition == partition:
                 self._forget(key)
 
     def interrupt(self, partition: int) -> None:
+        """Cancels the deliveries of a partition, before it is handed over."""
         for key, held in self._held:
             if held.task.partition == partition:
                 self._interrupt(key, "its lane was handed over to another owner")

@@ -55,11 +55,13 @@ class WorkerStreams:
         return WorkerStream(self, frozenset(queues), credit, quiet_s, counts_losses=counts_losses)
 
     def room(self, queue: str) -> int:
+        """How many more tasks connected workers of the queue take now."""
         if self._stopping:
             return 0
         return sum(max(0, stream.free_room) for stream in self._streams if queue in stream.queues)
 
     async def deliver(self, task: StartedTask, target: Target) -> AttemptEnd:
+        """Gives the task to the connected worker with the most room; its answer is the end of the attempt."""
         able = [stream for stream in self._streams if task.queue in stream.queues and stream.free_room > 0]
         if not able:
             return Interrupted(self.clock.now(), "no worker of its queue has room")
@@ -88,10 +90,12 @@ class WorkerStreams:
             stream.end()
 
     def attach(self, stream: WorkerStream) -> None:
+        """Adds a worker that has connected."""
         self._streams.append(stream)
         self.on_room()
 
     def detach(self, stream: WorkerStream) -> None:
+        """Removes a worker that has gone."""
         self._streams.remove(stream)
 
 

@@ -29,14 +29,7 @@ from streamsched.domain.tasks.attempt import (
 )
 from streamsched.domain.tasks.queue import Target
 from streamsched.domain.webhooks.signature import secret_text, signature_headers, signing_key
-from streamsched.domain.webhooks.webhook import (
-    AT_ONCE,
-    MAIL_QUEUE,
-    EventMode,
-    Webhook,
-    WebhookFormat,
-    webhook_of,
-)
+from streamsched.domain.webhooks.webhook import AT_ONCE, MAIL_QUEUE, EventMode, Webhook, WebhookFormat, webhook_of
 from streamsched.ports.clock import Clock
 from streamsched.ports.webhook_targets import DeliveredWebhook, WebhookTargets
 from streamsched.process.http_client import HttpClient, PreparedRequest
@@ -97,10 +90,12 @@ class WebhookReceiver:
         self._read: dict[tuple[str, Secret], _ReadKey] = {}
 
     def room(self, queue: str) -> int:
+        """How many more messages it sends now."""
         del queue
         return AT_ONCE
 
     async def deliver(self, task: StartedTask, target: Target) -> AttemptEnd:
+        """Signs the message and sends it to the webhook's URL; the answer is the end of the attempt."""
         del target
         if task.queue == MAIL_QUEUE and self._mail is not None:
             return await self._mail.deliver(task)

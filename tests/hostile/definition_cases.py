@@ -14,17 +14,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from streamsched.codec.schedules.schedule import app_to_json
 from streamsched.testing.definitions import app_definitions
 from tests.hostile.case import Made, Site
-from tests.hostile.documents import (
-    Json,
-    app,
-    bundle,
-    cdap_schedule,
-    constraints,
-    go,
-    policies,
-    programs,
-    triggers,
-)
+from tests.hostile.documents import Json, app, bundle, cdap_schedule, constraints, go, policies, programs, triggers
 from tests.hostile.extremes import NUMBERS, drawn, worsened
 
 _FAR: Final = "http://127.0.0.1:9"

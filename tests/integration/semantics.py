@@ -21,12 +21,7 @@ from streamsched.domain.events.match import Match, OneOf
 from streamsched.domain.names import DatasetRef, EventName, ProgramRef, StreamRef
 from streamsched.domain.signals.signal import Occurred
 from streamsched.domain.triggers.consumption import Consumption
-from streamsched.domain.triggers.trigger import (
-    Cron,
-    Partitions,
-    Trigger,
-    leaf_id,
-)
+from streamsched.domain.triggers.trigger import Cron, Partitions, Trigger, leaf_id
 from tests.support.shard_cluster import ShardCluster, schedule
 
 PAIRED, LATEST, ALL = Consumption.PAIRED, Consumption.LATEST, Consumption.CUMULATIVE

@@ -11,12 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from streamsched.domain.events.event import (
-    Event,
-    Outcome,
-    Partition,
-    PartitionsAdded,
-)
+from streamsched.domain.events.event import Event, Outcome, Partition, PartitionsAdded
 from streamsched.domain.events.lateness import Late, OnLate
 from streamsched.domain.events.match import Glob, Match
 from streamsched.domain.names import DatasetRef, EventName, StreamRef

@@ -11,13 +11,13 @@ from streamsched.domain.graph.node import NodeFact, NodeState, ParentOutcome, pa
 from streamsched.domain.graph.progress import (
     GraphNode,
     Shift,
-    end_node,
+    finish,
     hold_node,
-    leave_out_node,
+    leave_out,
     new_node,
     recount,
     reset,
-    shift_node,
+    shift,
 )
 
 
@@ -70,7 +70,7 @@ class GraphWorld:
         self.codes[node] = exit_code
         if fact is NodeFact.SUCCEEDED:
             fact, _ = self.graph.reactions.end(node.task, exit_code)
-        self._store(end_node(self.nodes[node], fact))
+        self._store(finish(self.nodes[node], fact))
 
     def report(self, node: NodeId) -> None:
         """Its children count the node as it is now; what counts for them creates those that are missing."""
@@ -86,9 +86,9 @@ class GraphWorld:
             completed = known.state is NodeState.COMPLETED
             out = completed and reactions.leaves_out(node.task, self.codes.get(node), child.task)
             if child in self.nodes and out:
-                self._store(leave_out_node(self.nodes[child], changes))
+                self._store(leave_out(self.nodes[child], changes))
             elif child in self.nodes:
-                self._store(shift_node(self.nodes[child], changes))
+                self._store(shift(self.nodes[child], changes))
             elif out or any(reactions.creates(child.task, each.after) for each in changes):
                 parents, valid = self.graph.parents(child), self.graph.is_valid(child) and not out
                 self._store(new_node(child, parents, self._reported(), reactions, valid=valid))

@@ -9,14 +9,7 @@ from typing import Final
 
 from hypothesis import strategies as st
 
-from streamsched.domain.events.event import (
-    CustomHappened,
-    Event,
-    Outcome,
-    Partition,
-    PartitionsAdded,
-    ProgramReached,
-)
+from streamsched.domain.events.event import CustomHappened, Event, Outcome, Partition, PartitionsAdded, ProgramReached
 from streamsched.domain.events.match import ANYTHING, Match, OneOf
 from streamsched.domain.names import DatasetRef, ProgramRef
 from streamsched.domain.signals.signal import Occurred, Put
@@ -25,17 +18,7 @@ from streamsched.domain.triggers.correlation import OnFull
 from streamsched.domain.triggers.trigger import CustomEvent, Partitions, Per, ProgramStatus, Silence, Trigger, leaves
 from streamsched.testing import strategies as world
 from tests.support.rerun import Stamped
-from tests.support.timed_strategies import (
-    NAMES,
-    START,
-    STEP,
-    Beat,
-    beats,
-    combined,
-    consumptions,
-    durations,
-    timed,
-)
+from tests.support.timed_strategies import NAMES, START, STEP, Beat, beats, combined, consumptions, durations, timed
 
 FLIGHTS: Final = DatasetRef("default", "flights")
 LOAD: Final = ProgramRef("default", "app", "load")

@@ -11,20 +11,14 @@ from datetime import UTC, datetime, timedelta
 
 from hypothesis import strategies as st
 
-from streamsched.domain.events.event import (
-    Event,
-)
+from streamsched.domain.events.event import Event
 from streamsched.domain.events.event_list import EventList
 from streamsched.domain.fold.accumulation import Accumulation
 from streamsched.domain.fold.fold import TriggerState
 from streamsched.domain.jobs.job import Contribution, ReadyJob
 from streamsched.domain.jobs.submission import Rerun, Submission, submitted_job_id
 from streamsched.domain.signals.signal import IN_TIME, Drop, Occurred, Put, Signal, Subscribe, Unsubscribe
-from streamsched.domain.triggers.trigger import (
-    Trigger,
-    leaf_id,
-    leaves,
-)
+from streamsched.domain.triggers.trigger import Trigger, leaf_id, leaves
 from streamsched.testing.strategies import (
     DATASETS,
     SCHEDULE,

@@ -77,7 +77,7 @@ class Use:
 
 @dataclass(eq=False)
 class Leaf(Machine):
-    """Counts. Before its gates hold it is deaf, but that it notices how large a stream has become."""
+    """Counts events. Before its gates hold it counts nothing, and notes only the level of a stream."""
 
     tally: Tally
     gates: tuple[Machine, ...]
@@ -116,7 +116,7 @@ class Group(Machine):
 
 @dataclass(eq=False)
 class Timed(Machine):
-    """Minds the clock: since when it waits, and whether it holds, which it does until the whole fires."""
+    """A part that depends on the clock: since when it waits, and whether it holds, until the whole fires."""
 
     timed: Then | Unless | Within | Quiet | Silence
     parts: Sequence[Machine]

@@ -4,17 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from streamsched.api.description.shared_schemas import (
-    APP,
-    JOB,
-    MAYBE_TEXT,
-    PROGRAM,
-    RUN,
-    SCHEDULE,
-    STATE,
-    WHEN,
-    paged,
-)
+from streamsched.api.description.shared_schemas import APP, JOB, MAYBE_TEXT, PROGRAM, RUN, SCHEDULE, STATE, WHEN, paged
 from streamsched.codec.schema.apps import DEFINITIONS
 from streamsched.codec.schema.programs import KINDS
 from streamsched.codec.schema.shapes import (

@@ -79,9 +79,9 @@ def schemas(routes: Iterable[Route] = ()) -> dict[str, Schema]:
         **NEEDS,
         **SENDING,
         **EXPECTING,
-        "CloudEvents": listed(ref("CloudEvent"), maxItems=MOST_EVENTS.elements),
-        "NewTasks": one_of(ref("NewTask"), listed(ref("NewTask"), maxItems=1000)),
-        "PauseRequest": extended(DEFINITIONS["Pause"], record({}, REASON)),
+        "CloudEvents": array(ref("CloudEvent"), maxItems=MOST_EVENTS.elements),
+        "NewTasks": one_of(ref("NewTask"), array(ref("NewTask"), maxItems=1000)),
+        "PauseRequest": extend(DEFINITIONS["Pause"], record({}, REASON)),
         **{shape.name: shape.schema for route in routes for shape in route.shapes},
     }
 

@@ -21,8 +21,8 @@ from streamsched.api.rendering import rendered
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import ANYBODY, IN_QUERY, OPERATE_ALL, VIEW_ALL, Rule, Scope
-from streamsched.codec.json.reading import Fields, below
-from streamsched.codec.json.scalar import parsed
+from streamsched.codec.json.reading import Fields, member_path
+from streamsched.codec.json.scalar import parse
 from streamsched.codec.pagerduty import task as codec
 from streamsched.codec.pagerduty.task import SCHEDULER, TOO_LATE, TaskKey, read_time
 from streamsched.domain.access.permission import Permission

@@ -12,15 +12,7 @@ from streamsched.cli.arguments import pairs
 from streamsched.cli.following import follow_job, follow_log, run_exit_code
 from streamsched.cli.group import new_group
 from streamsched.cli.naming import full_app, full_name, full_run, short_name
-from streamsched.cli.output import (
-    Format,
-    FormatOption,
-    console,
-    duration,
-    print_structured,
-    print_table,
-    state_style,
-)
+from streamsched.cli.output import Format, FormatOption, console, duration, print_structured, print_table, state_style
 from streamsched.cli.paging import AfterOption, print_more
 from streamsched.cli.provenance import print_run
 from streamsched.cli.rerunning import rerun

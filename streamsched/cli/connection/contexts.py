@@ -70,8 +70,10 @@ class Contexts:
     current: str = ""
 
     def find(self, name: str) -> ServerContext:
-        """Raises:
-        NotFoundError: there is no such context.
+        """The context of that name.
+
+        Raises:
+            NotFoundError: there is no such context.
         """
         if name not in self.known:
             raise NotFoundError("context", name)

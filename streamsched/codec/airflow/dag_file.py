@@ -29,7 +29,7 @@ from streamsched.domain.errors import DecodeError, InvalidError
 from streamsched.domain.names import AppRef
 from streamsched.domain.schedules.app import MOST_IN_APP
 
-#: Bytes of a file.
+#: Largest DAG file, in bytes.
 LARGEST: Final = 4 * 1024 * 1024
 #: Modules that are only in Airflow 3.
 _THIRD: Final = re.compile(r"airflow\.(sdk|providers\.standard)\b")

@@ -55,8 +55,10 @@ class MomentOfRun:
     moved: timedelta = timedelta(0)
 
     def time_argument(self, form: str) -> TimeArgument:
-        """Raises:
-        InvalidDefinitionError: the format has unknown parts.
+        """The argument that has this moment in a format of `strftime`.
+
+        Raises:
+            InvalidDefinitionError: the format has unknown parts.
         """
         back, ahead = max(-self.moved, timedelta(0)), max(self.moved, timedelta(0))
         return TimeArgument(DUE, form, "UTC", self.tick, back, ahead)

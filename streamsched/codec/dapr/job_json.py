@@ -18,14 +18,7 @@ from typing import Any, Final, NoReturn
 
 import orjson
 
-from streamsched.codec.dapr.job import (
-    DEFAULT_FAILURE,
-    ConstantFailure,
-    DaprData,
-    DaprJob,
-    DropFailure,
-    FailurePolicy,
-)
+from streamsched.codec.dapr.job import DEFAULT_FAILURE, ConstantFailure, DaprData, DaprJob, DropFailure, FailurePolicy
 from streamsched.codec.dapr.refusal import JobFault, JobRefusedError
 from streamsched.codec.dapr.value import VALUE, value_from_bytes, value_to_bytes
 from streamsched.codec.json.reading import format_value, member_path

@@ -72,8 +72,10 @@ def _find_part(part: str | int, value: Any) -> str | int | None:
 
 @contextmanager
 def given_paths(document: Any, names: Mapping[str, str]) -> Iterator[None]:
-    """Raises:
-    InvalidDefinitionError: in place of an `InvalidError`, with the path in the document.
+    """Within the block, errors have paths of the document that was given, not of what was made of it.
+
+    Raises:
+        InvalidDefinitionError: in place of an `InvalidError`, with the path in the document.
     """
     try:
         yield

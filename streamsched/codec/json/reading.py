@@ -28,7 +28,7 @@ _SHOWN = 60
 def member_path(path: str, name: str | int) -> str:
     """The path of a field or an element of the value at `path`.
 
-    >>> below("$.a", "b"), below("$.a", 2), below("$", "odd name")
+    >>> member_path("$.a", "b"), member_path("$.a", 2), member_path("$", "odd name")
     ('$.a.b', '$.a[2]', "$['odd name']")
     """
     if isinstance(name, int):
@@ -157,6 +157,7 @@ class Fields:
         self._read.update(names)
 
     def text(self, name: str) -> str:
+        """A text that is not empty. DecodeError: it is missing, or not one."""
         value = self.required_value(name)
         if not isinstance(value, str):
             self.fail(name, f"must be a text but is {kind(value)}")
@@ -166,6 +167,7 @@ class Fields:
         return self.text(name) if self._has(name) else None
 
     def integer(self, name: str, *, minimum: int | None = None) -> int:
+        """A whole number, at least `minimum`. DecodeError: it is missing, or not one."""
         value = self.required_value(name)
         if not isinstance(value, int) or isinstance(value, bool):
             self.fail(name, f"must be a whole number but is {format_value(value)}")
@@ -183,6 +185,7 @@ class Fields:
         return self.integer(name, minimum=minimum)
 
     def boolean(self, name: str) -> bool:
+        """True or false. DecodeError: it is missing, or neither."""
         value = self.required_value(name)
         if not isinstance(value, bool):
             self.fail(name, f"must be true or false but is {format_value(value)}")
@@ -210,6 +213,7 @@ class Fields:
         return self.list(name) if self._has(name) else []
 
     def object(self, name: str) -> Fields:
+        """The fields of an object. DecodeError: it is missing, or no object."""
         return Fields(self.required_value(name), self.path_of(name))
 
     def optional_object(self, name: str) -> Fields | None:

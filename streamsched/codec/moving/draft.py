@@ -81,12 +81,15 @@ class Report:
         return Report(app, self.notes)
 
     def carries(self, path: str, text: str) -> None:
+        """Notes what is carried over as it is."""
         self._add(NoteKind.CARRIED, path, text)
 
     def differs(self, path: str, text: str) -> None:
+        """Notes what is carried over and behaves differently."""
         self._add(NoteKind.CHANGED, path, text)
 
     def cannot(self, path: str, text: str) -> None:
+        """Notes what cannot be carried over."""
         self._add(NoteKind.REFUSED, path, text)
 
     def add_notes(self, notes: Iterable[ImportNote]) -> None:

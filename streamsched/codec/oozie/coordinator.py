@@ -27,7 +27,7 @@ from streamsched.domain.time.zone import zone_of
 
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][\w.-]*)\}")
 _CURRENT: Final = re.compile(r"\$\{\s*coord:(current|latest|offset|future)\(\s*(-?\d+)[^)]*\)\s*\}")
-#: Instances of a range.
+#: Most instances in one range.
 _MOST_INSTANCES: Final = 10_000
 _OVERLAPS: Final = {"FIFO": "queue", "LAST_ONLY": "latest", "NONE": "skip"}
 

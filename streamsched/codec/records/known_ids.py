@@ -10,7 +10,7 @@ Entries belong to a numbered *bucket* of a shard, which is removed as a whole. T
 | `ids/<bucket>/batch/<n>` | version, opened, salt, entries: what one turn added, or several such records merged      |
 | `ids/<bucket>/part/<n>`  | version, opened, salt, newest, cell bits, offsets, entries: a part of a sealed bucket    |
 
-All numbers are big-endian. A sealed bucket has 2^bits *cells*; the low bits of an entry's `mixed` number are its cell.
+All numbers are big-endian. A sealed bucket has 2^bits *cells*; the low bits of an entry's `mix` are its cell.
 Part n holds the cells from n × 64 on, at most 64 of them, each from its offset in the record to the next offset. A
 bucket with all its parts is complete; remaining batches of it are copies.
 """
@@ -69,10 +69,12 @@ def clamp(time_ms: int) -> int:
 
 
 def first_ms(entry: bytes) -> int:
+    """When the id was first seen, in milliseconds since 1970."""
     return int.from_bytes(entry[_TIME], "big")
 
 
 def key_hash(entry: bytes) -> int:
+    """The hash of the event key, from which the id's home follows."""
     return int.from_bytes(entry[22:ENTRY], "big")
 
 
@@ -108,10 +110,12 @@ class RecordKey(NamedTuple):
 
 
 def batch_key(bucket: int, number: int) -> bytes:
+    """The record key of a batch of a bucket."""
     return b"ids/%d/batch/%d" % (bucket, number)
 
 
 def part_key(bucket: int, number: int) -> bytes:
+    """The record key of a part of a sealed bucket."""
     return b"ids/%d/part/%d" % (bucket, number)
 
 
@@ -146,6 +150,7 @@ def cells_of(bits: int) -> int:
 
 
 def encode_batch(opened_ms: int, salt: int, body: bytes) -> bytes:
+    """A batch of entries, which `decode_batch` reads. `opened_ms`: when its bucket was opened."""
     return _BATCH.pack(_VERSION, clamp(opened_ms), salt) + body
 
 

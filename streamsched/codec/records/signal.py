@@ -26,7 +26,7 @@ from datetime import timedelta
 from typing import Any, Final, assert_never
 
 from streamsched.codec.events import native
-from streamsched.codec.json.scalar import boolean, instant, integer, mapping, parsed, schedule, text
+from streamsched.codec.json.scalar import boolean, instant, integer, mapping, parse, schedule, text
 from streamsched.codec.records.state import consumption, consumption_to_json, trigger
 from streamsched.codec.schedules import lateness
 from streamsched.codec.triggers import trigger as triggers

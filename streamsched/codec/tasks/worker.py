@@ -111,8 +111,10 @@ def line(content: dict[str, Any]) -> bytes:
 
 
 def read_request(body: bytes) -> StreamRequest:
-    """Raises:
-    DecodeError, InvalidError: with the path of the field.
+    """What a worker asks for when it connects.
+
+    Raises:
+        DecodeError, InvalidError: with the path of the field.
     """
     fields = Fields(parse(body or b"{}"))
     queues = fields.text_list("queues")
@@ -126,8 +128,10 @@ def read_request(body: bytes) -> StreamRequest:
 
 
 def read_report(body: bytes) -> WorkerReport:
-    """Raises:
-    DecodeError: with the path of the field.
+    """What a worker reports of its tasks.
+
+    Raises:
+        DecodeError: with the path of the field.
     """
     fields = Fields(parse(body or b"{}"))
     failed = []

@@ -49,6 +49,9 @@ class RunTokenText:
     signature: str
 
     def is_signed_by(self, key: bytes) -> bool:
+        """Whether the text was made with this key, so that `run` can be believed. Takes the same time for any
+        signature.
+        """
         return hmac.compare_digest(self.signature.encode(), _signature(key, self.run).encode())
 
 

@@ -54,12 +54,17 @@ BACKFILL_STATES: Final = StateMachine(
 
 
 class ItemState(StrEnum):
-    """The state of one job of a backfill. WAITING: it does not exist yet. DROPPED: it ended without a run."""
+    """Where one job of a backfill is."""
 
+    #: It does not exist yet.
     WAITING = "WAITING"
+    #: It waits, or a run of it waits or runs.
     ACTIVE = "ACTIVE"
+    #: Its last run has completed.
     SUCCEEDED = "SUCCEEDED"
+    #: Its last run has failed, was killed or was lost.
     FAILED = "FAILED"
+    #: It ended without a run.
     DROPPED = "DROPPED"
 
 

@@ -32,6 +32,7 @@ class LaneName(NamedTuple):
 
     @property
     def schedule_key(self) -> ScheduleKey:
+        """The schedule, and the key where the lane is of one key, whose runs the lane counts."""
         return ScheduleKey(self.schedule, self.key)
 
     def __str__(self) -> str:

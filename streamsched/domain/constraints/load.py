@@ -3,7 +3,7 @@
 >>> load = Load("main", free_cores=Hysteresis(8, 4))
 >>> gate = LoadGate()
 >>> for cores in (6, 8, 5, 3, 6):
-...     gate = gate.updated(load, ClusterReading(free_cores=cores), datetime.fromisoformat("2013-01-08T12:00:00Z"))
+...     gate = gate.update(load, ClusterReading(free_cores=cores), datetime.fromisoformat("2013-01-08T12:00:00Z"))
 ...     print(cores, "open" if gate.open else "shut")
 6 shut
 8 open

@@ -2,7 +2,8 @@
 
     >>> full = BucketLevel(50.0, datetime.fromisoformat("2013-01-01T00:00:00Z"))
     >>> pace = Pace(per_second=10, burst=50)
-    >>> pace.available(full, full.at), pace.available(pace.taken(full, 50, full.at), full.at + timedelta(seconds=1))
+    >>> spent = pace.take_tokens(full, 50, full.at)
+    >>> pace.available_tokens(full, full.at), pace.available_tokens(spent, full.at + timedelta(seconds=1))
     (50, 10)
 
 In any interval of length t at most `burst + per_second * t` tokens are taken.

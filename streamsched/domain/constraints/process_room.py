@@ -81,14 +81,17 @@ class ProcessRoom:
 
     @property
     def places(self) -> int:
+        """Places of all launchers together, without the reserve."""
         return sum(places for _, places in self.launchers)
 
     @property
     def reserve(self) -> int:
+        """Processes that launchers start beyond their places, for shares without one."""
         return sum(reserve_of(places) for _, places in self.launchers)
 
     @property
     def processes(self) -> int:
+        """How many processes hold a place now, or one of the reserve."""
         return sum(self.held.values())
 
     @property

@@ -140,6 +140,7 @@ class Admission:
 
     @property
     def is_admitted(self) -> bool:
+        """Whether every constraint is satisfied."""
         return all(isinstance(verdict, Satisfied) for verdict in self.verdicts)
 
     @property

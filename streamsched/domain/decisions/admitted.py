@@ -40,6 +40,7 @@ class BucketKeys:
 
 
 def with_bucket_keys(admit: Admit, bucket_keys: tuple[str, ...]) -> Admit:
+    """The admission of a run that takes tokens of these bucket keys."""
     if not bucket_keys:
         return admit
     return replace(admit, bucket_keys=bucket_keys)
@@ -63,6 +64,7 @@ def with_run(decision_input: DecisionInput, due_job: DueJob, admit: Admit, now: 
 
 
 def remove_waiting(waiting: dict[ScheduleKey, JobNumber], due_job: DueJob) -> None:
+    """Removes the job from the waiting jobs by schedule key, if it is the one stored there."""
     if waiting and waiting.get(due_job.schedule_key) == due_job.number:
         del waiting[due_job.schedule_key]
 

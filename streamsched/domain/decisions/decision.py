@@ -261,7 +261,7 @@ def resources_after(
     return replace(resources, pool_queues=pool_queues).add_runs(admitted, now)
 
 
-def superseded_reason(
+def invalidity(
     *, known: bool, current: int, enabled: bool, generation: int, oldest_valid_generation: int | None = None
 ) -> str | None:
     """Why a job of `generation` must not run any more (promise G4); None while it is valid.

@@ -37,16 +37,7 @@ from streamsched.domain.decisions.admitted import (
     with_coalesced_jobs,
     with_run,
 )
-from streamsched.domain.decisions.decision import (
-    Admit,
-    Decision,
-    DecisionInput,
-    DueJob,
-    End,
-    Join,
-    Wait,
-    superseded_reason,
-)
+from streamsched.domain.decisions.decision import Admit, Decision, DecisionInput, DueJob, End, Join, Wait, invalidity
 from streamsched.domain.decisions.lanes import after_decision, in_lanes, lane_position
 from streamsched.domain.decisions.names_in_reasons import names_text
 from streamsched.domain.decisions.room_for_processes import within_room_and_quota
@@ -80,11 +71,8 @@ def judge(
     decision_input, order = _queue_jobs(decision_input)
     decisions: dict[str, Decision] = {}
     waiting = dict(decision_input.waiting)
-    newest, bucket_keys, reserved = (
-        _newest_jobs(decision_input.due_jobs),
-        BucketKeys(decision_input),
-        Counter[TokenBucket](),
-    )
+    newest, bucket_keys = _newest_jobs(decision_input.due_jobs), BucketKeys(decision_input)
+    reserved = Counter[TokenBucket]()
     for due_job in order:
         after = decision_input
         try:
@@ -164,7 +152,7 @@ def _decide(
     plugin_verdicts: Mapping[PlugIn, PluginVerdict],
 ) -> Decision:
     ready = due_job.ready
-    why = superseded_reason(
+    why = invalidity(
         known=due_job.schedule is not None or ready.schedule is None,
         current=due_job.generation,
         enabled=due_job.enabled,

@@ -154,6 +154,7 @@ class Event:
 
     @property
     def key(self) -> str:
+        """What the event is about, such as `partition:default.flights`: schedules subscribe to it."""
         return event_key(self.fact)
 
 

@@ -1,7 +1,7 @@
 """Filters on a partition's values, an event's attributes or a run's arguments: every named column is present and equals
 a text, one of several, or matches a glob pattern. Patterns are marked as such, so a plain value may contain a star.
 
-    >>> eastern = Match.of({"region": OneOf(frozenset({"EU", "AP"})), "day": Glob("2013-01-*")})
+    >>> eastern = Match.from_values({"region": OneOf(frozenset({"EU", "AP"})), "day": Glob("2013-01-*")})
     >>> eastern.accepts({"day": "2013-01-07", "region": "EU", "airline": "AA"}), eastern.accepts({"region": "EU"})
     (True, False)
     >>> str(eastern), eastern.id
@@ -56,6 +56,7 @@ class Match:
 
     @classmethod
     def from_values(cls, wanted: Mapping[str, Wanted]) -> Match:
+        """The conjunction of these filters, by name of the field; equal filters in any order make equal values."""
         return cls(tuple(sorted(wanted.items(), key=lambda item: item[0])))
 
     def accepts(self, values: Mapping[str, str]) -> bool:

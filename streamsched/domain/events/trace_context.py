@@ -2,10 +2,10 @@
 
     traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
 
->>> context = parsed("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+>>> context = parse_traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
 >>> context.trace_id, context.span_id, context.sampled
 ('4bf92f3577b34da6a3ce929d0e0e4736', '00f067aa0ba902b7', True)
->>> parsed("00-4bf92f-00f067aa0ba902b7-01") is None
+>>> parse_traceparent("00-4bf92f-00f067aa0ba902b7-01") is None
 True
 
 A malformed context is ignored, as the W3C prescribes: it never makes an event invalid. `tracestate` is not carried.

@@ -73,7 +73,7 @@ def describe_signal(signal: Signal) -> str:
     """A readable description of a signal, with its id.
 
     >>> from streamsched.domain.names import ScheduleRef
-    >>> described(Drop(ScheduleRef("default", "flights", "weekly"), 7))
+    >>> describe_signal(Drop(ScheduleRef("default", "flights", "weekly"), 7))
     'the deletion of generation 7'
     """
     match signal:

@@ -115,8 +115,10 @@ class Graph:
         return self._tasks
 
     def task(self, name: str) -> TaskTemplate:
-        """Raises:
-        NotFoundError: there is no such task.
+        """The task of that name.
+
+        Raises:
+            NotFoundError: there is no such task.
         """
         try:
             return self._tasks[name]

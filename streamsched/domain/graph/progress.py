@@ -8,7 +8,7 @@ parent as `reported`; the difference between its state and what it reported is t
 >>> child = new_node(NodeId("c", "1"), [ParentGroup(0, "default", (a, b))], {a: ParentOutcome.COMPLETE})
 >>> child.state, child.groups
 (<NodeState.WAITING: 'WAITING'>, {0: GroupCount(missing=1, failed=0, skipped=0)})
->>> shifted(child, [Shift(0, ParentOutcome.MISSING, ParentOutcome.COMPLETE)]).state
+>>> shift(child, [Shift(0, ParentOutcome.MISSING, ParentOutcome.COMPLETE)]).state
 <NodeState.QUEUED: 'QUEUED'>
 """
 
@@ -120,7 +120,7 @@ def count_parents(
     return found
 
 
-def shift_node(node: GraphNode, shifts: Iterable[Shift]) -> GraphNode:
+def shift(node: GraphNode, shifts: Iterable[Shift]) -> GraphNode:
     """The node after changes of its parents. One that had completed or failed waits again when a complete parent is to
     run again and no group is complete; one that is queued does so when its job has ended.
     """
@@ -128,7 +128,7 @@ def shift_node(node: GraphNode, shifts: Iterable[Shift]) -> GraphNode:
     return _move_node(replace(node, groups=groups), reopened=reopened)
 
 
-def leave_out_node(node: GraphNode, shifts: Iterable[Shift]) -> GraphNode:
+def leave_out(node: GraphNode, shifts: Iterable[Shift]) -> GraphNode:
     """The node after changes of its parents, one of which skips it; one that is queued or has ended goes on."""
     groups, reopened = _shifted_counts(node, shifts)
     after = replace(node, groups=groups)
@@ -179,7 +179,7 @@ def _move_node(node: GraphNode, *, reopened: bool) -> GraphNode:
     return node
 
 
-def end_node(node: GraphNode, fact: NodeFact) -> GraphNode:
+def finish(node: GraphNode, fact: NodeFact) -> GraphNode:
     """The queued node after the end of its job: SUCCEEDED, SKIPPED, FAILED or REPLACED.
 
     Raises:
@@ -212,7 +212,7 @@ def reset(node: GraphNode) -> GraphNode:
     return _settle_node(replace(node, state=NODE_STATES.advance(node.state, fact)))
 
 
-def cancel_node(node: GraphNode) -> GraphNode:
+def cancel(node: GraphNode) -> GraphNode:
     """The waiting node, failed. A queued one fails by the cancellation of its job.
 
     Raises:

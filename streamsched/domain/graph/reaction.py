@@ -6,9 +6,9 @@
 >>> load = TaskTemplate("load", JobTemplate.parse("{date}"))
 >>> alert = TaskTemplate("alert", JobTemplate.parse("{date}"), (after,))
 >>> reactions = Reactions([load, alert])
->>> reactions.counted("alert", 0, "load", ParentOutcome.FAILED)
+>>> reactions.outcome_for_group("alert", 0, "load", ParentOutcome.FAILED)
 <ParentOutcome.COMPLETE: 'complete'>
->>> reactions.counted("alert", 0, "load", ParentOutcome.COMPLETE)
+>>> reactions.outcome_for_group("alert", 0, "load", ParentOutcome.COMPLETE)
 <ParentOutcome.SKIPPED: 'skipped'>
 """
 

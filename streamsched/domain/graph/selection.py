@@ -2,7 +2,7 @@
 
 >>> from streamsched.domain.graph.job_template import JobTemplate
 >>> task = TaskTemplate("report", JobTemplate.parse("{date}_{client}"), autofill={"client": ("a", "b")})
->>> selected(task, {"date": span("20140131..20140201"), "client": everything(task, "client")})
+>>> select_job_ids(task, {"date": span("20140131..20140201"), "client": everything(task, "client")})
 ('20140131_a', '20140131_b', '20140201_a', '20140201_b')
 """
 

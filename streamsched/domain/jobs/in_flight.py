@@ -4,7 +4,7 @@ The window grows while it is full and the process keeps up, and shrinks when the
 what it executes within about a second, and what it waits for without work of its own: requests to slow servers.
 
     >>> window = InFlightWindow(most=1000)
-    >>> window.size, window.adjusted(held=64, load=0.1).size, window.adjusted(held=64, load=2.0).size
+    >>> window.size, window.adjust(held=64, load=0.1).size, window.adjust(held=64, load=2.0).size
     (64, 128, 64)
 """
 

@@ -28,8 +28,10 @@ class MailRule:
 
     @classmethod
     def parse(cls, text: str) -> MailRule:
-        """Raises:
-        InvalidDefinitionError: it is no rule.
+        """The rule in `namespace=address` or `namespace=@domain`; `*` is every namespace.
+
+        Raises:
+            InvalidDefinitionError: it is no rule.
         """
         namespace, sign, address = (part.strip() for part in text.partition("="))
         if not namespace or not sign:
@@ -38,6 +40,7 @@ class MailRule:
         return cls(namespace, address.lower())
 
     def permits(self, namespace: str, address: str) -> bool:
+        """Whether apps of the namespace may have mail sent to the address."""
         if self.namespace not in (EVERYWHERE, namespace):
             return False
         wanted = address.lower()

@@ -14,7 +14,7 @@ from streamsched.domain.names import DatasetRef
 
 #: Outputs of one program.
 MOST_OUTPUTS: Final = 100
-#: Characters of a location.
+#: Most characters of one location.
 _LONGEST: Final = 1000
 #: What is known about later commits of a run that was given up, before anything was fenced.
 UNFENCED: Final = "may still commit: its outputs are not fenced yet"

@@ -39,8 +39,10 @@ class Secret:
 
     @classmethod
     def parse(cls, reference: str, path: str = "$") -> Self:
-        """Raises:
-        InvalidDefinitionError: it is no reference, or one that no program may have.
+        """The secret that a reference such as `provider:name` names.
+
+        Raises:
+            InvalidDefinitionError: it is no reference, or one that no program may have.
         """
         matched = _REFERENCE.fullmatch(reference)
         if matched is None:

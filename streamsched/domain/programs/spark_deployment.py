@@ -42,8 +42,10 @@ class ClusterKind(StrEnum):
 
 
 def deploy_mode(text: str, path: str) -> DeployMode:
-    """Raises:
-    InvalidDefinitionError: it is none.
+    """The deploy mode of that name.
+
+    Raises:
+        InvalidDefinitionError: it is none.
     """
     try:
         return DeployMode(text)

@@ -22,7 +22,7 @@ MOST_EXECUTORS: Final = 100_000
 ENVIRONMENT: Final = "environment"
 #: The least memory with which Spark starts a driver or an executor, in bytes.
 LEAST_MEMORY: Final = 471_859_200
-#: The most: a pebibyte.
+#: Largest memory or disk size, in bytes: a pebibyte.
 MOST_MEMORY: Final = 2**50
 #: Names, or beginnings of names, of settings that Spark writes into the command line of a process.
 _IN_COMMAND_LINES: Final = (

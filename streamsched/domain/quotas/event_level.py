@@ -9,7 +9,7 @@ back with its next lease a second later. So, with any number of processes, in an
 because a request is accepted whole while its process has any token left; what it takes too many is a debt.
 
     >>> noon = datetime.fromisoformat("2013-01-08T12:00:00Z")
-    >>> leased(5, None, LeaseRequest(asked=30.0), [EventShare(10.0, asked=10.0)], noon).tokens
+    >>> grant_lease(5, None, LeaseRequest(asked=30.0), [EventShare(10.0, asked=10.0)], noon).tokens
     30.0
 """
 

@@ -1,7 +1,7 @@
 """Deadlines of a schedule's jobs: when a job must start or finish, how long a run may take, and the consequence.
 
     >>> six = Deadline(DeadlineKind.FINISH, at=time(6), zone="Europe/Berlin")
-    >>> six.due(datetime(2026, 3, 1, 12, tzinfo=UTC))
+    >>> six.due_time(datetime(2026, 3, 1, 12, tzinfo=UTC))
     datetime.datetime(2026, 3, 2, 5, 0, tzinfo=datetime.timezone.utc)
 
 A deadline is evaluated after it is due, by the times at which things happened, so a late evaluation gives the same

@@ -1,7 +1,7 @@
 """Shell commands with placeholders. A placeholder becomes a reference to the variable of the run's argument, quoted for
 its place, so that the shell never reads a value as syntax.
 
->>> filled_by_shell("echo {date} '{date}' {{}}")
+>>> fill_for_shell("echo {date} '{date}' {{}}")
 'echo "$STREAMSCHED_ARG_DATE" \'\'"$STREAMSCHED_ARG_DATE"\'\' {}'
 """
 

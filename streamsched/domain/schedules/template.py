@@ -1,6 +1,6 @@
 """Templates in program definitions, with placeholders for the arguments of a run.
 
->>> filled("--day {day}", {"day": "2013-01-08"})
+>>> fill_template("--day {day}", {"day": "2013-01-08"})
 '--day 2013-01-08'
 """
 
@@ -73,7 +73,7 @@ def fill_path(text: str, arguments: Mapping[str, str]) -> str:
     """As `fill_template`, for the path of a file in a program that was stored before templates were refused there: what
     a caller gives names a file beside, not elsewhere.
 
-    >>> filled_path("prog/{job}.py", {"job": "load"})
+    >>> fill_path("prog/{job}.py", {"job": "load"})
     'prog/load.py'
 
     Raises:

@@ -85,6 +85,7 @@ class Finding:
 
 
 def verdict_of(reason: FindingReason) -> Verdict:
+    """The verdict that a reason stands for."""
     match reason:
         case AtSchedule(judged=judged):
             return judged.verdict

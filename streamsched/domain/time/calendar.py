@@ -5,7 +5,7 @@ the zone.
 >>> shop = Calendar.of("shop", weekdays=[6], yearly=[(12, 25)], spans=[(date(2026, 7, 1), date(2026, 7, 14))])
 >>> shop.closed_by(date(2026, 7, 3)), shop.closed_by(date(2026, 7, 15))
 ('2026-07-01 to 2026-07-14', None)
->>> shop.open_from(date(2026, 12, 25))
+>>> shop.open_day_from(date(2026, 12, 25))
 datetime.date(2026, 12, 26)
 """
 
@@ -76,8 +76,11 @@ class Calendar:
         spans: Iterable[tuple[date, date]] = (),
         open: Iterable[date] = (),  # noqa: A002 - the word of the field
     ) -> Calendar:
-        """Raises:
-        InvalidDefinitionError: there is no such day, a span ends before it begins, or no day or every day is closed.
+        """The calendar of these closed days and exceptions, normalized.
+
+        Raises:
+            InvalidDefinitionError: there is no such day, a span ends before it begins, or no day or every day is
+                closed.
         """
         by_day = sorted(set(yearly))
         for number, (month, day) in enumerate(by_day):
@@ -114,6 +117,7 @@ class Calendar:
         return f"every {WEEKDAYS[day.weekday()]}" if day.weekday() in self.weekdays else None
 
     def is_open(self, day: date) -> bool:
+        """Whether nothing closes the day."""
         return self.closed_by(day) is None
 
     def open_day_from(self, day: date) -> date | None:

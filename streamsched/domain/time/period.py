@@ -3,7 +3,7 @@
 >>> period("2026-03-29 03:00:00+03:00", Grain.HOUR, "Europe/Berlin").key
 '2026-03-29T01'
 >>> day = period("20260329", Grain.DAY, "Europe/Berlin")
->>> len(day.parts(Grain.HOUR)), day.next().key, day.containing(Grain.WEEK).key
+>>> len(day.parts(Grain.HOUR)), day.next_period().key, day.containing_period(Grain.WEEK).key
 (23, '2026-03-30', '2026-W13')
 >>> period("2026-03-01T05:30", Grain.HOUR).why
 'the clock shows 2026-03-01 05:30, and no hour begins then'

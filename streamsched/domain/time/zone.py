@@ -81,6 +81,7 @@ class ClockChange:
 
     @property
     def is_forward(self) -> bool:
+        """Whether the clock is put forward, so that it skips times; put back, it shows times twice."""
         return self.old < self.new
 
 

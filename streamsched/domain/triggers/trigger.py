@@ -204,7 +204,7 @@ def leaves_with_per(trigger: Trigger, per: Per | None = None) -> Iterator[tuple[
     """
     if isinstance(trigger, Per):
         if per is not None:
-            raise InvalidDefinitionError("$", "correlates what correlates already: one `per` inside another")
+            raise InvalidDefinitionError("$", "`per` must not be nested: an inner trigger has a `per` of its own")
         per = trigger
     below = children(trigger)
     if not below:

@@ -1,7 +1,7 @@
 """Signatures of the Standard Webhooks specification 1.0: HMAC-SHA256 over `id.timestamp.body`.
 
 >>> secret = signing_key("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
->>> signed("msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}', secret)["webhook-signature"]
+>>> signature_headers("msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}', secret)["webhook-signature"]
 'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE='
 """
 

@@ -124,5 +124,5 @@ MOST_LOG: Final = 1 << 20
 
 
 def run_label(run: str) -> str:
-    """See `DriverSubmission.label`."""
+    """The label of the run's driver in a cluster: the id, or where that is no label a digest of it."""
     return run if _LABEL.fullmatch(run) else f"run-{hashlib.sha256(run.encode()).hexdigest()[:40]}"

@@ -36,7 +36,7 @@ _PHASES: Final[Mapping[str, DriverState]] = {
 
 
 class KubernetesBackend:
-    """See `Backend`.
+    """Drivers in pods of Kubernetes, asked for at its API.
 
     Args:
         transport: for tests.

@@ -94,8 +94,10 @@ class Cluster:
 
 
 def decode_answer(answer: httpx.Response) -> Any:
-    """Raises:
-    UnavailableError: the response is not JSON.
+    """The JSON of a response.
+
+    Raises:
+        UnavailableError: the response is not JSON.
     """
     try:
         return answer.json()

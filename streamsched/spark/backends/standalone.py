@@ -43,7 +43,9 @@ _OF_DRIVER: Final = "spark.driver."
 
 
 class StandaloneBackend:
-    """See `Backend`. Of several masters (`spark://a:7077,b:7077`) the first one that leads is asked."""
+    """Drivers on workers of a standalone cluster, asked for at its master. Of several masters (`spark://a:7077,b:7077`)
+    the first one that leads is asked.
+    """
 
     def __init__(self, submission: DriverSubmission, cluster: Cluster | None = None) -> None:
         self._submission = submission

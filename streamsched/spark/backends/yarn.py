@@ -29,7 +29,7 @@ _LENGTH: Final = b"LogLength:"
 
 
 class YarnBackend:
-    """See `Backend`.
+    """Drivers in containers of YARN, asked for at its ResourceManagers and NodeManagers.
 
     Args:
         managers: URLs of the ResourceManagers; a standby redirects or is passed over.

@@ -85,8 +85,10 @@ class Jvm:
         self.gateway = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
 
     def start_context(self) -> None:
-        """Raises:
-        DriverError: it does not start.
+        """Starts the SparkContext that waits for a run.
+
+        Raises:
+            DriverError: it does not start.
         """
         die_with_parent, pid = parent_death_signal(), os.fork()
         if not pid:

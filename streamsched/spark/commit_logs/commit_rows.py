@@ -25,7 +25,9 @@ _MANIFESTS: Final = "_manifest"
 
 
 class CommitRows:
-    """See `commit_log.CommitLog`. Every method raises `UnavailableError` when the API does not answer."""
+    """The commits of a file set, ordered by rows behind the API, as `commit_log.CommitLog`. Every method raises
+    `UnavailableError` when the API does not answer.
+    """
 
     def __init__(self, storage: FolderStorage, dataset: DatasetRef, environ: Mapping[str, str] | None = None) -> None:
         """Does no I/O.
@@ -40,9 +42,11 @@ class CommitRows:
         self._paths: set[str] = set()
 
     def manifests(self) -> list[Manifest]:
-        """Raises:
-        NotFoundError: the manifest of a commit was deleted.
-        ConflictError: the dataset's commits are at another location.
+        """The manifests of all commits, in commit order.
+
+        Raises:
+            NotFoundError: the manifest of a commit was deleted.
+            ConflictError: the dataset's commits are at another location.
         """
         rows = self._commits.commits_after(len(self._known))
         try:

@@ -20,7 +20,7 @@ MANIFESTS: Final = "_manifest"
 
 
 class NumberedManifests:
-    """See `commit_log.CommitLog`."""
+    """The commits of a file set, ordered by the numbers of manifest files, as `commit_log.CommitLog`."""
 
     def __init__(self, storage: FolderStorage) -> None:
         """Does no I/O."""
@@ -28,8 +28,10 @@ class NumberedManifests:
         self._known: dict[int, Manifest] = {}
 
     def manifests(self) -> list[Manifest]:
-        """Raises:
-        NotFoundError: a manifest was deleted that later ones follow.
+        """The manifests of all commits, in commit order.
+
+        Raises:
+            NotFoundError: a manifest was deleted that later ones follow.
         """
         if self._known:
             self._follow()
@@ -59,6 +61,7 @@ class NumberedManifests:
         return self._in_order()[: fence.sequence - 1]
 
     def strays(self) -> list[StoredFile]:
+        """Always empty: each manifest is that of a commit."""
         return []
 
     def _in_order(self) -> list[Manifest]:

@@ -22,7 +22,7 @@ from streamsched.spark.writes.write import Author
 
 ORDER: Final = "STREAMSCHED_FENCE"
 _AT_ONCE: Final = 16
-#: Characters of a reason.
+#: Most characters of one reason.
 LONGEST: Final = 300
 
 

@@ -45,7 +45,7 @@ class _Application:
 
 
 class EventLogFiles:
-    """See `source.MetricsSource`."""
+    """Metrics from the files of Spark's event log, in a folder of the run, as `source.MetricsSource`."""
 
     def __init__(
         self,

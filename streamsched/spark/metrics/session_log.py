@@ -32,6 +32,7 @@ class SessionSummary(EventLogSummary):
         self._sign = tag.encode()
 
     def add(self, line: bytes) -> None:
+        """Counts one line of the log; a line that is cut or unknown is passed over."""
         if self._jobs or self._running or self._sign in line:
             super().add(line)
 
@@ -56,7 +57,8 @@ class SessionSummary(EventLogSummary):
 
 
 class SessionLog:
-    """See `source.MetricsSource`. Make it before the session begins: what the log has then is passed over.
+    """Metrics of one session from the event log of a Connect server, as `source.MetricsSource`. Make it before the
+    session begins: what the log has then is passed over.
 
     Args:
         folder: of the server's event log, which stays.

@@ -66,7 +66,7 @@ class TableDataset:
         return self._announce(None)
 
     def _write(self, log: TableLog, mode: Mode | str, commit_id: str | None) -> TableCommit | None:
-        """See `DeltaDataset.write`."""
+        """Writes the rows as one commit, as `DeltaDataset.write` says."""
         if mode not in tuple(Mode):
             raise InvalidError("$.mode", f"must be one of {', '.join(Mode)} but is '{mode}'")
         mode, place = Mode(mode), self._table.location

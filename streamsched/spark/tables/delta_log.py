@@ -43,7 +43,7 @@ _COLUMN_RULES: Final = ("delta.invariants", "delta.generationExpression", "delta
 
 
 class DeltaLog:
-    """See `table_log.TableLog`."""
+    """Writes commits into the log of a Delta table, as `table_log.TableLog`."""
 
     def __init__(
         self,
@@ -61,6 +61,7 @@ class DeltaLog:
         self._partition_by = list(partition_by)
 
     def fence(self, author: Author) -> Sequence[Author]:
+        """Has every later commit of an earlier attempt fail; returns the authors of the job's commits."""
         while True:
             table = self._open()
             if table is None:
@@ -72,10 +73,14 @@ class DeltaLog:
                 return self._committed_authors(table, author)
 
     def find(self, commit: str) -> WrittenCommit | None:
+        """What the commit with this id wrote; None when it is not there."""
         table = self._open()
         return None if table is None else self._find(table, commit)
 
     def publish(self, write: Write, mode: Mode, watch: WriteCallback) -> WrittenCommit | None:
+        """Commits the files of the write in one step; None when there was nothing to commit. A commit id that is there
+        already is not committed again.
+        """
         table = self._open()
         if table is None:
             self._create(None)

@@ -51,7 +51,7 @@ class _Position:
 
 
 class DeltaSource:
-    """See `table_source.TableSource`."""
+    """The commits of a Delta table that others write, as `table_source.TableSource`; positions are versions."""
 
     def __init__(self, location: str, storage_options: Mapping[str, str] | None = None) -> None:
         """Does no I/O. `storage_options` are those of `deltalake`; without any, it reads the environment, such as
@@ -100,6 +100,7 @@ class DeltaSource:
             return DeltaTable(self._location, version, self._options)
 
     def head(self, back: int = 0) -> str:
+        """The position of the newest version, or of the one `back` versions before it."""
         return self.position(self.open().version() - back)
 
     def position(self, version: int) -> str:
@@ -107,6 +108,7 @@ class DeltaSource:
         return "" if version < 0 else self._position(version, self._raw(version)).text()
 
     def steps_after(self, position: str) -> Iterator[LogStep]:
+        """The commits after the position, oldest first."""
         seen, kept = self._decode_position(position)
         version = -1 if seen is None else seen.version
         columns: Sequence[str] | None = None

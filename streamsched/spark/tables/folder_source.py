@@ -44,7 +44,9 @@ class Completeness:
 
 
 class FolderSource:
-    """See `table_source.TableSource`. A position has a digest of each partition that was announced."""
+    """New and changed partitions of a folder, as `table_source.TableSource`. A position has a digest of each partition
+    that was announced.
+    """
 
     def __init__(
         self,

@@ -32,7 +32,7 @@ _NAME_MAPPING: Final = "schema.name-mapping.default"
 
 
 class IcebergLog:
-    """See `table_log.TableLog`."""
+    """Writes commits into the snapshots of an Iceberg table, as `table_log.TableLog`."""
 
     def __init__(self, source: IcebergSource, rows: Rows) -> None:
         """Does no I/O."""
@@ -40,6 +40,7 @@ class IcebergLog:
         self._rows = rows
 
     def fence(self, author: Author) -> Sequence[Author]:
+        """Has every later commit of an earlier attempt fail; returns the authors of the job's commits."""
         while True:
             table = self._open()
             entries = list(_entries(table))
@@ -49,9 +50,13 @@ class IcebergLog:
                 return [each for _, said in entries if "commit" in said and (each := _author(said)) is not None]
 
     def find(self, commit: str) -> WrittenCommit | None:
+        """What the commit with this id wrote; None when it is not there."""
         return self._find(self._open(), commit)
 
     def publish(self, write: Write, mode: Mode, watch: WriteCallback) -> WrittenCommit | None:
+        """Commits the files of the write in one step; None when there was nothing to commit. A commit id that is there
+        already is not committed again.
+        """
         table = self._open()
         began = table.current_snapshot()
         with self._write_files(table, write, mode) as files:

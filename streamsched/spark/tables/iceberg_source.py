@@ -69,7 +69,7 @@ class _Position:
 
 
 class IcebergSource:
-    """See `table_source.TableSource`."""
+    """The commits of an Iceberg table that others write, as `table_source.TableSource`; positions are snapshots."""
 
     def __init__(self, table: str | Table, *, catalog: str = "", options: Mapping[str, str] | None = None) -> None:
         """Does no I/O.
@@ -120,6 +120,7 @@ class IcebergSource:
         return self._position_of(table, found)
 
     def head(self, back: int = 0) -> str:
+        """The position of the newest snapshot, or of the one `back` snapshots before it."""
         table = self.open()
         snapshot = table.current_snapshot()
         for _ in range(back):
@@ -127,6 +128,7 @@ class IcebergSource:
         return self._position_of(table, snapshot)
 
     def steps_after(self, position: str) -> Iterator[LogStep]:
+        """The commits after the position, oldest first."""
         table = self.open()
         seen = self._decode_position(position, table)
         known = _ancestors(table, seen.snapshot) if seen is not None and seen.snapshot else set()

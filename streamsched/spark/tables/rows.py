@@ -30,8 +30,10 @@ class Rows:
 
     @classmethod
     def read(cls, given: Any) -> Rows:
-        """Raises:
-        InvalidError: it is neither a Spark frame nor an Arrow table.
+        """Takes the rows of a Spark frame or an Arrow table.
+
+        Raises:
+            InvalidError: it is neither a Spark frame nor an Arrow table.
         """
         import pyarrow as pa  # noqa: PLC0415 (comes with an extra)
 

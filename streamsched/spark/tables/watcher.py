@@ -33,15 +33,21 @@ class First(StrEnum):
 class Announcements(Protocol):
     """Emits events; implemented by `Emitter`."""
 
-    def emit(self, *what: EventDraft | Event) -> Emitted: ...
+    def emit(self, *what: EventDraft | Event) -> Emitted:
+        """Emits the events, in order; returns what became of them."""
+        ...
 
 
 class Bookmarks(Protocol):
     """Reads and sets bookmarks; implemented by `emit.bookmarks.BookmarkClient`."""
 
-    def get(self, name: str) -> tuple[str, int]: ...
+    def get(self, name: str) -> tuple[str, int]:
+        """The stored text, "" when there is none, and its revision."""
+        ...
 
-    def set(self, name: str, value: str, revision: int) -> int: ...
+    def set(self, name: str, value: str, revision: int) -> int:
+        """Stores a text if the revision is still this one, else raises ConflictError; returns the new one."""
+        ...
 
 
 class WatchPhase(StrEnum):

@@ -38,8 +38,10 @@ def pair() -> tuple[socket.socket, socket.socket]:
 
 
 def send(to: socket.socket, content: Mapping[str, Any], descriptors: Sequence[int] = ()) -> None:
-    """Raises:
-    OSError: the other process has ended; or, of a socket that does not block, it does not receive.
+    """Sends a message with open descriptors.
+
+    Raises:
+        OSError: the other process has ended; or, of a socket that does not block, it does not receive.
     """
     socket.send_fds(to, [json.dumps(content).encode()], list(descriptors))
 

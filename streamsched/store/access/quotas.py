@@ -72,6 +72,7 @@ class QuotaStore:
         self._pool = pool
 
     async def limits(self) -> Limits:
+        """The quotas of all namespaces that have one."""
         found: dict[str, dict[Quota, int]] = {}
         with translate_errors():
             for row in await _LIMITS.fetch(self._pool, list(Quota)):
@@ -150,6 +151,9 @@ class QuotaStore:
     async def lease(
         self, process: str, demands: Mapping[str, LeaseRequest], limits: Mapping[str, int], *, now: datetime
     ) -> Mapping[str, EventLease]:
+        """Leases of tokens for events to this process, by namespace (`domain.quotas.event_level`). The levels are
+        locked in the order of their names.
+        """
         names, since = sorted(demands), now - HELD
         leases: dict[str, EventLease] = {}
         with translate_errors():

@@ -40,8 +40,10 @@ class ExpectationRow(NamedTuple):
 
 
 def watched_expectation(row: ExpectationRow) -> WatchedExpectation:
-    """Raises:
-    DecodeError, InvalidDefinitionError: a later release has stored it.
+    """The expectation of a row, with what has been seen of it.
+
+    Raises:
+        DecodeError, InvalidDefinitionError: a later release has stored it.
     """
     expectation = expectation_from_json(row.definition, app=AppRef.parse(row.app))
     due = None

@@ -120,8 +120,10 @@ async def read_app_rows(
 
 
 def schedule_record(row: ScheduleRow) -> ScheduleRecord:
-    """Raises:
-    ConfigurationError: this release cannot read it.
+    """The schedule of a row.
+
+    Raises:
+        ConfigurationError: this release cannot read it.
     """
     with _refuse_unreadable("schedule"):
         definition = schedule_from_json(row.definition)

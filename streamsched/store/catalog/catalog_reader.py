@@ -113,8 +113,10 @@ class CatalogReader:
         self._pool = pool
 
     async def schedule(self, ref: ScheduleRef) -> ScheduleStatus:
-        """Raises:
-        NotFoundError: no such schedule.
+        """The schedule with its state and progress.
+
+        Raises:
+            NotFoundError: no such schedule.
         """
         found = await self._schedules(None, None, [str(ref)], "", None)
         if not found:
@@ -187,8 +189,10 @@ class CatalogReader:
         return await found.record()
 
     async def app_summary(self, ref: AppRef) -> AppSummary:
-        """Raises:
-        NotFoundError: the app has neither programs, schedules nor expectations.
+        """How many programs and schedules the app has, and when it was changed.
+
+        Raises:
+            NotFoundError: the app has neither programs, schedules nor expectations.
         """
         found = await self._apps(None, str(ref), "", None)
         if not found:
@@ -202,8 +206,10 @@ class CatalogReader:
         return await self._apps(namespace, None, after, limit)
 
     async def program(self, ref: ProgramRef) -> Program:
-        """Raises:
-        NotFoundError: no such program.
+        """The program as it is defined now.
+
+        Raises:
+            NotFoundError: no such program.
         """
         found = await self._programs(None, None, str(ref), "", None)
         if not found:

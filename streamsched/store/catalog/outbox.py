@@ -48,14 +48,17 @@ class PostgresOutbox:
         self._pool = pool
 
     async def list_pending(self, *, limit: int, beside: Collection[int] = ()) -> Sequence[PendingRecord]:
+        """The visible records, smallest ids first, without the ids `beside`."""
         with translate_errors():
             return await _PENDING.fetch(self._pool, limit, beside, _BATCH_BYTES)
 
     async def forget(self, ids: Sequence[int]) -> None:
+        """Deletes records that the log has acknowledged, and notifies `RELAYED`. Idempotent."""
         with translate_errors():
             await self._pool.execute(_SQL["forget"], ids)
 
     async def advance(self, last: int) -> bool:
+        """Has new records get ids greater than `last`; returns whether they would have got others."""
         with translate_errors():
             return await self._pool.fetchval(_SQL["advance"], last) is not None
 

@@ -47,10 +47,14 @@ class PostgresProgress:
         self._pool = pool
 
     async def positions(self, topic: str) -> Mapping[int, int]:
+        """The stored position of each partition of the topic."""
         with translate_errors():
             return dict(await POSITIONS.fetch(self._pool, topic))
 
     async def save(self, topic: str, copied: ProgressBatch) -> bool:
+        """Stores what a chunk says and the position after it, in one transaction. False: another process has moved the
+        position, and nothing was stored.
+        """
         rows = [(str(p.schedule), p.generation, p.sequence, p.explanation, p.at) for p in copied.progress]
         with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
@@ -77,6 +81,7 @@ class PostgresProgress:
         return True
 
     async def forget_positions(self, topic: str) -> None:
+        """Has the topic read again from its beginning."""
         with translate_errors():
             await self._pool.execute(_SQL["forget_positions"], topic)
 

@@ -92,8 +92,10 @@ class DaprJobStore:
         self._few = asyncio.Semaphore(_FEW)
 
     async def get(self, queue: str, name: str) -> JobTask:
-        """Raises:
-        NotFoundError: there is no such job.
+        """The stored task of a job.
+
+        Raises:
+            NotFoundError: there is no such job.
         """
         with translate_errors():
             row = await _GET.fetchrow(self._pool, task_id(TaskLane(queue, name), name))

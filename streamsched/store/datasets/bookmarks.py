@@ -45,8 +45,10 @@ class BookmarkStore:
             return await _LIST.fetch(self._pool, after, limit)
 
     async def get(self, name: str) -> Bookmark:
-        """Raises:
-        NotFoundError: there is none of that name.
+        """The bookmark with its value and revision.
+
+        Raises:
+            NotFoundError: there is none of that name.
         """
         with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():

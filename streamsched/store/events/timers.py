@@ -95,6 +95,9 @@ class PostgresTimers:
         self._held: list[str] = []
 
     async def fire(self, *, now: datetime, limit: int, decide: Callable[[DueTimer], Firing]) -> int:
+        """Decides about up to `limit` due timers, those due longest first, in one transaction; returns how many. When
+        one fails, the others fire and it is put off.
+        """
         self._held = self._failed.held_keys(now)
         try:
             return await self._fire(now, limit, decide)
@@ -145,6 +148,7 @@ class PostgresTimers:
                 return len(rows)
 
     async def next_due_at(self) -> datetime | None:
+        """The earliest due time of all timers; None without any."""
         with translate_errors():
             return await self._pool.fetchval(_SQL["next_due"], self._held)
 

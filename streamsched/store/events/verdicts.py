@@ -50,6 +50,7 @@ class VerdictStore(StoredPositions):
         self._days: frozenset[date] = frozenset()
 
     async def take(self, topic: str, batches: Sequence[IntakeBatch[Page]], *, now: datetime) -> IntakeResult:
+        """Stores findings with the positions after them, in one transaction; those that are too old are dropped."""
         oldest = now - self._keep
         rows = {
             batch.partition: [_row(finding) for page in batch.rows for finding in page if finding.at >= oldest]

@@ -62,6 +62,7 @@ class PostgresWakes(StoredPositions):
         self._theirs = theirs
 
     async def take(self, topic: str, batches: Sequence[IntakeBatch[WakeUpRequest]], *, now: datetime) -> IntakeResult:
+        """Stores the newest request of each schedule and cell with the positions after them, in one transaction."""
         columns = [list(column) for column in zip(*_newest_requests(batches, now), strict=True)] or [
             [] for _ in range(6)
         ]
@@ -78,6 +79,9 @@ class PostgresWakes(StoredPositions):
         return IntakeResult(frozenset(taken.partitions), taken.stored, taken.obsolete)
 
     async def fire(self, *, now: datetime, limit: int, record: Callable[[Woken], OutboxRecord]) -> int:
+        """Moves up to `limit` due wake-ups to the outbox, those due longest first; returns how many. One that cannot be
+        read is put off, and logged.
+        """
         with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 rows = await _CLAIM.fetch(connection, now, limit, expected_parameter(self._theirs))
@@ -96,6 +100,7 @@ class PostgresWakes(StoredPositions):
                 return len(rows)
 
     async def next_due_at(self) -> datetime | None:
+        """The earliest due time of all wake-ups; None without any."""
         with translate_errors():
             return await self._pool.fetchval(_SQL["next_due"])
 

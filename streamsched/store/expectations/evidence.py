@@ -84,6 +84,7 @@ class EvidenceStore(StoredPositions):
     """
 
     async def take(self, topic: str, batches: Sequence[IntakeBatch[Evidence | None]], *, now: datetime) -> IntakeResult:
+        """Stores what expectations are about with the positions after it, in one transaction."""
         del now
         with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():

@@ -139,8 +139,10 @@ class ExpectationReader:
             return _records(await _SOME.fetch(self._pool, ids)) if ids else []
 
     async def get(self, ref: ExpectationRef) -> ExpectationRecord:
-        """Raises:
-        NotFoundError: there is none.
+        """The expectation with its last miss.
+
+        Raises:
+            NotFoundError: there is none.
         """
         with translate_errors():
             found = _records(await _SOME.fetch(self._pool, [str(ref)]))

@@ -14,16 +14,7 @@ from typing import Final, NamedTuple
 from streamsched.codec.graph.task import task_to_json, tasks_from_json
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.graph.node import NODE_STATES, NodeFact, NodeState
-from streamsched.domain.graph.progress import (
-    GraphNode,
-    cancel_node,
-    count_parents,
-    end_node,
-    leave_out_node,
-    recount,
-    reset,
-    shift_node,
-)
+from streamsched.domain.graph.progress import GraphNode, cancel, count_parents, finish, leave_out, recount, reset, shift
 from streamsched.domain.graph.task import NodeId, TaskTemplate
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
@@ -157,8 +148,10 @@ class NodeStore:
             return generation
 
     async def graph(self, app: AppRef) -> StoredGraph:
-        """Raises:
-        NotFoundError: the app has no tasks.
+        """The tasks of the app as they are stored.
+
+        Raises:
+            NotFoundError: the app has no tasks.
         """
         with translate_errors():
             row = await _GRAPH.fetchrow(self._pool, str(app))
@@ -212,7 +205,7 @@ class NodeStore:
                     continue
                 for child, shifts in report_to_children(batch, node, edges).items():
                     if child in batch.nodes:
-                        batch.put(shift_node(batch.nodes[child], shifts))
+                        batch.put(shift(batch.nodes[child], shifts))
             return await batch.write()
 
     async def cancel(self, graph: StoredGraph, nodes: Sequence[NodeId], reason: str, *, now: datetime) -> Sequence[str]:
@@ -226,7 +219,7 @@ class NodeStore:
             found = [batch.nodes[node] for node in nodes if node in batch.nodes]
             for node in found:
                 if node.state is NodeState.WAITING:
-                    batch.put(cancel_node(node), reason)
+                    batch.put(cancel(node), reason)
             await batch.write()
             return [job for node in found if node.state is NodeState.QUEUED and (job := batch.job(node.id)) is not None]
 
@@ -322,7 +315,7 @@ class NodeStore:
                     fact, reason = end.fact, end.reason
                     if fact is NodeFact.SUCCEEDED:
                         fact, reason = graph.reactions.end(end.node.task, end.exit_code)
-                    batch.put(end_node(node, fact), reason)
+                    batch.put(finish(node, fact), reason)
                 counted_ends.append(end.number)
             left, again = await choose_children(batch, movers, edges)
             shifts, anew = find_shifts(batch, movers, edges)
@@ -343,11 +336,11 @@ class NodeStore:
                     creates = any(graph.reactions.creates(child.task, each.after) for each in changes)
                     missing += [child] if creates or (changes and child in left) else []
                 elif child in left:
-                    batch.put(leave_out_node(known, changes), left[child])
+                    batch.put(leave_out(known, changes), left[child])
                 elif child in again and known.state is NodeState.SKIPPED:
-                    batch.put(reset(shift_node(known, changes)), "")
+                    batch.put(reset(shift(known, changes)), "")
                 else:
-                    batch.put(shift_node(known, changes))
+                    batch.put(shift(known, changes))
             await create_nodes(batch, missing, edges, left)
             made = await batch.write()
             await batch.connection.execute(SQL["forget"], counted_ends)

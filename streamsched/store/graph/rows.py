@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeVar
 from streamsched.domain.errors import ConflictError, InvalidError
 from streamsched.domain.graph.graph import ParentGroup
 from streamsched.domain.graph.node import NodeFact, NodeState, ParentOutcome
-from streamsched.domain.graph.progress import GraphNode, GroupCount, end_node, hold_node
+from streamsched.domain.graph.progress import GraphNode, GroupCount, finish, hold_node
 from streamsched.domain.graph.reaction import Reactions
 from streamsched.domain.graph.release import node_job, schedule_of
 from streamsched.domain.graph.task import NodeId, TaskTemplate
@@ -247,7 +247,7 @@ class NodeBatch:
         async for node in iterate_fairly(ready):
             schedule = schedules.get(names[node.id.task])
             if schedule is None or node.id.task not in tasks:
-                self.put(end_node(node, NodeFact.FAILED), f"schedule {names[node.id.task]} is deleted")
+                self.put(finish(node, NodeFact.FAILED), f"schedule {names[node.id.task]} is deleted")
                 continue
             if not schedule.enabled:
                 self._held.add(node.id)
@@ -256,7 +256,7 @@ class NodeBatch:
             try:
                 job = node_job(app, tasks[node.id.task], node, generation=schedule.generation, now=self._now)
             except InvalidError as error:  # the template changed
-                self.put(end_node(node, NodeFact.FAILED), error.reason)
+                self.put(finish(node, NodeFact.FAILED), error.reason)
                 continue
             self._jobs[node.id] = job.id
             self._reasons[node.id] = ""

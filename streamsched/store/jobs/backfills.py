@@ -27,7 +27,7 @@ from streamsched.domain.backfills.backfill import (
 )
 from streamsched.domain.backfills.items import BackfillItem, items_of
 from streamsched.domain.backfills.request import UNCONFIRMED, BackfillRequest, KeySpan, PartitionSpan, Span, TickSpan
-from streamsched.domain.decisions.decision import superseded_reason
+from streamsched.domain.decisions.decision import invalidity
 from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError
 from streamsched.domain.jobs.job import JobCommand, JobState, ReadyJob
 from streamsched.domain.jobs.run import RunState
@@ -227,8 +227,10 @@ class BackfillStore:
         return await self.get(request.id), False
 
     async def get(self, backfill: str) -> BackfillRecord:
-        """Raises:
-        NotFoundError: no such backfill.
+        """The backfill with its counts.
+
+        Raises:
+            NotFoundError: no such backfill.
         """
         with translate_errors():
             row = await _GET.fetchrow(self._pool, backfill)
@@ -291,7 +293,7 @@ class BackfillStore:
         if row is None:
             raise NotFoundError("schedule", str(request.schedule))
         schedule = schedule_from_json(loads(row.definition, "$"))
-        refused = superseded_reason(
+        refused = invalidity(
             known=True,
             current=row.generation,
             enabled=row.enabled,

@@ -17,7 +17,7 @@ from streamsched.codec.json.scalar import loads
 from streamsched.codec.records import launch
 from streamsched.codec.schedules.schedule import program_from_json, schedule_from_json
 from streamsched.domain.constraints.pool import slots_name
-from streamsched.domain.decisions.decision import DecisionInput, DueJob, superseded_reason
+from streamsched.domain.decisions.decision import DecisionInput, DueJob, invalidity
 from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.errors import describe_failure
 from streamsched.domain.jobs.job import JobCommand, JobNumber, ScheduleKey
@@ -357,7 +357,7 @@ def _due_job(row: _JobRow, schedules: Mapping[str, _ScheduleRow], definitions: M
 def _is_current(job: DueJob) -> bool:
     """Whether the job's definition is in force. If not, the job ends, whether the definition can be read or not."""
     return (
-        superseded_reason(
+        invalidity(
             known=True,
             current=job.generation,
             enabled=job.enabled,

@@ -62,6 +62,9 @@ class PostgresIntake(StoredPositions):
     """`ports.intake.IntakeStore` of ready jobs on PostgreSQL."""
 
     async def take(self, topic: str, batches: Sequence[IntakeBatch[ReadyJobRow]], *, now: datetime) -> IntakeResult:
+        """Stores ready jobs with the positions after them, in one transaction. A job that is there already is not
+        stored again.
+        """
         with translate_errors():
             jobs = await self._drop_foreign_details([(batch.partition, job) for batch in batches for job in batch.rows])
             rows = [(partition, *job, ancestors_of_record(job.ready)) for partition, job in jobs]

@@ -48,8 +48,10 @@ class JobStore:
         self._pool = pool
 
     async def get(self, job: str) -> JobRecord:
-        """Raises:
-        NotFoundError: no such job.
+        """The job, waiting or in the history.
+
+        Raises:
+            NotFoundError: no such job.
         """
         with translate_errors():
             row = await _GET.fetchrow(self._pool, job)
@@ -112,8 +114,10 @@ class JobStore:
         )
 
     async def snapshot(self, job: str) -> JobSnapshot:
-        """Raises:
-        NotFoundError: no such job.
+        """The job with all that explains its state, read at one moment.
+
+        Raises:
+            NotFoundError: no such job.
         """
         with translate_errors():
             async with (

@@ -11,7 +11,7 @@ from streamsched.codec.json.scalar import loads
 from streamsched.codec.records import launch
 from streamsched.codec.records.descent import ancestors_of_job
 from streamsched.codec.schedules.schedule import schedule_from_json
-from streamsched.domain.decisions.decision import superseded_reason
+from streamsched.domain.decisions.decision import invalidity
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.jobs.run import RunState
@@ -261,7 +261,7 @@ async def current_schedule(connection: Connection, ref: ScheduleRef) -> CurrentO
     row = await _LOCK_SCHEDULE.fetchrow(connection, str(ref))
     if row is None or row.deleted_at is not None:
         raise NotFoundError("schedule", str(ref))
-    refused = superseded_reason(
+    refused = invalidity(
         known=True,
         current=row.generation,
         enabled=row.enabled,

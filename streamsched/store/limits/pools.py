@@ -113,8 +113,10 @@ class PoolStore:
                 return await _records(connection, None, after=after, limit=limit)
 
     async def get(self, name: str) -> PoolRecord:
-        """Raises:
-        NotFoundError: no job has used it and no one has set it.
+        """The pool with its size and what it holds.
+
+        Raises:
+            NotFoundError: no job has used it and no one has set it.
         """
         with translate_errors():
             async with self._pool.acquire() as connection:

@@ -80,8 +80,10 @@ class ProfileStore:
             return [_record(row) for row in await _LIST.fetch(self._pool, namespace)]
 
     async def get(self, namespace: str, name: str) -> ProfileRecord:
-        """Raises:
-        NotFoundError: the namespace itself has no such profile.
+        """The profile that the namespace itself has.
+
+        Raises:
+            NotFoundError: the namespace itself has no such profile.
         """
         with translate_errors():
             async with self._pool.acquire() as connection:

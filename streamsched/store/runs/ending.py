@@ -10,7 +10,7 @@ import structlog
 from streamsched.codec import event as event_codec
 from streamsched.codec.events import ancestors as ancestors_codec
 from streamsched.codec.schedules.schedule import program_from_json
-from streamsched.domain.decisions.decision import superseded_reason
+from streamsched.domain.decisions.decision import invalidity
 from streamsched.domain.errors import DecodeError, describe_failure
 from streamsched.domain.events.ancestors import NO_ANCESTORS, Ancestors
 from streamsched.domain.jobs.failure import Failure
@@ -159,7 +159,7 @@ async def current_schedule(connection: Connection, row: StoredRun) -> tuple[str 
     if row.schedule is None:
         return None, None
     schedule = await LOCK_SCHEDULE.fetchrow(connection, row.schedule)
-    why = superseded_reason(
+    why = invalidity(
         known=schedule is not None and schedule.deleted_at is None,
         current=schedule.generation if schedule else 0,
         enabled=bool(schedule and schedule.admits),

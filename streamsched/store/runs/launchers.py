@@ -67,6 +67,7 @@ class RecoveredRuns:
 
     @property
     def runs(self) -> int:
+        """How many runs were taken care of."""
         return self.requeued + self.repeated + self.ended
 
 

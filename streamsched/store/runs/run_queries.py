@@ -111,8 +111,10 @@ class RunQueries:
         self._pool = pool
 
     async def get(self, run: str) -> RunRecord:
-        """Raises:
-        NotFoundError: no such run.
+        """The run, active or in the history.
+
+        Raises:
+            NotFoundError: no such run.
         """
         with translate_errors():
             row = await _GET.fetchrow(self._pool, run)

@@ -59,6 +59,9 @@ class PostgresRunStore:
         self._pool = pool
 
     async def claim(self, run: str, *, runner: str, log_path: str | None, now: datetime) -> Assignment | None:
+        """Gives the run to exactly one runner, PENDING → STARTING; None to all others. Idempotent for the same runner.
+        An unattended run is taken over.
+        """
         with translate_errors():
             seen = await RUN.fetchrow(self._pool, run)
             if seen is None:
@@ -104,6 +107,7 @@ class PostgresRunStore:
         return assignment
 
     async def mark_started(self, run: str, *, runner: str, now: datetime, start: str = "") -> None:
+        """STARTING → RUNNING. Idempotent. ConflictError: the run is no longer this runner's."""
         with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 row = await RUN.fetchrow(connection, run)
@@ -114,6 +118,9 @@ class PostgresRunStore:
                     raise ConflictError(f"run '{run}' is no longer executed by {runner}")
 
     async def store_driver(self, run: str, *, runner: str, driver: Driver, now: datetime) -> None:
+        """Stores the driver in a cluster, for a later runner of the run. Idempotent. ConflictError: the run is no
+        longer this runner's.
+        """
         with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 row = await lock_run(connection, run)
@@ -127,6 +134,9 @@ class PostgresRunStore:
     async def heartbeat(
         self, run: str, *, runner: str, now: datetime, metrics: RunMetrics | None = None
     ) -> StopRequest | None:
+        """Stores a heartbeat and the metrics, if any; returns a requested stop. ConflictError: the run is no longer
+        this runner's.
+        """
         measured = None if metrics is None else run_metrics.to_json(metrics)
         with translate_errors():
             row = await _BEAT.fetchrow(self._pool, run, runner, now, measured)
@@ -135,6 +145,7 @@ class PostgresRunStore:
         return stop_request(*row)
 
     async def finish(self, run: str, ending: RunEnd) -> bool:
+        """Ends the run and what depends on it; False when it had ended already."""
         with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 row = await lock_run(connection, run)

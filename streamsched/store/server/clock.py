@@ -62,6 +62,7 @@ class PostgresClock:
 
     @property
     def in_doubt(self) -> bool:
+        """Whether PostgreSQL's clock is in doubt, so that nothing may end because of time."""
         return self._view is None or self._view.in_doubt
 
     @property

@@ -63,8 +63,10 @@ class ClockJudgements:
         self._pool = pool
 
     async def state(self) -> ClockState:
-        """Raises:
-        UnavailableError: PostgreSQL is unavailable.
+        """What is known of PostgreSQL's clock.
+
+        Raises:
+            UnavailableError: PostgreSQL is unavailable.
         """
         with translate_errors():
             row = await _MEASUREMENT.fetch_one(self._pool)

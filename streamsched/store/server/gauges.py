@@ -186,15 +186,19 @@ class Gauges:
         self._pool = pool
 
     async def answers(self) -> None:
-        """Raises:
-        UnavailableError: PostgreSQL does not answer.
+        """Returns when PostgreSQL has answered a query.
+
+        Raises:
+            UnavailableError: PostgreSQL does not answer.
         """
         with translate_errors():
             await self._pool.fetchval("SELECT 1")
 
     async def measure(self, *, now: datetime) -> Measures:
-        """Raises:
-        UnavailableError: PostgreSQL does not answer.
+        """Measures what metrics show of the database.
+
+        Raises:
+            UnavailableError: PostgreSQL does not answer.
         """
         with translate_errors():
             async with self._pool.acquire() as connection:

@@ -55,6 +55,7 @@ class PostgresLeases:
         self._leave = _SQL["leave"].replace("workers", members)
 
     async def heartbeat(self, holder: LeaseHolder, held: Mapping[str, int], ttl: timedelta) -> Membership:
+        """Stores a heartbeat, renews what is held (name → epoch), and returns the membership."""
         with translate_errors():
             found = await self._beat.fetch_one(
                 self._pool,
@@ -67,30 +68,36 @@ class PostgresLeases:
     async def claim(
         self, names: Sequence[str], owner: str, ttl: timedelta, *, reads: int | None = None
     ) -> Mapping[str, int]:
+        """Claims those names that are free, expired or the owner's already; returns name → new epoch."""
         with translate_errors():
             return dict(
                 await _CLAIMED.fetch(self._pool, list(names), owner, ttl, reads, expected_parameter(self._theirs))
             )
 
     async def renew(self, held: Mapping[str, int], owner: str, ttl: timedelta) -> frozenset[str]:
+        """Renews for another `ttl`, also expired leases that nobody claimed since; returns the names still held."""
         with translate_errors():
             rows = await self._pool.fetch(_SQL["renew"], list(held), list(held.values()), owner, ttl)
         return frozenset(name for (name,) in rows)
 
     async def allow(self, held: Mapping[str, int], owner: str, version: int) -> frozenset[str]:
+        """Permits writing a format version under these leases; returns the names for which it holds."""
         with translate_errors():
             rows = await self._pool.fetch(_SQL["allow"], list(held), list(held.values()), owner, version)
         return frozenset(name for (name,) in rows)
 
     async def want(self, names: Sequence[str], worker: str) -> None:
+        """Asks the live owners to hand over."""
         with translate_errors():
             await self._pool.execute(_SQL["want"], list(names), worker)
 
     async def release(self, held: Mapping[str, int], owner: str) -> None:
+        """Releases leases, except those claimed by another since. Idempotent."""
         with translate_errors():
             await self._pool.execute(_SQL["release"], list(held), list(held.values()), owner)
 
     async def leave(self, worker: str) -> None:
+        """Removes the worker from the membership. Idempotent."""
         with translate_errors():
             await self._pool.execute(self._leave, worker)
 

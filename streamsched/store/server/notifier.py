@@ -30,6 +30,7 @@ class PostgresSubscription:
         self._notified.set()
 
     async def wait(self, timeout: float) -> bool:
+        """Whether a notice came within `timeout` seconds; one that came since the last call counts."""
         await self._notifier.connect()
         try:
             async with asyncio.timeout(timeout):
@@ -53,6 +54,7 @@ class PostgresNotifier:
 
     @asynccontextmanager
     async def listen(self, channel: str) -> AsyncIterator[PostgresSubscription]:
+        """A subscription to the channel for the block. Notices that come before the first `wait` are not lost."""
         subscription = PostgresSubscription(self)
         self._subscriptions.setdefault(channel, set()).add(subscription)
         try:

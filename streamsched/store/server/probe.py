@@ -159,9 +159,11 @@ class DatabaseProbe:
         self._pool = pool
 
     async def facts(self) -> DatabaseFacts:
-        """Raises:
-        UnavailableError: PostgreSQL is unavailable.
-        ConfigurationError: database, user or schema are not what this release needs.
+        """What the doctor asks the database.
+
+        Raises:
+            UnavailableError: PostgreSQL is unavailable.
+            ConfigurationError: database, user or schema are not what this release needs.
         """
         revision = await stored_revision(self._pool)
         with translate_errors():
@@ -200,10 +202,12 @@ class PostgresArchivedLetters:
         self._pool = pool
 
     async def read_hidden(self, topic: str) -> Mapping[int, int]:
+        """By partition, the position up to which dead letters are archived."""
         with translate_errors():
             return dict(await POSITIONS.fetch(self._pool, _HIDDEN + topic))
 
     async def hide(self, topic: str, positions: Mapping[int, int]) -> None:
+        """Archives everything below these positions, which never decrease."""
         with translate_errors():
             await self._pool.execute(_SQL["hide"], _HIDDEN + topic, list(positions), list(positions.values()))
 

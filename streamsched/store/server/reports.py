@@ -93,6 +93,7 @@ class PostgresReportStore:
         self._pool = pool
 
     async def save(self, worker: str, reports: Sequence[ShardReport]) -> None:
+        """Stores the newest report of each shard; one of an older epoch changes nothing."""
         rows = [(report.shard, report.epoch, _to_json(report)) for report in reports]
         if rows:
             with translate_errors():

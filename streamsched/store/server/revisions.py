@@ -31,8 +31,10 @@ class Revisions:
 
 
 def revisions() -> Revisions:
-    """Raises:
-    ConfigurationError: the migrations are not installed.
+    """The revisions of the schema that are installed with this release.
+
+    Raises:
+        ConfigurationError: the migrations are not installed.
     """
     return revisions_in(migrations_folder())
 

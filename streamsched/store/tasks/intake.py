@@ -34,10 +34,12 @@ class PostgresTaskIntake(StoredPositions):
         self._name = name
 
     async def positions(self, topic: str, partitions: int) -> Mapping[int, int]:
+        """The stored position of each partition of the queue's topic."""
         del topic
         return await super().positions(self._name, partitions)
 
     async def take(self, topic: str, batches: Sequence[IntakeBatch[TaskRequest]], *, now: datetime) -> IntakeResult:
+        """Registers tasks with the positions after them, in one transaction."""
         del topic
         starts = ([batch.partition for batch in batches], [batch.start for batch in batches])
         with translate_errors():

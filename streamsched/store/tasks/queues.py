@@ -86,8 +86,10 @@ class QueueStore:
             return await fetch_value(self._pool, _SQL["version"], int)
 
     async def get(self, name: str) -> QueueRecord:
-        """Raises:
-        NotFoundError: there is no such queue.
+        """The queue with its policy and counts.
+
+        Raises:
+            NotFoundError: there is no such queue.
         """
         with translate_errors():
             return (await _records(self._pool, [await stored_queue(self._pool, name)]))[0]

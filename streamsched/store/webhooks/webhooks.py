@@ -219,6 +219,7 @@ class WebhookStore:
                 await connection.execute(_QUEUES["notify"])
 
     async def target(self, webhook: str) -> DeliveredWebhook | None:
+        """The webhook for a delivery, with the former secret while that is still used; None when there is none."""
         with translate_errors():
             row = await _TARGET.fetchrow(self._pool, webhook)
         if row is None:
@@ -230,6 +231,7 @@ class WebhookStore:
         return DeliveredWebhook(_definition(webhook, row.definition), row.enabled, row.secret, old)
 
     async def disable_failing(self, webhook: str, reason: str, *, now: datetime) -> bool:
+        """Disables a webhook whose deliveries fail; False when it was disabled or deleted already."""
         with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 return await _set_enabled(connection, webhook, False, reason, by_owner=False, now=now)

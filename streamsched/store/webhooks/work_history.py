@@ -31,6 +31,9 @@ class PostgresWorkHistory:
             return await _read_last_number(self._pool)
 
     async def settled_number(self) -> int:
+        """The number up to which no line can appear any more: every transaction that may have taken such a number has
+        ended.
+        """
         with translate_errors():
             async with self._pool.acquire() as connection:
                 if self._writers:
@@ -44,6 +47,9 @@ class PostgresWorkHistory:
         return self._settled
 
     async def read(self, after: int, upto: int, *, limit: int, whole: bool = False) -> Sequence[WorkLine]:
+        """Lines with numbers above `after` up to `upto`, in order, at most `limit`: of jobs and runs, and with `whole`
+        of expectations, and of schedules that paused themselves.
+        """
         with translate_errors():
             return list(map(readable_line, await _READ.fetch(self._pool, after, upto, limit, whole)))
 

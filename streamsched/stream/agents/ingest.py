@@ -109,7 +109,7 @@ class Ingest:
         if not signal_codec.says_occurred(raw):
             key, value = signal_codec.encode(signal)
         else:
-            key, value = event.key.encode(), signal_codec.delayed(raw, signal.delay) if signal.delay else raw
+            key, value = event.key.encode(), signal_codec.add_delay(raw, signal.delay) if signal.delay else raw
         self._decoder.remember(value, signal)
         return key, value
 

@@ -48,7 +48,7 @@ class SignalDecoder:
         known = self.known(value)
         if known is not None:
             return known
-        usual = fast_path.occurred(value) if value.startswith(fast_path.BEGINS) else None
+        usual = fast_path.read_occurred(value) if value.startswith(fast_path.BEGINS) else None
         signal = usual[1] if usual is not None else signal_codec.decode(key, value)
         if isinstance(signal, Occurred):  # every listener gets the same bytes
             self.remember(value, signal)

@@ -48,6 +48,7 @@ class OtlpSender:
         self._lock = threading.Lock()
 
     async def send(self, spans: Sequence[TraceSpan]) -> bool:
+        """Sends the spans in one request, and again while the receiver is busy; False when they were given up."""
         loop = asyncio.get_running_loop()
         accepted: asyncio.Future[bool] = loop.create_future()
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from streamsched.admin.overview import Overview, survey
 from streamsched.api.routing.rules import VIEW_LIST
-from streamsched.catalog.upcoming_ticks import UpcomingTick, soonest
+from streamsched.catalog.upcoming_ticks import UpcomingTick, soonest_ticks
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import StreamschedError
 from streamsched.domain.schedules.schedule import ScheduleRecord

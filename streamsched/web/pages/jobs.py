@@ -18,7 +18,7 @@ from streamsched.web.views.paging import PageLinks, page_links
 from streamsched.web.views.states import JOB_WORDS
 from streamsched.web.visit import PageRoute, Visit
 
-#: Rows of a page.
+#: Most rows of one page.
 ROWS: Final = 50
 _SHOWN: Final = tuple(state for state in JobState if state is not JobState.PENDING_TRIGGER)
 

@@ -22,7 +22,7 @@ from streamsched.web.views.spans import frame_of, gantt_bar
 from streamsched.web.views.states import RUN_WORDS
 from streamsched.web.visit import PageRoute, Visit
 
-#: Rows of a page.
+#: Most rows of one page.
 ROWS: Final = 50
 #: Days of the calendar.
 DAYS: Final = 91

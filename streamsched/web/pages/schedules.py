@@ -26,7 +26,7 @@ from streamsched.web.views.strips import BARS, StripBar, strip
 from streamsched.web.views.trigger_tree import all_leaves, tree_of
 from streamsched.web.visit import PageRoute, Visit
 
-#: Rows of a page.
+#: Most rows of one page.
 ROWS: Final = 50
 _LONGEST_SEARCH: Final = 200
 _LONGEST_NOTE: Final = 500

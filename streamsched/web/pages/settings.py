@@ -21,7 +21,7 @@ _THEMES: Final = frozenset({"light", "dark", ""})
 
 def routes(renderer: Renderer) -> Iterator[PageRoute]:
     del renderer
-    yield PageRoute("GET", "/ui/live", ANYBODY, live)
+    yield PageRoute("GET", "/ui/live", ANYBODY, live_feed)
     yield PageRoute("POST", "/ui/display", ANYBODY, display)
     yield PageRoute("POST", "/ui/logout", ANYBODY, log_out)
 

@@ -30,16 +30,7 @@ from streamsched.store.server.embedded_server import start_server
 from tests.faults.judges.file_sets import Rows, judge_commits
 from tests.faults.judges.log import ends_of, records_up_to
 from tests.faults.writers.dataset import DatasetTrial
-from tests.faults.writers.processes import (
-    DATASET,
-    DAYS,
-    DeltaWriter,
-    IcebergWriter,
-    half_commits,
-    now,
-    watch,
-    write,
-)
+from tests.faults.writers.processes import DATASET, DAYS, DeltaWriter, IcebergWriter, half_commits, now, watch, write
 from tests.support.judgement import Judgement
 from tests.trial import Asked, Counts, Site
 

@@ -83,8 +83,8 @@ def test_a_run_by_hand_reads_everything_or_nothing_when_it_says_so(
     flights.write(frame(spark, 1, 2), partition_by=["day"])
     by_hand = RunContext("default.air.join.manual-1.r1", ProgramRef("default", "air", "join"))
 
-    assert flights.read_new(by_hand, spark, by_hand="all").count() == 6
-    nothing = flights.read_new(by_hand, spark, by_hand="none")
+    assert flights.read_new(by_hand, spark, in_manual_run="all").count() == 6
+    nothing = flights.read_new(by_hand, spark, in_manual_run="none")
     assert (nothing.count(), nothing.columns) == (0, ["day", "n", "name"])
     with pytest.raises(ConflictError, match="started by hand"):
         flights.read_new(by_hand, spark)

@@ -6,9 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
-from streamsched.domain.errors import (
-    ConflictError,
-)
+from streamsched.domain.errors import ConflictError
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.schedules.schedule import BashJob, Program, ScheduleRecord
 from streamsched.domain.signals.signal import Drop, Put, Subscribe, Unsubscribe

@@ -7,9 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from streamsched.domain.errors import (
-    ConflictError,
-)
+from streamsched.domain.errors import ConflictError
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.schedules.schedule import BashJob, Program
 from streamsched.domain.triggers.trigger import Cron

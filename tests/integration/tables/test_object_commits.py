@@ -200,7 +200,7 @@ with store.writing(write) as folder:
     if phase == "staging":
         os.kill(os.getpid(), signal.SIGKILL)
     store.publish(write, COLUMNS, Mode.APPEND)
-    store.announced(name)
+    store.mark_announced(name)
 """
 
 

@@ -6,15 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.cli.naming import (
-    field_path,
-    full_app,
-    full_job,
-    full_name,
-    full_run,
-    short_name,
-    without_default,
-)
+from streamsched.cli.naming import field_path, full_app, full_job, full_name, full_run, short_name, without_default
 from streamsched.domain.errors import InvalidError
 
 names = st.one_of(

@@ -87,7 +87,7 @@ def test_an_arrival_has_the_children_that_its_components_give() -> None:
         ({"partitions": {"dataset": "sales", "by": ["da te"]}}, ".partitions.by", "must be components"),
         ({"partitions": {"dataset": "a b"}}, ".partitions.dataset", ""),
         ({"partitions": {"set": "sales"}}, ".partitions", ""),
-        ({"g": [{"event": {"event": "x", "odd": 1}}]}, ".g[0].event.odd", "is no field"),
+        ({"g": [{"event": {"event": "x", "odd": 1}}]}, ".g[0].event.odd", "unknown field"),
         ([cron("0 6 * * *") | event("x")], ".task[0]", "has no key"),
         ([event("x").per("date") & event("y").per("client")], ".task[0].by", "one list of columns"),
     ],

@@ -8,12 +8,7 @@ from streamsched.domain.errors import InvalidError
 from streamsched.domain.graph.ascent import Ascent
 from streamsched.domain.graph.graph import Graph, NodeId
 from streamsched.domain.graph.job_template import JobTemplate
-from streamsched.domain.graph.node import (
-    NODE_STATES,
-    NodeState,
-    ParentOutcome,
-    parent_outcome,
-)
+from streamsched.domain.graph.node import NODE_STATES, NodeState, ParentOutcome, parent_outcome
 from streamsched.domain.graph.task import MOST_VALUES, DependencyGroup, Entry, TaskTemplate
 
 D = JobTemplate.parse("{d}")

@@ -133,15 +133,15 @@ def test_a_line_that_is_no_event_is_set_aside_with_its_reason(spool: Spool, tmp_
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from streamsched.emit.claim import claimed
+from streamsched.emit.claim import hold_claim
 from streamsched.emit.spool import KEPT, Spool
 from streamsched.emit import custom
-from streamsched.emit.draft import stamped
+from streamsched.emit.draft import complete_event
 from streamsched.ports.clock import SystemClock
 from streamsched.testing.clock import SettableClock
 from datetime import UTC, datetime
 spool = Spool(Path(sys.argv[1]), SystemClock())
-spool.keep([stamped(custom("e", event_id="kept"), source="s", now=datetime(2013, 1, 1, tzinfo=UTC))])
+spool.keep([complete_event(custom("e", event_id="kept"), source="s", now=datetime(2013, 1, 1, tzinfo=UTC))])
 if sys.argv[2] == "draining":
     for kept in spool.claims():
         os.kill(os.getpid(), signal.SIGKILL)

@@ -11,7 +11,7 @@ from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError
 from streamsched.domain.names import DatasetRef, ProgramRef, ScheduleRef
 from streamsched.domain.triggers.trigger import AllOf, Partitions
 from streamsched.spark.context import RunContext
-from streamsched.spark.pfs import ByHand, PartitionedFileSet
+from streamsched.spark.pfs import ManualRead, PartitionedFileSet
 
 JOIN = ProgramRef("prod", "air", "join")
 BY_HAND = RunContext("prod.air.join.manual-1.r1", JOIN)
@@ -23,27 +23,27 @@ def test_a_run_knows_whether_a_schedule_started_it() -> None:
     assert (BY_HAND.triggered, TRIGGERED.triggered) == (False, True)
 
 
-@pytest.mark.parametrize("by_hand", ["raise", ByHand.RAISE])
+@pytest.mark.parametrize("by_hand", ["raise", ManualRead.RAISE])
 def test_reading_what_is_new_by_hand_raises_and_says_what_to_do(tmp_path: Path, by_hand: str) -> None:
     flights = PartitionedFileSet("prod.flights", tmp_path)
 
     with pytest.raises(ConflictError) as caught:
-        flights.read_new(BY_HAND, by_hand=by_hand)
+        flights.read_new(BY_HAND, in_manual_run=by_hand)
 
-    for said in (BY_HAND.run_id, "prod.flights", "started by hand", 'by_hand="all"', "run.triggered"):
+    for said in (BY_HAND.run_id, "prod.flights", "started by hand", 'in_manual_run="all"', "run.triggered"):
         assert said in str(caught.value)
 
 
-@pytest.mark.parametrize("by_hand", list(ByHand))
-def test_a_program_may_say_what_it_reads_by_hand(tmp_path: Path, by_hand: ByHand) -> None:
+@pytest.mark.parametrize("by_hand", list(ManualRead))
+def test_a_program_may_say_what_it_reads_by_hand(tmp_path: Path, by_hand: ManualRead) -> None:
     """Nothing was ever written here, which is found out only when it reads."""
-    with pytest.raises(ConflictError if by_hand is ByHand.RAISE else NotFoundError):
-        PartitionedFileSet("prod.flights", tmp_path).read_new(BY_HAND, by_hand=by_hand)
+    with pytest.raises(ConflictError if by_hand is ManualRead.RAISE else NotFoundError):
+        PartitionedFileSet("prod.flights", tmp_path).read_new(BY_HAND, in_manual_run=by_hand)
 
 
 def test_another_word_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidError, match=r"\$\.by_hand: must be one of raise, all, none but is 'yes'"):
-        PartitionedFileSet("prod.flights", tmp_path).read_new(TRIGGERED, by_hand="yes")
+    with pytest.raises(InvalidError, match=r"\$\.in_manual_run: must be one of raise, all, none but is 'yes'"):
+        PartitionedFileSet("prod.flights", tmp_path).read_new(TRIGGERED, in_manual_run="yes")
 
 
 @pytest.mark.parametrize(("dataset", "warned"), [("prod.flights", False), ("prod.weather", False), ("flights", True)])

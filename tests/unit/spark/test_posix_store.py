@@ -78,7 +78,7 @@ write = tests.Write("killed")
 with store.writing(write) as folder:
     tests.stage(folder, [1, 2])
     store.publish(write, tests.COLUMNS, Mode.APPEND)
-    store.announced("killed")
+    store.mark_announced("killed")
 """
 
 

@@ -89,7 +89,7 @@ class Load(NamedTuple):
 
 async def load(loop: SimulationLoop, *, events_s: int, linger_s: float) -> Load:
     """Four shards under a steady load for `SECONDS` of virtual time, a schedule for each event."""
-    cluster = await ShardCluster.found(SlowBroker(MemoryLog(SimulationClock(loop))), 4)
+    cluster = await ShardCluster.create(SlowBroker(MemoryLog(SimulationClock(loop))), 4)
     stats, settings = [ShardStats() for _ in range(4)], ShardSettings(linger_s=linger_s, verdicts=False)
     cluster.shards = [Shard(cluster.broker, number, settings, stats=each) for number, each in enumerate(stats)]
     await asyncio.gather(*(shard.start() for shard in cluster.shards))

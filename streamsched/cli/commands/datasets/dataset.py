@@ -10,15 +10,7 @@ import typer
 
 from streamsched.cli.group import new_group
 from streamsched.cli.naming import short_name, without_default
-from streamsched.cli.output import (
-    Format,
-    FormatOption,
-    console,
-    count_text,
-    escape_text,
-    print_structured,
-    print_table,
-)
+from streamsched.cli.output import Format, FormatOption, console, count_text, escape_text, print_structured, print_table
 from streamsched.cli.paging import AfterOption, print_more
 from streamsched.cli.server import UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind

@@ -180,7 +180,7 @@ def _print_groups(found: Mapping[str, Any]) -> None:
         lacks = f"{group['missing']} of {group['parents']} parents are missing" if group["missing"] else "complete"
         out.print(f"  {either}{group['group']}: {lacks}", markup=False)
         for each in group["lacks"]:
-            out.print(f"      {_lack(each)}", markup=False)
+            out.print(f"      {_missing_parent_text(each)}", markup=False)
         if group["missing"] > len(group["lacks"]):
             out.print(f"      and {group['missing'] - len(group['lacks'])} more", markup=False)
 
@@ -200,7 +200,7 @@ def _print_roots(found: Mapping[str, Any]) -> None:
             out.print(f"      and {least}{found['rootsInAll'] - len(found['roots'])} more", markup=False)
 
 
-def _lack(parent: Mapping[str, Any]) -> str:
+def _missing_parent_text(parent: Mapping[str, Any]) -> str:
     if parent["awaits"] is not None:
         return f"waits for {parent['awaits']}, not arrived"
     return f"{parent['task']} {parent['jobId']}: {parent['state'] or 'not asked for'}"

@@ -30,7 +30,7 @@ _SUFFIX: Final = ".json"
 
 
 class FolderAnswers:
-    """See `CdapAnswers`. `folder`: what is below `/v3`."""
+    """Answers of CDAP from files. `folder`: what is below `/v3`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -61,8 +61,8 @@ class FolderAnswers:
 
 
 class HttpAnswers:
-    """See `CdapAnswers`. `url`: of CDAP's router, with or without `/v3`. Redirections are refused: they would give the
-    token to another server.
+    """Answers of a CDAP over HTTP. `url`: of its router, with or without `/v3`. Redirections are refused: they would
+    give the token to another server.
     """
 
     def __init__(self, url: str, environ: Mapping[str, str] = os.environ) -> None:
@@ -118,7 +118,7 @@ class HttpAnswers:
 
 
 class SavingAnswers:
-    """See `CdapAnswers`: those of another one, each saved in a folder as `FolderAnswers` reads it."""
+    """The answers of another one, each saved in a folder as `FolderAnswers` reads it."""
 
     def __init__(self, answers: CdapAnswers, folder: Path) -> None:
         self._answers = answers

@@ -47,6 +47,7 @@ class CdapApplication:
 
     @property
     def id(self) -> tuple[str, str]:
+        """Namespace and name."""
         return self.namespace, self.name
 
 

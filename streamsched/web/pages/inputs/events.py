@@ -28,7 +28,7 @@ from streamsched.web.views.paging import address
 from streamsched.web.views.states import StateWord
 from streamsched.web.visit import PageRoute, Visit
 
-#: Rows of a page.
+#: Most rows of one page.
 ROWS: Final = 50
 #: Records of each partition that are searched: at first, and after each request to search further back.
 DEPTHS: Final = (100, 1000, 10_000)

@@ -21,7 +21,7 @@ from streamsched.web.views.paging import page_links
 from streamsched.web.views.states import StateWord
 from streamsched.web.visit import PageRoute, Visit
 
-#: Grants of a page.
+#: Most grants of one page.
 ROWS: Final = 50
 _WORDS: Final = {
     GrantState.PENDING: StateWord("wait", "pending"),

@@ -23,7 +23,7 @@ from streamsched.web.views.health import health_lines
 from streamsched.web.views.paging import page_links
 from streamsched.web.visit import PageRoute, Visit
 
-#: Rows of a page.
+#: Most rows of one page.
 ROWS: Final = 100
 _MOST_DIGITS: Final = 18
 #: Topics with more partitions than this are listed without their ends.

@@ -21,7 +21,7 @@ from streamsched.web.views.names import queue_href
 from streamsched.web.views.paging import page_links
 from streamsched.web.visit import PageRoute, Visit
 
-#: Rows of a page.
+#: Most rows of one page.
 ROWS: Final = 50
 _LONGEST_LANE: Final = 1000
 

@@ -25,7 +25,7 @@ from streamsched.web.views.paging import page_links
 from streamsched.web.views.states import StateWord
 from streamsched.web.visit import PageRoute, Visit
 
-#: Rows of a page.
+#: Most rows of one page.
 ROWS: Final = 50
 _TEST: Final = "test"
 _ORDERS: Final = ("enable", "disable", _TEST)

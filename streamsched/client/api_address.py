@@ -12,7 +12,7 @@ from streamsched.emit.destination import NO_DESTINATION, URL, find_destination, 
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ApiAddress:
     """The URL of an API, and the headers of each request."""
 
     url: str
