@@ -14,6 +14,7 @@ class Client:
     def __init__(self) -> None:
         self.looks = 0
         self.attempts = 0
+        self._conns: dict[object, object] = {}
         self._sync_task: object | None = object()
         self._md_update_fut: asyncio.Future[bool] | None = None
 
