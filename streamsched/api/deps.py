@@ -30,7 +30,7 @@ from streamsched.catalog.replaying import ScheduleReplay
 from streamsched.config import Settings
 from streamsched.dapr.desk import DaprDesk
 from streamsched.domain.events.event import Outcome
-from streamsched.domain.names import ProgramRef
+from streamsched.domain.names import ProgramRef, check_namespace
 from streamsched.graph.submission import GraphDesk
 from streamsched.ports.broker import Broker
 from streamsched.ports.clock import Clock
@@ -284,6 +284,19 @@ QuotasDep = Annotated[QuotaStore, _service("limits.quotas")]
 AuditDep = Annotated[AuditStore, _service("access.audit_entries")]
 ExpectationsDep = Annotated[ExpectationReader, _service("schedules.expectations")]
 ClockDep = Annotated[Clock, _service("clock")]
+
+
+async def _named_namespace(namespace: str) -> str:
+    """The namespace of the path.
+
+    Raises:
+        InvalidError: it is no name of a namespace.
+    """
+    check_namespace(namespace)
+    return namespace
+
+
+NamespaceDep = Annotated[str, Depends(_named_namespace)]
 
 DryRunQuery = Annotated[bool, Query(description="Return the plan of the change and change nothing.")]
 PlanQuery = Annotated[

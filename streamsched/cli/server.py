@@ -14,7 +14,7 @@ from streamsched.cli.connection.exchange import Response, exchange
 from streamsched.cli.connection.server_url import CONTEXT, DEFAULT_URL, ContextUrl, found_url, requested_url, token_of
 from streamsched.cli.connection.waiting import notice
 from streamsched.cli.naming import short_name
-from streamsched.codec.problem import error_from_json
+from streamsched.codec.problem import error_of_answer
 from streamsched.domain.errors import NotFoundError
 
 _TIMEOUT: Final = 60.0
@@ -130,9 +130,6 @@ def request(
         response = exchange(method, base + path, query=query, content=data, headers=sent, timeout=timeout)
     if response.is_success:
         return response
-    try:
-        answer = response.json()
-    except ValueError:
-        answer = None
-    error = error_from_json(response.status, answer, url=base + path, etag=response.headers.get("etag", ""))
+    etag = response.headers.get("etag", "")
+    error = error_of_answer(response.status, response.content, url=base + path, etag=etag)
     raise NotFoundError(error.kind, short_name(error.name)) if isinstance(error, NotFoundError) else error

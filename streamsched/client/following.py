@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from streamsched.client.answers import Answer
 from streamsched.client.models import Decision
-from streamsched.codec.problem import error_from_json
+from streamsched.codec.problem import error_of_answer
 from streamsched.domain.errors import UnauthenticatedError, UnavailableError
 
 #: Path of the stream.
@@ -84,11 +84,7 @@ class Following:
         """
         self._event, self._data = "", []
         if answer.status not in AGAIN:
-            try:
-                problem = json.loads(answer.body)
-            except ValueError:
-                problem = None
-            raise error_from_json(answer.status, problem, url=url + PATH)
+            raise error_of_answer(answer.status, answer.body, url=url + PATH)
         if self.attempts >= len(pauses):
             raise UnavailableError(f"{url} cannot be reached ({answer.failure or f'it answered {answer.status}'})")
         self.attempts += 1

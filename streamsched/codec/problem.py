@@ -7,6 +7,7 @@ whether the same request can succeed later.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
@@ -91,6 +92,15 @@ def error_to_json(error: StreamschedError) -> dict[str, Any]:
         case QuotaExceededError(namespace=namespace, quota=quota, limit=limit, used=used, wanted=wanted):
             members = {"namespace": namespace, "quota": quota, "limit": limit, "used": used, "wanted": wanted}
     return to_json(status_of(error), str(error), retriable=error.retriable, **members)
+
+
+def error_of_answer(status: int, body: bytes, *, url: str, etag: str = "") -> StreamschedError:
+    """As `error_from_json`, of the body of an answer as it came."""
+    try:
+        answer = json.loads(body)
+    except ValueError:
+        answer = None
+    return error_from_json(status, answer, url=url, etag=etag)
 
 
 def error_from_json(status: int, answer: object, *, url: str, etag: str = "") -> StreamschedError:

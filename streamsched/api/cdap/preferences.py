@@ -7,9 +7,8 @@ from typing import Annotated
 from starlette.responses import Response
 
 from streamsched.api.body import BodyObject
-from streamsched.api.deps import ClockDep, PreferencesDep
+from streamsched.api.deps import ClockDep, NamespaceDep, PreferencesDep
 from streamsched.api.rendering import rendered
-from streamsched.api.routes.preferences import NamespaceDep
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import DEPLOY, VIEW

@@ -15,7 +15,7 @@ from streamsched.api.deps import AuditDep, ClockDep, TokensDep
 from streamsched.api.paging import After, Limit, page
 from streamsched.api.rendering import rendered
 from streamsched.api.routing.parameters import Query
-from streamsched.api.routing.routes import REASON, Routes
+from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import ADMINISTER_ALL, ANYBODY
 from streamsched.codec.grant import grant_to_json, token_request_from_json, token_to_json
 from streamsched.domain.access.audit import AuditEntry, Intact
@@ -55,9 +55,7 @@ async def post_token(body: BodyObject, caller: CallerDep, tokens: TokensDep, clo
     return rendered({**token_to_json(record, clock.now()), "text": text}, status=HTTPStatus.CREATED)
 
 
-@routes.post(
-    "/tokens/{token}/revoke", "Revoke a token", may=ADMINISTER_ALL, body=REASON, answers="Token", conflict=True
-)
+@routes.order("/tokens/{token}/revoke", "Revoke a token", may=ADMINISTER_ALL, answers="Token")
 async def revoke_token(token: str, body: BodyObject, caller: CallerDep, tokens: TokensDep, clock: ClockDep) -> Response:
     """Revokes a token by its id, or by its name while it is in use. Requests with it are refused within a second by all
     API processes.

@@ -32,7 +32,7 @@ from streamsched.api.routes import changes
 from streamsched.api.routes.changes import change_name
 from streamsched.api.routes.needs.checking import check_needs
 from streamsched.api.routing.parameters import Query
-from streamsched.api.routing.routes import REASON, Body, Routes
+from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import DEPLOY, OPERATE, VIEW, VIEW_LIST
 from streamsched.api.views import app_view
 from streamsched.catalog.requested_change import RequestedChange
@@ -185,14 +185,7 @@ def _change_answer(ref: AppRef, change: AppChange, caller: Caller, /, **more: ob
     return rendered({"app": str(ref), **change_view(change, caller.sees), **more})
 
 
-@routes.post(
-    "/{namespace}/{app}/pause",
-    "Pause an app",
-    may=OPERATE,
-    body=Body("PauseRequest", required=False),
-    answers="Changes",
-    conflict=True,
-)
+@routes.order("/{namespace}/{app}/pause", "Pause an app", may=OPERATE, body="PauseRequest", answers="Changes")
 async def pause(
     namespace: str,
     app: str,
@@ -213,7 +206,7 @@ async def pause(
     return await _plan_or_apply(ref, change, dry_run=dry_run, plan=plan)
 
 
-@routes.post("/{namespace}/{app}/disable", "Disable an app", may=OPERATE, body=REASON, answers="Changes", conflict=True)
+@routes.order("/{namespace}/{app}/disable", "Disable an app", may=OPERATE, answers="Changes")
 async def disable(
     namespace: str,
     app: str,
@@ -230,7 +223,7 @@ async def disable(
     return await _plan_or_apply(ref, catalog.disable_app(ref, reason=reason), dry_run=dry_run, plan=plan)
 
 
-@routes.post("/{namespace}/{app}/enable", "Enable an app", may=OPERATE, body=REASON, answers="Changes", conflict=True)
+@routes.order("/{namespace}/{app}/enable", "Enable an app", may=OPERATE, answers="Changes")
 async def enable(namespace: str, app: str, body: BodyObject, catalog: CatalogDep) -> Response:
     """Enables the disabled and paused schedules of the app. Body: `{"reason"?}`. Returns what changed."""
     ref = AppRef(namespace, app)

@@ -15,7 +15,7 @@ from streamsched.api.paging import After, Limit, moment_cursor, page, read_momen
 from streamsched.api.rendering import rendered
 from streamsched.api.routes.submissions import IdempotencyKey
 from streamsched.api.routing.parameters import Query
-from streamsched.api.routing.routes import REASON, Routes
+from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import OPERATE, VIEW, VIEW_LIST
 from streamsched.codec.backfills import request_from_json
 from streamsched.domain.backfills.backfill import BackfillCounts, BackfillFact, ItemState
@@ -126,14 +126,7 @@ async def list_jobs_of_backfill(
     return rendered(page("jobs", found, limit, _job_view, lambda each: str(each.number)))
 
 
-@routes.post(
-    "/backfills/{backfill}/pause",
-    "Pause a backfill",
-    may=OPERATE,
-    body=REASON,
-    answers={202: "Backfill"},
-    conflict=True,
-)
+@routes.order("/backfills/{backfill}/pause", "Pause a backfill", may=OPERATE, answers={202: "Backfill"})
 async def pause(backfill: str, body: BodyObject, backfills: BackfillsDep, clock: ClockDep) -> Response:
     """Makes no further jobs, and holds those that wait; active runs go on. 409 when it has ended. `reason` (optional)
     is stored in the history.
@@ -141,27 +134,13 @@ async def pause(backfill: str, body: BodyObject, backfills: BackfillsDep, clock:
     return await _change("pause", backfill, body, backfills, clock)
 
 
-@routes.post(
-    "/backfills/{backfill}/resume",
-    "Resume a backfill",
-    may=OPERATE,
-    body=REASON,
-    answers={202: "Backfill"},
-    conflict=True,
-)
+@routes.order("/backfills/{backfill}/resume", "Resume a backfill", may=OPERATE, answers={202: "Backfill"})
 async def resume(backfill: str, body: BodyObject, backfills: BackfillsDep, clock: ClockDep) -> Response:
     """Releases its held jobs and makes further ones. 409 when it has ended."""
     return await _change("resume", backfill, body, backfills, clock)
 
 
-@routes.post(
-    "/backfills/{backfill}/cancel",
-    "Cancel a backfill",
-    may=OPERATE,
-    body=REASON,
-    answers={202: "Backfill"},
-    conflict=True,
-)
+@routes.order("/backfills/{backfill}/cancel", "Cancel a backfill", may=OPERATE, answers={202: "Backfill"})
 async def cancel(backfill: str, body: BodyObject, backfills: BackfillsDep, clock: ClockDep) -> Response:
     """Makes no further jobs, and ends those that wait; active runs go on. 409 when it is completed."""
     return await _change("cancel", backfill, body, backfills, clock)

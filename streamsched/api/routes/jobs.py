@@ -14,7 +14,7 @@ from streamsched.api.paging import After, Limit, read_moment_cursor
 from streamsched.api.reads.job_list import newest_jobs
 from streamsched.api.rendering import rendered
 from streamsched.api.routing.parameters import Query
-from streamsched.api.routing.routes import REASON, Routes
+from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import OPERATE, VIEW, VIEW_LIST
 from streamsched.api.views import job_view, why_view
 from streamsched.domain.jobs.job import JobCommand, JobState
@@ -73,9 +73,7 @@ async def get_why(job: str, jobs: JobsDep, clock: ClockDep, caller: CallerDep) -
     return rendered(why_view(await explain_job(job, jobs=jobs, clock=clock, sees=caller.sees)))
 
 
-@routes.post(
-    "/{job}/release", "Withdraw the command of a job", may=OPERATE, body=REASON, answers={202: "Job"}, conflict=True
-)
+@routes.order("/{job}/release", "Withdraw the command of a job", may=OPERATE, answers={202: "Job"})
 async def release(job: str, body: BodyObject, jobs: JobsDep, clock: ClockDep) -> Response:
     """Withdraws a pending `force`, `cancel` or `hold`, so the job waits for its constraints again. 409 when it no
     longer waits. `reason` (optional) is stored in the history.
@@ -83,9 +81,7 @@ async def release(job: str, body: BodyObject, jobs: JobsDep, clock: ClockDep) ->
     return await _commanded(job, None, body, jobs, clock)
 
 
-@routes.post(
-    "/{job}/force", "Start a job without its constraints", may=OPERATE, body=REASON, answers={202: "Job"}, conflict=True
-)
+@routes.order("/{job}/force", "Start a job without its constraints", may=OPERATE, answers={202: "Job"})
 async def force(job: str, body: BodyObject, jobs: JobsDep, clock: ClockDep) -> Response:
     """Makes a waiting job start without its constraints. Responds 202; a launcher carries it out at its next check. 409
     when the job no longer waits. `reason` (optional) is stored in the history.
@@ -93,7 +89,7 @@ async def force(job: str, body: BodyObject, jobs: JobsDep, clock: ClockDep) -> R
     return await _commanded(job, JobCommand.FORCE, body, jobs, clock)
 
 
-@routes.post("/{job}/cancel", "Cancel a job", may=OPERATE, body=REASON, answers={202: "Job"}, conflict=True)
+@routes.order("/{job}/cancel", "Cancel a job", may=OPERATE, answers={202: "Job"})
 async def cancel(job: str, body: BodyObject, jobs: JobsDep, clock: ClockDep) -> Response:
     """Makes a waiting job end. Responds 202; a launcher carries it out at its next check. 409 when the job no longer
     waits. `reason` (optional) is stored in the history.
@@ -101,7 +97,7 @@ async def cancel(job: str, body: BodyObject, jobs: JobsDep, clock: ClockDep) -> 
     return await _commanded(job, JobCommand.CANCEL, body, jobs, clock)
 
 
-@routes.post("/{job}/hold", "Hold a job", may=OPERATE, body=REASON, answers={202: "Job"}, conflict=True)
+@routes.order("/{job}/hold", "Hold a job", may=OPERATE, answers={202: "Job"})
 async def hold(job: str, body: BodyObject, jobs: JobsDep, clock: ClockDep) -> Response:
     """Makes a waiting job wait until it is released. Responds 202; a launcher carries it out at its next check. 409
     when the job no longer waits. `reason` (optional) is stored in the history.

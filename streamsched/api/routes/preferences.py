@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from starlette.responses import Response
 
 from streamsched.api.body import BodyObject
-from streamsched.api.deps import ClockDep, PreferencesDep
+from streamsched.api.deps import ClockDep, NamespaceDep, PreferencesDep
 from streamsched.api.rendering import rendered
-from streamsched.api.routing.calls import Depends
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import DEPLOY, VIEW
 from streamsched.api.views import preference_view
 from streamsched.codec.json.reading import Fields
-from streamsched.domain.names import check_namespace
 from streamsched.domain.schedules.preferences import changed_preferences
 
 routes = Routes("/v1/namespaces/{namespace}/preferences", "namespaces")
-
-
-async def named_namespace(namespace: str) -> str:
-    """The namespace of the path.
-
-    Raises:
-        InvalidError: it is no name of a namespace.
-    """
-    check_namespace(namespace)
-    return namespace
-
-
-NamespaceDep = Annotated[str, Depends(named_namespace)]
 
 
 @routes.get("", "Get the preferences of a namespace", may=VIEW, answers="Preferences")

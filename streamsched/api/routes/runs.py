@@ -14,7 +14,7 @@ from streamsched.api.deps import AppQuery, ClockDep, NamespaceQuery, RunsDep
 from streamsched.api.paging import After, Limit, moment_cursor, page, read_moment_cursor
 from streamsched.api.rendering import rendered
 from streamsched.api.routing.parameters import Query
-from streamsched.api.routing.routes import PLAIN, Body, Routes
+from streamsched.api.routing.routes import PLAIN, Routes
 from streamsched.api.routing.rules import OPERATE, VIEW, VIEW_LIST
 from streamsched.api.views import run_view
 from streamsched.codec.events.native import dumps
@@ -115,9 +115,7 @@ async def read_log(record: RunRecord, *, tail: int, offset: int | None = None) -
         raise NotFoundError("log of run", f"{record.id} ({record.log_path}: {exc.strerror})") from exc
 
 
-@routes.post(
-    "/{run}/kill", "Kill a run", may=OPERATE, body=Body("Kill", required=False), answers={202: "Run"}, conflict=True
-)
+@routes.order("/{run}/kill", "Kill a run", may=OPERATE, body="Kill", answers={202: "Run"})
 async def kill_run(run: str, body: BodyObject, runs: RunsDep, clock: ClockDep) -> Response:
     """Requests the end of the run and responds 202; the state of the run shows when it has ended. With `atOnce` the
     process is killed without time to clean up. `reason` (optional) is stored in the history.

@@ -31,7 +31,7 @@ from streamsched.api.rendering import rendered
 from streamsched.api.routes.needs.grants import grant_view
 from streamsched.api.routes.verdicts import total_view
 from streamsched.api.routing.parameters import Query
-from streamsched.api.routing.routes import REASON, Body, Routes
+from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import DEPLOY, OPERATE, VIEW, VIEW_LIST, Rule, Scope
 from streamsched.api.views import (
     decision_view,
@@ -218,14 +218,7 @@ async def update_schedule(
     return stored(schedule_view(status), str(status.record.generation))
 
 
-@routes.post(
-    "/{schedule}/enable",
-    "Enable or resume a schedule",
-    may=OPERATE,
-    body=REASON,
-    answers="StoredSchedule",
-    conflict=True,
-)
+@routes.order("/{schedule}/enable", "Enable or resume a schedule", may=OPERATE, answers="StoredSchedule")
 async def enable_schedule(schedule: str, body: BodyObject, catalog: CatalogDep) -> Response:
     """Enables a disabled schedule or resumes a paused one. `reason` (optional) is stored in the history."""
     ref = ScheduleRef.parse(schedule)
@@ -233,9 +226,7 @@ async def enable_schedule(schedule: str, body: BodyObject, catalog: CatalogDep) 
     return rendered(schedule_view(await catalog.reader.schedule(ref)))
 
 
-@routes.post(
-    "/{schedule}/disable", "Disable a schedule", may=OPERATE, body=REASON, answers="SuspendedSchedule", conflict=True
-)
+@routes.order("/{schedule}/disable", "Disable a schedule", may=OPERATE, answers="SuspendedSchedule")
 async def disable_schedule(
     schedule: str,
     body: BodyObject,
@@ -251,14 +242,7 @@ async def disable_schedule(
     return await _plan_or_suspend(catalog, ref, catalog.disable(ref, reason=reason), dry_run=dry_run, plan=plan)
 
 
-@routes.post(
-    "/{schedule}/pause",
-    "Pause a schedule",
-    may=OPERATE,
-    body=Body("PauseRequest", required=False),
-    answers="SuspendedSchedule",
-    conflict=True,
-)
+@routes.order("/{schedule}/pause", "Pause a schedule", may=OPERATE, body="PauseRequest", answers="SuspendedSchedule")
 async def pause_schedule(
     schedule: str,
     body: BodyObject,

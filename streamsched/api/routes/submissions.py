@@ -12,7 +12,7 @@ from streamsched.api.body import BodyObject
 from streamsched.api.deps import ClockDep, RunsDep, SubmissionsDep
 from streamsched.api.rendering import rendered
 from streamsched.api.routing.parameters import Header, Query
-from streamsched.api.routing.routes import Body, Routes
+from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import OPERATE
 from streamsched.codec.json.reading import Fields
 from streamsched.domain.errors import ConflictError, InvalidError
@@ -63,13 +63,12 @@ BulkRerunKey = Annotated[
 ]
 
 
-@routes.post(
+@routes.order(
     "/programs/{program}/runs",
     "Submit a program",
     may=OPERATE,
-    body=Body("ProgramSubmission", required=False),
+    body="ProgramSubmission",
     answers={202: "SubmittedOrStarted"},
-    conflict=True,
 )
 async def submit_program(
     program: str,
@@ -116,13 +115,12 @@ async def submit_program(
     return rendered({"run": run}, status=HTTPStatus.ACCEPTED, headers={"Location": f"/v1/runs/{run}"})
 
 
-@routes.post(
+@routes.order(
     "/schedules/{schedule}/runs",
     "Submit a schedule",
     may=OPERATE,
-    body=Body("ScheduleSubmission", required=False),
+    body="ScheduleSubmission",
     answers={202: "Submitted"},
-    conflict=True,
 )
 async def submit_schedule(
     schedule: str,
@@ -151,14 +149,7 @@ async def submit_schedule(
     return await _submit(submissions, clock, request)
 
 
-@routes.post(
-    "/jobs/{job}/rerun",
-    "Rerun a job",
-    may=OPERATE,
-    body=Body("Rerun", required=False),
-    answers={202: "Submitted"},
-    conflict=True,
-)
+@routes.order("/jobs/{job}/rerun", "Rerun a job", may=OPERATE, body="Rerun", answers={202: "Submitted"})
 async def rerun_job(
     job: str,
     body: BodyObject,
@@ -177,14 +168,7 @@ async def rerun_job(
     return _accepted(await submissions.rerun(request, now=clock.now()))
 
 
-@routes.post(
-    "/runs/{run}/rerun",
-    "Rerun a run",
-    may=OPERATE,
-    body=Body("Rerun", required=False),
-    answers={202: "Submitted"},
-    conflict=True,
-)
+@routes.order("/runs/{run}/rerun", "Rerun a run", may=OPERATE, body="Rerun", answers={202: "Submitted"})
 async def rerun_run(
     run: str,
     body: BodyObject,
@@ -202,13 +186,12 @@ async def rerun_run(
     return _accepted(await submissions.rerun(request, now=clock.now()))
 
 
-@routes.post(
+@routes.order(
     "/schedules/{schedule}/reruns",
     "Rerun the failed jobs of a schedule",
     may=OPERATE,
-    body=Body("BulkRerun", required=False),
+    body="BulkRerun",
     answers={200: "FailedJobs", 202: "SubmittedJobs"},
-    conflict=True,
 )
 async def rerun_failed_jobs(
     schedule: str,

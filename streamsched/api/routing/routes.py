@@ -55,10 +55,6 @@ class Body:
         return self.schemas if isinstance(self.schemas, Mapping) else {JSON: self.schemas}
 
 
-#: The body of an order: why it is given, if anything.
-REASON: Final = Body("Reason", required=False)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
     """What a route is.
@@ -151,6 +147,11 @@ class Routes:
 
     def post(self, path: str, summary: str, **said: Unpack[Said]) -> Callable[[_F], _F]:
         return self._declare("POST", path, summary, said)
+
+    def order(self, path: str, summary: str, **said: Unpack[Said]) -> Callable[[_F], _F]:
+        """A POST that changes a thing: its body is optional, by default the reason alone, and 409 is possible."""
+        body = Body(said.get("body", "Reason"), required=False)  # type: ignore[arg-type]
+        return self._declare("POST", path, summary, {**said, "body": body, "conflict": True})
 
     def patch(self, path: str, summary: str, **said: Unpack[Said]) -> Callable[[_F], _F]:
         return self._declare("PATCH", path, summary, said)

@@ -15,7 +15,7 @@ from streamsched.api.problems import PROBLEMS
 from streamsched.api.rendering import rendered
 from streamsched.api.routing.calls import Depends
 from streamsched.api.routing.parameters import Header, Query
-from streamsched.api.routing.routes import REASON, Body, NamedSchema, Routes
+from streamsched.api.routing.routes import Body, NamedSchema, Routes
 from streamsched.api.routing.rules import PUBLIC, VIEW
 from streamsched.api.routing.table import RouteTable
 from streamsched.domain.errors import ConflictError
@@ -213,6 +213,6 @@ def test_a_route_may_write_its_shapes_where_it_stands() -> None:
     routes, nap = Routes("/v1", "x"), NamedSchema("Nap", {"type": "object"})
     routes.get("/nap", "Nap", may=VIEW, answers=nap)(answer)
     routes.put("/nap", "Nap", may=VIEW, body=nap, answers={202: "Other"})(answer)
-    routes.post("/nap", "Nap", may=VIEW, body=REASON, answers={204: ""})(answer)
+    routes.order("/nap", "Nap", may=VIEW, answers={204: ""})(answer)
     assert [list(each.shapes) for each in routes] == [[nap], [nap], []]
-    assert [each.body for each in routes] == [None, Body(nap), REASON]
+    assert [each.body for each in routes] == [None, Body(nap), Body("Reason", required=False)]

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from starlette.responses import Response
 
 from streamsched.api.body import BodyObject
-from streamsched.api.deps import ClockDep, QuotasDep
+from streamsched.api.deps import ClockDep, NamespaceDep, QuotasDep
 from streamsched.api.paging import After, Limit, page
 from streamsched.api.preconditions import ExpectedDep, stored
 from streamsched.api.rendering import rendered
@@ -19,20 +19,9 @@ from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import ADMINISTER_ALL, VIEW, VIEW_ALL
 from streamsched.codec.json.reading import Fields
 from streamsched.domain.errors import DecodeError
-from streamsched.domain.names import check_namespace
 from streamsched.domain.quotas.quota import Quota, QuotaUse, check_limit
 
 routes = Routes("/v1", "limits")
-
-
-async def quota_namespace(namespace: str) -> str:
-    """The namespace of the path.
-
-    Raises:
-        InvalidError: it is no name of a namespace.
-    """
-    check_namespace(namespace)
-    return namespace
 
 
 async def named_quota(quota: str) -> Quota:
@@ -46,7 +35,6 @@ async def named_quota(quota: str) -> Quota:
     return Quota(quota)
 
 
-NamespaceDep = Annotated[str, Depends(quota_namespace)]
 QuotaDep = Annotated[Quota, Depends(named_quota)]
 
 

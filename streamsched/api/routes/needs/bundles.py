@@ -12,9 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from streamsched.api.body import received
-from streamsched.api.deps import BundlesDep, ClockDep, ServicesDep
+from streamsched.api.deps import BundlesDep, ClockDep, NamespaceDep, ServicesDep
 from streamsched.api.rendering import rendered
-from streamsched.api.routes.preferences import NamespaceDep
 from streamsched.api.routing.routes import ARCHIVE, Body, Routes
 from streamsched.api.routing.rules import DEPLOY, VIEW
 from streamsched.domain.errors import DecodeError

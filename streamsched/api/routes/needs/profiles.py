@@ -25,7 +25,7 @@ from streamsched.store.programs.profiles import ProfileRecord
 routes = Routes("/v1/namespaces/{namespace}/spark-profiles", "programs")
 
 
-async def profile_namespace(namespace: str, caller: CallerDep) -> str:
+async def profile_namespace(namespace: str) -> str:
     """The namespace of the path.
 
     Raises:

@@ -15,7 +15,7 @@ from streamsched.api.paging import After, Limit, moment_cursor, page, read_momen
 from streamsched.api.rendering import rendered
 from streamsched.api.routes.tasks.views import queue_view, registered_view, task_view
 from streamsched.api.routing.parameters import Query
-from streamsched.api.routing.routes import REASON, Routes
+from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import DEPLOY_ALL, OPERATE_ALL, VIEW_ALL, Rule, Scope
 from streamsched.codec.json.reading import Fields
 from streamsched.codec.json.scalar import loads
@@ -122,7 +122,7 @@ async def list_tasks(
     return rendered(page("tasks", found, limit, task_view, lambda each: moment_cursor(each.due_at, each.id)))
 
 
-@routes.post("/{queue}/pause", "Pause a queue", may=OPERATE_ALL, body=REASON, answers="Queue", conflict=True)
+@routes.order("/{queue}/pause", "Pause a queue", may=OPERATE_ALL, answers="Queue")
 async def pause(queue: str, body: BodyObject, queues: QueuesDep, clock: ClockDep) -> Response:
     """Tasks are registered, none is started, and those in flight go on. `reason` (optional) is stored in the
     history.
@@ -130,7 +130,7 @@ async def pause(queue: str, body: BodyObject, queues: QueuesDep, clock: ClockDep
     return rendered(queue_view(await queues.pause(queue, True, reason_of(body), now=clock.now())))
 
 
-@routes.post("/{queue}/resume", "Resume a queue", may=OPERATE_ALL, body=REASON, answers="Queue", conflict=True)
+@routes.order("/{queue}/resume", "Resume a queue", may=OPERATE_ALL, answers="Queue")
 async def resume(queue: str, body: BodyObject, queues: QueuesDep, clock: ClockDep) -> Response:
     """Tasks are started again. `reason` (optional) is stored in the history."""
     return rendered(queue_view(await queues.pause(queue, False, reason_of(body), now=clock.now())))

@@ -8,7 +8,7 @@ from streamsched.api.body import BodyObject, reason_of
 from streamsched.api.deps import ClockDep, TasksDep, TaskStreamsDep
 from streamsched.api.rendering import rendered
 from streamsched.api.routes.tasks.views import reason_view, task_view
-from streamsched.api.routing.routes import REASON, Routes
+from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import NOTHING, OPERATE_ALL, VIEW_ALL, Rule, Scope
 from streamsched.codec.json.reading import Fields
 from streamsched.codec.tasks.queue import optional_duration
@@ -55,13 +55,13 @@ async def get_why(task: str, tasks: TasksDep, clock: ClockDep) -> Response:
     return rendered({**task_view(found), "reasons": [reason_view(each) for each in reasons]})
 
 
-@routes.post("/{task}/cancel", "Cancel a task", may=OPERATE_ALL, body=REASON, answers="QueuedTask", conflict=True)
+@routes.order("/{task}/cancel", "Cancel a task", may=OPERATE_ALL, answers="QueuedTask")
 async def cancel(task: str, body: BodyObject, tasks: TasksDep, clock: ClockDep) -> Response:
     """Ends a task that was not started; 409 otherwise. `reason` (optional) is stored in the history."""
     return rendered(task_view(await tasks.cancel(task, reason_of(body), now=clock.now())))
 
 
-@routes.post("/{task}/drop", "Drop a task", may=OPERATE_ALL, body=REASON, answers="QueuedTask", conflict=True)
+@routes.order("/{task}/drop", "Drop a task", may=OPERATE_ALL, answers="QueuedTask")
 async def drop(task: str, body: BodyObject, tasks: TasksDep, clock: ClockDep) -> Response:
     """Ends a task in any state, so that its lane goes on; a delivery on its way is stopped within seconds. 409 when it
     has ended otherwise. `reason` (optional) is stored in the history.
@@ -69,7 +69,7 @@ async def drop(task: str, body: BodyObject, tasks: TasksDep, clock: ClockDep) ->
     return rendered(task_view(await tasks.drop(task, reason_of(body), now=clock.now())))
 
 
-@routes.post("/{task}/run", "Make a task due now", may=OPERATE_ALL, body=REASON, answers="QueuedTask", conflict=True)
+@routes.order("/{task}/run", "Make a task due now", may=OPERATE_ALL, answers="QueuedTask")
 async def run(task: str, body: BodyObject, tasks: TasksDep, clock: ClockDep) -> Response:
     """The task is due now, or tried again now; it still waits for those before it in its lane. 409 when it is in flight
     or has ended. `reason` (optional) is stored in the history.

@@ -5,24 +5,22 @@ from __future__ import annotations
 import secrets
 from datetime import timedelta
 from http import HTTPStatus
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 from starlette.responses import Response
 
 from streamsched.api.access.authorise import CallerDep
 from streamsched.api.access.definitions import check_destination
 from streamsched.api.body import BodyObject, reason_of
-from streamsched.api.deps import ClockDep, ServicesDep, WebhooksDep
+from streamsched.api.deps import ClockDep, NamespaceDep, ServicesDep, WebhooksDep
 from streamsched.api.paging import After, Limit, page
 from streamsched.api.rendering import rendered
 from streamsched.api.routes.webhooks.trial import tried
-from streamsched.api.routing.calls import Depends
-from streamsched.api.routing.routes import REASON, Routes
+from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import DEPLOY, VIEW
 from streamsched.codec.json.reading import Fields
 from streamsched.codec.webhooks.webhook import webhook_from_json, webhook_to_json
 from streamsched.domain.limits import check_duration
-from streamsched.domain.names import check_namespace
 from streamsched.domain.time.duration import parse_duration
 from streamsched.domain.webhooks.signature import SECRET_BYTES, secret_text
 from streamsched.domain.webhooks.webhook import LONGEST_OLD_SECRET, Webhook
@@ -31,17 +29,6 @@ from streamsched.store.webhooks.webhooks import WebhookRecord
 routes = Routes("/v1/namespaces/{namespace}/webhooks", "webhooks")
 
 _OLD_SECRET_FOR: Final = "oldSecretFor"
-
-
-async def _webhook_namespace(namespace: str) -> str:
-    """Raises:
-    InvalidError: it is no name of a namespace.
-    """
-    check_namespace(namespace)
-    return namespace
-
-
-NamespaceDep = Annotated[str, Depends(_webhook_namespace)]
 
 
 @routes.get("", "List webhooks", may=VIEW, answers="WebhookPage")
@@ -121,7 +108,7 @@ async def change_webhook(
     return rendered(_created_view(record, secret))
 
 
-@routes.post("/{webhook}/enable", "Enable a webhook", may=DEPLOY, body=REASON, answers="Webhook", conflict=True)
+@routes.order("/{webhook}/enable", "Enable a webhook", may=DEPLOY, answers="Webhook")
 async def enable_webhook(
     namespace: NamespaceDep, webhook: str, body: BodyObject, webhooks: WebhooksDep, clock: ClockDep
 ) -> Response:
@@ -130,7 +117,7 @@ async def enable_webhook(
     return rendered(webhook_view(await webhooks.enable(f"{namespace}.{webhook}", True, reason, now=clock.now())))
 
 
-@routes.post("/{webhook}/disable", "Disable a webhook", may=DEPLOY, body=REASON, answers="Webhook", conflict=True)
+@routes.order("/{webhook}/disable", "Disable a webhook", may=DEPLOY, answers="Webhook")
 async def disable_webhook(
     namespace: NamespaceDep, webhook: str, body: BodyObject, webhooks: WebhooksDep, clock: ClockDep
 ) -> Response:
@@ -139,7 +126,7 @@ async def disable_webhook(
     return rendered(webhook_view(await webhooks.enable(f"{namespace}.{webhook}", False, reason, now=clock.now())))
 
 
-@routes.post("/{webhook}/test", "Test a webhook", may=DEPLOY, body=REASON, answers="WebhookTest", conflict=True)
+@routes.order("/{webhook}/test", "Test a webhook", may=DEPLOY, answers="WebhookTest")
 async def try_webhook(
     namespace: NamespaceDep,
     webhook: str,
