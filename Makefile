@@ -37,11 +37,11 @@ demo: $(VENV)/.demo$(if $(filter delta,$(LAKE)),-delta) ## a real pipeline, on S
 cluster: $(VENV)/.dev ## an installation until Ctrl-C; ARGS=--check: try it, and stop
 	@$(BIN)/python -m compose.cluster $(ARGS)
 
-test: check ## check, then the short tests: at most 10 minutes
-	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not long" --hypothesis-profile=short $(ARGS)
+test: check ## check, then the short tests: about 8 minutes with the set-up
+	@$(BIN)/python -m pytest -n 3 --dist loadfile -m "not long" --hypothesis-profile=short $(ARGS)
 
 test-long: $(VENV)/.dev ## the other tests but nightly ones; repeats a failed one once
-	@$(BIN)/python -m pytest -n 3 --dist loadfile -m "long and not nightly" --reruns 1 -raR $(ARGS)
+	@$(BIN)/python -m pytest -n 4 --dist loadfile -m "long and not nightly" --reruns 1 -raR $(ARGS)
 
 test-nightly: $(VENV)/.dev ## long tests of which test-long has a cheaper one
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -m nightly --reruns 1 -raR $(ARGS)

@@ -57,7 +57,7 @@ async def fired(world: TaskWorld, times: int, *, fail: bool = False) -> None:
                     stream.fail(task.token, "HTTP 500")
                 else:
                     stream.acknowledge(task.token, "OK")
-                await owner.delivered()
+                await owner.wait_until_delivered()
                 await owner.run_once()
 
 

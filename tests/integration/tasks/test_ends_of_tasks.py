@@ -68,7 +68,7 @@ async def test_ends_by_hand_are_events_too_and_one_that_is_late_is_none(world: T
         await world.registry.cancel(cancelled, "not now", now=world.clock.now())
         await owner.run_once()
         await world.registry.drop(dropped, "stuck", now=world.clock.now())
-        await owner.delivered()
+        await owner.wait_until_delivered()
         await owner.run_once()
 
     found = [(each["key"], each["state"], each["reason"], each.get("customer")) for each in await published(world)]

@@ -91,7 +91,7 @@ async def test_the_same_key_replaces_before_it_started_and_does_nothing_after_it
         world.pass_time(2)
         await owner.run_once()
         assert await verdict(b"3") is RegistrationVerdict.STARTED
-        await owner.delivered()
+        await owner.wait_until_delivered()
         await world.settle(owner)
         assert await verdict(b"4") is RegistrationVerdict.ENDED
         await world.settle(owner)
@@ -137,7 +137,7 @@ async def test_a_delivery_that_is_outdated_is_stopped(world: TaskWorld) -> None:
         await world.add("k", "lane", data=b"new", on_existing=OnExisting.OVERWRITE)
         await owner.run_once()
         world.receiver.held.set()
-        await owner.delivered()
+        await owner.wait_until_delivered()
         await world.settle(owner)
 
     assert [each.data for each in world.receiver.received] == [b"old", b"new"]
@@ -176,7 +176,7 @@ async def test_an_owner_whose_lease_may_have_ended_sends_nothing(world: TaskWorl
     task = await world.add("k")
     async with world.owning(ttl=timedelta(microseconds=1)) as paused:
         assert await paused.run_once() == 1, "its epoch is still the newest"
-        await paused.delivered()
+        await paused.wait_until_delivered()
     left = await world.registry.get(task)
     async with world.owning() as owner:
         await world.settle(owner)
@@ -192,7 +192,7 @@ async def test_a_worker_that_does_not_acknowledge_in_time_has_failed(world: Task
     async with world.owning() as owner:
         with world.workers.connect(["q"], credit=1) as stream:
             await owner.run_once()
-            await owner.delivered()
+            await owner.wait_until_delivered()
             assert stream.free_room == 1
         await owner.run_once()
 
@@ -228,7 +228,7 @@ async def test_staged_tasks_use_no_attempt_and_go_when_a_worker_connects(world: 
             assert await owner.run_once() == 1
             received = await stream.next_task()
             assert received.attempt == 1
-        await owner.delivered()
+        await owner.wait_until_delivered()
         await owner.run_once()
         left = await world.registry.get(task)
         assert (left.state, left.failures, left.interruptions) == (TaskState.RETRYING, 0, 1), "its worker disconnected"
@@ -238,7 +238,7 @@ async def test_staged_tasks_use_no_attempt_and_go_when_a_worker_connects(world: 
             assert received.attempt == 1
             stream.acknowledge("unknown")
             stream.acknowledge(received.token)
-            await owner.delivered()
+            await owner.wait_until_delivered()
         await owner.run_once()
 
     assert (await world.registry.get(task)).state is TaskState.SUCCEEDED
@@ -308,7 +308,7 @@ async def test_cancel_drop_and_move(world: TaskWorld) -> None:
             await world.registry.move(stuck, now, "", now=now)
         assert (await world.registry.drop(stuck, "stuck", now=now)).state is TaskState.DROPPED
         assert (await world.registry.drop(stuck, "again", now=now)).reason == "stuck"
-        await owner.delivered()
+        await owner.wait_until_delivered()
         assert (await world.registry.cancel(waiting, "no more", now=now)).state is TaskState.CANCELLED
         moved = await world.registry.move(await world.add("d", "lane", after=99), now, "now", now=now)
         assert moved.due_at == now
@@ -351,7 +351,7 @@ async def test_what_was_due_during_a_long_downtime_is_delivered_in_order(world: 
     await world.add("new", "newest")
     async with world.owning() as owner:
         await owner.run_once()
-        await owner.delivered()
+        await owner.wait_until_delivered()
         assert "new" in world.receiver.keys, "the newest lane has its turn at once"
         await world.settle(owner)
 

@@ -75,7 +75,7 @@ async def test_of_an_end_is_not_stored_twice(world: TaskWorld, monkeypatch: pyte
     await world.add("second", "lane")
     async with world.owning() as owner:
         await owner.run_once()
-        await owner.delivered()
+        await owner.wait_until_delivered()
         lose_answer(world, monkeypatch, "store")
         with pytest.raises(UnavailableError):
             await owner.run_once()
@@ -130,7 +130,7 @@ async def test_a_task_that_is_started_again_before_the_answer_to_its_end_is_held
 
     async with world.owning() as owner:
         await owner.run_once()
-        await owner.delivered()
+        await owner.wait_until_delivered()
         monkeypatch.setattr(world.store, "store", slow)
         storing = asyncio.create_task(owner._ends.store_all())
         while not await world.pool.fetchval("SELECT bool_and(in_flight IS NULL) FROM task_lanes"):  # noqa: ASYNC110

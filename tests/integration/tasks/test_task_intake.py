@@ -144,7 +144,7 @@ async def test_an_ordering_id_is_delivered_in_the_order_of_its_keys(world: TaskW
                 task = await asyncio.wait_for(stream.next_task(), 5)
                 seen.append(task.key)
                 stream.acknowledge(task.token)
-                await owner.delivered()
+                await owner.wait_until_delivered()
             await owner.run_once()
 
     assert seen == ["k1", "k3", "k2", "k0"]

@@ -30,7 +30,7 @@ async def test_lanes_of_each_queue_are_counted(world: TaskWorld) -> None:
 
         world.receiver.answer = lambda _: "HTTP 500"
         world.receiver.held.set()
-        await owner.delivered()
+        await owner.wait_until_delivered()
         await owner.run_once()
         assert (await Gauges(world.pool).measure(now=world.clock.now())).queues["http"].stuck == 1
 

@@ -93,10 +93,10 @@ async def test_a_lane_in_flight_stays_until_its_delivery_has_ended(world: TaskWo
         assert len(await spread(world)) > 2
         assert len((await world.partitions.get()).served) == 16, "they are served where they are"
         world.receiver.held.set()
-        await owner.delivered()
+        await owner.wait_until_delivered()
         await owner.run_once()
         assert set(await spread(world)) == {0, 1}, "the end of a delivery sends its lane home"
-        await owner.delivered()
+        await owner.wait_until_delivered()
         await change(world, owner)
         await world.settle(owner)
 
