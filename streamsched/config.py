@@ -30,7 +30,6 @@ from streamsched.domain.programs.secret import Secret
 from streamsched.domain.programs.secret_rules import SecretRule, parse_rules
 from streamsched.setting_values import (
     LOOPBACK,
-    PREFIX,
     SettingGroup,
     folder_of,
     hosts,
@@ -48,7 +47,6 @@ from streamsched.setting_values import (
     written_value,
 )
 
-_RENAMED: Final = f"{PREFIX}WEBHOOK_NETWORKS"
 _HTTP: Final = url("http://… or https://…", "http", "https")
 
 
@@ -462,11 +460,6 @@ class Settings:
         Raises:
             ConfigurationError: a variable is missing, malformed, or out of bounds; the message names it.
         """
-        if environ.get(_RENAMED, "").strip():
-            new = variable("outgoing_networks")
-            raise ConfigurationError(
-                f"{_RENAMED} is now {new}, which holds for HTTP programs and queues too: rename it"
-            )
         known = {each.name: each for each in variables_of(cls)}
         texts = {name: environ.get(variable(name), "").strip() for name in known}
         texts |= {name: written_value(value) for name, value in given.items() if value is not None}
