@@ -18,7 +18,6 @@ from streamsched.codec.schema.shapes import (
     array,
     choice,
     constant,
-    drop_members,
     duration,
     extend,
     name,
@@ -154,8 +153,3 @@ def _names(schema: object) -> list[str]:
             return [each for value in schema for each in _names(value)]
         case _:
             return []
-
-
-def stored_task() -> Schema:
-    """A task as it is shown: without what it runs."""
-    return drop_members(DEFINITIONS["StoredTask"])

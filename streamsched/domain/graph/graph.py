@@ -125,10 +125,6 @@ class Graph:
         except KeyError:
             raise NotFoundError("task", name) from None
 
-    def group_names(self, task: str) -> tuple[str, ...]:
-        """The names of a task's groups, in order."""
-        return tuple(group.name for group in self._groups[task])
-
     def check(self, node: NodeId, path: str = "$") -> None:
         """Raises:
         NotFoundError: there is no such task.
